@@ -5,7 +5,7 @@
 //   token
 // - the multiply-adds per cycle and core, which limit matmuls with many tokens
 //
-// usage: matmul_bench [isa] [threads] [types, comma-separated] [numbers of tokens, comma-separated]
+// usage: matmul_bench [isa, or fast] [threads] [types, comma-separated] [numbers of tokens, comma-separated]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -101,7 +102,10 @@ int run(int argc, char** argv) {
   // Calls cycle through kMatrices matrices, so that no weights are still in a CPU cache when they are used again.
   constexpr int kMaxRows = 512, kMatrices = 16;
 
-  auto backend = make_cpu_backend({.threads = threads, .isa = isa});
+  const bool fast = std::string_view(isa) == "fast";
+  auto backend = make_cpu_backend({.threads = threads,
+                                   .isa = fast ? "auto" : isa,
+                                   .arithmetic = fast ? Arithmetic::kFast : Arithmetic::kProduction});
   if (!backend) {
     std::fprintf(stderr, "%s\n", backend.error().message.c_str());
     return 1;

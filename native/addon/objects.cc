@@ -108,7 +108,12 @@ Napi::Object to_object(Napi::Env env, const ModelInfo& info) {
 }
 
 Napi::Object to_object(Napi::Env env, const BackendInfo& backend) {
-  return Builder(env).text("name", backend.name).text("isa", backend.isa).number("threads", backend.threads).done();
+  return Builder(env)
+      .text("name", backend.name)
+      .text("isa", backend.isa)
+      .number("threads", backend.threads)
+      .text("note", backend.note)
+      .done();
 }
 
 Napi::Object to_object(Napi::Env env, const InspectedPlan& plan) {

@@ -33,10 +33,22 @@ namespace monolith {
 
 class EncoderOperations;
 
+// How a backend computes matmuls. The order is that of the option `arithmetic`.
+enum class Arithmetic : uint8_t {
+  // Activations are rounded to 8 bits for quantized weights, and to BF16 for BF16 weights if the instruction set
+  // supports BF16. A GPU documents its own (backend/cuda).
+  kProduction,
+  // Products of many rows with quantized or BF16 weights round both to BF16, so an output's bits depend on the number
+  // of rows computed together. Only on CPUs with AMX.
+  kFast,
+  kExact,  // For tests: weights are dequantized to F32 and activations are not rounded.
+};
+
 struct BackendInfo {
   std::string name;  // "cpu" or "cuda".
   std::string isa;   // Kernel set in use: "plain", "avx2", "avx512", ...
   int threads;
+  std::string note = {};  // What limits the speed on this machine; empty if nothing does.
 };
 
 class Backend : public BackendMemory, public StepControl, public Operations, public HostThreads, public DeviceSampling {

@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { commandConfig } from './command-config.js';
 import type { Config } from '../config/settings.js';
+import { loadAddon } from '../engine/load-addon.js';
 import { newAccountId } from '../shared/ids.js';
 import { MOONCAKE_BLOCK_TOKENS, readMooncake } from '../bench/load/files/mooncake.js';
 import { readBurstGpt } from '../bench/load/files/burst-gpt.js';
@@ -138,11 +139,18 @@ export async function benchTune(argv: string[]): Promise<number> {
     const out = values.get('--out');
     if (out !== undefined) writeFileSync(out, `${JSON.stringify(run, null, 1)}\n`);
     process.stdout.write(values.has('--json') ? `${JSON.stringify(run)}\n` : summarize(run));
+    if (!values.has('--url')) process.stderr.write(arithmeticHint(config));
     return stop.signal.aborted ? Number(process.exitCode) : run.state === 'done' ? 0 : 1;
   } finally {
     await peer.close();
     for (const signal of SIGNALS) process.off(signal, onSignal);
   }
+}
+
+/** A setting that the search does not try, because it needs a restart and changes results. For a local server. */
+function arithmeticHint({ engine }: Config): string {
+  if (engine.arithmetic !== 'production' || loadAddon().isas.at(-1) !== 'amx') return '';
+  return 'This CPU has AMX. With engine.arithmetic fast, long prompts would be computed faster, but the output of a request would depend on what else is in the batch.\n';
 }
 
 function operatorApi(values: Values, { admin }: Config): OperatorApi {

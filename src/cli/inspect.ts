@@ -4,6 +4,7 @@
 import { basename } from 'node:path';
 import { commandConfig } from './command-config.js';
 import { QUANTIZE_TYPES, showBytes } from '../config/kinds.js';
+import type { Config } from '../config/settings.js';
 import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { visionFileOf } from '../engine/vision-file.js';
@@ -50,7 +51,8 @@ export async function inspect(argv: string[]): Promise<number> {
     throw new UsageError(`inspect: ${(error as Error).message}`, error);
   }
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(found)}\n`);
-  else process.stdout.write(report(file, found, vision?.path ?? null, values.has('--tensors')));
+  else
+    process.stdout.write(report(file, found, config.engine.arithmetic, vision?.path ?? null, values.has('--tensors')));
   const refused = vision?.found === false && found.vision?.problem != null;
   return found.model === null || refused ? 1 : 0;
 }
@@ -73,7 +75,13 @@ function pagesIdle({ pagesFilled }: MemoryPlan): string {
   return idle < 0.05 ? '' : `${idle.toFixed(1)} % padding, because layers differ in size; `;
 }
 
-function report(file: string, found: Inspection, visionFile: string | null, allTensors: boolean): string {
+function report(
+  file: string,
+  found: Inspection,
+  arithmetic: Config['engine']['arithmetic'],
+  visionFile: string | null,
+  allTensors: boolean,
+): string {
   const { model, plan } = found;
   const sections: string[] = [];
   const section = (title: string, rows: string[][]): void => {
@@ -98,6 +106,7 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
           ['attention', `${model.heads} heads of ${model.headDim}, ${model.kvHeads} for keys and values`],
           ['vocabulary', `${model.vocabulary} tokens; BOS ${shown(model.bos)}, EOS ${shown(model.eos)}`],
           ['context', `${model.contextLength} tokens`],
+          ...(arithmetic === 'fast' ? [['arithmetic', 'fast: the output of a request depends on the batch']] : []),
           [
             'chat template',
             model.chatTemplate === null ? 'none, ChatML is used' : `${model.chatTemplate.length} characters`,

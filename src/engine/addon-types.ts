@@ -23,8 +23,8 @@ export type Quantize = 'q8_0' | 'q6_k' | 'q4_k' | 'q4_0' | 'fp8'; // fp8: CUDA d
 export interface LoadOptions {
   threads: number; // 0 = one per core
   device: string; // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
-  isa: string; // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
-  arithmetic: 'production' | 'exact';
+  isa: string; // 'auto' | 'plain' | 'avx2' | 'avx512' | 'amx' | 'neon' | 'neon_i8mm'
+  arithmetic: 'production' | 'fast' | 'exact';
   // false: on a GPU, a token's result may depend on the other tokens in the batch; absent = true
   batchInvariant?: boolean;
   // if batchInvariant is false: 'auto' (use cuBLASLt if installed) or the library's path; absent = not used
@@ -372,7 +372,8 @@ export interface NativeChannel {
 
 export interface NativeEngine {
   readonly info: ModelInfo;
-  readonly backend: { name: string; isa: string; threads: number };
+  /** `note`: what limits the speed on this machine; empty if nothing does. */
+  readonly backend: { name: string; isa: string; threads: number; note: string };
   readonly plan: MemoryPlan;
   readonly fileHash: string;
   readonly maxContext: number;

@@ -1,6 +1,7 @@
 // A running engine. All requests on this thread share one event channel; each step's packed events are dispatched to
 // the requests to which they belong. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
+import type { LoadOptions } from './addon-types.js';
 import type { CompiledGrammar, GrammarOptions } from './addon-grammar-types.js';
 import type {
   ModelInfo,
@@ -48,6 +49,8 @@ interface Listener {
   over: boolean;
 }
 
+type PrecisionOptions = Partial<Pick<LoadOptions, 'arithmetic' | 'kvType' | 'quantize' | 'visionPrecision'>>;
+
 export class Engine {
   readonly #native: NativeEngine;
   readonly #channel: NativeChannel;
@@ -61,9 +64,16 @@ export class Engine {
    * events.
    */
   onDelivered: ((delayMs: number) => void) | null = null;
+  readonly arithmetic: LoadOptions['arithmetic'];
+  /** The options that affect the bits of results, as one text for comparisons. */
+  readonly precision: string;
 
-  constructor(native: NativeEngine) {
+  /** `options`: what the engine was loaded with, as far as it affects results. */
+  constructor(native: NativeEngine, options: PrecisionOptions = {}) {
     this.#native = native;
+    const { arithmetic = 'production', kvType, quantize, visionPrecision } = options;
+    this.arithmetic = arithmetic;
+    this.precision = [arithmetic, kvType, quantize, visionPrecision].join(' ');
     this.#channel = native.open((events, ageMs) => this.#deliver(events, ageMs));
   }
 

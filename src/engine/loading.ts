@@ -9,6 +9,8 @@ import type { ModelPool } from './model-pool.js';
 
 /** Interval between two log lines about a file. */
 const EVERY_MS = 2_000;
+/** For smaller models, prompts take so little time that engine.arithmetic fast is not worth mentioning. */
+const MIN_FAST_PARAMETERS = 5e8;
 
 export interface Loading {
   file: string;
@@ -47,7 +49,7 @@ export async function logLoading(
   for (const { file, names, status } of pool.engines()) {
     const fields = { file, models: names.join(','), ms: performance.now() - startedAt };
     if (status.state === 'ready') {
-      const { backend, plan, maxContext, visionProblem } = status.engine;
+      const { backend, plan, maxContext, visionProblem, arithmetic, info } = status.engine;
       log.info(
         {
           ...fields,
@@ -61,6 +63,11 @@ export async function logLoading(
         },
         'model loaded',
       );
+      if (arithmetic === 'fast')
+        log.info(fields, 'engine.arithmetic fast: the output of a request depends on what else is in the batch');
+      else if (arithmetic === 'production' && backend.isa === 'amx' && info.parameters >= MIN_FAST_PARAMETERS)
+        log.info(fields, 'this CPU has AMX: with engine.arithmetic fast, long prompts would be computed faster');
+      if (backend.note !== '') log.warn({ ...fields, why: backend.note }, 'the CPU is not used to its full speed');
       if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'image input is unavailable');
     }
   }

@@ -155,7 +155,7 @@ class Slot implements PooledEngine {
       const native = await addon.load(this.key, this.file, options, (progress) => {
         this.status = { state: 'loading', progress };
       });
-      const engine = new Engine(native);
+      const engine = new Engine(native, options);
       await ready(this, engine);
       this.status = { state: 'ready', engine };
     } catch (error) {

@@ -18,7 +18,7 @@ export function loadOptions(config: Config): LoadOptions {
     device: engine.device,
     isa: engine.isa,
     arithmetic: engine.arithmetic,
-    batchInvariant: engine.batch_invariant,
+    batchInvariant: isBatchInvariant(config),
     ...(engine.cublaslt === null ? {} : { cublaslt: engine.cublaslt }),
     kvType: engine.kv_type,
     maxContext: engine.max_context,
@@ -37,6 +37,9 @@ export function loadOptions(config: Config): LoadOptions {
     mtp: engine.mtp,
   };
 }
+
+const isBatchInvariant = ({ engine, given }: Config): boolean =>
+  engine.batch_invariant && (engine.arithmetic !== 'fast' || 'engine.batch_invariant' in given);
 
 /** Limits for generations on local engines. */
 export function generationLimits({ engine, images, structured_outputs: structured }: Config): GenerationLimits {

@@ -28,13 +28,16 @@ class CpuBackend final : public Backend, public EncoderOperations {
  public:
   CpuBackend(CpuIsa isa, Arithmetic arithmetic, int threads)
       : arithmetic_(arithmetic),
-        matmul_(matmul_kernels(isa)),
+        matmul_(matmul_kernels(isa, arithmetic)),
         fixed16_(fixed16_kernels(isa)),
-        ops_(cpu_ops(isa)),
+        ops_(cpu_ops(isa, arithmetic)),
         pool_(threads),
-        mixture_(matmul_, ops_.kernels(), pool_) {}
+        mixture_(matmul_, ops_.kernels(), pool_, scratch_) {}
 
-  BackendInfo info() const override { return {"cpu", matmul_.name, pool_.size()}; }
+  BackendInfo info() const override {
+    const bool denied = cpu_is_denied_amx();
+    return {"cpu", matmul_.name, pool_.size(), denied ? "the operating system does not permit the use of AMX" : ""};
+  }
 
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return CpuMatrix::bytes_for(stored_as(type), rows, cols);
@@ -99,7 +102,8 @@ class CpuBackend final : public Backend, public EncoderOperations {
 
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                        const MixtureShape& mixture) const override {
-    return MatmulScratch::bytes_for(max_rows, max_cols) + CpuMixture::bytes_for(max_rows, mixture) +
+    return MatmulScratch::bytes_for(max_rows, widest(max_cols, mixture), tile_threads()) +
+           CpuMixture::bytes_for(max_rows, mixture) +
            OpsScratch::bytes_for(pool_.size(), max_rows, max_cols, max_context, max_head_dim);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
@@ -114,7 +118,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
     max_cols_ = std::max(max_cols_, max_cols);
     max_context_ = std::max(max_context_, max_context);
     max_head_dim_ = std::max(max_head_dim_, max_head_dim);
-    if (Status status = scratch_.reserve(max_rows_, max_cols_); !status) return status;
+    if (Status status = scratch_.reserve(max_rows_, widest(max_cols_, shape_), tile_threads()); !status) return status;
     if (Status status = mixture_.reserve(max_rows_, shape_); !status) return status;
     return ops_scratch_.reserve(pool_.size(), max_rows_, max_cols_, max_context_, max_head_dim_);
   }
@@ -318,6 +322,11 @@ class CpuBackend final : public Backend, public EncoderOperations {
                  "values in f16, q8_0 or f32"};
   }
 
+  // Columns of the widest matrix. MoE layers use the scratch memory for their experts' weights.
+  static int64_t widest(int64_t max_cols, const MixtureShape& mixture) {
+    return std::max<int64_t>({max_cols, mixture.n_embd, mixture.n_ff});
+  }
+  int tile_threads() const { return matmul_.tiles != nullptr ? pool_.size() : 0; }
   TensorType stored_as(TensorType type) const { return arithmetic_ == Arithmetic::kExact ? TensorType::kF32 : type; }
 
   const Arithmetic arithmetic_;
@@ -344,6 +353,11 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
   if (options.threads < 0 || options.threads > kMaxThreads)
     return Error{ErrorCode::kInvalidArgument, "threads must be 0 (one per core) to " + std::to_string(kMaxThreads) +
                                                   ", not " + std::to_string(options.threads)};
+  if (options.arithmetic == Arithmetic::kFast && *isa != CpuIsa::kAmx)
+    return Error{ErrorCode::kUnsupported,
+                 "engine.arithmetic fast needs a CPU with AMX (INT8 and BF16), and the instruction "
+                 "set amx or auto; the instruction set is " +
+                     std::string(cpu_isa_name(*isa))};
   const int threads = options.threads > 0 ? options.threads : std::min(usable_cores(), kMaxThreads);
   return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*isa, options.arithmetic, threads));
 }
@@ -352,12 +366,13 @@ BackendKind cpu_backend_kind() {
   return {.name = "cpu",
           .has_devices = false,
           .probe = []() -> Result<std::vector<std::string>> { return std::vector<std::string>{"cpu"}; },
-          .create =
-              [](const BackendOptions& options, int) {
-                return make_cpu_backend({.threads = options.threads,
-                                         .isa = options.isa,
-                                         .arithmetic = options.exact ? Arithmetic::kExact : Arithmetic::kProduction});
-              }};
+          .create = [](const BackendOptions& options, int) -> Result<std::unique_ptr<Backend>> {
+            if (options.arithmetic == Arithmetic::kFast && options.batch_invariant)
+              return Error{ErrorCode::kInvalidArgument,
+                           "engine.arithmetic fast makes the output of a request depend on what else is in the batch, "
+                           "so engine.batch_invariant cannot be true"};
+            return make_cpu_backend({.threads = options.threads, .isa = options.isa, .arithmetic = options.arithmetic});
+          }};
 }
 
 }  // namespace monolith

@@ -17,19 +17,13 @@ enum class CpuIsa : uint8_t {
   kPlain,
   kAvx2,      // Requires AVX2, FMA and F16C.
   kAvx512,    // Requires AVX-512 F, BW, VL, DQ and VNNI. Uses BF16 if present.
+  kAmx,       // Requires AVX-512 with BF16, and AMX with INT8 and BF16 (Sapphire Rapids and later).
   kNeon,      // Requires AArch64 with the 8-bit dot product (FEAT_DotProd).
   kNeonI8mm,  // Requires the 8-bit matrix product (FEAT_I8MM) in addition.
 };
 
-std::string_view cpu_isa_name(CpuIsa isa);  // "plain", "avx2", "avx512", "neon" or "neon_i8mm".
+std::string_view cpu_isa_name(CpuIsa isa);  // As in --isa: "plain", "avx2", ...
 std::vector<CpuIsa> available_cpu_isas();   // Instruction sets that this processor supports, plain first.
-
-enum class Arithmetic : uint8_t {
-  // Activations are rounded to 8 bits for quantized weights, and to BF16 for BF16 weights if the instruction set
-  // supports BF16.
-  kProduction,
-  kExact,  // For tests: weights are dequantized to F32 and activations are not rounded.
-};
 
 struct CpuBackendOptions {
   int threads = 0;  // 0 = one thread per core.

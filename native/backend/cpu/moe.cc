@@ -8,7 +8,7 @@
 #include <string>
 
 #include "backend/cpu/ops/kernels.h"
-#include "backend/cpu/matmul/row_tiles.h"
+#include "backend/cpu/matmul/kernel_choice.h"
 
 namespace monolith {
 namespace {
@@ -34,7 +34,7 @@ int64_t floats_for(int max_rows, const MixtureShape& shape) {
 }
 
 int64_t ints_for(int max_rows, const MixtureShape& shape) {
-  return 5 * slots_of(max_rows, shape) + 2 * int64_t{shape.n_experts} + 1;
+  return 6 * slots_of(max_rows, shape) + 3 * int64_t{shape.n_experts} + 1;
 }
 
 int64_t widest(const MixtureShape& shape) { return std::max(shape.n_embd, shape.n_ff); }
@@ -71,9 +71,10 @@ Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
   result_ = up_ + slots * shape.n_ff;
   weights_ = result_ + slots * shape.n_embd;
   scores_ = weights_ + slots;
-  for (auto* list : {&chosen_, &slot_of_, &row_of_, &tile_of_, &tile_rows_})
+  for (auto* list : {&chosen_, &slot_of_, &row_of_, &expert_of_, &tile_of_, &tile_rows_})
     list->assign(static_cast<size_t>(slots), 0);
   first_slot_.assign(static_cast<size_t>(shape.n_experts) + 1, 0);
+  kernels_of_.assign(static_cast<size_t>(shape.n_experts), KernelKind::kPanel);
   active_.reserve(static_cast<size_t>(shape.n_experts));
   shape_ = shape;
   max_rows_ = max_rows;
@@ -178,7 +179,7 @@ void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
   for (int i = 0; i < n_used; ++i) weights[i] *= router.expert_scales[best[i]];
 }
 
-void CpuMixture::arrange(int n_rows) {
+void CpuMixture::arrange(const Mixture& mixture, int n_rows) {
   const int64_t n_slots = slots_of(n_rows, shape_);
   std::ranges::fill(first_slot_, 0);
   for (int64_t i = 0; i < n_slots; ++i) ++first_slot_[chosen_[i] + 1];
@@ -192,12 +193,17 @@ void CpuMixture::arrange(int n_rows) {
     const int32_t slot = first_slot_[chosen_[i]]++;
     slot_of_[i] = slot;
     row_of_[slot] = static_cast<int32_t>(i / shape_.n_used);
+    expert_of_[slot] = chosen_[i];
   }
   for (int32_t expert = shape_.n_experts; expert > 0; --expert) first_slot_[expert] = first_slot_[expert - 1];
   first_slot_[0] = 0;
   for (const int32_t expert : active_) {
-    const int32_t first = first_slot_[expert];
-    const Tiles tiles(first_slot_[expert + 1] - first, matmul_.max_tile_rows);
+    const int32_t first = first_slot_[expert], rows = first_slot_[expert + 1] - first;
+    KernelChoice choice(matmul_, rows);
+    for (const Matrix* weight : {mixture.gate, mixture.up, mixture.down})
+      if (weight != nullptr) choice.add(cpu_matrix(*weight).layout().type, false);
+    kernels_of_[expert] = choice.kind();
+    const Tiles tiles = split_rows(matmul_, choice.kind(), rows);
     for (int tile = 0; tile < tiles.count; ++tile) {
       const int32_t begin = first + tiles.first_row(tile);
       std::fill_n(tile_of_.begin() + begin, tiles.rows(tile), begin);
@@ -206,8 +212,8 @@ void CpuMixture::arrange(int n_rows) {
   }
 }
 
-ActivationKind CpuMixture::kind_of(const Matrix& matrix) const {
-  return matmul_.activation[panel_type_index(cpu_matrix(matrix).layout().type)];
+ActivationKind CpuMixture::kind_of(const Matrix& matrix, int32_t expert) const {
+  return activation_kind(matmul_, kernels_of_[expert], cpu_matrix(matrix).layout().type);
 }
 
 // Packs row x_row of x into the activation lines of `slot`.
@@ -227,42 +233,87 @@ void CpuMixture::for_slots(int n, int64_t values, Fn fn) {
   });
 }
 
-// Matmul of each active expert's weights with the packed input rows of the tokens routed to it.
+// Matmul of each active expert's weights with the packed input rows of the tokens routed to it. A piece is a range of one
+// expert's panels in one target.
 struct CpuMixture::Product {
   const CpuMixture& mixture;
   std::span<const MatmulTarget> targets;
-  int64_t panels_per_expert, panels_per_panel, panels, cols;
+  int64_t panels_per_expert, panels_per_piece, pieces_per_expert, cols;
   bool shared_lines;
 
-  void compute(int64_t piece) const {
-    const int64_t per_expert = panels * static_cast<int64_t>(targets.size());
+  void compute(int64_t piece, int thread) const {
+    const int64_t per_expert = pieces_per_expert * static_cast<int64_t>(targets.size());
     const int32_t expert = mixture.active_[piece / per_expert];
-    const MatmulTarget& target = targets[piece % per_expert / panels];
-    const int64_t first_panel = piece % panels * panels_per_panel;
-    const int64_t last_panel = std::min(first_panel + panels_per_panel, panels_per_expert);
+    const MatmulTarget& target = targets[piece % per_expert / pieces_per_expert];
+    const int64_t before = piece % pieces_per_expert * panels_per_piece;
+    const int64_t count = std::min(panels_per_piece, panels_per_expert - before);
+    if (tile_kernels(mixture.matmul_, mixture.kernels_of_[expert]) != nullptr)
+      compute_tiles(target, expert, before, count, thread);
+    else
+      compute_panels(target, expert, before, count);
+  }
+
+  // Computes `count` panels of an expert, from panel `before` of that expert on.
+  void compute_panels(const MatmulTarget& target, int32_t expert, int64_t before, int64_t count) const {
     const CpuMatrix& matrix = cpu_matrix(*target.weight);
-    const ActivationKind kind = mixture.kind_of(matrix);
+    const MatmulKernels& kernels = mixture.matmul_;
+    const ActivationKind kind = mixture.kind_of(matrix, expert);
     const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
-    const PanelKernel kernel = mixture.matmul_.panel[panel_type_index(matrix.layout().type)];
+    const int type = panel_type_index(matrix.layout().type);
+    const bool pairs = mixture.kernels_of_[expert] == KernelKind::kPair;
     const int32_t end = mixture.first_slot_[expert + 1];
     for (int32_t slot = mixture.first_slot_[expert]; slot < end; slot += mixture.tile_rows_[slot]) {
       const size_t lines_at = shared_lines ? 0 : static_cast<size_t>(slot) * row_bytes;
-      for (int64_t panel = first_panel; panel < last_panel; ++panel)
-        run_tile(
-            kernel,
-            {.panel = matrix.panel(expert * panels_per_expert + panel),
-             .block_scales = matrix.block_scales(expert * panels_per_expert + panel),
-             .layout = &matrix.layout(),
-             .lines = mixture.lines_.lines(kind) + lines_at,
-             .n_rows = mixture.tile_rows_[slot],
-             .lanes = kPanelRows,
-             .out = target.out + slot * target.out_stride + panel * kPanelRows,
-             .out_stride = target.out_stride,
-             .bias = target.bias != nullptr ? target.bias + (expert * panels_per_expert + panel) * kPanelRows : nullptr,
-             .add_to_out = false},
-            matrix.factors(expert * panels_per_expert + panel));
+      for (int64_t panel = before, width; panel < before + count; panel += width) {
+        width = pairs && panel + 1 < before + count ? 2 : 1;
+        const int64_t in_matrix = expert * panels_per_expert + panel;
+        run_tile(width == 2 ? kernels.pair[type] : kernels.panel[type],
+                 {.panel = matrix.panel(in_matrix),
+                  .block_scales = matrix.block_scales(in_matrix),
+                  .layout = &matrix.layout(),
+                  .lines = mixture.lines_.lines(kind) + lines_at,
+                  .n_rows = mixture.tile_rows_[slot],
+                  .lanes = static_cast<int>(width * kPanelRows),
+                  .out = target.out + slot * target.out_stride + panel * kPanelRows,
+                  .out_stride = target.out_stride,
+                  .bias = target.bias != nullptr ? target.bias + in_matrix * kPanelRows : nullptr,
+                  .add_to_out = false},
+                 matrix.factors(in_matrix));
+      }
     }
   }
+
+  void compute_tiles(const MatmulTarget& target, int32_t expert, int64_t before, int64_t count, int thread) const {
+    const CpuMatrix& matrix = cpu_matrix(*target.weight);
+    const KernelKind kernels = mixture.kernels_of_[expert];
+    const TileKernels& of_tiles = *tile_kernels(mixture.matmul_, kernels);
+    const size_t row_bytes = static_cast<size_t>(lines_per_row(of_tiles.lines, cols)) * kLineBytes;
+    const int32_t slot = mixture.first_slot_[expert], n_rows = mixture.first_slot_[expert + 1] - slot;
+    const Tiles tiles = split_rows(mixture.matmul_, kernels, n_rows);
+    const int64_t per_group = panels_per_tile_group(of_tiles, matrix.layout());
+    for (int64_t panel = before; panel < before + count; panel += per_group) {
+      const int64_t in_matrix = expert * panels_per_expert + panel;
+      const int n_panels = static_cast<int>(std::min(per_group, before + count - panel));
+      multiply_tiles(of_tiles,
+                     {.matrix = matrix,
+                      .first_panel = in_matrix,
+                      .n_panels = n_panels,
+                      .lanes = n_panels * kPanelRows,
+                      .lines = mixture.lines_.lines(of_tiles.lines) + static_cast<size_t>(slot) * row_bytes,
+                      .row_bytes = row_bytes,
+                      .tiles = tiles,
+                      .first_tile = 0,
+                      .last_tile = tiles.count,
+                      .out = target.out + slot * target.out_stride + panel * kPanelRows,
+                      .out_stride = target.out_stride,
+                      .bias = target.bias != nullptr ? target.bias + in_matrix * kPanelRows : nullptr,
+                      .add_to_out = false,
+                      .next_weights = nullptr,
+                      .next_bytes = 0},
+                     scratch_of(thread));
+    }
+  }
+  std::byte* scratch_of(int thread) const { return mixture.tile_scratch_.tiles(thread); }
 };
 
 void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols,
@@ -277,16 +328,17 @@ void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_pe
   const int64_t by_balance =
       pool_.size() == 1 ? panels : n_active * n_targets * panels / (kPiecesPerThread * pool_.size());
   Product product{*this, targets, panels, 0, 0, cols, shared_lines};
-  product.panels_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, panels);
-  product.panels = (panels + product.panels_per_panel - 1) / product.panels_per_panel;
-  const int64_t pieces = n_active * n_targets * product.panels;
-  const auto compute = [&](int64_t begin, int64_t end, int) {
-    for (int64_t piece = begin; piece < end; ++piece) product.compute(piece);
+  product.panels_per_piece = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, panels);
+  if (!single_tiles) product.panels_per_piece += product.panels_per_piece % 2;  // For pair kernels.
+  product.pieces_per_expert = (panels + product.panels_per_piece - 1) / product.panels_per_piece;
+  const int64_t pieces = n_active * n_targets * product.pieces_per_expert;
+  const auto compute = [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t piece = begin; piece < end; ++piece) product.compute(piece, thread);
   };
   if (n_active * n_targets * panels * panel_bytes <= kWorkAlone)
     compute(0, pieces, 0);
   else if (single_tiles)
-    pool_.parallel_runs(pieces, [&](int64_t piece, int) { product.compute(piece); });
+    pool_.parallel_runs(pieces, [&](int64_t piece, int thread) { product.compute(piece, thread); });
   else
     pool_.parallel_for(pieces, 1, compute);
 }
@@ -302,24 +354,27 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
                        for (int64_t row = begin; row < end; ++row)
                          choose(mixture, router_logits + row * shape_.n_experts, static_cast<int>(row));
                      });
-  arrange(n_rows);
+  arrange(mixture, n_rows);
 
   const bool gateless = mixture.gate == nullptr;
   const MatmulTarget both[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
                                {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
-  bool wanted[kActivationKinds] = {};
-  for (const MatmulTarget& target : inner) wanted[static_cast<int>(kind_of(*target.weight))] = true;
   // With a single row, all slots have the same packed input, because each slot is a tile of its own.
   const int packed_slots = n_rows == 1 ? 1 : n_slots;
   for_slots(packed_slots, n_embd, [&](int slot) {
-    for (int kind = 0; kind < kActivationKinds; ++kind)
-      if (wanted[kind]) pack(static_cast<ActivationKind>(kind), x, row_of_[slot], n_embd, slot);
+    const int32_t expert = expert_of_[slot];
+    bool packed[kActivationKinds] = {};
+    for (const MatmulTarget& target : inner) {
+      const ActivationKind kind = kind_of(*target.weight, expert);
+      if (packed[static_cast<int>(kind)]) continue;
+      pack(kind, x, row_of_[slot], n_embd, slot);
+      packed[static_cast<int>(kind)] = true;
+    }
   });
   multiply(inner, n_ff, n_embd, n_rows == 1);
 
   const OpKernels::Plain plain = ops_.plain(mixture.activation.activation);
-  const ActivationKind outer_kind = kind_of(*mixture.down);
   for_slots(n_slots, n_ff, [&](int choice) {
     const int slot = slot_of_[choice];
     float* const inside = gate_ + slot * n_ff;
@@ -333,7 +388,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
       plain(inside, n_ff);
     else
       ops_.gated(mixture.activation, inside, up_ + slot * n_ff, n_ff, inside);
-    pack(outer_kind, gate_, slot, n_ff, slot);
+    pack(kind_of(*mixture.down, expert_of_[slot]), gate_, slot, n_ff, slot);
   });
   const MatmulTarget outer{mixture.down, result_, n_embd, mixture.down_bias};
   multiply({&outer, 1}, n_embd, n_ff, false);

@@ -15,6 +15,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/machine/mapping.h"
+#include "backend/cpu/matmul/kernel_choice.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/ops/logits.h"
 #include "base/result.h"
@@ -26,8 +27,9 @@ struct OpKernels;
 
 class CpuMixture {
  public:
-  CpuMixture(const MatmulKernels& matmul, const OpKernels& ops, ThreadPool& pool)
-      : matmul_(matmul), ops_(ops), pool_(pool) {}
+  // The threads expand weights in `tile_scratch`, if the kernels do so.
+  CpuMixture(const MatmulKernels& matmul, const OpKernels& ops, ThreadPool& pool, const MatmulScratch& tile_scratch)
+      : matmul_(matmul), ops_(ops), pool_(pool), tile_scratch_(tile_scratch) {}
 
   // Bytes that reserve() allocates; 0 if there are no experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
@@ -48,8 +50,8 @@ class CpuMixture {
   // Group-limited routing: sets the selection scores of experts outside the best groups to minus infinity. `sums` is
   // scratch memory with one element per group.
   void keep_groups(const Router& router, float* by, float* sums) const;
-  // Assigns slots to the (row, expert) pairs and splits each expert's rows into tiles.
-  void arrange(int n_rows);
+  // Assigns slots to the (row, expert) pairs, chooses each expert's kernels, and splits its rows into tiles.
+  void arrange(const Mixture& mixture, int n_rows);
   void pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const;
   // shared_lines: every slot reads the packed input of slot 0.
   void multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols, bool shared_lines);
@@ -57,11 +59,12 @@ class CpuMixture {
   // processes.
   template <typename Fn>
   void for_slots(int n, int64_t values, Fn fn);
-  ActivationKind kind_of(const Matrix& matrix) const;
+  ActivationKind kind_of(const Matrix& matrix, int32_t expert) const;
 
   const MatmulKernels& matmul_;
   const OpKernels& ops_;
   ThreadPool& pool_;
+  const MatmulScratch& tile_scratch_;
   MixtureShape shape_;
   int max_rows_ = 0;
   MatmulScratch lines_;  // Packed input of every slot.
@@ -72,13 +75,15 @@ class CpuMixture {
   float* weights_ = nullptr;  // Shape [row][n_used].
   float* scores_ = nullptr;   // Shape [row][3][n_experts]: scores, selection scores, sums per group.
   // State of the current step.
-  std::vector<int32_t> chosen_;      // Shape [row][n_used]: experts in order of preference.
-  std::vector<int32_t> slot_of_;     // Shape [row][n_used].
-  std::vector<int32_t> row_of_;      // Shape [slot].
-  std::vector<int32_t> tile_of_;     // Shape [slot]: first slot of its tile.
-  std::vector<int32_t> tile_rows_;   // Shape [slot]: number of rows in its tile.
-  std::vector<int32_t> first_slot_;  // Shape [n_experts + 1].
-  std::vector<int32_t> active_;      // Experts with at least one row, ascending.
+  std::vector<int32_t> chosen_;         // Shape [row][n_used]: experts in order of preference.
+  std::vector<int32_t> slot_of_;        // Shape [row][n_used].
+  std::vector<int32_t> row_of_;         // Shape [slot].
+  std::vector<int32_t> expert_of_;      // Shape [slot].
+  std::vector<int32_t> tile_of_;        // Shape [slot]: first slot of its tile.
+  std::vector<int32_t> tile_rows_;      // Shape [slot]: number of rows in its tile.
+  std::vector<int32_t> first_slot_;     // Shape [n_experts + 1].
+  std::vector<KernelKind> kernels_of_;  // Shape [n_experts].
+  std::vector<int32_t> active_;         // Experts with at least one row, ascending.
 };
 
 }  // namespace monolith

@@ -501,13 +501,15 @@ BackendKind cuda_backend_kind() {
             for (const DeviceProperties& device : *devices) names.push_back(device.name);
             return names;
           },
-          .create =
-              [](const BackendOptions& options, int device) {
-                return make_cuda_backend({.device = device,
-                                          .exact = options.exact,
-                                          .invariant = options.batch_invariant,
-                                          .cublaslt = options.cublaslt});
-              }};
+          .create = [](const BackendOptions& options, int device) -> Result<std::unique_ptr<Backend>> {
+            if (options.arithmetic == Arithmetic::kFast)
+              return Error{ErrorCode::kUnsupported,
+                           "engine.arithmetic fast is supported only on CPUs with AMX (engine.device cpu)"};
+            return make_cuda_backend({.device = device,
+                                      .exact = options.arithmetic == Arithmetic::kExact,
+                                      .invariant = options.batch_invariant,
+                                      .cublaslt = options.cublaslt});
+          }};
 }
 
 }  // namespace monolith

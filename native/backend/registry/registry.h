@@ -17,8 +17,8 @@ struct BackendOptions {
   std::string device = "auto";  // "auto", a backend's name, or NAME:N for its device number N.
   int threads = 0;              // CPU: 0 = one thread per core.
   std::string isa = "auto";     // CPU: see CpuBackendOptions.
-  bool exact = false;           // For tests: float32 weights and activations that are not rounded.
-  bool batch_invariant = true;  // GPU: a token's result has the same bits whatever else is in the batch.
+  Arithmetic arithmetic = Arithmetic::kProduction;
+  bool batch_invariant = true;  // A token's result has the same bits whatever else is in the batch.
   std::string cublaslt = {};    // CUDA: path of cuBLASLt, or "auto" (see CudaBackendOptions).
 
   bool operator==(const BackendOptions&) const = default;

@@ -18,12 +18,12 @@ constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;  // JavaScript's.
 constexpr int64_t kMaxSnapshotTokens = 1 << 20;
 constexpr int64_t kMaxSourcePixels = 1'000'000'000, kMaxTiles = 1000;
 
-constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
+constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "amx", "neon", "neon_i8mm"};
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K, TensorType::kQ4_0,
                                          TensorType::kF8E4M3};
 // The names of enumerators, in the order of their enumerations.
-constexpr std::string_view kArithmetics[] = {"production", "exact"};
+constexpr std::string_view kArithmetics[] = {"production", "fast", "exact"};
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};
 constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};
 constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};
@@ -121,10 +121,11 @@ constexpr LoadOption kOptions[] = {
                                            "Instruction set of the CPU kernels; auto = the best available."),
     device<kBackend, &BackendOptions::device>("device", kRequired,
                                               "Device that computes the model; auto = a GPU if there is one."),
-    choice<kBackend, &BackendOptions::exact>("arithmetic", kRequired, kArithmetics,
-                                             "exact = float32 throughout, for tests."),
+    choice<kBackend, &BackendOptions::arithmetic>(
+        "arithmetic", kRequired, kArithmetics,
+        "fast = BF16 for products of many rows, on CPUs with AMX; exact = float32 throughout, for tests."),
     boolean<kBackend, &BackendOptions::batch_invariant>("batchInvariant", kOptional,
-                                                        "GPU: results do not depend on the rest of the batch."),
+                                                        "Results do not depend on the rest of the batch."),
     path<kBackend, &BackendOptions::cublaslt>("cublaslt", kOptional,
                                               "CUDA: path of cuBLASLt; auto = the installed one."),
     choice<&LoadOptions::kv_type>("kvType", kRequired, kKvTypes, "Type of the cached keys and values."),

@@ -42,9 +42,7 @@ struct LoadOptions {
   EngineOptions engine;
 
   // The result refers to this object's `backend.isa`.
-  CpuBackendOptions cpu() const {
-    return {backend.threads, backend.isa, backend.exact ? Arithmetic::kExact : Arithmetic::kProduction};
-  }
+  CpuBackendOptions cpu() const { return {backend.threads, backend.isa, backend.arithmetic}; }
   ModelFileOptions file() const { return {quantize, backend.threads}; }
   ModelFileOptions draft_file() const { return {draft_quantize, backend.threads}; }
   ModelLimits limits() const;  // Does not set the context length and the number of pages, which are chosen later.

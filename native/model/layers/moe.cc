@@ -29,8 +29,13 @@ void ExpertMixture::run(StepRows& rows, bool) const {
   const Activations& to = buffers_;
   const float* const x = residual_.read(rows, weights_.ffn_norm);
   float* const out = residual_.target(rows);
-  const MatmulTarget routing[] = {{own.router.get(), to.router, experts.count, own.router_bias},
-                                  {own.shared_gate.get(), to.shared_gate, 1}};
+  const MatmulTarget routing[] = {
+      {.weight = own.router.get(),
+       .out = to.router,
+       .out_stride = experts.count,
+       .bias = own.router_bias,
+       .exact = true},
+      {.weight = own.shared_gate.get(), .out = to.shared_gate, .out_stride = 1, .exact = true}};
   operations_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, rows.count);
   const auto shared_network = [&](float* result, bool add, InputUse use) {
     run_gated_mlp({.weights = weights_.network,
@@ -77,7 +82,8 @@ void NetworkAndExperts::run(StepRows& rows, bool) const {
 
   operations_.rms_norm(rows.x, own.router_scale, params_.norm_eps, rows.count, n_embd, to.normed);
   operations_.scale(to.normed, rows.count, n_embd, 1.0f / std::sqrt(static_cast<float>(n_embd)));
-  const MatmulTarget routing{own.router.get(), to.router, params_.experts.count};
+  const MatmulTarget routing{
+      .weight = own.router.get(), .out = to.router, .out_stride = params_.experts.count, .exact = true};
   operations_.matmul({&routing, 1}, to.normed, rows.count, InputUse::kLast);
 
   const float* const x = residual_.read(rows, own.norm);

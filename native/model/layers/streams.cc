@@ -18,7 +18,8 @@ const float* coefficients(const LayerContext& context, const Matrix& products, c
   float* const out = routed + int64_t{context.max_rows} * p.streams.count;
   operations.rms_norm(x, weights.router_norm, p.norm_eps, rows, p.n_embd, normed);
   operations.scale(normed, rows, p.n_embd, 1.0f / static_cast<float>(p.n_embd));
-  const MatmulTarget routing{weights.router.get(), routed, p.streams.count};
+  const MatmulTarget routing{
+      .weight = weights.router.get(), .out = routed, .out_stride = p.streams.count, .exact = true};
   operations.matmul({&routing, 1}, normed, rows, InputUse::kLast);
   operations.soft_cap(routed, rows, p.streams.count, 1.0f);
   const MatmulTarget target{&products, out, products.rows};
@@ -128,7 +129,8 @@ void read_mixed(const HyperParams& params, const StreamMixWeights& weights, bool
   mix.base = weights.base;
   float* const normed = activations.predicted;
   operations.rms_norm(streams, nullptr, params.norm_eps, rows, int64_t{mix.n_streams} * params.n_embd, normed);
-  const MatmulTarget target{weights.numbers.get(), numbers, mix.numbers()};
+  const MatmulTarget target{
+      .weight = weights.numbers.get(), .out = numbers, .out_stride = mix.numbers(), .exact = true};
   operations.matmul({&target, 1}, normed, rows, InputUse::kLast);
   operations.hyper_connection_weights(mix, numbers, rows);
   operations.read_streams(mix, numbers, streams, rows, params.n_embd, x);

@@ -14,21 +14,21 @@ export const engine = {
     { alias: 'device', main: true },
   ),
   isa: setting(
-    kind.choice('auto', 'plain', 'avx2', 'avx512', 'neon', 'neon_i8mm'),
+    kind.choice('auto', 'plain', 'avx2', 'avx512', 'amx', 'neon', 'neon_i8mm'),
     'auto',
     'Instruction set of the CPU kernels; auto = the best one that the CPU supports.',
     { alias: 'isa', main: true },
   ),
   arithmetic: setting(
-    kind.choice('production', 'exact'),
+    kind.choice('production', 'fast', 'exact'),
     'production',
-    'Precision of activations. production: rounded as the kernels require; exact: fp32, slow, for comparing logits.',
+    'Precision of matmuls. production: activations are rounded as the kernels require; fast: on CPUs with AMX, prompts are computed in BF16, which is faster and about as precise, but the output of a request depends on what else is in the batch; exact: fp32, slow, for comparing logits.',
     { alias: 'arithmetic' },
   ),
   batch_invariant: setting(
     kind.flag,
     true,
-    'Make the output of a request independent of what else is in the batch, bit for bit. false: a GPU may use faster matmuls that depend on the batch size; the CPU is always batch-invariant.',
+    'Make the output of a request independent of what else is in the batch, bit for bit. false: a GPU may use faster matmuls that depend on the batch size; a CPU is batch-invariant except with engine.arithmetic fast, which changes the default to false.',
   ),
   cublaslt: setting(
     kind.nullable(kind.text(1, 4096)),

@@ -27,7 +27,7 @@ export class LocalProvider implements Provider {
   readonly images: PromptImages | null;
   readonly contextWindow: number;
   readonly maxOutputTokens: number;
-  /** Computed over the engine's build, the weights and the kernels. */
+  /** Computed over the engine's build, the weights, the kernels and the options that affect results. */
   readonly fingerprint: string;
   readonly efforts: readonly ReasoningEffort[];
   readonly vocabulary: Vocabulary;
@@ -49,7 +49,8 @@ export class LocalProvider implements Provider {
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
     this.#texts = new TokenTexts(engine);
     this.vocabulary = new EngineVocabulary(engine, this.#texts);
-    const identity = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa].join('\n');
+    const { name, isa } = engine.backend;
+    const identity = [VERSION, engine.fileHash, name, isa, engine.precision].join('\n');
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
   }
 

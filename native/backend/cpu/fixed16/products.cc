@@ -40,7 +40,7 @@ float weight_step(const float* numbers, int64_t count) {
 
 const Fixed16Kernels* fixed16_kernels(CpuIsa isa) {
 #if defined(__x86_64__)
-  if (isa == CpuIsa::kAvx512) return &kAvx512Fixed16;
+  if (isa == CpuIsa::kAvx512 || isa == CpuIsa::kAmx) return &kAvx512Fixed16;
 #endif
   static_cast<void>(isa);
   return nullptr;

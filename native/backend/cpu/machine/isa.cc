@@ -13,6 +13,8 @@
 #endif
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -27,10 +29,26 @@ struct Features {
   bool avx2 = false;    // AVX2, FMA and F16C.
   bool avx512 = false;  // AVX-512 F, BW, VL, DQ and VNNI.
   bool avx512_bf16 = false;
+  bool amx = false;  // AMX with INT8 and BF16, in addition to avx512_bf16.
+  bool amx_denied = false;
   bool zen4 = false;
   bool neon = false;       // 8-bit dot product. Every AArch64 processor has basic NEON vectors.
   bool neon_i8mm = false;  // 8-bit matrix product, in addition to `neon`.
 };
+
+#if defined(__x86_64__)
+// Asks the kernel to let this process use the tile registers, which are not part of a thread's state by default
+// (Documentation/arch/x86/xstate.rst in Linux's sources).
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
 
 Features read_features() {
   Features features;
@@ -45,10 +63,14 @@ Features read_features() {
   const bool ymm_saved = (xcr0 & 0x06) == 0x06, zmm_saved = (xcr0 & 0xe6) == 0xe6;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
   const unsigned leaves = a;
+  const unsigned amx_bf16_tile_int8 = 1u << 22 | 1u << 24 | 1u << 25;
+  const bool tiles_saved = (xcr0 & 0x60000) == 0x60000, amx = (d & amx_bf16_tile_int8) == amx_bf16_tile_int8;
   features.avx2 = ymm_saved && fma && f16c && (b & 1u << 5);
   const unsigned f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
   features.avx512 = features.avx2 && zmm_saved && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & 1u << 11);
   if (features.avx512 && leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) features.avx512_bf16 = a & 1u << 5;
+  features.amx = features.avx512_bf16 && amx && tiles_saved && may_use_tiles();
+  features.amx_denied = amx && !features.amx;
   // Family and vendor are documented in AMD's APM, volume 3, CPUID Fn0000_0000 and Fn0000_0001.
   char vendor[12];
   if (!__get_cpuid(0, &a, &b, &c, &d)) return features;
@@ -110,6 +132,7 @@ std::string_view cpu_isa_name(CpuIsa isa) {
     case CpuIsa::kPlain: return "plain";
     case CpuIsa::kAvx2: return "avx2";
     case CpuIsa::kAvx512: return "avx512";
+    case CpuIsa::kAmx: return "amx";
     case CpuIsa::kNeon: return "neon";
     case CpuIsa::kNeonI8mm: return "neon_i8mm";
   }
@@ -121,6 +144,7 @@ bool cpu_has(CpuIsa isa) {
     case CpuIsa::kPlain: return true;
     case CpuIsa::kAvx2: return features().avx2;
     case CpuIsa::kAvx512: return features().avx512;
+    case CpuIsa::kAmx: return features().amx;
     case CpuIsa::kNeon: return features().neon;
     case CpuIsa::kNeonI8mm: return features().neon_i8mm;
   }
@@ -128,11 +152,12 @@ bool cpu_has(CpuIsa isa) {
 }
 
 bool cpu_has_avx512_bf16() { return features().avx512_bf16; }
+bool cpu_is_denied_amx() { return features().amx_denied; }
 bool cpu_is_zen4() { return features().zen4; }
 
 std::vector<CpuIsa> available_cpu_isas() {
   std::vector<CpuIsa> available;
-  for (CpuIsa isa : {CpuIsa::kPlain, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kNeon, CpuIsa::kNeonI8mm})
+  for (CpuIsa isa : {CpuIsa::kPlain, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAmx, CpuIsa::kNeon, CpuIsa::kNeonI8mm})
     if (cpu_has(isa)) available.push_back(isa);
   return available;
 }

@@ -13,6 +13,8 @@ namespace monolith {
 bool cpu_has(CpuIsa isa);
 // Whether, in addition to CpuIsa::kAvx512, vdpbf16ps can run on this processor (CPUID leaf 7.1, EAX bit 5).
 bool cpu_has_avx512_bf16();
+// Whether the processor has AMX with INT8 and BF16, but the operating system does not let this process use it.
+bool cpu_is_denied_amx();
 // Whether this is a Zen 4 processor: AMD family 19h with AVX-512.
 bool cpu_is_zen4();
 

@@ -30,7 +30,7 @@ constexpr long kRounds = 2'000'000;  // This many rounds take about 3 ms.
 ArithmeticPeak measure_peak(CpuIsa isa, int threads, int repeats) {
 #if defined(__x86_64__)
   if (isa != CpuIsa::kPlain) {
-    const PeakLoops& loops = isa == CpuIsa::kAvx512 ? kAvx512Peak : kAvx2Peak;
+    const PeakLoops& loops = isa == CpuIsa::kAvx512 || isa == CpuIsa::kAmx ? kAvx512Peak : kAvx2Peak;
     return {rate(loops.integer8, loops.integer8_round, threads, repeats),
             rate(loops.float32, loops.float32_round, threads, repeats)};
   }

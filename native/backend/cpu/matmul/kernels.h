@@ -126,6 +126,9 @@ inline constexpr ActivationKinds kUsualActivations = [] {
   return kinds;
 }();
 
+struct TileKernels;                   // tiles.h
+inline constexpr int kTileRows = 16;  // Rows of a tile register.
+
 struct MatmulKernels {
   const char* name;              // As in cpu_isa_name().
   std::atomic<uint64_t>* calls;  // Number of matmuls computed with this table since process start.
@@ -133,8 +136,11 @@ struct MatmulKernels {
   PackRow pack[kActivationKinds];  // Indexed by ActivationKind.
   ActivationKinds activation;
   PanelKernel panel[kPanelTypes];
-  int max_pair_rows = 0;               // 0 if there are no pair kernels.
-  PanelKernel pair[kPanelTypes] = {};  // Null for types without a pair kernel.
+  int max_pair_rows = 0;                    // 0 if there are no pair kernels.
+  PanelKernel pair[kPanelTypes] = {};       // Null for types without a pair kernel.
+  const TileKernels* tiles = nullptr;       // Null without AMX.
+  const TileKernels* fast_tiles = nullptr;  // Null except for Arithmetic::kFast.
+  int min_fast_rows = 0;                    // Number of rows from which fast_tiles is faster than `tiles`.
 };
 
 // Kernels for each instruction set. They may run only on processors that support it.
@@ -149,6 +155,7 @@ struct Bf16Kernels {
   PanelKernel panel;
 };
 extern const Bf16Kernels kAvx512Bf16;
+extern const TileKernels kAmxTiles, kAmxFastTiles;
 #elif defined(__aarch64__)
 extern const MatmulKernels kNeonMatmul;
 extern const MatmulKernels kNeonI8mmMatmul;

@@ -7,6 +7,9 @@
 // tiles and two panels per call. Each of these calls also prefetches part of the group of panels that its thread will
 // probably take next. This keeps the memory busy while all tiles are computed, not only during the first one.
 //
+// With AMX and many rows, if the kernels support all types, the groups of panels are expanded for the tile unit, and
+// the tiles have 16 rows (tiles.h).
+//
 // With a single tile, a task is a contiguous range of memory, and a thread's tasks are adjacent. Whenever a thread
 // continues elsewhere in memory, the first cache lines arrive late. Measured on Zen 5 with Q4_K, on two cores with a
 // read bandwidth of 66 GB/s: threads that alternate between 128 KiB tasks reach 75% of the bandwidth, with 1 MiB tasks
@@ -18,6 +21,7 @@
 #include <cassert>
 
 #include "backend/cpu/machine/isa.h"
+#include "backend/cpu/matmul/kernel_choice.h"
 #include "backend/cpu/matmul/row_tiles.h"
 
 namespace monolith {
@@ -48,22 +52,6 @@ struct Tasks {
   int tiles_per_range, ranges;
   int64_t count() const { return groups * ranges; }
 };
-
-Tasks cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_panels, int threads, bool pairs) {
-  const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairGroupBytes : kGroupBytes;
-  const int64_t by_cache = budget / static_cast<int64_t>(matrix.layout().bytes());
-  const int64_t by_balance = threads == 1 ? all_panels : all_panels / (kTasksPerThread * threads);
-  Tasks tasks;
-  tasks.panels_per_group = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_panels());
-  if (pairs) tasks.panels_per_group += tasks.panels_per_group % 2;
-  tasks.groups = (matrix.n_panels() + tasks.panels_per_group - 1) / tasks.panels_per_group;
-  // With many threads and few groups, the rows are split too.
-  const int64_t wanted = threads == 1 ? 1 : (kTasksPerThread * threads + tasks.groups - 1) / tasks.groups;
-  const int ranges = static_cast<int>(std::clamp<int64_t>(wanted, 1, tiles.count));
-  tasks.tiles_per_range = (tiles.count + ranges - 1) / ranges;
-  tasks.ranges = (tiles.count + tasks.tiles_per_range - 1) / tasks.tiles_per_range;
-  return tasks;
-}
 
 // Prefetches the next group of panels, spread over the kernel calls for the current group. Threads take groups in turn,
 // so the distance from a thread's current group to its next one is the number of threads.
@@ -102,11 +90,30 @@ struct Product {
   const Tiles& tiles;
   int64_t cols, all_panels;
   int threads;
-  bool pairs;
+  KernelKind kernel_kind;
   std::array<Tasks, kMaxTargets> cuts = {};  // One entry per target.
 
   ActivationKind kind(const MatmulTarget& target) const {
-    return kernels.activation[panel_type_index(cpu_matrix(target).layout().type)];
+    return activation_kind(kernels, kernel_kind, cpu_matrix(target).layout().type);
+  }
+
+  Tasks cut(const CpuMatrix& matrix) const {
+    const bool pairs = kernel_kind == KernelKind::kPair;
+    const TileKernels* const of_tiles = tile_kernels(kernels, kernel_kind);
+    const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairGroupBytes : kGroupBytes;
+    const int64_t by_cache = of_tiles != nullptr ? panels_per_tile_group(*of_tiles, matrix.layout())
+                                                 : budget / static_cast<int64_t>(matrix.layout().bytes());
+    const int64_t by_balance = threads == 1 ? all_panels : all_panels / (kTasksPerThread * threads);
+    Tasks tasks;
+    tasks.panels_per_group = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_panels());
+    if (pairs) tasks.panels_per_group += tasks.panels_per_group % 2;
+    tasks.groups = (matrix.n_panels() + tasks.panels_per_group - 1) / tasks.panels_per_group;
+    // With many threads and few groups, the rows are split too.
+    const int64_t wanted = threads == 1 ? 1 : (kTasksPerThread * threads + tasks.groups - 1) / tasks.groups;
+    const int ranges = static_cast<int>(std::clamp<int64_t>(wanted, 1, tiles.count));
+    tasks.tiles_per_range = (tiles.count + ranges - 1) / ranges;
+    tasks.ranges = (tiles.count + tasks.tiles_per_range - 1) / tasks.tiles_per_range;
+    return tasks;
   }
 
   void pack(ActivationKind kind, const float* x, int first, int last) const {
@@ -120,7 +127,7 @@ struct Product {
     }
   }
 
-  void compute(const MatmulTarget& target, const Tasks& tasks, int64_t task) const {
+  void compute(const MatmulTarget& target, const Tasks& tasks, int64_t task, int thread) const {
     const CpuMatrix& matrix = cpu_matrix(target);
     const int64_t first_panel = task / tasks.ranges * tasks.panels_per_group;
     const int64_t last_panel = std::min(first_panel + tasks.panels_per_group, matrix.n_panels());
@@ -128,8 +135,31 @@ struct Product {
     const int last_tile = std::min(first_tile + tasks.tiles_per_range, tiles.count);
     const ActivationKind wanted = kind(target);
     const size_t row_bytes = static_cast<size_t>(lines_per_row(wanted, cols)) * kLineBytes;
+    if (const TileKernels* const of_tiles = tile_kernels(kernels, kernel_kind)) {
+      const int64_t first_out = first_panel * kPanelRows, next = first_panel + tasks.panels_per_group * threads;
+      const int64_t next_panels =
+          tasks.ranges > 1 ? 0 : std::clamp<int64_t>(matrix.n_panels() - next, 0, tasks.panels_per_group);
+      return multiply_tiles(*of_tiles,
+                            {.matrix = matrix,
+                             .first_panel = first_panel,
+                             .n_panels = static_cast<int>(last_panel - first_panel),
+                             .lanes = static_cast<int>(std::min(last_panel * kPanelRows, matrix.rows) - first_out),
+                             .lines = scratch.lines(wanted),
+                             .row_bytes = row_bytes,
+                             .tiles = tiles,
+                             .first_tile = first_tile,
+                             .last_tile = last_tile,
+                             .out = target.out + first_out,
+                             .out_stride = target.out_stride,
+                             .bias = target.bias ? target.bias + first_out : nullptr,
+                             .add_to_out = target.add_to_out,
+                             .next_weights = next_panels > 0 ? matrix.panel(next) : nullptr,
+                             .next_bytes = next_panels * static_cast<int64_t>(matrix.layout().records)},
+                            scratch.tiles(thread));
+    }
     const int type = panel_type_index(matrix.layout().type);
-    const PanelKernel kernel = kernels.panel[type], pair_kernel = pairs ? kernels.pair[type] : nullptr;
+    const PanelKernel kernel = kernels.panel[type],
+                      pair_kernel = kernel_kind == KernelKind::kPair ? kernels.pair[type] : nullptr;
     Ahead ahead(matrix, tasks, first_panel, last_panel, last_tile - first_tile, threads);
     for (int tile = first_tile; tile < last_tile; ++tile) {
       const int64_t row = tiles.first_row(tile);
@@ -155,10 +185,10 @@ struct Product {
   }
 
   // Computes one task. Tasks are numbered across all targets, in target order.
-  void compute(int64_t task) const {
+  void compute(int64_t task, int thread) const {
     for (size_t i = 0; i < targets.size(); ++i) {
       const int64_t count = cuts[i].count();
-      if (task < count) return compute(targets[i], cuts[i], task);
+      if (task < count) return compute(targets[i], cuts[i], task, thread);
       task -= count;
     }
   }
@@ -175,8 +205,9 @@ struct Product {
 const StreamDistances kStreamLed = cpu_is_zen4() ? StreamDistances{8192, 0} : StreamDistances{0, 4096};
 const StreamDistances kStreamDistances = cpu_is_zen4() ? StreamDistances{8192, 2048} : StreamDistances{0, 4096};
 
-const MatmulKernels& matmul_kernels(CpuIsa isa) {
+const MatmulKernels& matmul_kernels(CpuIsa isa, Arithmetic arithmetic) {
   assert(cpu_has(isa));
+  static_cast<void>(arithmetic);  // Makes a difference only with AMX.
 #if defined(__x86_64__)
   static const MatmulKernels with_bf16 = [] {
     MatmulKernels kernels = kAvx512Matmul;
@@ -185,6 +216,21 @@ const MatmulKernels& matmul_kernels(CpuIsa isa) {
     kernels.panel[panel_type_index(TensorType::kBF16)] = kAvx512Bf16.panel;
     return kernels;
   }();
+  static std::atomic<uint64_t> calls_with_amx{0};
+  static const MatmulKernels with_amx = [] {
+    MatmulKernels kernels = with_bf16;
+    kernels.name = "amx";
+    kernels.calls = &calls_with_amx;
+    kernels.tiles = &kAmxTiles;
+    return kernels;
+  }();
+  static const MatmulKernels fast = [] {
+    MatmulKernels kernels = with_amx;
+    kernels.fast_tiles = &kAmxFastTiles;
+    kernels.min_fast_rows = 96;
+    return kernels;
+  }();
+  if (isa == CpuIsa::kAmx) return arithmetic == Arithmetic::kFast ? fast : with_amx;
   if (isa == CpuIsa::kAvx512) return cpu_has_avx512_bf16() ? with_bf16 : kAvx512Matmul;
   if (isa == CpuIsa::kAvx2) return kAvx2Matmul;
 #elif defined(__aarch64__)
@@ -197,24 +243,31 @@ const MatmulKernels& matmul_kernels(CpuIsa isa) {
 namespace {
 
 size_t area_bytes(int kind, int max_rows, int64_t max_cols) {
-  const int64_t lines = lines_per_row(static_cast<ActivationKind>(kind), max_cols) * max_rows;
+  // The tile kernels read up to three lines after the last.
+  const int64_t lines = lines_per_row(static_cast<ActivationKind>(kind), max_cols) * max_rows + 3;
   return static_cast<size_t>(lines) * kLineBytes;
 }
 
 }  // namespace
 
-size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols) {
-  size_t bytes = 0;
+size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols, int tile_threads) {
+  size_t bytes = static_cast<size_t>(tile_threads) * tile_scratch_bytes(max_cols);
   for (int kind = 0; kind < kActivationKinds; ++kind) bytes += area_bytes(kind, max_rows, max_cols);
   return bytes;
 }
 
-Status MatmulScratch::reserve(int max_rows, int64_t max_cols) {
+Status MatmulScratch::reserve(int max_rows, int64_t max_cols, int tile_threads) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
     // The memory is not touched, and therefore not committed, until it is used.
     auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));
     if (!area) return area.error();
     areas_[kind] = std::move(*area);
+  }
+  tile_bytes_ = tile_scratch_bytes(max_cols);
+  if (tile_threads > 0) {
+    auto tiles = Mapping::create(static_cast<size_t>(tile_threads) * tile_bytes_);
+    if (!tiles) return tiles.error();
+    tiles_ = std::move(*tiles);
   }
   max_rows_ = max_rows;
   max_cols_ = max_cols;
@@ -229,11 +282,10 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
   const int64_t cols = targets[0].weight->cols;
   assert(scratch.holds(n_rows, cols));
   kernels.calls->fetch_add(1, std::memory_order_relaxed);
-  const bool pairs = n_rows > kernels.max_tile_rows && std::ranges::all_of(targets, [&](const MatmulTarget& target) {
-                       return kernels.pair[panel_type_index(cpu_matrix(target).layout().type)] != nullptr;
-                     });
-  const Tiles tiles(n_rows, pairs ? kernels.max_pair_rows : kernels.max_tile_rows);
-  Product product{kernels, scratch, targets, tiles, cols, 0, pool.size(), pairs};
+  KernelChoice choice(kernels, n_rows);
+  for (const MatmulTarget& target : targets) choice.add(cpu_matrix(target).layout().type, target.exact);
+  const Tiles tiles = split_rows(kernels, choice.kind(), n_rows);
+  Product product{kernels, scratch, targets, tiles, cols, 0, pool.size(), choice.kind()};
 
   bool wanted[kActivationKinds] = {};
   for (const MatmulTarget& target : targets) {
@@ -255,17 +307,17 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
   int64_t tasks = 0, work = 0;
   for (size_t i = 0; i < targets.size(); ++i) {
     const CpuMatrix& matrix = cpu_matrix(targets[i]);
-    product.cuts[i] = cut(matrix, tiles, product.all_panels, product.threads, product.pairs);
+    product.cuts[i] = product.cut(matrix);
     tasks += product.cuts[i].count();
     work += matrix.n_panels() * static_cast<int64_t>(matrix.layout().bytes()) * tiles.count;
   }
-  const auto compute = [&](int64_t begin, int64_t end, int) {
-    for (int64_t task = begin; task < end; ++task) product.compute(task);
+  const auto compute = [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t task = begin; task < end; ++task) product.compute(task, thread);
   };
   if (work <= kProductAlone)
     compute(0, tasks, 0);
   else if (tiles.count == 1)
-    pool.parallel_runs(tasks, [&](int64_t task, int) { product.compute(task); });
+    pool.parallel_runs(tasks, [&](int64_t task, int thread) { product.compute(task, thread); });
   else
     pool.parallel_for(tasks, 1, compute);
 }

@@ -3,6 +3,7 @@
 // engine thread. Only CpuMatrix::create and MatmulScratch::reserve allocate memory.
 #pragma once
 
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -59,16 +60,24 @@ class CpuMatrix final : public Matrix {
 // Packed activations. There is one area per kind, because the targets of a call may need different kinds.
 class MatmulScratch {
  public:
-  // Allocates memory for a matmul of up to max_rows rows with up to max_cols columns. Errors: kOutOfMemory.
-  Status reserve(int max_rows, int64_t max_cols);
-  static size_t bytes_for(int max_rows, int64_t max_cols);
+  // Allocates memory for a matmul of up to max_rows rows with up to max_cols columns, and for expanded weights on
+  // tile_threads threads. Errors: kOutOfMemory.
+  Status reserve(int max_rows, int64_t max_cols, int tile_threads = 0);
+  static size_t bytes_for(int max_rows, int64_t max_cols, int tile_threads = 0);
   std::byte* lines(ActivationKind kind) const { return areas_[static_cast<int>(kind)].data(); }
+  // A thread's memory for multiply_tiles().
+  std::byte* tiles(int thread) const {
+    assert(static_cast<size_t>(thread + 1) * tile_bytes_ <= tiles_.size());
+    return tiles_.data() + static_cast<size_t>(thread) * tile_bytes_;
+  }
   bool holds(int64_t rows, int64_t cols) const { return rows <= max_rows_ && cols <= max_cols_; }
   bool fits(ActivationKind kind, int64_t lines) const { return lines <= lines_per_row(kind, max_cols_) * max_rows_; }
 
  private:
   int64_t max_rows_ = 0, max_cols_ = 0;
   Mapping areas_[kActivationKinds];
+  Mapping tiles_;
+  size_t tile_bytes_ = 0;  // Per thread.
 };
 
 // Implements Operations::matmul. The weights of all targets are CpuMatrix objects with the same `cols`. x is
@@ -81,6 +90,6 @@ void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const Matm
                       const BatchedMatmul& products, int n_rows);
 
 // Returns the kernels for an instruction set of this processor, with its BF16 instructions if it has them.
-const MatmulKernels& matmul_kernels(CpuIsa isa);
+const MatmulKernels& matmul_kernels(CpuIsa isa, Arithmetic arithmetic = Arithmetic::kProduction);
 
 }  // namespace monolith

@@ -9,18 +9,19 @@
 namespace monolith {
 
 // Splits the rows of a matmul into tiles. A tile consists of the rows that one kernel call covers. There are as few
-// tiles as possible, of nearly equal size.
+// tiles as possible, of nearly equal size, or of the largest size except for the last.
 struct Tiles {
   int n_rows, count, base, extra;
+  enum Sizes : uint8_t { kEqual, kFull };
 
   // Requires rows >= 1 and max_tile_rows >= 1.
-  Tiles(int rows, int max_tile_rows) : n_rows(rows) {
+  Tiles(int rows, int max_tile_rows, Sizes sizes = kEqual) : n_rows(rows) {
     count = (rows + max_tile_rows - 1) / max_tile_rows;
-    base = rows / count;
-    extra = rows % count;
+    base = sizes == kFull ? max_tile_rows : rows / count;
+    extra = sizes == kFull ? 0 : rows % count;
   }
   int first_row(int tile) const { return tile * base + std::min(tile, extra); }
-  int rows(int tile) const { return base + (tile < extra); }
+  int rows(int tile) const { return std::min(base + (tile < extra), n_rows - first_row(tile)); }
   int tile_of(int row) const {
     const int in_larger = extra * (base + 1);
     return row < in_larger ? row / (base + 1) : extra + (row - in_larger) / base;

@@ -240,5 +240,7 @@ const OpKernels& op_kernels_plain();
 const OpKernels& op_kernels_avx2();
 const OpKernels& op_kernels_avx512();
 const OpKernels& op_kernels_neon();
+// Replaces the kernels that Arithmetic::kFast computes with AMX.
+void use_fast_attention(OpKernels& kernels);
 
 }  // namespace monolith

@@ -23,6 +23,7 @@ int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPi
 const OpKernels& op_kernels(CpuIsa isa) {
   switch (isa) {
 #if defined(__x86_64__)
+    case CpuIsa::kAmx:
     case CpuIsa::kAvx512: return op_kernels_avx512();
     case CpuIsa::kAvx2: return op_kernels_avx2();
 #elif defined(__aarch64__)
@@ -33,12 +34,23 @@ const OpKernels& op_kernels(CpuIsa isa) {
   }
 }
 
-const CpuOps& cpu_ops(CpuIsa isa) {
+const CpuOps& cpu_ops(CpuIsa isa, Arithmetic arithmetic) {
   static const CpuOps plain(op_kernels(CpuIsa::kPlain)), avx2(op_kernels(CpuIsa::kAvx2)),
       avx512(op_kernels(CpuIsa::kAvx512)), neon(op_kernels(CpuIsa::kNeon));
+#if defined(__x86_64__)
+  static const OpKernels fast_kernels = [] {
+    OpKernels kernels = op_kernels(CpuIsa::kAmx);
+    use_fast_attention(kernels);
+    return kernels;
+  }();
+  static const CpuOps fast(fast_kernels);
+  if (isa == CpuIsa::kAmx && arithmetic == Arithmetic::kFast) return fast;
+#endif
+  static_cast<void>(arithmetic);
   switch (isa) {
     case CpuIsa::kPlain: return plain;
     case CpuIsa::kAvx2: return avx2;
+    case CpuIsa::kAmx:  // Only matmuls use the tile unit.
     case CpuIsa::kAvx512: return avx512;
     case CpuIsa::kNeon:
     case CpuIsa::kNeonI8mm: return neon;  // The neon kernels do not use the 8-bit matrix product.

@@ -238,6 +238,6 @@ class CpuOps {
 // Return the kernels of one instruction set, and the operations that use them. The processor must support it
 // (available_cpu_isas).
 const OpKernels& op_kernels(CpuIsa isa);
-const CpuOps& cpu_ops(CpuIsa isa);
+const CpuOps& cpu_ops(CpuIsa isa, Arithmetic arithmetic = Arithmetic::kProduction);
 
 }  // namespace monolith

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/machine/isa.h"
 #include "backend/cpu/ops/ops.h"
 #include "backend/cpu/ops/kernels.h"
 #include "base/half.h"
@@ -61,6 +62,7 @@ struct Setup {
   int seen_begin = 0, seen_end = 0;  // Tokens that attend to each other bidirectionally.
   // RoPE positions of all tokens. Empty: their positions in the sequence.
   std::vector<RopePosition> rope_positions = {};
+  Arithmetic arithmetic = Arithmetic::kProduction;
 };
 
 AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
@@ -89,7 +91,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   const int64_t kv_dim = int64_t{shape.n_kv_heads} * shape.head_dim;
   const Status reserved = scratch.reserve(setup.threads, rows.n, q_dim, rows.n, shape.head_dim);
   CHECK(reserved.ok());
-  const CpuOps& ops = cpu_ops(setup.isa);
+  const CpuOps& ops = cpu_ops(setup.isa, setup.arithmetic);
   std::vector<float> out(rows.q.size(), -1.0f);
   const std::vector<int> cuts = setup.cuts.empty() ? std::vector<int>{rows.n} : setup.cuts;
   int at = 0;
@@ -268,6 +270,36 @@ TEST(attention_matches_the_definition_in_double) {
     for (const CpuIsa isa : available_cpu_isas())
       check_close(run(shape, rows, rope, {.isa = isa}), expected, tolerance_of(shape),
                   int64_t{shape.n_heads} * shape.head_dim, shape.name() + " on " + std::string(cpu_isa_name(isa)));
+  }
+}
+
+// Arithmetic::kFast splits factors into two bfloat16 numbers where a tile has at least 16 queries: over several spans, with incomplete pages,
+// windows, chunks, sinks, soft caps, and segments of any length. Stale memory is NaN.
+TEST(fast_attention_is_precise_to_16_bits) {
+  if (!cpu_has(CpuIsa::kAmx)) return check::skip("this processor has no AMX");
+  const float sinks[] = {0.5f, -1.0f, 0.0f, 2.0f, 1.0f, 0.25f, -0.5f, 0.75f};
+  for (const Shape& shape :
+       {Shape{8, 2, 64, KvType::kF16}, Shape{3, 3, 32, KvType::kF16}, Shape{7, 1, 96, KvType::kF16}}) {
+    const auto frequency = frequencies(shape.head_dim);
+    const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
+    const Rows rows = random_rows(shape, 619, 31);
+    const bool even = shape.n_heads == 8;
+    for (Setup setup : {Setup{}, Setup{.threads = 3, .cuts = {1, 17, 300, 5}}, Setup{.window = 100},
+                        Setup{.window = 128, .chunked = true}, Setup{.soft_cap = 5.0f},
+                        Setup{.sinks = even ? sinks : nullptr}, Setup{.seen_begin = 40, .seen_end = 90}}) {
+      setup.isa = CpuIsa::kAmx;
+      const auto expected = run(shape, rows, rope, setup);
+      setup.arithmetic = Arithmetic::kFast;
+      const auto got = run(shape, rows, rope, setup);
+      double error = 0, size = 0;
+      for (size_t i = 0; i < got.size(); ++i) {
+        error += std::pow(double(got[i]) - expected[i], 2);
+        size += std::pow(double(expected[i]), 2);
+      }
+      const double relative = std::sqrt(error / size);
+      check::note(shape.name() + ": relative error " + std::to_string(relative));
+      CHECK(relative > 1e-7 && relative < 2e-5);
+    }
   }
 }
 

@@ -465,7 +465,7 @@ TEST(batched_matmul_equals_the_matmul_of_each_head) {
         auto all = CpuMatrix::create({type, int64_t{n_heads} * rows, cols, data}, type, pool);
         REQUIRE(all.ok());
         MatmulScratch scratch;
-        CHECK(scratch.reserve(n_rows, n_heads * (cols + 8)).ok());
+        CHECK(scratch.reserve(n_rows, n_heads * (cols + 8), pool.size()).ok());
         for (const CpuIsa isa : available_cpu_isas()) {
           std::vector<float> out(size_t(n_rows) * n_heads * (rows + 3), -1.0f);
           cpu_matmul_heads(matmul_kernels(isa), pool, scratch,

@@ -1,0 +1,57 @@
+// Chooses the kernels for a matmul. Any thread.
+#pragma once
+
+#include "backend/cpu/matmul/row_tiles.h"
+#include "backend/cpu/matmul/tiles.h"
+
+namespace monolith {
+
+// The kernels that compute a matmul: of one panel, of two panels, or of tile registers (tiles.h).
+enum class KernelKind : uint8_t { kPanel, kPair, kTile, kFastTile };
+
+// Finds the fastest kernels for n_rows rows that all weights permit.
+class KernelChoice {
+ public:
+  KernelChoice(const MatmulKernels& kernels, int n_rows)
+      : kernels_(kernels),
+        n_rows_(n_rows),
+        fast_(kernels.fast_tiles != nullptr && n_rows >= kernels.min_fast_rows),
+        tiles_(kernels.tiles != nullptr),
+        pairs_(n_rows > kernels.max_tile_rows) {}
+  // Adds a weight. `exact`: as in MatmulTarget.
+  void add(TensorType type, bool exact) {
+    const int index = panel_type_index(type);
+    fast_ = fast_ && !exact && kernels_.fast_tiles->expand[index] != nullptr;
+    tiles_ =
+        tiles_ && kernels_.tiles->expand[index] != nullptr && n_rows_ >= kernels_.tiles->min_rows(panel_form(type));
+    pairs_ = pairs_ && kernels_.pair[index] != nullptr;
+  }
+  KernelKind kind() const {
+    if (fast_) return KernelKind::kFastTile;
+    return tiles_ ? KernelKind::kTile : pairs_ ? KernelKind::kPair : KernelKind::kPanel;
+  }
+
+ private:
+  const MatmulKernels& kernels_;
+  const int n_rows_;
+  bool fast_, tiles_, pairs_;
+};
+
+// Null for the kernels of panels.
+inline const TileKernels* tile_kernels(const MatmulKernels& kernels, KernelKind kind) {
+  return kind == KernelKind::kFastTile ? kernels.fast_tiles : kind == KernelKind::kTile ? kernels.tiles : nullptr;
+}
+
+// How the rows are split.
+inline Tiles split_rows(const MatmulKernels& kernels, KernelKind kind, int n_rows) {
+  if (const TileKernels* tiles = tile_kernels(kernels, kind)) return Tiles(n_rows, tiles->max_rows, Tiles::kFull);
+  return Tiles(n_rows, kind == KernelKind::kPair ? kernels.max_pair_rows : kernels.max_tile_rows);
+}
+
+// How the rows are packed for a weight of this type.
+inline ActivationKind activation_kind(const MatmulKernels& kernels, KernelKind kind, TensorType type) {
+  if (const TileKernels* tiles = tile_kernels(kernels, kind)) return tiles->lines;
+  return kernels.activation[panel_type_index(type)];
+}
+
+}  // namespace monolith

@@ -1,0 +1,97 @@
+// Matmul with AMX tiles (Intel SDM, volume 1, chapter 18), used instead of the panel kernels when there are many rows.
+//
+// A tile register holds up to 16 rows of 64 bytes. One instruction multiplies 16 rows of activations by the 16 lanes of
+// a panel, over up to 64 bytes of each row, and adds the products to a third tile. A thread first expands the weights of
+// a group of panels in its own scratch memory, in the order that this instruction expects, which is that of panels.h. It
+// then multiplies the group by all rows while the expanded weights are in the L2 cache.
+//
+// There are two sets of kernels:
+// - kAmxTiles expands to signed bytes. Results have the same bits as those of the panel kernels. The integer sums of
+//   each block of 32 k therefore leave the tile unit through memory, and are scaled and added up with vector
+//   instructions. This limits the speed, not the tile unit. Measured on Granite Rapids: while tile instructions are in
+//   flight, only one of the two 512-bit units executes floating-point instructions, so a block of 16 rows and 16 lanes
+//   takes at least 16 cycles for each such instruction. Integer additions still execute on both.
+// - kAmxFastTiles, for Arithmetic::kFast, expands to bfloat16, rounds the activations to bfloat16, and adds up in the
+//   tile unit. panels.h does not describe its arithmetic: TDPBF16PS adds up even and odd k apart, then adds both sums to
+//   the tile. The order does not depend on the number of rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/matmul/kernels.h"
+#include "backend/cpu/matmul/row_tiles.h"
+
+namespace monolith {
+
+class CpuMatrix;
+
+// One panel, expanded.
+struct ExpandedPanel {
+  std::byte* weights;  // kInt8: shape [k/4][lane][4] int8_t. kBf16: shape [k/2][lane][2] bfloat16, k padded to 32.
+  float* steps;        // kInt8: shape [k/step][lane], where `step` is PanelForm::step.
+  float* floors;       // Likewise, if the type has minima.
+};
+
+// A group of adjacent panels, expanded one after another, times a range of rows.
+struct TileGroup {
+  ExpandedPanel panels;
+  int64_t cols;
+  int n_panels;
+  bool small_steps;        // What the expand functions returned for all panels.
+  const std::byte* lines;  // Packed rows, shape [line][row]. Up to three lines after the last may be read.
+  int n_rows;              // 1 to TileKernels::max_rows.
+  float* sums;             // Scratch memory. Shape [panel][TileKernels::max_rows][lane].
+  std::byte* results;      // Scratch memory of kTileResultBytes, aligned to 64 bytes.
+  float* out;              // The output of the first row and lane.
+  int64_t out_stride;
+  int lanes;             // Lanes of all panels, without the padding of the last one.
+  const float* factors;  // Factor, bias and old output, as in run_tile(); null if there are none.
+  const float* bias;
+  bool add_to_out;
+  // Weights that are needed later: for each panel and block of 32 k, next_lines cache lines are prefetched into L2.
+  const std::byte* next_weights;
+  int next_lines;
+};
+inline constexpr size_t kTileResultBytes = 4 * kTileRows * kLineBytes;
+
+struct TileKernels {
+  ActivationKind lines;  // kInt8 or kBf16.
+  int max_rows;          // Rows that multiply() takes at a time.
+  // Number of rows from which these kernels are faster than those of panels, for weights of this form.
+  int (*min_rows)(PanelForm form);
+  // Expands a panel. Returns whether all steps are below 2^100, which permits a faster way of scaling. Null for types
+  // that are not supported.
+  bool (*expand[kPanelTypes])(const PanelTile& panel, const ExpandedPanel& to);
+  // Indexed by tile_form().
+  void (*multiply[4])(const TileGroup& group);
+};
+constexpr int tile_form(PanelForm form) { return (form.step == 16 ? 2 : 0) + (form.minima ? 1 : 0); }
+
+// Adjacent panels of one matrix, and the rows by which they are multiplied.
+struct TiledProduct {
+  const CpuMatrix& matrix;
+  int64_t first_panel;
+  int n_panels, lanes;     // `lanes` is the number of rows of the matrix in these panels.
+  const std::byte* lines;  // Packed rows.
+  size_t row_bytes;        // Bytes of packed lines per row.
+  Tiles tiles;
+  int first_tile, last_tile;
+  float* out;  // The output of row 0 and the first lane.
+  int64_t out_stride;
+  const float* bias;  // Bias of the first lane, or null.
+  bool add_to_out;
+  const std::byte* next_weights;  // Weights to prefetch meanwhile, or null.
+  int64_t next_bytes;
+};
+
+// Runs the product on the calling thread, which owns `scratch` (tile_scratch_bytes()). n_panels is at most
+// panels_per_tile_group().
+void multiply_tiles(const TileKernels& kernels, const TiledProduct& product, std::byte* scratch);
+
+// Number of panels of such matrices that are expanded together.
+int64_t panels_per_tile_group(const TileKernels& kernels, const PanelLayout& layout);
+// Scratch memory that multiply_tiles() needs for matrices of up to max_cols columns.
+size_t tile_scratch_bytes(int64_t max_cols);
+
+}  // namespace monolith

@@ -1,0 +1,23 @@
+// The tile kernels on AMX. This file must not emit functions that are shared with other files.
+#if defined(__AMX_INT8__)
+
+#include "backend/cpu/machine/amx-inl.h"
+#include "backend/cpu/matmul/tiles-inl.h"
+
+namespace monolith {
+namespace {
+
+struct MatmulUnit : AmxUnit {
+  // Measured on Granite Rapids. Reading and expanding a weight of eight bits takes longer than with fewer bits, and so
+  // does scaling sums of 16.
+  static int min_rows(PanelForm form) { return form.low_bits == 8 ? 48 : form.step == 16 ? 28 : 17; }
+};
+
+}  // namespace
+
+constinit const TileKernels kAmxTiles = tile_kernels<MatmulUnit>();
+constinit const TileKernels kAmxFastTiles = fast_tile_kernels<MatmulUnit>();
+
+}  // namespace monolith
+
+#endif
