@@ -112,7 +112,7 @@ Napi::Object to_object(Napi::Env env, const BackendInfo& backend) {
       .text("name", backend.name)
       .text("isa", backend.isa)
       .number("threads", backend.threads)
-      .text("note", backend.note)
+      .text("amxProblem", backend.amx_problem)
       .done();
 }
 

@@ -15,7 +15,8 @@
 //
 // Batch invariance is part of the contract. The floating-point operations that compute an output row, and their order,
 // depend only on that row's own inputs and, for attention, on its absolute position. They never depend on other rows in
-// the same call, on how a sequence was split into segments, or on the number of threads.
+// the same call, on how a sequence was split into segments, or on the number of threads. Arithmetic::kFast gives up the
+// first two.
 //
 // Threads: only one thread (the engine thread) calls a backend at a time. After construction, only functions that say
 // so allocate memory.
@@ -36,10 +37,10 @@ class EncoderOperations;
 // How a backend computes matmuls. The order is that of the option `arithmetic`.
 enum class Arithmetic : uint8_t {
   // Activations are rounded to 8 bits for quantized weights, and to BF16 for BF16 weights if the instruction set
-  // supports BF16. A GPU documents its own (backend/cuda).
+  // supports BF16. For GPUs, see backend/cuda.
   kProduction,
-  // Products of many rows with quantized or BF16 weights round both to BF16, so an output's bits depend on the number
-  // of rows computed together. Only on CPUs with AMX.
+  // Matmuls of many rows with quantized or BF16 weights round weights and activations to BF16, and attention uses pairs
+  // of BF16 numbers. An output's bits depend on the number of rows computed together. Only on CPUs with AMX.
   kFast,
   kExact,  // For tests: weights are dequantized to F32 and activations are not rounded.
 };
@@ -48,7 +49,7 @@ struct BackendInfo {
   std::string name;  // "cpu" or "cuda".
   std::string isa;   // Kernel set in use: "plain", "avx2", "avx512", ...
   int threads;
-  std::string note = {};  // What limits the speed on this machine; empty if nothing does.
+  std::string amx_problem = {};  // Why the AMX that the CPU has cannot be used; empty if it can, or if there is none.
 };
 
 class Backend : public BackendMemory, public StepControl, public Operations, public HostThreads, public DeviceSampling {

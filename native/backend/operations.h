@@ -168,7 +168,7 @@ struct MatmulTarget {
   int64_t out_stride;           // Floats between rows of `out`.
   const float* bias = nullptr;  // Backend memory, `rows` floats.
   bool add_to_out = false;      // Add to `out` (residual connection).
-  bool exact = false;           // Whether to compute the product as precisely as without Arithmetic::kFast.
+  bool never_fast = false;      // Use the production kernels even with Arithmetic::kFast.
 };
 
 // Whether an operation's input is read again before it is overwritten. With kLast, the contents of the input's memory

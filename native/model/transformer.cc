@@ -492,7 +492,7 @@ void Transformer::write_logits(const Matrix* head, int n_tokens, RowCount rows) 
   const Matrix& output = head ? *head : params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;
   const float* const bias = n_tokens == params_.n_vocab ? weights_.output_bias : nullptr;
-  const MatmulTarget target{.weight = &output, .out = logits, .out_stride = n_tokens, .bias = bias, .exact = true};
+  const MatmulTarget target{.weight = &output, .out = logits, .out_stride = n_tokens, .bias = bias, .never_fast = true};
   backend_.matmul({&target, 1}, activations_.normed, rows, InputUse::kLast);
   if (params_.logit_scale != 1.0f) backend_.scale(logits, rows, n_tokens, params_.logit_scale);
   if (params_.logit_soft_cap > 0) backend_.soft_cap(logits, rows, n_tokens, params_.logit_soft_cap);

@@ -11,7 +11,7 @@ import { root, say, SetupError } from '../setup.mjs';
 const kOut = join(root, 'build', 'coverage', 'native');
 const kLimitMs = 1_800_000;
 /** Excluded: kernels that are compiled once per instruction set, because the backend tests cover them. */
-const kLeftOut = /_(avx2|avx512|plain)\.cc$/;
+const kLeftOut = /_(avx2|avx512|amx|plain)\.cc$/;
 
 export async function nativeBranches(folder) {
   if (!isBuilt('tests_engine'))

@@ -139,7 +139,7 @@ export async function benchTune(argv: string[]): Promise<number> {
     const out = values.get('--out');
     if (out !== undefined) writeFileSync(out, `${JSON.stringify(run, null, 1)}\n`);
     process.stdout.write(values.has('--json') ? `${JSON.stringify(run)}\n` : summarize(run));
-    if (!values.has('--url')) process.stderr.write(arithmeticHint(config));
+    if (!values.has('--url') && !stop.signal.aborted) process.stderr.write(arithmeticHint(config));
     return stop.signal.aborted ? Number(process.exitCode) : run.state === 'done' ? 0 : 1;
   } finally {
     await peer.close();
@@ -149,7 +149,12 @@ export async function benchTune(argv: string[]): Promise<number> {
 
 /** A setting that the search does not try, because it needs a restart and changes results. For a local server. */
 function arithmeticHint({ engine }: Config): string {
-  if (engine.arithmetic !== 'production' || loadAddon().isas.at(-1) !== 'amx') return '';
+  if (engine.arithmetic !== 'production' || engine.device !== 'cpu' || !['auto', 'amx'].includes(engine.isa)) return '';
+  try {
+    if (!loadAddon().isas.includes('amx')) return '';
+  } catch {
+    return ''; // The command needs no engine of its own.
+  }
   return 'This CPU has AMX. With engine.arithmetic fast, long prompts would be computed faster, but the output of a request would depend on what else is in the batch.\n';
 }
 

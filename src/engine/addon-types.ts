@@ -372,8 +372,8 @@ export interface NativeChannel {
 
 export interface NativeEngine {
   readonly info: ModelInfo;
-  /** `note`: what limits the speed on this machine; empty if nothing does. */
-  readonly backend: { name: string; isa: string; threads: number; note: string };
+  /** `amxProblem`: why the AMX that the CPU has cannot be used; empty if it can, or if there is none. */
+  readonly backend: { name: string; isa: string; threads: number; amxProblem: string };
   readonly plan: MemoryPlan;
   readonly fileHash: string;
   readonly maxContext: number;

@@ -49,7 +49,20 @@ interface Listener {
   over: boolean;
 }
 
-type PrecisionOptions = Partial<Pick<LoadOptions, 'arithmetic' | 'kvType' | 'quantize' | 'visionPrecision'>>;
+type PrecisionOptions = Partial<
+  Pick<
+    LoadOptions,
+    | 'arithmetic'
+    | 'batchInvariant'
+    | 'kvType'
+    | 'maxBatchTokens'
+    | 'quantize'
+    | 'visionMaxPixels'
+    | 'visionMaxTiles'
+    | 'visionPrecision'
+    | 'visionResize'
+  >
+>;
 
 export class Engine {
   readonly #native: NativeEngine;
@@ -71,9 +84,19 @@ export class Engine {
   /** `options`: what the engine was loaded with, as far as it affects results. */
   constructor(native: NativeEngine, options: PrecisionOptions = {}) {
     this.#native = native;
-    const { arithmetic = 'production', kvType, quantize, visionPrecision } = options;
+    const { arithmetic = 'production', kvType, quantize, maxBatchTokens } = options;
     this.arithmetic = arithmetic;
-    this.precision = [arithmetic, kvType, quantize, visionPrecision].join(' ');
+    this.precision = [
+      arithmetic,
+      // In these two cases, results depend on what is computed together, and so on the size of steps.
+      arithmetic === 'fast' || options.batchInvariant === false ? maxBatchTokens : 'any batch',
+      kvType,
+      quantize,
+      options.visionPrecision,
+      options.visionResize,
+      options.visionMaxTiles,
+      options.visionMaxPixels,
+    ].join(' ');
     this.#channel = native.open((events, ageMs) => this.#deliver(events, ageMs));
   }
 

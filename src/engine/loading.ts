@@ -9,7 +9,7 @@ import type { ModelPool } from './model-pool.js';
 
 /** Interval between two log lines about a file. */
 const EVERY_MS = 2_000;
-/** For smaller models, prompts take so little time that engine.arithmetic fast is not worth mentioning. */
+/** Minimum model size, in parameters, for which the log suggests engine.arithmetic fast. */
 const MIN_FAST_PARAMETERS = 5e8;
 
 export interface Loading {
@@ -64,10 +64,14 @@ export async function logLoading(
         'model loaded',
       );
       if (arithmetic === 'fast')
-        log.info(fields, 'engine.arithmetic fast: the output of a request depends on what else is in the batch');
+        log.info(fields, 'engine.arithmetic is fast: the output of a request depends on what else is in the batch');
       else if (arithmetic === 'production' && backend.isa === 'amx' && info.parameters >= MIN_FAST_PARAMETERS)
-        log.info(fields, 'this CPU has AMX: with engine.arithmetic fast, long prompts would be computed faster');
-      if (backend.note !== '') log.warn({ ...fields, why: backend.note }, 'the CPU is not used to its full speed');
+        log.info(
+          fields,
+          'AMX is available: engine.arithmetic fast speeds up long prompts, but outputs then depend on the batch',
+        );
+      if (backend.amxProblem !== '')
+        log.warn({ ...fields, why: backend.amxProblem }, 'AMX is unavailable, prompts will take longer');
       if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'image input is unavailable');
     }
   }

@@ -35,8 +35,9 @@ class CpuBackend final : public Backend, public EncoderOperations {
         mixture_(matmul_, ops_.kernels(), pool_, scratch_) {}
 
   BackendInfo info() const override {
-    const bool denied = cpu_is_denied_amx();
-    return {"cpu", matmul_.name, pool_.size(), denied ? "the operating system does not permit the use of AMX" : ""};
+    const bool denied = cpu_is_denied_amx() && matmul_.name == cpu_isa_name(CpuIsa::kAvx512);
+    return {"cpu", matmul_.name, pool_.size(),
+            denied ? "the operating system denies this process the AMX tile registers" : ""};
   }
 
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
@@ -326,7 +327,10 @@ class CpuBackend final : public Backend, public EncoderOperations {
   static int64_t widest(int64_t max_cols, const MixtureShape& mixture) {
     return std::max<int64_t>({max_cols, mixture.n_embd, mixture.n_ff});
   }
-  int tile_threads() const { return matmul_.tiles != nullptr ? pool_.size() : 0; }
+  int tile_threads() const {
+    // Tile kernels do not multiply F32.
+    return matmul_.tiles != nullptr && arithmetic_ != Arithmetic::kExact ? pool_.size() : 0;
+  }
   TensorType stored_as(TensorType type) const { return arithmetic_ == Arithmetic::kExact ? TensorType::kF32 : type; }
 
   const Arithmetic arithmetic_;
@@ -355,9 +359,8 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
                                                   ", not " + std::to_string(options.threads)};
   if (options.arithmetic == Arithmetic::kFast && *isa != CpuIsa::kAmx)
     return Error{ErrorCode::kUnsupported,
-                 "engine.arithmetic fast needs a CPU with AMX (INT8 and BF16), and the instruction "
-                 "set amx or auto; the instruction set is " +
-                     std::string(cpu_isa_name(*isa))};
+                 "engine.arithmetic fast requires AMX (INT8 and BF16), but the kernels in use are " +
+                     std::string(cpu_isa_name(*isa)) + ": set engine.isa to auto or amx on a CPU with AMX"};
   const int threads = options.threads > 0 ? options.threads : std::min(usable_cores(), kMaxThreads);
   return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*isa, options.arithmetic, threads));
 }

@@ -34,7 +34,7 @@ int64_t floats_for(int max_rows, const MixtureShape& shape) {
 }
 
 int64_t ints_for(int max_rows, const MixtureShape& shape) {
-  return 6 * slots_of(max_rows, shape) + 3 * int64_t{shape.n_experts} + 1;
+  return 6 * slots_of(max_rows, shape) + 2 * int64_t{shape.n_experts} + 1;
 }
 
 int64_t widest(const MixtureShape& shape) { return std::max(shape.n_embd, shape.n_ff); }
@@ -45,6 +45,7 @@ size_t CpuMixture::bytes_for(int max_rows, const MixtureShape& shape) {
   if (shape.n_experts == 0) return 0;
   return static_cast<size_t>(floats_for(max_rows, shape)) * sizeof(float) +
          static_cast<size_t>(ints_for(max_rows, shape)) * sizeof(int32_t) +
+         static_cast<size_t>(shape.n_experts) * sizeof(KernelKind) +
          MatmulScratch::bytes_for(static_cast<int>(slots_of(max_rows, shape)), widest(shape));
 }
 
@@ -233,8 +234,8 @@ void CpuMixture::for_slots(int n, int64_t values, Fn fn) {
   });
 }
 
-// Matmul of each active expert's weights with the packed input rows of the tokens routed to it. A piece is a range of one
-// expert's panels in one target.
+// Matmul of each active expert's weights with the packed input rows of the tokens routed to it. A piece is a range of
+// one expert's panels in one target.
 struct CpuMixture::Product {
   const CpuMixture& mixture;
   std::span<const MatmulTarget> targets;
@@ -253,7 +254,7 @@ struct CpuMixture::Product {
       compute_panels(target, expert, before, count);
   }
 
-  // Computes `count` panels of an expert, from panel `before` of that expert on.
+  // Computes panels [before, before + count) of an expert.
   void compute_panels(const MatmulTarget& target, int32_t expert, int64_t before, int64_t count) const {
     const CpuMatrix& matrix = cpu_matrix(*target.weight);
     const MatmulKernels& kernels = mixture.matmul_;
@@ -261,12 +262,17 @@ struct CpuMixture::Product {
     const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
     const int type = panel_type_index(matrix.layout().type);
     const bool pairs = mixture.kernels_of_[expert] == KernelKind::kPair;
-    const int32_t end = mixture.first_slot_[expert + 1];
-    for (int32_t slot = mixture.first_slot_[expert]; slot < end; slot += mixture.tile_rows_[slot]) {
+    // While the first rows are multiplied by two panels, the next two are prefetched: pair kernels prefetch nothing
+    // else.
+    const auto panel_lines = static_cast<int64_t>(matrix.layout().records / kLineBytes);
+    const int next_lines = static_cast<int>((2 * panel_lines + cols / 32 - 1) / (cols / 32));
+    const int32_t begin = mixture.first_slot_[expert], end = mixture.first_slot_[expert + 1];
+    for (int32_t slot = begin; slot < end; slot += mixture.tile_rows_[slot]) {
       const size_t lines_at = shared_lines ? 0 : static_cast<size_t>(slot) * row_bytes;
       for (int64_t panel = before, width; panel < before + count; panel += width) {
         width = pairs && panel + 1 < before + count ? 2 : 1;
         const int64_t in_matrix = expert * panels_per_expert + panel;
+        const bool prefetches = width == 2 && slot == begin && in_matrix + width < matrix.n_panels();
         run_tile(width == 2 ? kernels.pair[type] : kernels.panel[type],
                  {.panel = matrix.panel(in_matrix),
                   .block_scales = matrix.block_scales(in_matrix),
@@ -277,13 +283,16 @@ struct CpuMixture::Product {
                   .out = target.out + slot * target.out_stride + panel * kPanelRows,
                   .out_stride = target.out_stride,
                   .bias = target.bias != nullptr ? target.bias + in_matrix * kPanelRows : nullptr,
-                  .add_to_out = false},
+                  .add_to_out = false,
+                  .ahead = prefetches ? matrix.panel(in_matrix + width) : nullptr,
+                  .ahead_lines = prefetches ? next_lines : 0},
                  matrix.factors(in_matrix));
       }
     }
   }
 
   void compute_tiles(const MatmulTarget& target, int32_t expert, int64_t before, int64_t count, int thread) const {
+    assert(!shared_lines);
     const CpuMatrix& matrix = cpu_matrix(*target.weight);
     const KernelKind kernels = mixture.kernels_of_[expert];
     const TileKernels& of_tiles = *tile_kernels(mixture.matmul_, kernels);
@@ -294,6 +303,7 @@ struct CpuMixture::Product {
     for (int64_t panel = before; panel < before + count; panel += per_group) {
       const int64_t in_matrix = expert * panels_per_expert + panel;
       const int n_panels = static_cast<int>(std::min(per_group, before + count - panel));
+      const int64_t next_panels = std::min(per_group, matrix.n_panels() - in_matrix - n_panels);
       multiply_tiles(of_tiles,
                      {.matrix = matrix,
                       .first_panel = in_matrix,
@@ -308,8 +318,8 @@ struct CpuMixture::Product {
                       .out_stride = target.out_stride,
                       .bias = target.bias != nullptr ? target.bias + in_matrix * kPanelRows : nullptr,
                       .add_to_out = false,
-                      .next_weights = nullptr,
-                      .next_bytes = 0},
+                      .next_weights = next_panels > 0 ? matrix.panel(in_matrix + n_panels) : nullptr,
+                      .next_bytes = next_panels * static_cast<int64_t>(matrix.layout().records)},
                      scratch_of(thread));
     }
   }

@@ -4,7 +4,8 @@
 // consecutive. Each expert's matrices are multiplied by all of its rows at once, with the kernels and the arithmetic
 // described in panels.h. The tasks of all experts' matrices form a single parallel section, so threads do not have to
 // wait for each other after every expert. A row's result is the sum over its own slots, from the most to the least
-// preferred expert, and does not depend on other rows.
+// preferred expert. It does not depend on other rows, except with Arithmetic::kFast, where the bits also depend on the
+// number of rows of each expert.
 //
 // Called on the engine thread, which shares the work with the ThreadPool. Only reserve() allocates memory.
 #pragma once
@@ -27,7 +28,7 @@ struct OpKernels;
 
 class CpuMixture {
  public:
-  // The threads expand weights in `tile_scratch`, if the kernels do so.
+  // tile_scratch: per-thread memory in which tile kernels expand weights.
   CpuMixture(const MatmulKernels& matmul, const OpKernels& ops, ThreadPool& pool, const MatmulScratch& tile_scratch)
       : matmul_(matmul), ops_(ops), pool_(pool), tile_scratch_(tile_scratch) {}
 
@@ -82,7 +83,7 @@ class CpuMixture {
   std::vector<int32_t> tile_of_;        // Shape [slot]: first slot of its tile.
   std::vector<int32_t> tile_rows_;      // Shape [slot]: number of rows in its tile.
   std::vector<int32_t> first_slot_;     // Shape [n_experts + 1].
-  std::vector<KernelKind> kernels_of_;  // Shape [n_experts].
+  std::vector<KernelKind> kernels_of_;  // Shape [n_experts]. Set only for active experts.
   std::vector<int32_t> active_;         // Experts with at least one row, ascending.
 };
 

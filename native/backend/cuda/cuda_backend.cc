@@ -434,8 +434,8 @@ class CudaBackend final : public Backend {
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
   }
 
-  // The number of rows that a kernel computes. In a captured step these are all rows of the graph, so that the graph can
-  // be replayed for more tokens than the step had that was captured.
+  // The number of rows that a kernel computes. In a captured step these are all rows of the graph, so that the graph
+  // can be replayed for more tokens than the step had that was captured.
   int padded(RowCount rows) const {
     if (steps_.rows() == 0) return rows.value();
     if (!rows.is_whole_step()) refuse_in_graph("computes " + std::to_string(rows.value()) + " rows");

@@ -34,8 +34,8 @@ void ExpertMixture::run(StepRows& rows, bool) const {
        .out = to.router,
        .out_stride = experts.count,
        .bias = own.router_bias,
-       .exact = true},
-      {.weight = own.shared_gate.get(), .out = to.shared_gate, .out_stride = 1, .exact = true}};
+       .never_fast = true},
+      {.weight = own.shared_gate.get(), .out = to.shared_gate, .out_stride = 1, .never_fast = true}};
   operations_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, rows.count);
   const auto shared_network = [&](float* result, bool add, InputUse use) {
     run_gated_mlp({.weights = weights_.network,
@@ -83,7 +83,7 @@ void NetworkAndExperts::run(StepRows& rows, bool) const {
   operations_.rms_norm(rows.x, own.router_scale, params_.norm_eps, rows.count, n_embd, to.normed);
   operations_.scale(to.normed, rows.count, n_embd, 1.0f / std::sqrt(static_cast<float>(n_embd)));
   const MatmulTarget routing{
-      .weight = own.router.get(), .out = to.router, .out_stride = params_.experts.count, .exact = true};
+      .weight = own.router.get(), .out = to.router, .out_stride = params_.experts.count, .never_fast = true};
   operations_.matmul({&routing, 1}, to.normed, rows.count, InputUse::kLast);
 
   const float* const x = residual_.read(rows, own.norm);

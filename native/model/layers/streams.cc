@@ -19,7 +19,7 @@ const float* coefficients(const LayerContext& context, const Matrix& products, c
   operations.rms_norm(x, weights.router_norm, p.norm_eps, rows, p.n_embd, normed);
   operations.scale(normed, rows, p.n_embd, 1.0f / static_cast<float>(p.n_embd));
   const MatmulTarget routing{
-      .weight = weights.router.get(), .out = routed, .out_stride = p.streams.count, .exact = true};
+      .weight = weights.router.get(), .out = routed, .out_stride = p.streams.count, .never_fast = true};
   operations.matmul({&routing, 1}, normed, rows, InputUse::kLast);
   operations.soft_cap(routed, rows, p.streams.count, 1.0f);
   const MatmulTarget target{&products, out, products.rows};
@@ -130,7 +130,7 @@ void read_mixed(const HyperParams& params, const StreamMixWeights& weights, bool
   float* const normed = activations.predicted;
   operations.rms_norm(streams, nullptr, params.norm_eps, rows, int64_t{mix.n_streams} * params.n_embd, normed);
   const MatmulTarget target{
-      .weight = weights.numbers.get(), .out = numbers, .out_stride = mix.numbers(), .exact = true};
+      .weight = weights.numbers.get(), .out = numbers, .out_stride = mix.numbers(), .never_fast = true};
   operations.matmul({&target, 1}, normed, rows, InputUse::kLast);
   operations.hyper_connection_weights(mix, numbers, rows);
   operations.read_streams(mix, numbers, streams, rows, params.n_embd, x);

@@ -22,7 +22,7 @@ export const engine = {
   arithmetic: setting(
     kind.choice('production', 'fast', 'exact'),
     'production',
-    'Precision of matmuls. production: activations are rounded as the kernels require; fast: on CPUs with AMX, prompts are computed in BF16, which is faster and about as precise, but the output of a request depends on what else is in the batch; exact: fp32, slow, for comparing logits.',
+    'Precision of matmuls and attention. production: activations are rounded as the kernels require; fast (requires AMX): BF16 for 96 or more tokens per step, faster, but the output of a request depends on what else is in the batch; exact: fp32, slow, for comparing logits.',
     { alias: 'arithmetic' },
   ),
   batch_invariant: setting(

@@ -1,4 +1,4 @@
-// The instructions of the AMX tile unit. Include only in files named *amx.cc.
+// The instructions of the AMX tile unit. Include only in files named *amx.cc, because only these are compiled for AMX.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 namespace monolith {
 namespace {
 
-// The tile instructions, in inline assembly because GCC's intrinsics do not tell the compiler which memory they read.
-// configure() is a barrier: it stores the weights that were just expanded before any tile is loaded.
+// load() does not tell the compiler that it reads memory, and neither do GCC's intrinsics. Data must be stored before
+// configure() or configure_pairs(), which are compiler barriers. Data stored later needs a barrier of its own.
 struct AmxUnit {
   // The operand of LDTILECFG.
   struct alignas(64) Config {
@@ -23,8 +23,8 @@ struct AmxUnit {
     void load() const { asm volatile("ldtilecfg %0" : : "m"(*this) : "memory"); }
   };
 
-  // Tiles 0 to 5 have `rows` rows, of which 4 and 5 (activations) hold row_bytes bytes each. Tiles 6 and 7 (weights) have
-  // weight_rows rows.
+  // Tiles 0 to 5 have `rows` rows of 64 bytes, except that rows of 4 and 5 (activations) have row_bytes. Tiles 6 and 7
+  // (weights) have weight_rows rows of 64 bytes.
   static void configure(int rows, int row_bytes, int weight_rows) {
     Config config;
     for (int tile = 0; tile < 8; ++tile)

@@ -24,7 +24,13 @@ struct PeakLoops {
   void (*float32)(long count);
   double float32_round;
 };
+// The same for tile instructions. kAmx uses the vector units for floats.
+struct TilePeak {
+  void (*integer8)(long count);
+  double integer8_round;
+};
 #if defined(__x86_64__)
+extern const TilePeak kAmxPeak;
 extern const PeakLoops kAvx2Peak;
 extern const PeakLoops kAvx512Peak;
 #endif

@@ -6,10 +6,10 @@
 
 namespace monolith {
 
-// The kernels that compute a matmul: of one panel, of two panels, or of tile registers (tiles.h).
+// kPanel, kPair: one or two panels per call. kTile, kFastTile: TileKernels (kFastTile: for Arithmetic::kFast).
 enum class KernelKind : uint8_t { kPanel, kPair, kTile, kFastTile };
 
-// Finds the fastest kernels for n_rows rows that all weights permit.
+// Chooses the fastest kernels for n_rows rows that support every weight of a matmul.
 class KernelChoice {
  public:
   KernelChoice(const MatmulKernels& kernels, int n_rows)
@@ -18,10 +18,10 @@ class KernelChoice {
         fast_(kernels.fast_tiles != nullptr && n_rows >= kernels.min_fast_rows),
         tiles_(kernels.tiles != nullptr),
         pairs_(n_rows > kernels.max_tile_rows) {}
-  // Adds a weight. `exact`: as in MatmulTarget.
-  void add(TensorType type, bool exact) {
+  // Adds a weight. `never_fast`: as in MatmulTarget.
+  void add(TensorType type, bool never_fast) {
     const int index = panel_type_index(type);
-    fast_ = fast_ && !exact && kernels_.fast_tiles->expand[index] != nullptr;
+    fast_ = fast_ && !never_fast && kernels_.fast_tiles->expand[index] != nullptr;
     tiles_ =
         tiles_ && kernels_.tiles->expand[index] != nullptr && n_rows_ >= kernels_.tiles->min_rows(panel_form(type));
     pairs_ = pairs_ && kernels_.pair[index] != nullptr;
@@ -37,7 +37,7 @@ class KernelChoice {
   bool fast_, tiles_, pairs_;
 };
 
-// Null for the kernels of panels.
+// Returns null for kPanel and kPair.
 inline const TileKernels* tile_kernels(const MatmulKernels& kernels, KernelKind kind) {
   return kind == KernelKind::kFastTile ? kernels.fast_tiles : kind == KernelKind::kTile ? kernels.tiles : nullptr;
 }

@@ -9,7 +9,7 @@
 namespace monolith {
 
 // Splits the rows of a matmul into tiles. A tile consists of the rows that one kernel call covers. There are as few
-// tiles as possible, of nearly equal size, or of the largest size except for the last.
+// tiles as possible. kEqual: of nearly equal size. kFull: all but the last have max_tile_rows rows.
 struct Tiles {
   int n_rows, count, base, extra;
   enum Sizes : uint8_t { kEqual, kFull };

@@ -1,5 +1,5 @@
-// The tile kernels for quantized weights (tiles.h), for any unit that has the functions of AmxUnit: the processor's own,
-// or a model of it in tests. Include only in files that are compiled for AVX-512 VNNI.
+// The tile kernels (tiles.h), templates over the tile unit: AmxUnit, or a model of it in tests. Include only in files
+// that are compiled for AVX-512 with VNNI and BF16.
 #pragma once
 
 #include "backend/cpu/matmul/quants_avx512-inl.h"
@@ -26,7 +26,7 @@ bool expand(const PanelTile& panel, const ExpandedPanel& to) {
   constexpr PanelForm form = panel_form(T);
   constexpr PanelRecord record = panel_record(form);
   constexpr int blocks = form.record / 32, d_bytes = kPanelRows * d_size(form);
-  constexpr int numbers = scales_of_block(form) * kPanelRows;
+  constexpr int numbers = scales_of_block(form) * kPanelRows, minima = minima_at(form);
   const std::byte* at = panel.panel;
   const std::byte *d = panel.block_scales + panel.layout->d, *d_min = panel.block_scales + panel.layout->d_min;
   int8_t* weights = reinterpret_cast<int8_t*>(to.weights);
@@ -40,7 +40,7 @@ bool expand(const PanelTile& panel, const ExpandedPanel& to) {
   };
   for (int64_t records = panel.layout->cols / form.record; records > 0; --records) {
     const std::byte *low = at, *high = at + record.high;
-    const std::byte *number = at + record.scales, *minimum = at + minima_at(form);
+    const std::byte *number = at + record.scales, *minimum = at + minima;
     for (int block = 0; block < blocks; ++block) {
       expand_groups<T, 0>(low, high, weights);
       put_step(steps<T>(d, number));
@@ -65,10 +65,10 @@ bool expand(const PanelTile& panel, const ExpandedPanel& to) {
 
 // --- multiplying --------------------------------------------------------------------------------------
 
-// An integer n of up to 22 bits, added to these bits, gives the bits of the float kMagic + n. Multiplying that float by
-// a step and subtracting kMagic times the step, rounded once, gives float(n) times the step. All other values are exact,
-// because a step has at most 20 significant bits. So one integer addition replaces a conversion, which would take one
-// of the scarce floating-point instructions.
+// kMagicBits + n is the bit pattern of the float kMagic + n if |n| < 2^22; sums of 32 products of signed bytes are
+// below 2^20. fma(kMagic + n, step, -kMagic * step) is then n * step, rounded once: kMagic * step is exact, because a
+// step has at most 20 significant bits. The integer addition replaces a conversion, which would compete for the one
+// port that executes floating-point instructions.
 inline constexpr float kMagic = 0x1.8p23f;
 inline constexpr int32_t kMagicBits = 0x4b400000;
 
@@ -288,12 +288,13 @@ template <TensorType T, int g>
                                                       __m512 floor, __m512i* to) {
   constexpr PanelForm form = panel_form(T);
   constexpr int kGroups = form.step / 4;
+  constexpr float kZero = 0x1p23f + bias_of(form);
   const __m512i codes = weights<T, g>(low, high);
   const auto value = [&](__m512i shifted) __attribute__((always_inline)) {
     // The float whose lowest bits are the byte n is 2^23 + n. The subtraction is exact.
     const __m512i bits =
         _mm512_ternarylogic_epi32(shifted, _mm512_set1_epi32(0xff), _mm512_set1_epi32(0x4b000000), 0xea);
-    const __m512 q = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(0x1p23f + bias_of(form)));
+    const __m512 q = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(kZero));
     return form.minima ? _mm512_fmsub_ps(q, step, floor) : _mm512_mul_ps(q, step);
   };
   to[2 * g] = pairs_of_bf16(value(codes), value(_mm512_srli_epi32(codes, 8)));
@@ -306,13 +307,13 @@ bool expand_bf16(const PanelTile& panel, const ExpandedPanel& to) {
   constexpr PanelForm form = panel_form(T);
   constexpr PanelRecord record = panel_record(form);
   constexpr int blocks = form.record / 32, d_bytes = kPanelRows * d_size(form);
-  constexpr int numbers = scales_of_block(form) * kPanelRows;
+  constexpr int numbers = scales_of_block(form) * kPanelRows, minima = minima_at(form);
   const std::byte* at = panel.panel;
   const std::byte *d = panel.block_scales + panel.layout->d, *d_min = panel.block_scales + panel.layout->d_min;
   __m512i* weights = reinterpret_cast<__m512i*>(to.weights);
   for (int64_t records = panel.layout->cols / form.record; records > 0; --records) {
     const std::byte *low = at, *high = at + record.high;
-    const std::byte *number = at + record.scales, *minimum = at + minima_at(form);
+    const std::byte *number = at + record.scales, *minimum = at + minima;
     for (int block = 0; block < blocks; ++block) {
       const auto floor_of = [&](int half) __attribute__((always_inline)) {
         if constexpr (form.minima) return floors<T>(d_min, minimum + half * kPanelRows);
@@ -355,7 +356,7 @@ void multiply_bf16_blocks(const TileGroup& group, int64_t panel, int64_t first, 
   const std::byte* w = group.panels.weights + (panel * blocks + first) * kBlockBytes;
   const int64_t other = blocks * kBlockBytes;
   float* const sums = group.sums + panel * kMaxRows * kPanelRows;
-  Prefetch prefetch(group, panel, first);
+  Prefetch prefetch(group, panel, (kWide ? 2 : 1) * first);
   constexpr int kBelow = kTileRows * kPanelRows, kBeside = kMaxRows * kPanelRows;  // Offsets of the other sums.
   if (first == 0) {
     Unit::template zero<0>();

@@ -1,19 +1,18 @@
 // Matmul with AMX tiles (Intel SDM, volume 1, chapter 18), used instead of the panel kernels when there are many rows.
 //
-// A tile register holds up to 16 rows of 64 bytes. One instruction multiplies 16 rows of activations by the 16 lanes of
-// a panel, over up to 64 bytes of each row, and adds the products to a third tile. A thread first expands the weights of
-// a group of panels in its own scratch memory, in the order that this instruction expects, which is that of panels.h. It
-// then multiplies the group by all rows while the expanded weights are in the L2 cache.
+// A tile register holds up to 16 rows of 64 bytes. TDPBSSD and TDPBF16PS multiply 16 rows of activations by a panel (16
+// lanes), up to 64 bytes of k at a time, and accumulate in a third tile. A thread first unpacks a group of panels in
+// its own scratch memory, one value per byte or bfloat16, in the order that panels.h gives for Q8_0 and BF16. It then
+// multiplies the group by all rows while it is in the L2 cache. There are two sets of kernels:
 //
-// There are two sets of kernels:
-// - kAmxTiles expands to signed bytes. Results have the same bits as those of the panel kernels. The integer sums of
-//   each block of 32 k therefore leave the tile unit through memory, and are scaled and added up with vector
-//   instructions. This limits the speed, not the tile unit. Measured on Granite Rapids: while tile instructions are in
-//   flight, only one of the two 512-bit units executes floating-point instructions, so a block of 16 rows and 16 lanes
-//   takes at least 16 cycles for each such instruction. Integer additions still execute on both.
-// - kAmxFastTiles, for Arithmetic::kFast, expands to bfloat16, rounds the activations to bfloat16, and adds up in the
-//   tile unit. panels.h does not describe its arithmetic: TDPBF16PS adds up even and odd k apart, then adds both sums to
-//   the tile. The order does not depend on the number of rows.
+// - kAmxTiles expands to signed bytes, and results have the same bits as those of the panel kernels. So the integer
+//   sums of each block of 32 k are stored to memory, and vector instructions scale and accumulate them. That is the
+//   bottleneck, not the tile unit: while tile instructions are in flight, only one of the two 512-bit ports executes
+//   floating-point instructions (measured on Granite Rapids), so each of them costs at least 16 cycles per block of 16
+//   rows and 16 lanes. Integer additions still use both ports.
+// - kAmxFastTiles, for Arithmetic::kFast, expands to bfloat16, rounds the activations to bfloat16, and accumulates in
+//   the tile unit. panels.h does not describe its arithmetic: TDPBF16PS accumulates even and odd k separately, adds the
+//   two sums, and adds the result to the tile. The order does not depend on the number of rows.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +37,7 @@ struct TileGroup {
   ExpandedPanel panels;
   int64_t cols;
   int n_panels;
-  bool small_steps;        // What the expand functions returned for all panels.
+  bool small_steps;        // Whether expand() returned true for every panel.
   const std::byte* lines;  // Packed rows, shape [line][row]. Up to three lines after the last may be read.
   int n_rows;              // 1 to TileKernels::max_rows.
   float* sums;             // Scratch memory. Shape [panel][TileKernels::max_rows][lane].
@@ -46,10 +45,10 @@ struct TileGroup {
   float* out;              // The output of the first row and lane.
   int64_t out_stride;
   int lanes;             // Lanes of all panels, without the padding of the last one.
-  const float* factors;  // Factor, bias and old output, as in run_tile(); null if there are none.
-  const float* bias;
-  bool add_to_out;
-  // Weights that are needed later: for each panel and block of 32 k, next_lines cache lines are prefetched into L2.
+  const float* factors;  // Factors of the lanes, or null.
+  const float* bias;     // Bias of the lanes, or null.
+  bool add_to_out;       // Add to the old outputs.
+  // Weights of the next group: next_lines cache lines are prefetched into L2 per panel and block of 32 k.
   const std::byte* next_weights;
   int next_lines;
 };
@@ -58,10 +57,11 @@ inline constexpr size_t kTileResultBytes = 4 * kTileRows * kLineBytes;
 struct TileKernels {
   ActivationKind lines;  // kInt8 or kBf16.
   int max_rows;          // Rows that multiply() takes at a time.
-  // Number of rows from which these kernels are faster than those of panels, for weights of this form.
+  // Minimum number of rows for which these kernels are faster than the panel kernels, for weights of this form. The
+  // fast kernels have MatmulKernels::min_fast_rows instead.
   int (*min_rows)(PanelForm form);
-  // Expands a panel. Returns whether all steps are below 2^100, which permits a faster way of scaling. Null for types
-  // that are not supported.
+  // Expands a panel. kInt8: returns whether all steps are below 2^100 in magnitude, as fast scaling requires. Null for
+  // types that are not supported.
   bool (*expand[kPanelTypes])(const PanelTile& panel, const ExpandedPanel& to);
   // Indexed by tile_form().
   void (*multiply[4])(const TileGroup& group);
@@ -89,7 +89,7 @@ struct TiledProduct {
 // panels_per_tile_group().
 void multiply_tiles(const TileKernels& kernels, const TiledProduct& product, std::byte* scratch);
 
-// Number of panels of such matrices that are expanded together.
+// Number of panels of a matrix with this layout that are expanded together.
 int64_t panels_per_tile_group(const TileKernels& kernels, const PanelLayout& layout);
 // Scratch memory that multiply_tiles() needs for matrices of up to max_cols columns.
 size_t tile_scratch_bytes(int64_t max_cols);

@@ -1,9 +1,8 @@
-// Attention with AMX tiles, for Arithmetic::kFast. Every factor is split into two bfloat16 numbers: its upper bits, and
-// the rest. A product takes three tile instructions, for all pairs but that of the rests, and has an error of about
-// 2^-16. This keeps attention as precise as the production kernels, which use binary32. The softmax is that of
-// attention-inl.h. For tiles of at least 16 queries and F16 pages of floats; other calls are passed on. Compiled with its
-// own flags, so this file must not emit inline functions from shared headers: the linker could use them on other
-// machines.
+// Attention with AMX tiles, for Arithmetic::kFast. Each factor x is split into bfloat16 numbers hi + lo. A product is
+// hi * hi + hi * lo + lo * hi; lo * lo is dropped, which costs up to 2^-14 of the product, and about 2^-17 on average.
+// The softmax is that of attention-inl.h. Used for at least 16 queries and F16 keys and values that are stored as
+// floats; other calls use the AVX-512 kernel. No inline function of a shared header may be emitted here: the linker
+// could keep this copy for CPUs without AMX.
 #if defined(__AMX_BF16__)
 
 // See kernels_avx512.cc.
@@ -30,7 +29,7 @@ namespace {
 
 constexpr int kStepDims = 32;             // Dimensions, or positions, per tile instruction.
 constexpr int kMinQueries = 16;           // Rows of a tile.
-constexpr int kMaxKeyDim = kWideHead;     // Wider heads are stored as integers.
+constexpr int kMaxKeyDim = kWideHead;     // F16 heads with both dimensions >= kWideHead are stored as integers.
 constexpr int kTileFloats = 16 * kLanes;  // A tile of 16 rows.
 constexpr int kPairBytes = 64;            // A row of keys or values in a tile: 16 pairs of bfloat16.
 
@@ -110,6 +109,7 @@ inline void multiply(const uint16_t (&rows)[2][kSize], int at, size_t row_bytes,
     AmxUnit::load<3>(lower(1), row_bytes);
     AmxUnit::dot_bf16<2, 3, 6>();
   }
+  asm volatile("" : : : "memory");  // The operand may be overwritten from here on.
 }
 template <bool kTall>
 inline void clear_sums() {
@@ -137,7 +137,7 @@ void score_page(const AttentionTile& tile, FastTile& fast, const uint16_t* keys,
   store_sums<kTall>(scores, kScoreStride);
 }
 
-// Converts the softmax weights of positions [begin, end) of the span to bfloat16, with 0 where a query does not attend.
+// Splits the softmax weights of positions [begin, end) of the span. They are 0 where a query does not attend.
 void pack_weights(const AttentionTile& tile, const SpanView& view, int begin, int end, FastTile& fast) {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   for (int i = 0; i < tile.n_queries; ++i) {

@@ -50,7 +50,7 @@ const CpuOps& cpu_ops(CpuIsa isa, Arithmetic arithmetic) {
   switch (isa) {
     case CpuIsa::kPlain: return plain;
     case CpuIsa::kAvx2: return avx2;
-    case CpuIsa::kAmx:  // Only matmuls use the tile unit.
+    case CpuIsa::kAmx:  // Without kFast, only matmuls use the tile unit.
     case CpuIsa::kAvx512: return avx512;
     case CpuIsa::kNeon:
     case CpuIsa::kNeonI8mm: return neon;  // The neon kernels do not use the 8-bit matrix product.

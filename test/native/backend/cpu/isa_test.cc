@@ -38,7 +38,9 @@ TEST(isa_agrees_with_the_operating_system) {
       avx2 && has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq") && has("avx512_vnni");
   CHECK_EQ(cpu_has(CpuIsa::kAvx2), avx2);
   CHECK_EQ(cpu_has(CpuIsa::kAvx512), avx512);
-  CHECK_EQ(cpu_has_avx512_bf16(), avx512 && has("avx512_bf16"));
+  const bool bf16 = avx512 && has("avx512_bf16"), amx = has("amx_tile") && has("amx_int8") && has("amx_bf16");
+  CHECK_EQ(cpu_has_avx512_bf16(), bf16);
+  CHECK_EQ(cpu_has(CpuIsa::kAmx) || cpu_is_denied_amx(), amx);
   CHECK_EQ(cpu_is_zen4(), avx512 && maker == " AuthenticAMD 25");
   const bool neon = has("asimddp") && has("atomics") && has("asimdrdm") && has("crc32");
   CHECK_EQ(cpu_has(CpuIsa::kNeon), neon);

@@ -273,8 +273,8 @@ TEST(attention_matches_the_definition_in_double) {
   }
 }
 
-// Arithmetic::kFast splits factors into two bfloat16 numbers where a tile has at least 16 queries: over several spans, with incomplete pages,
-// windows, chunks, sinks, soft caps, and segments of any length. Stale memory is NaN.
+// Arithmetic::kFast splits factors into two bfloat16 numbers where a tile has at least 16 queries: over several spans,
+// with incomplete pages, windows, chunks, sinks, soft caps, and segments of any length. Stale memory is NaN.
 TEST(fast_attention_is_precise_to_16_bits) {
   if (!cpu_has(CpuIsa::kAmx)) return check::skip("this processor has no AMX");
   const float sinks[] = {0.5f, -1.0f, 0.0f, 2.0f, 1.0f, 0.25f, -0.5f, 0.75f};

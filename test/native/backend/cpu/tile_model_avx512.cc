@@ -3,6 +3,7 @@
 #include "tile_model.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "backend/cpu/matmul/tiles-inl.h"

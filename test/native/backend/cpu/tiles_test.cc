@@ -1,5 +1,5 @@
-// Tests the tile kernels, on the processor's tile unit if it has one and on a model of it. Those of kAmxTiles give the
-// bits of the plain kernels; those of kAmxFastTiles are as precise as their rounding permits.
+// Tests the tile kernels, on the tile unit of the processor if it has one, and on a model of it. Results of kAmxTiles
+// have the bits of the plain kernels; results of kAmxFastTiles are as precise as their rounding permits.
 #include "backend/cpu/matmul/tiles.h"
 
 #if defined(__x86_64__)
