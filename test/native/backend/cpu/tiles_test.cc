@@ -222,7 +222,8 @@ TEST(fast_tiles_are_as_precise_as_bfloat16) {
   const auto found = units();
   if (skip_without(found)) return;
   for (const Unit& unit : found) {
-    Multiplier tiles(kernels_with(unit.exact, &unit.fast), 2);
+    // With one thread, all panels are one group, so two of them are multiplied together.
+    Multiplier tiles(kernels_with(unit.exact, &unit.fast), 1), split(kernels_with(unit.exact, &unit.fast), 3);
     for (const TensorType type : kAllTypes) {
       if (type == TensorType::kF32 || type == TensorType::kF16) continue;
       constexpr int64_t kRows = 37;
@@ -250,6 +251,7 @@ TEST(fast_tiles_are_as_precise_as_bfloat16) {
       const std::string what = std::string(traits_of(type).name) + " " + unit.name;
       if (!(worst <= 1))
         check::fail(__FILE__, __LINE__, what + ": " + std::to_string(worst) + " of the expected error");
+      check_same(split.multiply(*weights, x, 70), out, what + " on 3 threads");
       for (const int n_rows : {1, 15, 16, 17, 32, 33, 69})
         check_same(tiles.multiply(*weights, x, n_rows), {out.begin(), out.begin() + n_rows * kRows}, what);
     }
