@@ -14,7 +14,9 @@ const model = (api: string, more: object = {}): object => ({
   context_window: 100_000,
   max_output_tokens: 2_000,
 });
-const settings = { upstream: { retries: 2, breaker_failures: 1_000 }, limits: { concurrency: null } };
+// The client shares an event loop with a stand-in that sends as fast as it can, so it may read slowly.
+const http = { stream_buffer_bytes: 67_108_864 };
+const settings = { upstream: { retries: 2, breaker_failures: 1_000 }, limits: { concurrency: null }, http };
 const gateway = await startGateway(
   {
     chat: model('chat-completions'),
@@ -410,7 +412,7 @@ t.test('http.max_answering_bytes limits all responses together, and all memory i
   // 2 MiB for one organization is the minimum: twice the largest body.
   const tight = await startGateway(
     { chat: model('chat-completions') },
-    { ...settings, http: { max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } },
+    { ...settings, http: { ...http, max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } },
   );
   try {
     const list = Array.from({ length: 9_000 }, () => logprob);
