@@ -14,6 +14,8 @@ import { loadOptions, must } from '../addon/starter.js';
 import { eventually } from '../e2e/monolith.js';
 
 const [HAL, CLARKE, TYCHO] = readCatalog() as [CatalogModel, CatalogModel, CatalogModel];
+// The automatic size of the KV pool depends on the memory that is free at the moment, and so does the size of a model.
+const LOAD_OPTIONS = { ...loadOptions, kvBytes: 67_108_864 };
 const GRAMMAR = { whiteSpace: 'compact', callWhiteSpace: 'flexible' } as const;
 
 interface Room {
@@ -25,7 +27,7 @@ interface Room {
 }
 
 async function roomOf(t: Test, models: readonly CatalogModel[], addon = loadAddon()): Promise<Room> {
-  const pool = new ModelPool(loadOptions, addon);
+  const pool = new ModelPool(LOAD_OPTIONS, addon);
   t.teardown(() => pool.close());
   for (const model of models) pool.add(model);
   await pool.settled();
@@ -35,7 +37,6 @@ async function roomOf(t: Test, models: readonly CatalogModel[], addon = loadAddo
     news.push(`${one.type} ${one.model}${one.type === 'unloaded' ? ` ${one.reason}` : ''}`);
   };
   const lifecycle = new ModelLifecycle({ pool, report: tell, now: () => clock.now, available: () => clock.available });
-  lifecycle.unloadIdle(); // Records the first use of each model now, not when the timer fires.
   t.teardown(() => lifecycle.close());
   return { pool, lifecycle, news, clock, states: () => pool.list().map(({ status }) => status.state) };
 }
