@@ -49,7 +49,7 @@ export async function logLoading(
   for (const { file, names, status } of pool.engines()) {
     const fields = { file, models: names.join(','), ms: performance.now() - startedAt };
     if (status.state === 'ready') {
-      const { backend, plan, maxContext, visionProblem, arithmetic, info } = status.engine;
+      const { backend, plan, maxContext, visionProblem } = status.engine;
       log.info(
         {
           ...fields,
@@ -63,16 +63,26 @@ export async function logLoading(
         },
         'model loaded',
       );
-      if (arithmetic === 'fast')
-        log.info(fields, 'engine.arithmetic is fast: the output of a request depends on what else is in the batch');
-      else if (arithmetic === 'production' && backend.isa === 'amx' && info.parameters >= MIN_FAST_PARAMETERS)
-        log.info(
-          fields,
-          'AMX is available: engine.arithmetic fast speeds up long prompts, but outputs then depend on the batch',
-        );
-      if (backend.amxProblem !== '')
-        log.warn({ ...fields, why: backend.amxProblem }, 'AMX is unavailable, prompts will take longer');
       if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'image input is unavailable');
     }
   }
+  logArithmetic(pool, log);
+}
+
+/** Logs, once for all models, what their arithmetic means for results and speed. */
+function logArithmetic(pool: ModelPool, log: Log): void {
+  const engines = pool.engines().flatMap(({ status }) => (status.state === 'ready' ? [status.engine] : []));
+  const problem = engines.find(({ backend }) => backend.amxProblem !== '')?.backend.amxProblem;
+  if (problem !== undefined) log.warn({ why: problem }, 'AMX is unavailable, prompts will take longer');
+  if (engines.some(({ arithmetic }) => arithmetic === 'fast'))
+    log.info({}, 'engine.arithmetic is fast: the output of a request depends on what else is in the batch');
+  const couldBeFast = engines.some(
+    ({ arithmetic, backend, info }) =>
+      arithmetic === 'production' && backend.isa === 'amx' && info.parameters >= MIN_FAST_PARAMETERS,
+  );
+  if (couldBeFast)
+    log.info(
+      {},
+      'AMX is available: engine.arithmetic fast speeds up long prompts, but outputs then depend on the batch',
+    );
 }
