@@ -49,7 +49,7 @@ struct BackendInfo {
   std::string name;  // "cpu" or "cuda".
   std::string isa;   // Kernel set in use: "plain", "avx2", "avx512", ...
   int threads;
-  std::string amx_problem = {};  // Why the AMX that the CPU has cannot be used; empty if it can, or if there is none.
+  std::string amx_problem = {};  // Why AMX is disabled although the CPU has it; otherwise empty.
 };
 
 class Backend : public BackendMemory, public StepControl, public Operations, public HostThreads, public DeviceSampling {

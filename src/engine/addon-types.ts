@@ -372,7 +372,7 @@ export interface NativeChannel {
 
 export interface NativeEngine {
   readonly info: ModelInfo;
-  /** `amxProblem`: why the AMX that the CPU has cannot be used; empty if it can, or if there is none. */
+  /** `amxProblem`: why AMX is disabled although the CPU has it; otherwise empty. */
   readonly backend: { name: string; isa: string; threads: number; amxProblem: string };
   readonly plan: MemoryPlan;
   readonly fileHash: string;

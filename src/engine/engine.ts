@@ -78,17 +78,17 @@ export class Engine {
    */
   onDelivered: ((delayMs: number) => void) | null = null;
   readonly arithmetic: LoadOptions['arithmetic'];
-  /** The options that affect the bits of results, as one text for comparisons. */
+  /** The options that affect the bits of results, joined into one string for the fingerprint. */
   readonly precision: string;
 
-  /** `options`: what the engine was loaded with, as far as it affects results. */
+  /** `options`: the load options that affect results. */
   constructor(native: NativeEngine, options: PrecisionOptions = {}) {
     this.#native = native;
     const { arithmetic = 'production', kvType, quantize, maxBatchTokens } = options;
     this.arithmetic = arithmetic;
     this.precision = [
       arithmetic,
-      // In these two cases, results depend on what is computed together, and so on the size of steps.
+      // Without batch invariance, results also depend on the maximum step size.
       arithmetic === 'fast' || options.batchInvariant === false ? maxBatchTokens : 'any batch',
       kvType,
       quantize,

@@ -69,7 +69,7 @@ export async function logLoading(
   logArithmetic(pool, log);
 }
 
-/** Logs, once for all models, what their arithmetic means for results and speed. */
+/** Logs consequences of engine.arithmetic and missing AMX, once for all models. */
 function logArithmetic(pool: ModelPool, log: Log): void {
   const engines = pool.engines().flatMap(({ status }) => (status.state === 'ready' ? [status.engine] : []));
   const problem = engines.find(({ backend }) => backend.amxProblem !== '')?.backend.amxProblem;

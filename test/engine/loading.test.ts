@@ -2,7 +2,8 @@
 // result.
 import { statSync } from 'node:fs';
 import t from 'tap';
-import { modelOfFile } from '../../src/engine/catalog.js';
+import { modelOfFile, readCatalog } from '../../src/engine/catalog.js';
+import { loadAddon } from '../../src/engine/load-addon.js';
 import { logLoading } from '../../src/engine/loading.js';
 import { ModelPool } from '../../src/engine/model-pool.js';
 import type { Log } from '../../src/telemetry/types.js';
@@ -43,4 +44,16 @@ t.test('loading a model logs its file, progress and result', async (t) => {
     ),
   );
   t.equal(seen.length, lines.length - 1);
+});
+
+const skip = loadAddon().isas.includes('amx') ? false : 'no AMX';
+t.test('the log says once for all models that results depend on the batch', { skip }, async (t) => {
+  const pool = new ModelPool({ ...loadOptions, arithmetic: 'fast', batchInvariant: false });
+  t.teardown(() => pool.close());
+  for (const model of readCatalog()) pool.add(model);
+  const lines: string[] = [];
+  const info = (_: object, message: string): void => void lines.push(message);
+  await logLoading(pool, { info } as unknown as Log);
+  t.equal(lines.filter((line) => line === 'model loaded').length, 3);
+  t.equal(lines.filter((line) => line.startsWith('engine.arithmetic is fast: ')).length, 1);
 });

@@ -21,14 +21,38 @@ template <TensorType T, int g>
   }
 }
 
-template <TensorType T>
-bool expand(const PanelTile& panel, const ExpandedPanel& to) {
+// A block of 32 k of a panel: its codes, and where its first step and floor are stored.
+struct PanelBlock {
+  const std::byte *low, *high, *d, *d_min, *number, *minimum;
+};
+
+// Calls use(block) for each block of the panel, in order.
+template <TensorType T, typename Use>
+[[gnu::always_inline]] inline void for_blocks(const PanelTile& panel, Use&& use) {
   constexpr PanelForm form = panel_form(T);
   constexpr PanelRecord record = panel_record(form);
   constexpr int blocks = form.record / 32, d_bytes = kPanelRows * d_size(form);
   constexpr int numbers = scales_of_block(form) * kPanelRows, minima = minima_at(form);
   const std::byte* at = panel.panel;
   const std::byte *d = panel.block_scales + panel.layout->d, *d_min = panel.block_scales + panel.layout->d_min;
+  for (int64_t records = panel.layout->cols / form.record; records > 0; --records) {
+    PanelBlock block{at, at + record.high, d, d_min, at + record.scales, at + minima};
+    for (int i = 0; i < blocks; ++i) {
+      use(block);
+      block.low += 64 * form.low_bits;
+      block.high += 64 * form.high_bits;
+      block.number += numbers;
+      block.minimum += numbers;
+    }
+    at += record.bytes;
+    d += d_bytes;
+    d_min += d_bytes;
+  }
+}
+
+template <TensorType T>
+bool expand(const PanelTile& panel, const ExpandedPanel& to) {
+  constexpr PanelForm form = panel_form(T);
   int8_t* weights = reinterpret_cast<int8_t*>(to.weights);
   float *step = to.steps, *floor = to.floors;
   __m512i largest = _mm512_setzero_si512();
@@ -38,27 +62,17 @@ bool expand(const PanelTile& panel, const ExpandedPanel& to) {
     _mm512_store_ps(step, value);
     step += kPanelRows;
   };
-  for (int64_t records = panel.layout->cols / form.record; records > 0; --records) {
-    const std::byte *low = at, *high = at + record.high;
-    const std::byte *number = at + record.scales, *minimum = at + minima;
-    for (int block = 0; block < blocks; ++block) {
-      expand_groups<T, 0>(low, high, weights);
-      put_step(steps<T>(d, number));
-      if constexpr (form.step == 16) put_step(steps<T, 1>(d, number));
-      if constexpr (form.minima) {
-        UNROLL for (int half = 0; half < 32 / form.step; ++half, floor += kPanelRows)
-            _mm512_store_ps(floor, floors<T>(d_min, minimum + half * kPanelRows));
-      }
-      weights += 32 * kPanelRows;
-      low += 64 * form.low_bits;
-      high += 64 * form.high_bits;
-      number += numbers;
-      minimum += numbers;
-    }
-    at += record.bytes;
-    d += d_bytes;
-    d_min += d_bytes;
-  }
+  for_blocks<T>(
+      panel, [&](const PanelBlock& block) __attribute__((always_inline)) {
+        expand_groups<T, 0>(block.low, block.high, weights);
+        weights += 32 * kPanelRows;
+        put_step(steps<T>(block.d, block.number));
+        if constexpr (form.step == 16) put_step(steps<T, 1>(block.d, block.number));
+        if constexpr (form.minima) {
+          UNROLL for (int half = 0; half < 32 / form.step; ++half, floor += kPanelRows)
+              _mm512_store_ps(floor, floors<T>(block.d_min, block.minimum + half * kPanelRows));
+        }
+      });
   constexpr uint32_t kLimit = (127u + 100) << 23;  // 2^100. NaN and infinity are above.
   return _mm512_reduce_max_epu32(largest) < kLimit;
 }
@@ -305,32 +319,18 @@ template <TensorType T, int g>
 template <TensorType T>
 bool expand_bf16(const PanelTile& panel, const ExpandedPanel& to) {
   constexpr PanelForm form = panel_form(T);
-  constexpr PanelRecord record = panel_record(form);
-  constexpr int blocks = form.record / 32, d_bytes = kPanelRows * d_size(form);
-  constexpr int numbers = scales_of_block(form) * kPanelRows, minima = minima_at(form);
-  const std::byte* at = panel.panel;
-  const std::byte *d = panel.block_scales + panel.layout->d, *d_min = panel.block_scales + panel.layout->d_min;
   __m512i* weights = reinterpret_cast<__m512i*>(to.weights);
-  for (int64_t records = panel.layout->cols / form.record; records > 0; --records) {
-    const std::byte *low = at, *high = at + record.high;
-    const std::byte *number = at + record.scales, *minimum = at + minima;
-    for (int block = 0; block < blocks; ++block) {
-      const auto floor_of = [&](int half) __attribute__((always_inline)) {
-        if constexpr (form.minima) return floors<T>(d_min, minimum + half * kPanelRows);
-        return _mm512_setzero_ps();
-      };
-      expand_bf16_groups<T, 0>(low, high, steps<T>(d, number), floor_of(0), weights);
-      if constexpr (form.step == 16) expand_bf16_groups<T, 4>(low, high, steps<T, 1>(d, number), floor_of(1), weights);
-      weights += 16;
-      low += 64 * form.low_bits;
-      high += 64 * form.high_bits;
-      number += numbers;
-      minimum += numbers;
-    }
-    at += record.bytes;
-    d += d_bytes;
-    d_min += d_bytes;
-  }
+  for_blocks<T>(
+      panel, [&](const PanelBlock& block) __attribute__((always_inline)) {
+        const auto expand_half = [&]<int half>() __attribute__((always_inline)) {
+          __m512 floor = _mm512_setzero_ps();
+          if constexpr (form.minima) floor = floors<T>(block.d_min, block.minimum + half * kPanelRows);
+          expand_bf16_groups<T, 4 * half>(block.low, block.high, steps<T, half>(block.d, block.number), floor, weights);
+        };
+        expand_half.template operator()<0>();
+        if constexpr (form.step == 16) expand_half.template operator()<1>();
+        weights += 16;
+      });
   return true;
 }
 

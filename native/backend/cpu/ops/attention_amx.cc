@@ -20,18 +20,17 @@ namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_avx512.h"
-// The softmax, and what it needs.
+// attention-inl.h contains the softmax; the other headers are its dependencies.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"
 #include "backend/cpu/ops/attention_latents-inl.h"
 #include "backend/cpu/ops/attention-inl.h"
 
-constexpr int kStepDims = 32;             // Dimensions, or positions, per tile instruction.
-constexpr int kMinQueries = 16;           // Rows of a tile.
-constexpr int kMaxKeyDim = kWideHead;     // F16 heads with both dimensions >= kWideHead are stored as integers.
-constexpr int kTileFloats = 16 * kLanes;  // A tile of 16 rows.
-constexpr int kPairBytes = 64;            // A row of keys or values in a tile: 16 pairs of bfloat16.
+constexpr int kStepDims = 32;          // Dimensions, or positions, per tile instruction.
+constexpr int kMinQueries = 16;        // Rows of a tile.
+constexpr int kMaxKeyDim = kWideHead;  // F16 heads with both dimensions >= kWideHead are stored as integers.
+constexpr int kPairBytes = 64;         // A row of keys or values in a tile: 16 pairs of bfloat16.
 
 // Two vectors, split into upper bits and rest, with the elements of both interleaved.
 struct SplitPairs {

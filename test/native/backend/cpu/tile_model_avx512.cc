@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-// The tile registers of the calling thread, and what the instructions do with them (Intel SDM, volume 2).
+// Emulates the tile registers and instructions of the calling thread (Intel SDM, volume 2).
 struct ModelUnit {
   static int min_rows(PanelForm) { return 1; }
 
