@@ -21,7 +21,7 @@ constexpr uint32_t kMaxChoices = 4096, kMaxNames = 65'536;
 constexpr int64_t kMaxLead = 64;
 
 // In the order of the GrammarOptions::Kind enum.
-constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar"};
+constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar", "lark"};
 constexpr std::string_view kOrders[] = {"schema", "any"};                    // In the order of the PropertyOrder enum.
 constexpr std::string_view kWhiteSpaces[] = {"none", "flexible", "within"};  // In the order of the WhiteSpace enum.
 constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};     // In the order of the Spelling::Kind enum.
@@ -96,7 +96,8 @@ GrammarOptions read_options(Arguments& arguments, const Named& object) {
       if (options.text.empty()) arguments.reject(pattern, "is empty");
       break;
     }
-    case GrammarOptions::Kind::kRules: {
+    case GrammarOptions::Kind::kRules:
+    case GrammarOptions::Kind::kLark: {
       const Named rules = arguments.field(object, "grammar");
       options.text = arguments.string(rules, kMaxRulesBytes);
       if (options.text.empty()) arguments.reject(rules, "is empty");

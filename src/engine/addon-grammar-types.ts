@@ -14,15 +14,28 @@ export interface NativeGrammar {
 }
 
 /**
+ * Keywords of a string's schema that only this service writes: a pattern in Python's dialect for the whole text, and a
+ * Lark grammar. A schema may contain only one of them.
+ */
+export const REGEX_KEYWORD = '\u0001regex',
+  LARK_KEYWORD = '\u0001lark';
+
+/**
  * The constraint on a text. compileGrammar() reads only the member that belongs to `kind`: `schema`, `pattern`,
  * `choices` or `grammar`.
  */
 export interface GrammarOptions {
-  kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice' | 'grammar'; // json: any JSON value
-  schema?: string; // json_schema: the schema as JSON text, at most 1 MiB
+  kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice' | 'grammar' | 'lark'; // json: any JSON value
+  /**
+   * json_schema: the schema as JSON text, at most 1 MiB. The keywords REGEX_KEYWORD and LARK_KEYWORD constrain a string
+   * to a pattern or grammar.
+   */
+  schema?: string;
   pattern?: string; // regex: must match the whole text; 1 byte to 64 KiB
   choices?: string[]; // choice: the text is one of these; none may be empty; at most 4,096 of them, 1 MiB in total
-  grammar?: string; // grammar: GBNF rules whose root must match the whole text; 1 byte to 256 KiB, refused above 64 KiB
+  // grammar: GBNF rules whose root must match the whole text; lark: a Lark grammar whose start must match it; 1 byte to
+  // 256 KiB, refused above 64 KiB
+  grammar?: string;
   // text after the value, such as the end of a tool call, in which the text of a special token means that token; at
   // most 1,024 bytes
   suffix?: string;

@@ -32,6 +32,9 @@ export const MAX_CHOICES = 4_096;
 export const MAX_CHOICE_CHARACTERS = 16 * 1024,
   MAX_ALL_CHOICE_CHARACTERS = 256 * 1024;
 
+/** Whether a grammar is in GBNF, where every rule contains "::=", or in Lark's notation. */
+export const isGbnf = (grammar: string): boolean => grammar.includes('::=');
+
 /** Throws ApiError 422 invalid_json_schema or invalid_value. */
 export function checkOutputFormat(format: OutputFormat): void {
   if (format.type === 'json_schema') checkLength(format.schema, format.path);

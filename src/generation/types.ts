@@ -57,12 +57,21 @@ export type Message = { path?: string | undefined } & (
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
+/** The grammar of a custom tool's input. `path`: the definition's path in the client's request. */
+export interface TextGrammar {
+  readonly syntax: 'lark' | 'regex';
+  readonly definition: string;
+  readonly path: string;
+}
+
 export interface ToolDefinition {
   name: string;
   description: string | null;
   parameters: JsonSchema | null; // null: an object without properties
   strict: boolean; // strict: unsupported schema keywords are an error; otherwise, they are ignored and reported
   path: string; // the schema's path in the client's request
+  /** Present for a custom tool, whose parameters are those of customParameters(). */
+  custom?: { readonly grammar: TextGrammar | null } | undefined;
 }
 
 export interface ToolChoice {
@@ -83,7 +92,7 @@ export type OutputFormat =
   | { type: 'json_object' }
   | { type: 'json_schema'; name: string | null; schema: JsonSchema; strict: boolean; path: string }
   | { type: 'regex'; pattern: string; path: string } // must match the whole text
-  | { type: 'grammar'; grammar: string; path: string } // GBNF rules; the whole text must match root
+  | { type: 'grammar'; grammar: string; path: string } // GBNF rules or a Lark grammar for the whole text
   | { type: 'choice'; choices: readonly string[]; path: string };
 
 /** Unset fields use the model's own defaults (models/catalog.json, `models.<id>.sampling`). */

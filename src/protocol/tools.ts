@@ -15,6 +15,7 @@ export interface ToolInput {
   description?: string | null | undefined;
   parameters?: JsonSchema | null | undefined;
   strict?: boolean | null | undefined;
+  custom?: ToolDefinition['custom'];
 }
 
 /**
@@ -23,27 +24,26 @@ export interface ToolInput {
  */
 export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[] {
   const seen = new Set<string>();
-  return inputs.map(
-    ({ path, namePath = `${path}.name`, schemaPath = `${path}.parameters`, name, description, parameters, strict }) => {
-      if (!NAME.test(name))
-        throw apiError('invalid_tool_name', `${namePath} must be 1 to 128 letters, digits, _ or -.`, namePath);
-      if (seen.has(name))
-        throw apiError('duplicate_tool_name', `${namePath}: this tool name is already in use.`, namePath);
-      seen.add(name);
-      return {
-        name,
-        description: description ?? null,
-        parameters: parameters ?? null,
-        strict: strict === true,
-        path: schemaPath,
-      };
-    },
-  );
+  return inputs.map(({ path, namePath = `${path}.name`, schemaPath = `${path}.parameters`, name, ...rest }) => {
+    if (!NAME.test(name))
+      throw apiError('invalid_tool_name', `${namePath} must be 1 to 128 letters, digits, _ or -.`, namePath);
+    if (seen.has(name))
+      throw apiError('duplicate_tool_name', `${namePath}: this tool name is already in use.`, namePath);
+    seen.add(name);
+    return {
+      name,
+      description: rest.description ?? null,
+      parameters: rest.parameters ?? null,
+      strict: rest.strict === true,
+      path: schemaPath,
+      ...(rest.custom === undefined ? {} : { custom: rest.custom }),
+    };
+  });
 }
 
-/** A choice that names one function requests exactly one call to it, regardless of the parallel-calls setting. */
+/** A choice that names one tool requests exactly one call to it, regardless of the parallel-calls setting. */
 export function namesOne(choice: string | { readonly type: string } | null | undefined): boolean {
-  return typeof choice === 'object' && choice?.type === 'function';
+  return typeof choice === 'object' && (choice?.type === 'function' || choice?.type === 'custom');
 }
 
 /**

@@ -352,8 +352,8 @@ export const ERRORS = {
   unsupported_tool_type: {
     status: 422,
     meaning: 'The tool type is not supported.',
-    cause: 'For example, a custom (non-function) tool.',
-    action: 'Use function tools.',
+    cause: 'For example, an MCP server as a tool.',
+    action: 'Use function tools or custom tools.',
   },
   duplicate_tool_name: {
     status: 422,

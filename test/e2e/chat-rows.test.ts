@@ -164,7 +164,8 @@ const rows: Row[] = [
         Array.from({ length: 129 }, (_, index) => ({ type: 'function', function: { name: `f${index}` } })),
         'array_too_long',
       ],
-      [[{ type: 'custom', custom: { name: 'x' } }], 'unsupported_tool_type', 'tools[0].type'],
+      [[{ type: 'mcp' }], 'unsupported_tool_type', 'tools[0].type'],
+      [[{ type: 'custom', custom: { name: '' } }], 'invalid_tool_name', 'tools[0].custom.name'],
       [[{ type: 'function', function: { name: '' } }], 'invalid_tool_name', 'tools[0].function.name'],
       [[...tools, ...tools], 'duplicate_tool_name', 'tools[1].function.name'],
       [
@@ -195,7 +196,7 @@ const rows: Row[] = [
     outside: [
       ['sometimes', 'invalid_value'],
       [{ type: 'function', function: { name: 'other' } }, 'tool_not_found'],
-      [{ type: 'custom', custom: { name: 'x' } }, 'unsupported_tool_type', 'tool_choice.type'],
+      [{ type: 'custom', custom: { name: 'get_weather' } }, 'tool_not_found'],
     ],
     wrong: [[5], [[]], [{ type: 'function', function: 'x' }, 'tool_choice.function']],
   },

@@ -58,6 +58,7 @@ const constraints: [constraint: object, expected: RegExp][] = [
   [{ structured_outputs: { regex: '[ab]{3}' } }, /^[ab]{3}$/],
   [{ structured_outputs: { choice: ['left', 'right'] } }, /^(left|right)$/],
   [{ structured_outputs: { grammar: rules } }, /^x[ab]y$/],
+  [{ structured_outputs: { grammar: 'start: "x" /[ab]/ END\nEND: "y"' } }, /^x[ab]y$/],
   [{ guided_json: schema }, isJson],
   [{ guided_regex: '[ab]{3}' }, /^[ab]{3}$/],
   [{ guided_choice: ['left', 'right'] }, /^(left|right)$/],
@@ -95,7 +96,7 @@ t.test('what cannot be held is refused by name', async (t) => {
     [{ guided_json: '{"type":' }, 'invalid_json_schema', 'guided_json'],
     [{ guided_json: '[]' }, 'invalid_json_schema', 'guided_json'],
     [{ guided_json: `${'{"not":'.repeat(600)}{}${'}'.repeat(600)}` }, 'invalid_json_schema', 'guided_json'],
-    [{ guided_grammar: 'start: "a"' }, 'invalid_value', 'guided_grammar'],
+    [{ guided_grammar: 'first: "a"' }, 'invalid_value', 'guided_grammar'],
     [{ regex: '(' }, 'invalid_value', 'regex'],
   ];
   for (const [path, body] of formats)

@@ -314,7 +314,7 @@ t.test(
       description: 'd',
       tools: [
         { type: 'function', name: 'get', parameters: null },
-        { type: 'custom', name: 'c' },
+        { type: 'mcp', server_label: 'c' },
       ],
     };
     const { body, headers } = await raw({
@@ -326,7 +326,7 @@ t.test(
       tools: [{ type: 'function', name: 'get', namespace: 'weather' }],
     });
     t.equal((body!['tools'] as unknown[]).length, 1);
-    t.equal(headers.get('x-ignored-tools'), 'custom,web_search,image_generation');
+    t.equal(headers.get('x-ignored-tools'), 'mcp,web_search,image_generation');
     const [call] = body!['output'] as Item[];
     const second = await raw({
       input: [

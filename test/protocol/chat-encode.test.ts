@@ -72,6 +72,7 @@ function envelope(change: Partial<ChatEnvelope> = {}): ChatEnvelope {
     promptIds: null,
     promptLogprobs: null,
     newCallId: () => `call_${calls++}`,
+    customTools: new Set(),
     ...change,
   };
 }

@@ -125,7 +125,7 @@ t.test('each invalid chat request is refused with its code and parameter', async
     [{ messages: [user, { role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }] }] }, 'ok'],
     [
       { messages: [user, { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'custom' }] }] },
-      '422 unsupported_tool_type messages[1].tool_calls[0].type',
+      '400 missing_required_parameter messages[1].tool_calls[0].custom',
     ],
     [
       { messages: [user, { role: 'assistant', content: null, tool_calls: [] }] },
@@ -220,7 +220,7 @@ t.test('each invalid chat request is refused with its code and parameter', async
     [{ tools: [tool('f', { parameters: { type: 'object' }, strict: true })] }, 'ok'],
     [{ tools: [{ type: 'function' }] }, '400 missing_required_parameter tools[0].function'],
     [{ tools: [{ function: { name: 'f' } }] }, '400 missing_required_parameter tools[0].type'],
-    [{ tools: [{ type: 5 }] }, '400 invalid_type tools[0].type'],
+    [{ tools: [{ type: 5 }] }, '400 unknown_variant tools[0].type'],
     [{ tools: [tool(5)] }, '400 invalid_type tools[0].function.name'],
     [{ tools: [tool(undefined)] }, '400 missing_required_parameter tools[0].function.name'],
     [{ tools: [tool('f', { parameters: [] })] }, '400 invalid_type tools[0].function.parameters'],
@@ -229,7 +229,10 @@ t.test('each invalid chat request is refused with its code and parameter', async
     [{ tools: [tool('x'.repeat(129))] }, '422 invalid_tool_name tools[0].function.name'],
     [{ tools: [tool('a b')] }, '422 invalid_tool_name tools[0].function.name'],
     [{ tools: [tool('f'), tool('f')] }, '422 duplicate_tool_name tools[1].function.name'],
-    [{ tools: [tool('f'), { type: 'custom', custom: {} }] }, '422 unsupported_tool_type tools[1].type'],
+    [{ tools: [tool('f'), { type: 'mcp' }] }, '422 unsupported_tool_type tools[1].type'],
+    [{ tools: [{ type: 'custom', custom: { name: 'f' } }] }, 'ok'],
+    [{ tools: [{ type: 'custom', custom: {} }] }, '400 missing_required_parameter tools[0].custom.name'],
+    [{ tools: [tool('f'), { type: 'custom', custom: { name: 'f' } }] }, '422 duplicate_tool_name tools[1].custom.name'],
     [{ tools: Array.from({ length: 128 }, (_, i) => tool(`f${i}`)) }, 'ok'],
     [{ tools: Array.from({ length: 129 }, (_, i) => tool(`f${i}`)) }, '422 array_too_long tools'],
     [{ tool_choice: 'auto' }, 'ok'],
@@ -243,10 +246,7 @@ t.test('each invalid chat request is refused with its code and parameter', async
     [{ tool_choice: named('x') }, '422 tool_not_found tool_choice'],
     [{ tools: [tool('f')], tool_choice: named('x') }, '422 tool_not_found tool_choice'],
     [{ tools: [tool('f')], tool_choice: named('f') }, 'ok'],
-    [
-      { tools: [tool('f')], tool_choice: { type: 'custom', custom: { name: 'f' } } },
-      '422 unsupported_tool_type tool_choice.type',
-    ],
+    [{ tools: [tool('f')], tool_choice: { type: 'custom', custom: { name: 'f' } } }, '422 tool_not_found tool_choice'],
     [{ tools: [tool('f')], tool_choice: allowed('auto', named('f')) }, 'ok'],
     [
       { tools: [tool('f')], tool_choice: allowed('required', named('f'), named('g')) },

@@ -45,7 +45,7 @@ function machine(
     reasoning?: ReasoningForm;
     background?: boolean;
     whole?: boolean;
-    toolNames?: [string, { name: string; namespace: string | null }][];
+    toolNames?: [string, { name: string; namespace: string | null; custom: boolean }][];
   } = {},
 ) {
   const sent: WireEvent[] = [];
@@ -139,7 +139,9 @@ t.test('a message is encoded event by event', async (t) => {
 });
 
 t.test("calls keep the client's tool names, with or without a namespace", async (t) => {
-  const { made, sent, events } = machine({ toolNames: [['crm__find', { name: 'find', namespace: 'crm' }]] });
+  const { made, sent, events } = machine({
+    toolNames: [['crm__find', { name: 'find', namespace: 'crm', custom: false }]],
+  });
   for (const event of [started, ...call(0, 'crm__find', ['{"a"', ':1}'])]) made.event(event);
   t.equal(sent.at(-1)?.type, 'response.output_item.done', 'a call is complete before the next item starts');
   for (const event of call(1, 'look', ['{}'])) made.event(event);

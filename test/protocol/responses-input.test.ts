@@ -311,7 +311,7 @@ t.test('messages between calls and their results are moved after the results', a
   );
 });
 
-t.test("other providers' custom tools become calls with one argument", async (t) => {
+t.test('calls of custom tools become calls with one argument', async (t) => {
   const input = [
     { type: 'custom_tool_call', call_id: 'c1', name: 'shell', input: 'ls "x"' },
     { type: 'custom_tool_call_output', call_id: 'c1', output: 'y' },
@@ -322,7 +322,7 @@ t.test("other providers' custom tools become calls with one argument", async (t)
   ]);
   t.match(
     parse(input).input.map(({ item }) => item['type']),
-    ['function_call', 'function_call_output'],
+    ['custom_tool_call', 'custom_tool_call_output'],
   );
 });
 

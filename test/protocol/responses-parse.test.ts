@@ -132,7 +132,11 @@ t.test('each invalid Responses request is refused with its code and parameter', 
       { tools: [fn('f', { strict: true, parameters: { type: 'strnig' } })] },
       '422 invalid_json_schema tools[0].parameters.type',
     ],
-    [{ tools: [{ type: 'namespace', name: 'n', tools: [fn('f'), { type: 'custom' }] }, fn('f')] }, 'ok'],
+    [{ tools: [{ type: 'namespace', name: 'n', tools: [fn('f'), { type: 'mcp' }] }, fn('f')] }, 'ok'],
+    [
+      { tools: [{ type: 'namespace', name: 'n', tools: [{ type: 'custom' }] }] },
+      '400 missing_required_parameter tools[0].tools[0].name',
+    ],
     [
       { tools: [{ type: 'namespace', name: 'n'.repeat(64), tools: [fn('f'.repeat(64))] }] },
       '422 invalid_tool_name tools[0].tools[0].name',
@@ -264,7 +268,11 @@ t.test('every setting is passed to the model', async (t) => {
     reasoning: { effort: 'high' },
     made_up: 1,
     tools: [
-      { type: 'namespace', name: 'crm', tools: [{ type: 'function', name: 'g' }, { type: 'custom' }] },
+      {
+        type: 'namespace',
+        name: 'crm',
+        tools: [{ type: 'function', name: 'g' }, { type: 'web_search' }, { type: 'custom', name: 'c' }],
+      },
       { type: 'mcp' },
       { type: 'mcp' },
     ],
@@ -282,15 +290,21 @@ t.test('every setting is passed to the model', async (t) => {
     format: { type: 'text' },
     sampling: { seed: 5n },
     parallelToolCalls: false,
-    tools: [{ name: 'crm__g' }],
+    tools: [{ name: 'crm__g' }, { name: 'crm__c', custom: { grammar: null } }],
     toolChoice: { mode: 'required', allowed: ['crm__g'] },
     messages: [
       { role: 'system', content: 'be kind' },
       { role: 'user', content: 'hi' },
     ],
   });
-  t.same([...created.toolNames], [['crm__g', { name: 'g', namespace: 'crm' }]]);
-  t.same([created.ignored, created.ignoredTools], [['made_up'], ['custom', 'mcp']]);
+  t.same(
+    [...created.toolNames],
+    [
+      ['crm__g', { name: 'g', namespace: 'crm', custom: false }],
+      ['crm__c', { name: 'c', namespace: 'crm', custom: true }],
+    ],
+  );
+  t.same([created.ignored, created.ignoredTools], [['made_up'], ['web_search', 'mcp']]);
   t.match(created, {
     sealReasoning: true,
     summarize: false,

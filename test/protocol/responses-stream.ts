@@ -28,6 +28,7 @@ export interface Event {
   delta?: string;
   text?: string;
   arguments?: string;
+  input?: string;
   logprobs?: unknown[];
   part?: Part;
 }
@@ -103,6 +104,10 @@ function readItem(reader: Reader, index: number, names: Names): Item {
       take('response.function_call_arguments.delta');
       assert.equal(within(reader.next('response.function_call_arguments.done')).arguments, pieces);
       break;
+    case 'custom_tool_call':
+      take('response.custom_tool_call_input.delta');
+      assert.equal(within(reader.next('response.custom_tool_call_input.done')).input, pieces);
+      break;
     case 'message': {
       const logprobs: unknown[] = [];
       assert.equal(within(reader.next('response.content_part.added')).content_index, 0);
@@ -146,6 +151,7 @@ function readItem(reader: Reader, index: number, names: Names): Item {
 /** Returns the text of an item of any type. */
 export function textOf(item: Item): string {
   if (item.type === 'function_call') return item['arguments'] as string;
+  if (item.type === 'custom_tool_call') return item['input'] as string;
   const parts = (list: unknown): string => ((list ?? []) as Part[]).map(({ text }) => text).join('');
   return parts(item['content']) + parts(item['summary']);
 }

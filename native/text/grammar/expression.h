@@ -7,6 +7,7 @@
 // The pool is not thread-safe: a compiled grammar is used by one thread at a time.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -56,8 +57,9 @@ class ExpressionPool {
   // an alternative of either(), and not inside both() or negate().
   ExprId tag(uint32_t value);
 
-  // Matches whatever define() assigns to the rule. Not allowed inside both() or negate(). The rule must match at least
-  // one non-empty text.
+  // Matches whatever define() assigns to the rule. Not allowed inside negate(). The rule must match at least one
+  // non-empty text. Inside both(), alive() may run out of fuel: with recursive rules, its search has no end unless the
+  // shortest text of the rules matches the other parts too.
   ExprId rule(uint32_t index, bool nullable);
   // Defines a rule. The definition may start with other rules, provided that they do not lead back to this rule.
   void define(uint32_t index, ExprId definition);
@@ -194,6 +196,18 @@ class ExpressionPool {
   uint32_t shortest(ExprId e, int depth = 0) const;
   bool begins_without_digit(ExprId e) const;
 
+  // Length of a shortest text that matches, and the depth of the rules in it. kNoTextSize if none is known.
+  struct TextSize {
+    uint32_t length, depth;
+    auto operator<=>(const TextSize&) const = default;
+  };
+  static constexpr TextSize kNoTextSize{UINT32_MAX, UINT32_MAX};
+  void find_rule_sizes();
+  TextSize text_size(ExprId e, int depth = 0) const;
+  bool append_shortest_text(ExprId e, std::vector<CharClassId>& out, int depth = 0) const;
+  bool completes(ExprId both);
+  bool completes_shortly(ExprId e);
+
   static constexpr size_t kMaxSearches = 8;  // Maximum number of interrupted searches to keep.
   static constexpr size_t kMaxCounts = 64;   // Maximum number of digit-count ranges to compare in one check.
 
@@ -208,8 +222,9 @@ class ExpressionPool {
   std::unordered_multimap<uint64_t, uint32_t> sets_by_hash_;
   std::unordered_map<uint64_t, ExprId> derivatives_;  // Key: e << 16 | class.
   std::vector<Life> life_;
-  std::vector<ExprId> definitions_;  // By rule index.
-  int depth_ = 0;                    // Current recursion depth of derivative().
+  std::vector<ExprId> definitions_;   // By rule index.
+  std::vector<TextSize> rule_sizes_;  // By rule index; empty until needed.
+  int depth_ = 0;                     // Current recursion depth of derivative().
   Halt halt_ = Halt::kNone;
   std::vector<Search> searches_;  // Searches that ran out of fuel, most recent last.
   size_t kept_nodes_ = 0, kept_lists_ = 0, kept_sets_ = 0;

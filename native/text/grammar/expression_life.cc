@@ -12,6 +12,8 @@ bool ExpressionPool::alive(ExprId e) {
     return life_[id];
   };
   if (known(e) != Life::kUnknown) return life_[e] == Life::kAlive;
+  if (!definitions_.empty() && completes_shortly(e)) return true;
+  if (failed()) return false;
   // A search that ran out of fuel resumes where it left off.
   Search search{e, {{e, 0}}, {e}, {e}};
   const auto kept = std::ranges::find(searches_, e, &Search::root);

@@ -62,7 +62,12 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options,
     case GrammarOptions::Kind::kJsonObject: grammar->schema_ = Schema::any_json(true); break;
     case GrammarOptions::Kind::kJson: grammar->schema_ = Schema::any_json(false); break;
     case GrammarOptions::Kind::kRegex: grammar->schema_ = Schema::regex(options.text, of_schema, problems); break;
-    case GrammarOptions::Kind::kRules: grammar->schema_ = Schema::rules(options.text, of_schema, problems); break;
+    case GrammarOptions::Kind::kRules:
+      grammar->schema_ = Schema::rules(options.text, of_schema, problems, RuleNotation::kGbnf);
+      break;
+    case GrammarOptions::Kind::kLark:
+      grammar->schema_ = Schema::rules(options.text, of_schema, problems, RuleNotation::kLark);
+      break;
     case GrammarOptions::Kind::kChoice: grammar->schema_ = Schema::choice(options.choices, of_schema, problems); break;
   }
   if (!grammar->schema_) return nullptr;

@@ -41,7 +41,7 @@ class GrammarMemory {
 };
 
 struct GrammarOptions {
-  enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice, kRules };
+  enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice, kRules, kLark };
   Kind kind = Kind::kJson;
   std::string text;  // The schema, the pattern or the rules.
   std::vector<std::string> choices;

@@ -1,7 +1,9 @@
 #include "text/grammar/regex.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
+#include <string_view>
 
 #include "text/grammar/general_categories.h"
 #include "text/tokenizer/unicode.h"
@@ -27,6 +29,27 @@ CodePointSet white_space() {
   return set;
 }
 
+CodePointSet categories(std::initializer_list<std::string_view> names) {
+  CodePointSet set;
+  for (const std::string_view name : names)
+    if (const auto category = general_category(name)) set.add(*category);
+  return set;
+}
+
+// The classes of Python and Rust, which cover all of Unicode (UTS #18, annex C; without Other_Alphabetic).
+CodePointSet unicode_digits() { return categories({"Nd"}); }
+CodePointSet unicode_word_characters() {
+  CodePointSet set = categories({"L", "M", "Nd", "Nl", "Pc"});
+  set.add(0x200C, 0x200D);
+  return set;
+}
+CodePointSet unicode_white_space() {
+  CodePointSet set = CodePointSet::of(0x09, 0x0D);
+  for (const uint32_t c : {0x20u, 0x85u, 0xA0u, 0x1680u, 0x2028u, 0x2029u, 0x202Fu, 0x205Fu, 0x3000u}) set.add(c, c);
+  set.add(0x2000, 0x200A);
+  return set;
+}
+
 CodePointSet line_terminators() {
   CodePointSet set = CodePointSet::of(0x2028, 0x2029);
   set.add('\n', '\n');
@@ -47,8 +70,8 @@ constexpr uint32_t kEnd = UINT32_MAX;
 
 class RegexParser {
  public:
-  RegexParser(std::string_view pattern, Regex& out, Regex::Problem& problem)
-      : text_(pattern), out_(out), problem_(problem) {}
+  RegexParser(std::string_view pattern, RegexDialect dialect, RegexFlags flags, Regex& out, Regex::Problem& problem)
+      : text_(pattern), is_python_(dialect == RegexDialect::kPython), flags_(flags), out_(out), problem_(problem) {}
 
   bool run() {
     if (text_.size() > Regex::kMaxBytes) return refuse("it is longer than 16 KiB");
@@ -106,8 +129,30 @@ class RegexParser {
     out_.sets_.push_back(std::move(set));
     return add({Kind::kSet, false, static_cast<uint32_t>(out_.sets_.size() - 1)});
   }
+  uint32_t add_anchor(Kind kind) {
+    if (flags_.multi_line) unsupported("an anchor together with the flag m");
+    return add({kind, true});
+  }
+
+  // Adds the other case of each ASCII letter if case is ignored.
+  CodePointSet cased(CodePointSet set) {
+    if (!flags_.ignore_case) return set;
+    CodePointSet all = set;
+    for (uint32_t letter = 'a'; letter <= 'z'; ++letter) {
+      if (set.contains(letter)) all.add(letter - 32, letter - 32);
+      if (set.contains(letter - 32)) all.add(letter, letter);
+    }
+    return all;
+  }
 
   uint32_t either(int depth) {
+    const RegexFlags outer = flags_;  // A group of flags holds until the end of the group that contains it.
+    const uint32_t node = either_within(depth);
+    flags_ = outer;
+    return node;
+  }
+
+  uint32_t either_within(int depth) {
     std::vector<uint32_t> ways;
     if (depth > Regex::kDeepest) {
       refuse("groups are nested too deeply");
@@ -157,7 +202,7 @@ class RegexParser {
     return add({Kind::kRepeat, out_.nodes_[part].asserts, part, least, most});
   }
 
-  // Parses {2}, {2,} or {2,5}. Anything else is a literal brace.
+  // Parses {2}, {2,} or {2,5}, and in Python's dialect {,5}. Anything else is a literal brace.
   bool counts(uint32_t& least, uint32_t& most) {
     size_t at = at_ + 1;
     const auto number = [&](uint32_t& value) {
@@ -168,11 +213,18 @@ class RegexParser {
       value = static_cast<uint32_t>(sum);
       return at > begin;
     };
-    if (!number(least)) return false;
+    if (!number(least)) {
+      if (!is_python_ || at >= text_.size() || text_[at] != ',') return false;
+      least = 0;
+    }
     most = least;
     if (at < text_.size() && text_[at] == ',') {
+      const bool has_least = at > at_ + 1;
       ++at;
-      if (!number(most)) most = kUnbounded;
+      if (!number(most)) {
+        if (!has_least) return false;
+        most = kUnbounded;
+      }
     }
     if (at >= text_.size() || text_[at] != '}') return false;
     at_ = at + 1;
@@ -186,21 +238,55 @@ class RegexParser {
   uint32_t atom(int depth) {
     const uint32_t c = take();
     switch (c) {
-      case '^': return add({Kind::kStart, true});
-      case '$': return add({Kind::kEnd, true});
-      case '.': return add_set(line_terminators().complement());
+      case '^': return add_anchor(Kind::kStart);
+      case '$': return add_anchor(Kind::kEnd);
+      case '.':
+        if (flags_.dot_all) return add_set(CodePointSet::all());
+        return add_set((is_python_ ? CodePointSet::of('\n') : line_terminators()).complement());
       case '[': return bracket();
       case '(': return group(depth);
       case '\\': return escape();
       case '*':
       case '+':
       case '?': refuse("a quantifier has nothing to repeat"); return 0;
-      default: return add_set(CodePointSet::of(c));
+      default: return letter(c);
+    }
+  }
+
+  uint32_t letter(uint32_t c) {
+    if (flags_.ignore_case && c > 127) {
+      const CodePointSet cased_letters = categories({"Lu", "Ll", "Lt"});
+      if (cased_letters.contains(c)) {
+        unsupported("a letter outside ASCII whose case is ignored");
+        return 0;
+      }
+    }
+    return add_set(cased(CodePointSet::of(c)));
+  }
+
+  // Parses the flags of (?i) or (?i:...) after the question mark. Returns false on failure.
+  bool flags() {
+    bool on = true;
+    for (;;) {
+      const uint32_t c = take();
+      switch (c) {
+        case '-': on = false; break;
+        case 'i': flags_.ignore_case = on; break;
+        case 's': flags_.dot_all = on; break;
+        case 'm': flags_.multi_line = on; break;
+        case 'u': break;  // Classes cover Unicode anyway.
+        case ':':
+        case ')': --at_; return true;
+        default:
+          if (failed_) return false;
+          return c == kEnd ? refuse("a group is not closed") : unsupported("a group with an unsupported flag");
+      }
     }
   }
 
   uint32_t group(int depth) {
     Kind kind = Kind::kConcat;  // A plain group.
+    const RegexFlags outer = flags_;
     if (take_if("?:")) {
     } else if (take_if("?=")) {
       kind = Kind::kAhead;
@@ -209,14 +295,24 @@ class RegexParser {
     } else if (take_if("?<=") || take_if("?<!")) {
       unsupported("lookbehind");
       return 0;
-    } else if (take_if("?<")) {
+    } else if (is_python_ && take_if("?P=")) {
+      unsupported("a back reference by name");
+      return 0;
+    } else if (take_if("?<") || (is_python_ && take_if("?P<"))) {
       while (at_ < text_.size() && text_[at_] != '>') ++at_;
       if (!take_if(">")) refuse("the name of a group is not closed");
     } else if (peek() == '?') {
-      unsupported("a group with flags");
-      return 0;
+      if (!is_python_) {
+        unsupported("a group with flags");
+        return 0;
+      }
+      ++at_;
+      if (!flags()) return 0;
+      if (take_if(")")) return add({Kind::kEmpty});  // The flags hold for the rest of the surrounding group.
+      ++at_;                                         // Skips the colon.
     }
     const uint32_t inner = either(depth + 1);
+    flags_ = outer;
     if (failed_) return 0;
     if (!take_if(")")) {
       refuse("a group is not closed");
@@ -240,20 +336,24 @@ class RegexParser {
       unsupported("a back reference by name");
       return 0;
     }
+    if (is_python_ && (c == 'A' || c == 'z' || c == 'Z')) {
+      ++at_;
+      return add({c == 'A' ? Kind::kStart : Kind::kEnd, true});
+    }
     if (auto set = class_escape()) return add_set(std::move(*set));
     const uint32_t character = character_escape(false);
-    return failed_ ? 0 : add_set(CodePointSet::of(character));
+    return failed_ ? 0 : letter(character);
   }
 
   // Parses \d, \D, \w, \W, \s, \S, \p{…} or \P{…} after the backslash.
   std::optional<CodePointSet> class_escape() {
     switch (peek()) {
-      case 'd': ++at_; return digits();
-      case 'D': ++at_; return digits().complement();
-      case 'w': ++at_; return word_characters();
-      case 'W': ++at_; return word_characters().complement();
-      case 's': ++at_; return white_space();
-      case 'S': ++at_; return white_space().complement();
+      case 'd': ++at_; return is_python_ ? unicode_digits() : digits();
+      case 'D': ++at_; return (is_python_ ? unicode_digits() : digits()).complement();
+      case 'w': ++at_; return is_python_ ? unicode_word_characters() : word_characters();
+      case 'W': ++at_; return (is_python_ ? unicode_word_characters() : word_characters()).complement();
+      case 's': ++at_; return is_python_ ? unicode_white_space() : white_space();
+      case 'S': ++at_; return (is_python_ ? unicode_white_space() : white_space()).complement();
       case 'p':
       case 'P': {
         const bool inverted = text_[at_] == 'P';
@@ -301,15 +401,17 @@ class RegexParser {
         refuse("\\c needs a letter");
         return 0;
       }
-      case 'x': return hex(2);
+      case 'a':
+        if (is_python_) return '\a';
+        break;
+      case 'U':
+        if (is_python_) return hex(8);
+        break;
+      case 'x':
+        if (is_python_ && peek() == '{') return braced_hex();
+        return hex(2);
       case 'u': {
-        if (take_if("{")) {
-          uint32_t value = 0;
-          while (hex_digit(peek()) >= 0 && value <= kLastCodePoint)
-            value = value * 16 + static_cast<uint32_t>(hex_digit(take()));
-          if (!take_if("}") || value > kLastCodePoint) refuse("\\u{…} is not a code point");
-          return value;
-        }
+        if (peek() == '{') return braced_hex();
         const uint32_t first = hex(4);
         if (first >= 0xD800 && first <= 0xDBFF && take_if("\\u")) {
           const uint32_t second = hex(4);
@@ -326,6 +428,15 @@ class RegexParser {
       return 0;
     }
     return c;
+  }
+
+  uint32_t braced_hex() {
+    ++at_;  // Skips the opening brace.
+    uint32_t value = 0;
+    while (hex_digit(peek()) >= 0 && value <= kLastCodePoint)
+      value = value * 16 + static_cast<uint32_t>(hex_digit(take()));
+    if (!take_if("}") || value > kLastCodePoint) refuse("\\u{…} is not a code point");
+    return value;
   }
 
   uint32_t hex(int n) {
@@ -348,6 +459,10 @@ class RegexParser {
     while (!failed_ && !take_if("]")) {
       if (at_ >= text_.size()) {
         refuse("a [ is not closed");
+        return 0;
+      }
+      if (is_python_ && text_.substr(at_).starts_with("[:")) {
+        unsupported("a POSIX character class");
         return 0;
       }
       CodePointSet first_class;
@@ -383,6 +498,7 @@ class RegexParser {
       }
       set.add(*first, *last);
     }
+    set = cased(std::move(set));
     return add_set(inverted ? set.complement() : set);
   }
 
@@ -398,88 +514,17 @@ class RegexParser {
   }
 
   const std::string_view text_;
+  const bool is_python_;
+  RegexFlags flags_;
   Regex& out_;
   Regex::Problem& problem_;
   size_t at_ = 0;
   bool failed_ = false;
 };
 
-bool Regex::parse(std::string_view pattern, Regex& out, Problem& problem) {
+bool Regex::parse(std::string_view pattern, Regex& out, Problem& problem, RegexDialect dialect, RegexFlags flags) {
   out = Regex();
-  return RegexParser(pattern, out, problem).run();
-}
-
-void Regex::separate(CharPartition& partition) const {
-  for (const CodePointSet& set : sets_) {
-    const auto ranges = set.ranges();
-    if (ranges.size() == 1 && ranges[0].first == ranges[0].last)
-      partition.separate(ranges[0].first);
-    else
-      partition.separate(set);
-  }
-}
-
-ExprId Regex::found_in(ExpressionPool& pool) const {
-  const ExprId from_start = build(pool, root_, ExpressionPool::kAnything, true);
-  if (!nodes_[root_].asserts) return pool.concat(ExpressionPool::kAnything, from_start);
-  return pool.either(from_start,
-                     pool.concat(ExpressionPool::kAnything, build(pool, root_, ExpressionPool::kAnything, false)));
-}
-
-ExprId Regex::whole(ExpressionPool& pool) const { return build(pool, root_, ExpressionPool::kEmpty, true); }
-
-// Expression for texts that begin with a match of `node` and then match `rest` up to the end.
-ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_start) const {
-  const Node& node = nodes_[index];
-  if (!node.asserts) return pool.concat(plain(pool, index), rest);
-  switch (node.kind) {
-    case Kind::kStart: return at_start ? rest : ExpressionPool::kNothing;
-    case Kind::kEnd: return pool.both(rest, ExpressionPool::kEmpty);
-    case Kind::kAhead: return pool.both(build(pool, node.a, ExpressionPool::kAnything, at_start), rest);
-    case Kind::kNotAhead: return pool.both(pool.negate(build(pool, node.a, ExpressionPool::kAnything, at_start)), rest);
-    case Kind::kEither: {
-      std::vector<ExprId> ways;
-      for (uint32_t i = node.a; i < node.b; ++i) ways.push_back(build(pool, children_[i], rest, at_start));
-      return pool.either(std::move(ways));
-    }
-    case Kind::kConcat: {
-      // An element is at the start of the text only if nothing but assertions precedes it.
-      uint32_t first_real = node.a;
-      while (
-          first_real < node.b && nodes_[children_[first_real]].kind != Kind::kSet &&
-          (nodes_[children_[first_real]].kind == Kind::kStart || nodes_[children_[first_real]].kind == Kind::kAhead ||
-           nodes_[children_[first_real]].kind == Kind::kNotAhead || nodes_[children_[first_real]].kind == Kind::kEmpty))
-        ++first_real;
-      ExprId e = rest;
-      for (uint32_t i = node.b; i-- > node.a;) e = build(pool, children_[i], e, at_start && i <= first_real);
-      return e;
-    }
-    case Kind::kRepeat:
-      // Assertions inside a repetition are supported only if the maximum count is 1.
-      if (node.b == 0 && node.c == 1) return pool.either(build(pool, node.a, rest, at_start), rest);
-      if (node.b == 1 && node.c == 1) return build(pool, node.a, rest, at_start);
-      return ExpressionPool::kNothing;
-    default: return ExpressionPool::kNothing;
-  }
-}
-
-ExprId Regex::plain(ExpressionPool& pool, uint32_t index) const {
-  const Node& node = nodes_[index];
-  switch (node.kind) {
-    case Kind::kSet: return pool.set(sets_[node.a]);
-    case Kind::kConcat: {
-      ExprId e = ExpressionPool::kEmpty;
-      for (uint32_t i = node.b; i-- > node.a;) e = pool.concat(plain(pool, children_[i]), e);
-      return e;
-    }
-    case Kind::kEither: {
-      std::vector<ExprId> ways;
-      for (uint32_t i = node.a; i < node.b; ++i) ways.push_back(plain(pool, children_[i]));
-      return pool.either(std::move(ways));
-    }
-    case Kind::kRepeat: return pool.repeat(plain(pool, node.a), node.b, node.c);
-    default: return ExpressionPool::kEmpty;
-  }
+  return RegexParser(pattern, dialect, flags, out, problem).run();
 }
 
 }  // namespace monolith::grammar

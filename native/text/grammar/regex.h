@@ -1,9 +1,9 @@
-// Regular expressions in the dialect of JSON Schema: ECMA-262 with the u flag, matching anywhere in the text unless
-// anchored. A pattern is parsed into a tree and then converted to an expression. There is no backtracking: constructs
-// that no finite automaton can implement (back references) or that are not supported (lookbehind) are rejected with a
-// specific error. Pure.
+// Regular expressions in two dialects. A pattern is parsed into a tree and then converted to an expression. There is no
+// backtracking: constructs that no finite automaton can implement (back references) or that are not supported
+// (lookbehind) are rejected with a specific error. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +12,17 @@
 #include "text/grammar/expression.h"
 
 namespace monolith::grammar {
+
+enum class RegexDialect : uint8_t {
+  kEcma,    // That of JSON Schema: ECMA-262 with the u flag.
+  kPython,  // What Python's re and Rust's regex have in common: Unicode classes, flags, (?P<name>...), \A and \z.
+};
+
+struct RegexFlags {
+  bool ignore_case = false;  // Only for letters in ASCII.
+  bool dot_all = false;      // A dot also matches a line break.
+  bool multi_line = false;   // ^ and $ would match at line breaks, so they are rejected.
+};
 
 class Regex {
  public:
@@ -25,7 +36,8 @@ class Regex {
     std::string what;
     bool unsupported = false;
   };
-  static bool parse(std::string_view pattern, Regex& out, Problem& problem);
+  static bool parse(std::string_view pattern, Regex& out, Problem& problem, RegexDialect dialect = RegexDialect::kEcma,
+                    RegexFlags flags = {});
 
   // Adds to the partition the characters that the pattern distinguishes.
   void separate(CharPartition& partition) const;
@@ -33,6 +45,8 @@ class Regex {
   ExprId found_in(ExpressionPool& pool) const;
   // Expression for every text that matches from its first to its last character.
   ExprId whole(ExpressionPool& pool) const;
+  // Whether the pattern contains an anchor or a lookahead.
+  bool asserts() const { return nodes_[root_].asserts; }
 
  private:
   friend class RegexParser;

@@ -1,5 +1,6 @@
-// Converts rules to expressions in four steps, none of them recursive:
+// Converts rules to expressions in five steps, none of them recursive:
 // - find the rules that root leads to, placing the rules that a rule uses before it
+// - convert the regular expressions
 // - determine which rules match any text at all, the empty text, and non-empty texts
 // - convert each definition to an expression
 // - eliminate left recursion (see solve())
@@ -28,6 +29,7 @@ class RuleBuilder {
 
   ExprId run() {
     reach();
+    convert_regexes();
     find_texts();
     if (pool_.failed()) return ExpressionPool::kNothing;
     if (!rule_texts_[tree_.root].any()) return explain();
@@ -77,6 +79,15 @@ class RuleBuilder {
     }
   }
 
+  // A regular expression may contain an empty class, so whether it matches non-empty texts takes a search.
+  void convert_regexes() {
+    const ExprId some = pool_.repeat(pool_.set(CodePointSet::all()), 1, kUnbounded);
+    for (const Regex& regex : tree_.regexes) {
+      const ExprId e = regex.whole(pool_);
+      regexes_.push_back({e, {pool_.nullable(e), pool_.alive(pool_.both(e, some))}});
+    }
+  }
+
   // Computes a least fixed point: a rule is recomputed whenever a rule that it uses has changed.
   void find_texts() {
     rule_texts_.resize(tree_.rules.size());
@@ -110,6 +121,7 @@ class RuleBuilder {
       case Kind::kEmpty: return {true, false};
       case Kind::kLiteral: return {tree_.literals[node.a].empty(), !tree_.literals[node.a].empty()};
       case Kind::kSet: return {false, !tree_.sets[node.a].empty()};
+      case Kind::kRegex: return regexes_[node.a].texts;
       case Kind::kRule: return rule_texts_[node.a];
       case Kind::kRepeat: {
         const Texts one = texts_[node.a];
@@ -174,6 +186,7 @@ class RuleBuilder {
       case Kind::kLiteral: return pool_.literal(tree_.literals[node.a]);
       case Kind::kSet:
         return spend(pool_.partition().n_classes() / 8) ? pool_.set(tree_.sets[node.a]) : ExpressionPool::kNothing;
+      case Kind::kRegex: return regexes_[node.a].expression;
       case Kind::kRule: return reference(node.a);
       case Kind::kRepeat: return pool_.repeat(expressions_[node.a], node.b, node.c);
       case Kind::kConcat: {
@@ -311,6 +324,11 @@ class RuleBuilder {
   ExpressionPool& pool_;
   std::string& problem_;
   std::vector<uint32_t> reached_;
+  struct RegexTexts {
+    ExprId expression;
+    Texts texts;
+  };
+  std::vector<RegexTexts> regexes_;
   std::vector<Texts> texts_, rule_texts_;  // By node and by rule, respectively.
   std::vector<ExprId> expressions_;        // By node.
 };

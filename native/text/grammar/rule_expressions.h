@@ -10,7 +10,7 @@
 
 namespace monolith::grammar {
 
-// Returns the expression for the rule named root. The pool's partition must already distinguish all characters that the
+// Returns the expression for the root rule. The pool's partition must already distinguish all characters that the
 // rules distinguish. If no text matches or the pool has failed, returns kNothing and sets `problem` to the reason.
 ExprId texts_of_rules(const RuleTree& tree, ExpressionPool& pool, std::string& problem);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "text/grammar/expression.h"
 #include "text/tokenizer/unicode.h"
@@ -22,18 +23,6 @@ int hex_digit(char c) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; }
-
-// Lines and columns are counted from 1, columns in characters.
-std::string place_of(std::string_view text, size_t at) {
-  size_t line = 1, column = 1;
-  for (const char c : text.substr(0, at)) {
-    if (c == '\n')
-      ++line, column = 1;
-    else
-      column += (c & 0xC0) != 0x80;
-  }
-  return "line " + std::to_string(line) + ", column " + std::to_string(column);
-}
 
 class RuleParser {
  public:
@@ -92,18 +81,6 @@ class RuleParser {
     return "\"" + std::string(text_.substr(at_, decode_utf8(text_.substr(at_)).size)) + "\"";
   }
 
-  uint32_t add(RuleTree::Node node) {
-    out_.nodes.push_back(node);
-    return static_cast<uint32_t>(out_.nodes.size() - 1);
-  }
-  uint32_t add_list(Kind kind, const std::vector<uint32_t>& children) {
-    if (children.empty()) return add({Kind::kEmpty});
-    if (children.size() == 1) return children.front();
-    const uint32_t first = static_cast<uint32_t>(out_.children.size());
-    out_.children.insert(out_.children.end(), children.begin(), children.end());
-    return add({kind, first, static_cast<uint32_t>(out_.children.size())});
-  }
-
   uint32_t named(std::string_view name, size_t at) {
     const auto [found, is_new] = rules_.try_emplace(std::string(name), static_cast<uint32_t>(out_.rules.size()));
     if (is_new) {
@@ -153,7 +130,7 @@ class RuleParser {
     std::vector<uint32_t> ways;
     do ways.push_back(sequence(depth));
     while (!failed_ && take_if("|"));
-    return add_list(Kind::kEither, ways);
+    return out_.add_list(Kind::kEither, ways);
   }
 
   // Ends at the first element that is not part of the sequence: the end of the text, "|" or ")", or the next rule.
@@ -172,13 +149,13 @@ class RuleParser {
       if (is_name(c)) {
         const std::string_view name = name_at(at_);
         if (text_.substr(behind_space(at_ + name.size())).starts_with("::=")) break;
-        parts.push_back(add({Kind::kRule, named(name, at_)}));
+        parts.push_back(out_.add({Kind::kRule, named(name, at_)}));
         at_ += name.size();
         continue;
       }
       parts.push_back(symbol(depth));
     }
-    return failed_ ? 0 : add_list(Kind::kConcat, parts);
+    return failed_ ? 0 : out_.add_list(Kind::kConcat, parts);
   }
 
   uint32_t symbol(int depth) {
@@ -188,7 +165,7 @@ class RuleParser {
       case '[': return bracket();
       case '.': {
         ++at_;
-        return add_set(CodePointSet::all());
+        return out_.add_set(CodePointSet::all());
       }
       case '(': {
         ++at_;
@@ -204,9 +181,9 @@ class RuleParser {
   }
 
   uint32_t repetition(uint32_t repeated) {
-    if (take_if("*")) return add({Kind::kRepeat, repeated, 0, kUnbounded});
-    if (take_if("+")) return add({Kind::kRepeat, repeated, 1, kUnbounded});
-    if (take_if("?")) return add({Kind::kRepeat, repeated, 0, 1});
+    if (take_if("*")) return out_.add({Kind::kRepeat, repeated, 0, kUnbounded});
+    if (take_if("+")) return out_.add({Kind::kRepeat, repeated, 1, kUnbounded});
+    if (take_if("?")) return out_.add({Kind::kRepeat, repeated, 0, 1});
     const size_t begin = at_++;  // Skips the opening "{".
     const auto least = count(begin);
     if (!least) return 0;
@@ -226,7 +203,7 @@ class RuleParser {
       refuse(begin, "the bounds of a repetition are out of order");
       return 0;
     }
-    return add({Kind::kRepeat, repeated, *least, *most});
+    return out_.add({Kind::kRepeat, repeated, *least, *most});
   }
 
   std::optional<uint32_t> count(size_t begin) {
@@ -255,13 +232,7 @@ class RuleParser {
         append_utf8(character(), text);
     }
     if (failed_) return 0;
-    out_.literals.push_back(std::move(text));
-    return add({Kind::kLiteral, static_cast<uint32_t>(out_.literals.size() - 1)});
-  }
-
-  uint32_t add_set(CodePointSet set) {
-    out_.sets.push_back(std::move(set));
-    return add({Kind::kSet, static_cast<uint32_t>(out_.sets.size() - 1)});
+    return out_.add_literal(std::move(text));
   }
 
   uint32_t bracket() {
@@ -289,7 +260,7 @@ class RuleParser {
     std::ranges::sort(ranges, {}, &CodePointSet::Range::first);
     CodePointSet set;
     for (const auto& range : ranges) set.add(range.first, range.last);
-    return add_set(inverted ? set.complement() : set);
+    return out_.add_set(inverted ? set.complement() : set);
   }
 
   // Reads one character of a literal or a class. The caller has checked that one is left.
@@ -365,9 +336,43 @@ class RuleParser {
 
 }  // namespace
 
-bool RuleTree::parse(std::string_view text, RuleTree& out, std::string& problem) {
+bool RuleTree::parse_gbnf(std::string_view text, RuleTree& out, std::string& problem) {
   out = RuleTree();
   return RuleParser(text, out, problem).run();
+}
+
+uint32_t RuleTree::add(Node node) {
+  nodes.push_back(node);
+  return static_cast<uint32_t>(nodes.size() - 1);
+}
+
+uint32_t RuleTree::add_list(Kind kind, const std::vector<uint32_t>& parts) {
+  if (parts.empty()) return add({Kind::kEmpty});
+  if (parts.size() == 1) return parts.front();
+  const uint32_t first = static_cast<uint32_t>(children.size());
+  children.insert(children.end(), parts.begin(), parts.end());
+  return add({kind, first, static_cast<uint32_t>(children.size())});
+}
+
+uint32_t RuleTree::add_literal(std::string text) {
+  literals.push_back(std::move(text));
+  return add({Kind::kLiteral, static_cast<uint32_t>(literals.size() - 1)});
+}
+
+uint32_t RuleTree::add_set(CodePointSet set) {
+  sets.push_back(std::move(set));
+  return add({Kind::kSet, static_cast<uint32_t>(sets.size() - 1)});
+}
+
+std::string place_of(std::string_view text, size_t at) {
+  size_t line = 1, column = 1;
+  for (const char c : text.substr(0, at)) {
+    if (c == '\n')
+      ++line, column = 1;
+    else
+      column += (c & 0xC0) != 0x80;
+  }
+  return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
 void RuleTree::separate(CharPartition& partition) const {
@@ -378,6 +383,7 @@ void RuleTree::separate(CharPartition& partition) const {
       left.remove_prefix(c.size);
     }
   }
+  for (const Regex& regex : regexes) regex.separate(partition);
   for (const CodePointSet& set : sets) {
     const auto ranges = set.ranges();
     if (ranges.size() == 1 && ranges[0].first == ranges[0].last)

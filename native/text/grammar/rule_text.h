@@ -1,14 +1,15 @@
-// Parses grammars in GBNF notation into a tree: `name ::= ...` with literals, character classes, groups, alternatives,
-// repetitions and references. rule_expressions.h converts the tree to expressions. Pure.
+// Parses grammars into a tree of rules, which rule_expressions.h converts to expressions. There are two notations: GBNF,
+// `name ::= ...` with literals, character classes, groups, alternatives, repetitions and references; and that of Lark,
+// of which lark_text.h documents the supported part. Pure.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "text/grammar/code_points.h"
+#include "text/grammar/regex.h"
 
 namespace monolith::grammar {
 
@@ -17,10 +18,11 @@ struct RuleTree {
   static constexpr int kDeepest = 128;  // Maximum nesting depth of groups.
   static constexpr uint32_t kMaxRepeats = 65'535;
 
-  enum class Kind : uint8_t { kEmpty, kLiteral, kSet, kConcat, kEither, kRepeat, kRule };
+  enum class Kind : uint8_t { kEmpty, kLiteral, kSet, kRegex, kConcat, kEither, kRepeat, kRule };
   struct Node {
     Kind kind;
-    uint32_t a = 0, b = 0, c = 0;  // By kind: literal; set; children [a, b) of `children`; operand, least, most; rule.
+    // By kind: literal; set; regex; children [a, b) of `children`; operand, least, most; rule.
+    uint32_t a = 0, b = 0, c = 0;
   };
   // A rule's nodes are [first, root]. Each node comes after its children.
   struct Rule {
@@ -33,13 +35,24 @@ struct RuleTree {
   std::vector<uint32_t> children;
   std::vector<std::string> literals;
   std::vector<CodePointSet> sets;
+  std::vector<Regex> regexes;  // Without anchors and lookaheads.
   std::vector<Rule> rules;
-  uint32_t root = 0;  // Index of the rule named root.
+  uint32_t root = 0;  // Index of the rule that a whole text matches.
 
   // On failure, `problem` describes the error with its line and column, and the tree must not be used.
-  static bool parse(std::string_view text, RuleTree& out, std::string& problem);
+  static bool parse_gbnf(std::string_view text, RuleTree& out, std::string& problem);
+  static bool parse_lark(std::string_view text, RuleTree& out, std::string& problem);
+
+  uint32_t add(Node node);
+  // Adds a concatenation or alternatives. A single child is returned as it is.
+  uint32_t add_list(Kind kind, const std::vector<uint32_t>& parts);
+  uint32_t add_literal(std::string text);
+  uint32_t add_set(CodePointSet set);
   // Adds to the partition the characters that the rules distinguish.
   void separate(CharPartition& partition) const;
 };
+
+// "line 3, column 7" of a byte offset. Lines and columns are counted from 1, columns in characters.
+std::string place_of(std::string_view text, size_t at);
 
 }  // namespace monolith::grammar

@@ -94,6 +94,14 @@ struct SchemaProblem {
   std::string what;
 };
 
+enum class RuleNotation : uint8_t { kGbnf, kLark };
+
+// Internal keywords that constrain a string: to a regular expression in Python's dialect, from its first to its last
+// character, or to a Lark grammar. The leading \x01 keeps them apart from the keywords that a client sends. A schema may
+// contain only one Lark grammar.
+inline constexpr const char* kRegexKeyword = "\x01regex";
+inline constexpr const char* kLarkKeyword = "\x01lark";
+
 class Schema {
  public:
   // Compiles a schema. Returns null on failure, with the reason in `problems`. On success, `problems` lists the
@@ -103,11 +111,11 @@ class Schema {
   // Schema for any JSON object (`objects_only`) or any JSON value.
   static std::unique_ptr<Schema> any_json(bool objects_only);
   // Grammars for plain text instead of JSON: the texts that a regular expression matches from end to end, the texts of
-  // the rule named root, or one of several given texts.
+  // the root rule (in Lark: start), or one of several given texts.
   static std::unique_ptr<Schema> regex(std::string_view pattern, const SchemaOptions& options,
                                        std::vector<SchemaProblem>& problems);
   static std::unique_ptr<Schema> rules(std::string_view text, const SchemaOptions& options,
-                                       std::vector<SchemaProblem>& problems);
+                                       std::vector<SchemaProblem>& problems, RuleNotation notation);
   static std::unique_ptr<Schema> choice(std::span<const std::string> texts, const SchemaOptions& options,
                                         std::vector<SchemaProblem>& problems);
 

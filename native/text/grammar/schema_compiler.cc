@@ -111,6 +111,9 @@ bool SchemaCompiler::gather_characters() {
   CharPartition& partition = out_->partition_;
   for (const char c : std::string_view("+-.0123456789eEnulltruefalse")) partition.separate(static_cast<uint32_t>(c));
   std::set<std::string> formats;
+  for (json::Id id = 0; id < doc_.size(); ++id)
+    if (doc_.kind(id) == Kind::kObject) read_text_grammar(id);
+  if (failed_) return false;
   for (json::Id id = 0; id < doc_.size(); ++id) {
     if (doc_.kind(id) == Kind::kObject) {
       for (const auto& [name, child] : doc_.members(id)) {
@@ -120,7 +123,7 @@ bool SchemaCompiler::gather_characters() {
         if (name == "patternProperties" && doc_.is(child, Kind::kObject))
           for (const auto& member : doc_.members(child)) regex(member.first);
       }
-    } else if (doc_.kind(id) == Kind::kString) {
+    } else if (doc_.kind(id) == Kind::kString && id != text_grammar_) {
       separate_text(doc_.text(id));
     }
   }
@@ -136,6 +139,30 @@ bool SchemaCompiler::gather_characters() {
   problem(SchemaProblem::Kind::kTooLarge, json::kAbsent, "",
           "the schema distinguishes more than 4,096 classes of characters");
   return false;
+}
+
+// Parses the schema's internal keyword for a text, if it has one, and separates its characters.
+void SchemaCompiler::read_text_grammar(json::Id schema) {
+  for (const char* keyword : {kRegexKeyword, kLarkKeyword}) {
+    const json::Id value = doc_.member(schema, keyword);
+    if (value == json::kAbsent) continue;
+    if (!doc_.is(value, Kind::kString) || text_grammar_ != json::kAbsent)
+      return invalid(schema, keyword, "a schema may contain only one grammar for a text");
+    text_grammar_ = value;
+    std::string what;
+    if (keyword == std::string_view(kLarkKeyword)) {
+      if (!RuleTree::parse_lark(doc_.text(value), text_rules_, what))
+        return invalid(schema, keyword, "the grammar is invalid: " + what);
+      text_rules_.separate(out_->partition_);
+      continue;
+    }
+    Regex::Problem problem;
+    if (!Regex::parse(doc_.text(value), text_regex_, problem, RegexDialect::kPython))
+      return invalid(schema, keyword,
+                     problem.unsupported ? "the pattern contains " + problem.what
+                                         : "the pattern is not a valid regular expression: " + problem.what);
+    text_regex_.separate(out_->partition_);
+  }
 }
 
 // Separates the characters of a string. This is done for all strings of the schema, because any of them may turn out to

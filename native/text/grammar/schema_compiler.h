@@ -21,6 +21,7 @@
 
 #include "base/json/document.h"
 #include "text/grammar/regex.h"
+#include "text/grammar/rule_text.h"
 #include "text/grammar/schema.h"
 
 namespace monolith::grammar {
@@ -88,6 +89,7 @@ class SchemaCompiler {
   }
   std::string pointer_to(json::Id wanted) const;
   bool gather_characters();
+  void read_text_grammar(json::Id schema);
   void separate_text(const std::string& text);
   RegexEntry& regex(const std::string& pattern);
   void check_unsupported(json::Id schema);
@@ -151,6 +153,7 @@ class SchemaCompiler {
   ExprId multiples_of(json::Id multiple, uint32_t types);
   ExprId strings(const std::vector<json::Id>& flat);
   ExprId found(json::Id schema, const char* keyword, const std::string& pattern);
+  ExprId grammar_text(json::Id schema, const char* keyword);
 
   // ---- schema_containers.cc ----
   struct Contains {
@@ -182,6 +185,9 @@ class SchemaCompiler {
   size_t steps_ = 0;
   int negating_ = 0;
   std::map<std::string, RegexEntry> regexes_;
+  Regex text_regex_;                       // The value of kRegexKeyword.
+  RuleTree text_rules_;                    // The value of kLarkKeyword.
+  json::Id text_grammar_ = json::kAbsent;  // The value of either keyword.
   std::map<std::string, ExprId> found_;
   std::map<Conjunction, ShapeId> known_;
   std::vector<Conjunction> conjunctions_;

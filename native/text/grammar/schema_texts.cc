@@ -34,15 +34,15 @@ std::unique_ptr<Schema> Schema::regex(std::string_view pattern, const SchemaOpti
 }
 
 std::unique_ptr<Schema> Schema::rules(std::string_view text, const SchemaOptions& options,
-                                      std::vector<SchemaProblem>& problems) {
+                                      std::vector<SchemaProblem>& problems, RuleNotation notation) {
   const auto problem = [&](SchemaProblem::Kind kind, std::string what) {
     problems.push_back({kind, "", "", std::move(what)});
     return nullptr;
   };
   RuleTree tree;
   std::string what;
-  if (!RuleTree::parse(text, tree, what))
-    return problem(SchemaProblem::Kind::kInvalid, "the grammar is invalid: " + what);
+  const auto parse = notation == RuleNotation::kLark ? RuleTree::parse_lark : RuleTree::parse_gbnf;
+  if (!parse(text, tree, what)) return problem(SchemaProblem::Kind::kInvalid, "the grammar is invalid: " + what);
   auto schema = std::make_unique<Schema>();
   tree.separate(schema->partition_);
   if (!schema->partition_.freeze())

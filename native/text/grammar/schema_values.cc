@@ -6,6 +6,7 @@
 
 #include "text/grammar/formats.h"
 #include "text/grammar/number_ranges.h"
+#include "text/grammar/rule_expressions.h"
 
 namespace monolith::grammar {
 
@@ -306,6 +307,9 @@ ExprId SchemaCompiler::strings(const std::vector<json::Id>& flat) {
       all.push_back(keyword == std::string_view(kNotFormat) ? pool_->negate(e) : e);
     }
   }
+  for (const json::Id schema : flat)
+    for (const char* keyword : {kRegexKeyword, kLarkKeyword})
+      if (doc_.member(schema, keyword) != json::kAbsent) all.push_back(grammar_text(schema, keyword));
   for (const json::Id value : excluded(flat))
     if (doc_.kind(value) == Kind::kString) all.push_back(pool_->negate(pool_->literal(doc_.text(value))));
   if (least > most) return ExpressionPool::kNothing;
@@ -326,6 +330,16 @@ ExprId SchemaCompiler::found(json::Id schema, const char* keyword, const std::st
   const auto known = found_.find(pattern);
   if (known != found_.end()) return known->second;
   return found_[pattern] = entry.regex.found_in(*pool_);
+}
+
+ExprId SchemaCompiler::grammar_text(json::Id schema, const char* keyword) {
+  const auto known = found_.find(keyword);
+  if (known != found_.end()) return known->second;
+  std::string what = "no text matches it";
+  const ExprId e = keyword == std::string_view(kRegexKeyword) ? text_regex_.whole(*pool_)
+                                                              : texts_of_rules(text_rules_, *pool_, what);
+  if (!pool_->failed() && !pool_->alive(e)) problem(SchemaProblem::Kind::kImpossible, schema, keyword, what);
+  return found_[keyword] = e;
 }
 
 }  // namespace monolith::grammar

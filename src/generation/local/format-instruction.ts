@@ -1,6 +1,7 @@
 // The instruction that describes the output format to the model. Decoding enforces the format anyway, but a model that
 // does not know the format would be forced into it token by token, and its content would be worse. Pure.
 import { stringifyExact } from '../../shared/exact-json.js';
+import { isGbnf } from '../output-format.js';
 import type { OutputFormat } from '../types.js';
 
 /** Returns null if any text is allowed. */
@@ -18,7 +19,7 @@ export function formatInstruction(format: OutputFormat): string | null {
     case 'regex':
       return `Answer with text that this regular expression matches as a whole, and nothing else:\n${format.pattern}`;
     case 'grammar':
-      return `Answer with text of this grammar (GBNF), beginning at its rule root, and nothing else:\n${format.grammar}`;
+      return `Answer with text of this grammar (${isGbnf(format.grammar) ? 'GBNF), beginning at its rule root' : 'Lark), beginning at its rule start'}, and nothing else:\n${format.grammar}`;
     case 'choice':
       return `Answer with one of these texts, word for word and without quotation marks, and nothing else:\n${JSON.stringify(format.choices)}`;
   }

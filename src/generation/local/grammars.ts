@@ -11,8 +11,9 @@ import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { stringifyExact, withMembers } from '../../shared/exact-json.js';
 import { shareOf } from '../../shared/thread-count.js';
+import { boundParameters } from '../custom-tools.js';
 import { FairSlots, type Requester } from '../fair-slots.js';
-import { schemaCharacters } from '../output-format.js';
+import { isGbnf, schemaCharacters } from '../output-format.js';
 import { pathOf } from './schema-path.js';
 import type { ToolSyntax } from './tools/syntax.js';
 import type { GrammarSettings } from '../generation-limits.js';
@@ -116,8 +117,10 @@ async function compileFormat(
       return schemaGrammar(engine, { ...options, strict: format.strict }, format.schema, format.path, ignoredKeywords);
     case 'regex':
       return taken(await engine.compileGrammar({ ...options, kind: 'regex', pattern: format.pattern }), format.path);
-    case 'grammar':
-      return taken(await engine.compileGrammar({ ...options, kind: 'grammar', grammar: format.grammar }), format.path);
+    case 'grammar': {
+      const kind = isGbnf(format.grammar) ? 'grammar' : 'lark';
+      return taken(await engine.compileGrammar({ ...options, kind, grammar: format.grammar }), format.path);
+    }
     case 'choice':
       return taken(
         await engine.compileGrammar({ ...options, kind: 'choice', choices: [...format.choices] }),
@@ -126,15 +129,20 @@ async function compileFormat(
   }
 }
 
-function compileTool(
+async function compileTool(
   engine: Compile,
-  { parameters, strict, path }: ToolDefinition,
+  { parameters, strict, path, custom }: ToolDefinition,
   syntax: ToolSyntax,
   { callWhiteSpace }: GrammarSettings,
   ignoredKeywords: string[],
 ): Promise<NativeGrammar> {
   // Tool arguments are always an object, even if the schema allows something else.
-  const schema = parameters === null ? NO_PARAMETERS : withMembers(parameters, { type: 'object' });
+  const schema =
+    custom !== undefined
+      ? boundParameters(custom.grammar)
+      : parameters === null
+        ? NO_PARAMETERS
+        : withMembers(parameters, { type: 'object' });
   const { tail, lead, spelling } = syntax;
   const options = {
     ...COMMON,
@@ -144,7 +152,11 @@ function compileTool(
     ...(lead === undefined ? {} : { lead }),
     ...(spelling === undefined ? {} : { spelling: spelling(schema) }),
   };
-  return schemaGrammar(engine, options, schema, path, ignoredKeywords);
+  if (custom === undefined) return schemaGrammar(engine, options, schema, path, ignoredKeywords);
+  return taken(
+    await engine.compileGrammar({ ...options, kind: 'json_schema', schema: stringifyExact(schema) }),
+    custom.grammar?.path ?? path,
+  );
 }
 
 const COMMON = { oneOfAsAnyOf: true, order: 'schema' } as const;

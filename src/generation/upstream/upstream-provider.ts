@@ -181,7 +181,7 @@ export class UpstreamProvider implements Provider {
       maxTokens,
       cappedByContext: false,
       n: request.n,
-      ignoredKeywords: [],
+      ignoredKeywords: request.tools.flatMap(({ custom }) => custom?.grammar?.path ?? []),
       ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),
       start: (onEvent) => {
         if (request.maxTokens === 0) return nothing(this.count(request, context), request.n, onEvent);

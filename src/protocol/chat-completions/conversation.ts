@@ -1,6 +1,7 @@
 // Converts the messages of a chat completions request to internal messages. Checks which roles may contain which parts,
 // and that every tool call has a result. Pure.
 import { apiError } from '../../shared/errors.js';
+import { customArguments } from '../../generation/custom-tools.js';
 import type { Content, ContentPart, Message, ToolCall } from '../../generation/types.js';
 import { ToolTurns } from '../tool-turns.js';
 import type { ChatMessage, ChatPart } from './schema.js';
@@ -63,9 +64,9 @@ function reasoningOf(message: Extract<ChatMessage, { role: 'assistant' }>): stri
 type ChatToolCall = NonNullable<Extract<ChatMessage, { role: 'assistant' }>['tool_calls']>[number];
 
 function toToolCall(call: ChatToolCall, path: string, turns: ToolTurns): ToolCall {
-  if (call.type === 'custom')
-    throw apiError('unsupported_tool_type', 'Custom tool calls are not supported.', `${path}.type`);
   turns.call(call.id, path);
+  if (call.type === 'custom')
+    return { id: call.id, name: call.custom.name, arguments: customArguments(call.custom.input) };
   return { id: call.id, name: call.function.name, arguments: call.function.arguments };
 }
 

@@ -1,5 +1,6 @@
 // Encodes generation events as chat completions JSON, streamed or not. Pure: one encoder per request receives the
 // events in order and throws if they are out of order (event-order.ts).
+import { CustomInputReader } from '../../generation/custom-tools.js';
 import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
 import { JsonList, JsonText } from '../../http/json-text.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -26,6 +27,8 @@ export interface ChatEnvelope {
   reasoningFields: readonly string[];
   metadata: Record<string, string> | null;
   newCallId: () => string;
+  /** Names of the custom tools, whose calls have free text as input. */
+  customTools: ReadonlySet<string>;
   /** The prompt's token IDs, which are sent along with the output's. Null: token IDs were not requested. */
   promptIds: readonly number[] | null;
   /** Number of most likely tokens to report per prompt token. Null: not requested. */
@@ -89,7 +92,7 @@ export function wireUsage(usage: Usage): object {
 interface CollectedChoice {
   content: GrowingText;
   reasoning: GrowingText;
-  calls: { id: string; name: string; arguments: GrowingText }[];
+  calls: { id: string; name: string; arguments: GrowingText; custom: CustomInputReader | null }[];
   logprobs: JsonList; // stored as text, because many alternatives make long responses large
   ids: number[];
   finish: ReturnType<typeof finishReason> | null;
@@ -137,13 +140,23 @@ export class ChatCollector implements ChatEncoder {
           for (const entry of event.logprobs) choice.logprobs.add(JSON.stringify(wireTokenLogprob(entry)));
         break;
       case 'call_started':
-        choice.calls.push({ id: this.envelope.newCallId(), name: event.name, arguments: new GrowingText() });
+        choice.calls.push({
+          id: this.envelope.newCallId(),
+          name: event.name,
+          arguments: new GrowingText(),
+          custom: this.envelope.customTools.has(event.name) ? new CustomInputReader() : null,
+        });
         break;
-      case 'call_arguments':
-        (choice.calls[event.index] as CollectedChoice['calls'][number]).arguments.add(event.text);
+      case 'call_arguments': {
+        const call = choice.calls[event.index] as CollectedChoice['calls'][number];
+        call.arguments.add(call.custom === null ? event.text : call.custom.add(event.text));
         break;
-      case 'call_finished':
+      }
+      case 'call_finished': {
+        const call = choice.calls[event.index] as CollectedChoice['calls'][number];
+        if (call.custom !== null) call.arguments.add(call.custom.end(event.complete));
         break;
+      }
       case 'finished':
         choice.finish = finishReason(event);
         choice.stop = event.stopString;
@@ -183,11 +196,11 @@ export class ChatCollector implements ChatEncoder {
       ...(thoughts === '' ? {} : Object.fromEntries(reasoningFields.map((name) => [name, thoughts]))),
       ...(calls.length > 0
         ? {
-            tool_calls: calls.map((call) => ({
-              id: call.id,
-              type: 'function',
-              function: { name: call.name, arguments: call.arguments.toString() },
-            })),
+            tool_calls: calls.map(({ id, name, arguments: text, custom }) =>
+              custom === null
+                ? { id, type: 'function', function: { name, arguments: text.toString() } }
+                : { id, type: 'custom', custom: { name, input: text.toString() } },
+            ),
           }
         : {}),
       refusal: null,
@@ -218,6 +231,7 @@ export class ChatStreamEncoder implements ChatEncoder {
   // the end of a chunk that contains only a delta; null if chunks always have more fields
   readonly #plainEnd: string | null;
   readonly #ids: number[][]; // token IDs that have not been sent yet, by choice
+  readonly #custom: (CustomInputReader | null)[]; // the reader of the open custom tool call, by choice
   #isFirst = true;
 
   constructor(
@@ -238,6 +252,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     this.#head = `${this.#fixed},"choices":`;
     this.#choiceHeads = Array.from({ length: n }, (_, index) => `${this.#head}[{"index":${index},"delta":`);
     this.#ids = Array.from({ length: n }, () => []);
+    this.#custom = Array.from({ length: n }, () => null);
     this.#plainEnd =
       envelope.promptIds !== null || usage.soFar !== null
         ? null
@@ -259,28 +274,43 @@ export class ChatStreamEncoder implements ChatEncoder {
         break;
       case 'call_started': {
         // Only this chunk has the call's id, type and name, because the openai client rejects chunks that repeat them.
+        const isCustom = this.envelope.customTools.has(event.name);
+        this.#custom[choice] = isCustom ? new CustomInputReader() : null;
         const call = {
           index: event.index,
           id: this.envelope.newCallId(),
-          type: 'function',
-          function: { name: event.name, arguments: '' },
+          ...(isCustom
+            ? { type: 'custom', custom: { name: event.name, input: '' } }
+            : { type: 'function', function: { name: event.name, arguments: '' } }),
         };
         this.send(`${head}{"tool_calls":[${JSON.stringify(call)}]}${this.#end(choice)}`);
         break;
       }
-      case 'call_arguments':
-        if (event.text === '') break;
-        this.send(
-          `${head}{"tool_calls":[{"index":${event.index},"function":{"arguments":${JSON.stringify(event.text)}}}]}${this.#end(choice)}`,
-        );
+      case 'call_arguments': {
+        const custom = this.#custom[choice] ?? null;
+        if (custom !== null) this.#input(event, custom.add(event.text));
+        else if (event.text !== '')
+          this.send(
+            `${head}{"tool_calls":[{"index":${event.index},"function":{"arguments":${JSON.stringify(event.text)}}}]}${this.#end(choice)}`,
+          );
         break;
+      }
       case 'call_finished':
+        this.#input(event, this.#custom[choice]?.end(event.complete) ?? '');
         break;
       case 'finished':
         this.send(
           `${head}{}${this.#end(choice, 'null', `"${finishReason(event)}","stop_reason":${JSON.stringify(event.stopString)}`)}`,
         );
     }
+  }
+
+  /** Sends more of a custom tool's input. */
+  #input({ choice, index }: { choice: number; index: number }, text: string): void {
+    if (text === '') return;
+    this.send(
+      `${this.#choiceHeads[choice]}{"tool_calls":[{"index":${index},"custom":{"input":${JSON.stringify(text)}}}]}${this.#end(choice)}`,
+    );
   }
 
   /** Sends a choice's first chunk. The prompt's token IDs go with the first chunk of the response. */

@@ -6,6 +6,7 @@ import { checkOutputFormat, checkToolSchemas } from '../../generation/output-for
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
 import { constrainedFormat, ignoredConstraints, structuralTag } from '../constraints.js';
+import { customTool } from '../custom-tools.js';
 import { templateSettings, type TemplateSettings } from '../template-variables.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
@@ -169,9 +170,17 @@ function refuseUnserved(chat: ChatEnvelopeFields): void {
 /** Throws ApiError unsupported_tool_type, and the errors from the shared tool and schema checks. */
 function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
   const inputs = (chat.tools ?? []).map((tool, index): ToolInput => {
-    if (!('function' in tool))
-      return refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type must be "function".`);
-    return { path: `tools[${index}].function`, ...tool.function };
+    if ('function' in tool) return { path: `tools[${index}].function`, ...tool.function };
+    if (!('custom' in tool))
+      return refuse(
+        'unsupported_tool_type',
+        `tools[${index}].type`,
+        `tools[${index}].type must be "function" or "custom".`,
+      );
+    const path = `tools[${index}].custom`;
+    const format = tool.custom.format ?? { type: 'text' };
+    const grammar = format.type === 'text' ? null : { ...format.grammar, path: `${path}.format.grammar.definition` };
+    return customTool(tool.custom, grammar, path);
   });
   const tools = toToolDefinitions(inputs);
   checkToolSchemas(tools);
@@ -180,28 +189,33 @@ function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
 
 function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['tool_choice']): ToolChoice {
   if (choice == null || typeof choice === 'string') return toToolChoice(tools, choice ?? null, null);
-  switch (choice.type) {
-    case 'function':
-      return toToolChoice(tools, 'required', [choice.function.name]);
-    case 'custom':
-      return refuse(
-        'unsupported_tool_type',
-        'tool_choice.type',
-        'tool_choice cannot name a custom tool; only function tools are supported.',
-      );
-    case 'allowed_tools': {
-      const names = choice.allowed_tools.tools.map((tool, index) =>
-        'function' in tool
-          ? tool.function.name
-          : refuse(
-              'unsupported_tool_type',
-              `tool_choice.allowed_tools.tools[${index}].type`,
-              `tool_choice.allowed_tools.tools[${index}].type must be "function".`,
-            ),
-      );
-      return toToolChoice(tools, choice.allowed_tools.mode, names);
-    }
-  }
+  if (choice.type !== 'allowed_tools') return toToolChoice(tools, 'required', [nameIn(tools, choice)]);
+  const names = choice.allowed_tools.tools.map((tool, index) =>
+    'function' in tool || 'custom' in tool
+      ? nameIn(tools, tool)
+      : refuse(
+          'unsupported_tool_type',
+          `tool_choice.allowed_tools.tools[${index}].type`,
+          `tool_choice.allowed_tools.tools[${index}].type must be "function" or "custom".`,
+        ),
+  );
+  return toToolChoice(tools, choice.allowed_tools.mode, names);
+}
+
+/** Returns the name of the tool. Throws ApiError tool_not_found if the tool of this name is of the other type. */
+function nameIn(
+  tools: readonly ToolDefinition[],
+  named: { function: { name: string } } | { custom: { name: string } },
+): string {
+  const isCustom = 'custom' in named;
+  const { name } = isCustom ? named.custom : named.function;
+  const found = tools.find((tool) => tool.name === name);
+  if (found === undefined || (found.custom !== undefined) === isCustom) return name;
+  return refuse(
+    'tool_not_found',
+    'tool_choice',
+    `tool_choice names a ${isCustom ? 'custom tool' : 'function'} that is not in tools.`,
+  );
 }
 
 /** Throws ApiError invalid_json_schema or invalid_value. */

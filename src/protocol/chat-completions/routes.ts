@@ -74,6 +74,7 @@ function answer(
     reasoningFields: chat.includeReasoning ? REASONING_FIELDS[reasoningField] : [],
     metadata: chat.metadata,
     newCallId: newToolCallId,
+    customTools: new Set(chat.request.tools.flatMap(({ name, custom }) => (custom === undefined ? [] : [name]))),
     promptIds: chat.request.returnTokens === true ? Array.from(admitted.prepared.promptIds ?? []) : null,
     promptLogprobs: chat.request.promptLogprobs ?? null,
   };

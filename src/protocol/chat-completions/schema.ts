@@ -23,6 +23,7 @@ import {
   stopString,
 } from '../fields.js';
 import { constraintFields } from '../constraints.js';
+import { customGrammar } from '../custom-tools.js';
 import { REASONING_EFFORTS } from '../../generation/types.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../tools.js';
@@ -49,7 +50,11 @@ export const toolCall = z.discriminatedUnion('type', [
     id: clientId(),
     function: z.object({ name: z.string().min(1).max(128), arguments: text }),
   }),
-  z.object({ type: z.literal('custom') }),
+  z.object({
+    type: z.literal('custom'),
+    id: clientId(),
+    custom: z.object({ name: z.string().min(1).max(128), input: text }),
+  }),
 ]);
 
 /** One entry of OpenRouter's `reasoning_details`. Only the text is read. */
@@ -90,31 +95,49 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('function') }),
 ]);
 
-// A type other than "function" passes the schema, so that the content check can reject it with an error that names the
-// type. `abort`: otherwise, the union would select this branch for its error reports.
-const otherType = text.refine((type) => type !== 'function', { abort: true }).meta({ not: { const: 'function' } });
+// Any other type passes the schema, so that the content check can reject it with an error that names the type. `abort`:
+// otherwise, the union would select this branch for its error reports.
+const TOOL_TYPES = ['function', 'custom'];
+const otherType = text
+  .refine((type) => !TOOL_TYPES.includes(type), { abort: true })
+  .meta({ not: { enum: [...TOOL_TYPES] } });
 const tool = z.union([
-  z.object({
-    type: z.literal('function'),
-    function: z.object({
-      name: text,
-      description: text.nullish(),
-      parameters: jsonObject().nullish(),
-      strict: z.boolean().nullish(),
+  z.discriminatedUnion('type', [
+    z.object({
+      type: z.literal('function'),
+      function: z.object({
+        name: text,
+        description: text.nullish(),
+        parameters: jsonObject().nullish(),
+        strict: z.boolean().nullish(),
+      }),
     }),
-  }),
+    z.object({
+      type: z.literal('custom'),
+      custom: z.object({
+        name: text,
+        description: text.nullish(),
+        format: z
+          .discriminatedUnion('type', [
+            z.object({ type: z.literal('text') }),
+            z.object({ type: z.literal('grammar'), grammar: customGrammar }),
+          ])
+          .nullish(),
+      }),
+    }),
+  ]),
   z.object({ type: otherType }),
 ]);
-const toolReference = z.union([
+const namedTool = z.discriminatedUnion('type', [
   z.object({ type: z.literal('function'), function: z.object({ name: text }) }),
-  z.object({ type: otherType }),
+  z.object({ type: z.literal('custom'), custom: z.object({ name: text }) }),
 ]);
+const toolReference = z.union([namedTool, z.object({ type: otherType })]);
 
 const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),
   z.discriminatedUnion('type', [
-    z.object({ type: z.literal('function'), function: z.object({ name: text }) }),
-    z.object({ type: z.literal('custom') }),
+    ...namedTool.options,
     z.object({
       type: z.literal('allowed_tools'),
       allowed_tools: z.object({ mode: z.enum(['auto', 'required']), tools: z.array(toolReference).max(MAX_TOOLS) }),

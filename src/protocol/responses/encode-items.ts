@@ -1,12 +1,14 @@
-// The three kinds of output items while they are open. An item emits its start event when it is created, and is closed
+// The four kinds of output items while they are open. An item emits its start event when it is created, and is closed
 // once. Only an open item accepts deltas, so no delta can precede the start. The state machine (encode.ts) keeps only
 // one item open at a time. Pure.
 import type { TokenLogprob, Logprob } from '../../generation/types.js';
+import { CustomInputReader } from '../../generation/custom-tools.js';
 import { newItemId, newToolCallId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import type { EventWriter } from './encode-writer.js';
 import type { ToolName } from './tools.js';
 import type {
+  CustomToolCallItem,
   FunctionCallItem,
   ItemStatus,
   MessageItem,
@@ -42,11 +44,11 @@ abstract class OpenItemBase<Item extends OutputItem> {
   /** The item in its current state. */
   abstract item(status: ItemStatus): Item;
   /** Emits the `.done` events for the item's parts. */
-  protected abstract finish(): void;
+  protected abstract finish(status: ClosedStatus): void;
 
   /** Emits the item's `.done` events. The item accepts nothing afterwards. */
   close(status: ClosedStatus): Item {
-    this.finish();
+    this.finish(status);
     const item = this.item(status);
     this.out.write('response.output_item.done', { output_index: this.index, item });
     return item;
@@ -152,6 +154,57 @@ export class OpenCall extends OpenItemBase<FunctionCallItem> {
   }
 }
 
+export class OpenCustomCall extends OpenItemBase<CustomToolCallItem> {
+  readonly #head: string;
+  readonly #callId = newToolCallId();
+  readonly #reader = new CustomInputReader();
+  readonly #input = new GrowingText();
+
+  constructor(
+    out: EventWriter,
+    index: number,
+    private readonly tool: ToolName,
+  ) {
+    super(out, index, newItemId('ctc'));
+    this.#head = this.head(null);
+    this.announce(this.item('in_progress'));
+  }
+
+  /** `json`: more of the arguments' JSON text. */
+  delta(json: string): void {
+    this.#add(this.#reader.add(json));
+  }
+
+  item(status: ItemStatus): CustomToolCallItem {
+    const { name, namespace } = this.tool;
+    return {
+      id: this.id,
+      type: 'custom_tool_call',
+      status,
+      call_id: this.#callId,
+      name,
+      ...(namespace === null ? {} : { namespace }),
+      input: this.#input.toString(),
+    };
+  }
+
+  protected finish(status: ClosedStatus): void {
+    this.#add(this.#reader.end(status === 'completed'));
+    this.out.write('response.custom_tool_call_input.done', {
+      item_id: this.id,
+      output_index: this.index,
+      input: this.#input.toString(),
+    });
+  }
+
+  #add(text: string): void {
+    if (text === '') return;
+    this.#input.add(text);
+    if (this.out.streams)
+      this.out.writeRaw('response.custom_tool_call_input.delta', `${this.#head}${JSON.stringify(text)}}`);
+  }
+}
+
 /** How a response's reasoning is shown. */
 export interface ReasoningForm {
   /**
@@ -224,4 +277,4 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   }
 }
 
-export type OpenItem = OpenMessage | OpenCall | OpenReasoning;
+export type OpenItem = OpenMessage | OpenCall | OpenCustomCall | OpenReasoning;

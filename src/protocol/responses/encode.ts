@@ -9,14 +9,21 @@
 import type { ApiError } from '../../shared/errors.js';
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import type { Usage } from '../usage.js';
-import { OpenCall, OpenMessage, OpenReasoning, type OpenItem, type ReasoningForm } from './encode-items.js';
+import {
+  OpenCall,
+  OpenCustomCall,
+  OpenMessage,
+  OpenReasoning,
+  type OpenItem,
+  type ReasoningForm,
+} from './encode-items.js';
 import { EventWriter, type WireEvent } from './encode-writer.js';
 import type { ToolName } from './tools.js';
 import { wireUsage, type OutputItem, type ResponseResource } from './resource.js';
 
 export interface MachineOptions {
   reasoning: ReasoningForm;
-  /** Maps the model's tool names to the client's, where they differ. */
+  /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   toolNames: ReadonlyMap<string, ToolName>;
   /** Receives the events. Null: only the resource is needed. */
   take: ((event: WireEvent) => void) | null;
@@ -67,14 +74,7 @@ export class ResponseMachine {
         else if (event.text !== '') this.#reasoning().delta(event.text);
         return;
       case 'call_started':
-        this.#add(
-          (index) =>
-            new OpenCall(
-              this.#out,
-              index,
-              this.options.toolNames.get(event.name) ?? { name: event.name, namespace: null },
-            ),
-        );
+        this.#startCall(this.options.toolNames.get(event.name) ?? { name: event.name, namespace: null, custom: false });
         return;
       case 'call_arguments':
         this.#call().delta(event.text);
@@ -169,8 +169,13 @@ export class ResponseMachine {
       : this.#add((index) => new OpenReasoning(this.#out, index, this.options.reasoning));
   }
 
-  #call(): OpenCall {
-    if (this.#open instanceof OpenCall) return this.#open;
+  #startCall(tool: ToolName): void {
+    const Call = tool.custom ? OpenCustomCall : OpenCall;
+    this.#add((index): OpenCall | OpenCustomCall => new Call(this.#out, index, tool));
+  }
+
+  #call(): OpenCall | OpenCustomCall {
+    if (this.#open instanceof OpenCall || this.#open instanceof OpenCustomCall) return this.#open;
     throw new Error('received an event for a tool call that is not open');
   }
 

@@ -2,6 +2,7 @@
 // messages built from them. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message } from '../../generation/types.js';
+import { customArguments } from '../../generation/custom-tools.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
@@ -168,7 +169,9 @@ class Reader {
 
   finish(): ReadInput {
     const answered = new Set(
-      this.#placed.flatMap(({ kept }) => (kept.type === 'function_call_output' ? [kept.call_id] : [])),
+      this.#placed.flatMap(({ kept }) =>
+        kept.type === 'function_call_output' || kept.type === 'custom_tool_call_output' ? [kept.call_id] : [],
+      ),
     );
     const conversation = new Conversation();
     for (const placed of this.#placed) this.#append(conversation, placed, answered);
@@ -185,14 +188,20 @@ class Reader {
         else conversation.add({ role: 'system', content: textOf(kept.content), path });
         return;
       case 'function_call':
+      case 'custom_tool_call':
         // The call was cut off by a limit and has no result, so the model made no complete call.
         if (kept.status === 'incomplete' && !answered.has(kept.call_id)) return;
         conversation.call(
-          { id: kept.call_id, name: modelName(kept.name, kept.namespace), arguments: kept.arguments },
+          {
+            id: kept.call_id,
+            name: modelName(kept.name, kept.namespace),
+            arguments: kept.type === 'function_call' ? kept.arguments : customArguments(kept.input),
+          },
           path,
         );
         return;
       case 'function_call_output':
+      case 'custom_tool_call_output':
         conversation.result(
           kept.call_id,
           typeof kept.output === 'string' ? kept.output : toContent(kept.output, images, `${path}.output`),

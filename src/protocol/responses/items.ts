@@ -34,7 +34,22 @@ export type KeptItem =
       namespace?: string;
       arguments: string;
     }
-  | { id: string; type: 'function_call_output'; status: ItemStatus; call_id: string; output: string | KeptPart[] }
+  | {
+      id: string;
+      type: 'custom_tool_call';
+      status: ItemStatus;
+      call_id: string;
+      name: string;
+      namespace?: string;
+      input: string;
+    }
+  | {
+      id: string;
+      type: 'function_call_output' | 'custom_tool_call_output';
+      status: ItemStatus;
+      call_id: string;
+      output: string | KeptPart[];
+    }
   | {
       id: string;
       type: 'reasoning';
@@ -108,13 +123,13 @@ export function toKept(item: OwnItem, path: string): InputItem {
       });
     case 'custom_tool_call':
       return keep({
-        id: idOf(item, 'fc'),
-        type: 'function_call',
+        id: idOf(item, 'ctc'),
+        type: 'custom_tool_call',
         status: statusOf(item),
         call_id: item.call_id,
         name: item.name,
         ...namespaceOf(item),
-        arguments: JSON.stringify({ input: item.input }),
+        input: item.input,
       });
     case 'function_call_output':
     case 'custom_tool_call_output': {
@@ -123,7 +138,13 @@ export function toKept(item: OwnItem, path: string): InputItem {
           ? item.output
           : item.output.map((part, index) => toPart(part, 'tool', `${path}.output[${index}]`));
       return keep(
-        { id: idOf(item, 'fco'), type: 'function_call_output', status: statusOf(item), call_id: item.call_id, output },
+        {
+          id: idOf(item, item.type === 'function_call_output' ? 'fco' : 'ctco'),
+          type: item.type,
+          status: statusOf(item),
+          call_id: item.call_id,
+          output,
+        },
         typeof output === 'string' ? [] : imagePaths(output, `${path}.output`),
       );
     }

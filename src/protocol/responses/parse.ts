@@ -85,7 +85,7 @@ export interface CreateGeneration {
   summarize: boolean;
   /** Reasoning items have `encrypted_content`. */
   sealReasoning: boolean;
-  /** Maps the model's tool names to the client's, where they differ (namespaces). */
+  /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   toolNames: ReadonlyMap<string, ToolName>;
   echo: ResourceEcho;
   /** `safety_identifier` or, if absent, `user`. Logged as a hash. */

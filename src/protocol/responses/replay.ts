@@ -3,7 +3,14 @@
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
-import type { FunctionCallItem, MessageItem, OutputItem, ReasoningItem, ResponseResource } from './resource.js';
+import type {
+  CustomToolCallItem,
+  FunctionCallItem,
+  MessageItem,
+  OutputItem,
+  ReasoningItem,
+  ResponseResource,
+} from './resource.js';
 
 /** Returns all events, numbered from 0. The last one is the terminal event, unless the response has not ended. */
 export function replayEvents(resource: ResponseResource, dialect: EventDialect): StoredEvent[] {
@@ -130,6 +137,9 @@ class ItemReplay {
       case 'function_call':
         this.#call(item);
         break;
+      case 'custom_tool_call':
+        this.#customCall(item);
+        break;
       case 'reasoning':
         this.#reasoning(item);
     }
@@ -155,6 +165,13 @@ class ItemReplay {
     if (item.arguments !== '')
       this.out.write('response.function_call_arguments.delta', { ...place, delta: item.arguments });
     this.#done('response.function_call_arguments.done', { ...place, name: item.name, arguments: item.arguments });
+  }
+
+  #customCall(item: CustomToolCallItem): void {
+    const place = { item_id: item.id, output_index: this.index };
+    this.#added({ ...item, status: 'in_progress', input: '' });
+    if (item.input !== '') this.out.write('response.custom_tool_call_input.delta', { ...place, delta: item.input });
+    this.#done('response.custom_tool_call_input.done', { ...place, input: item.input });
   }
 
   #reasoning(item: ReasoningItem): void {

@@ -38,6 +38,15 @@ export interface FunctionCallItem {
   namespace?: string;
   arguments: string;
 }
+export interface CustomToolCallItem {
+  id: string;
+  type: 'custom_tool_call';
+  status: ItemStatus;
+  call_id: string;
+  name: string;
+  namespace?: string;
+  input: string;
+}
 export interface ReasoningItem {
   id: string;
   type: 'reasoning';
@@ -46,19 +55,16 @@ export interface ReasoningItem {
   content?: { type: 'reasoning_text'; text: string }[];
   encrypted_content?: string;
 }
-export type OutputItem = MessageItem | FunctionCallItem | ReasoningItem;
+export type OutputItem = MessageItem | FunctionCallItem | CustomToolCallItem | ReasoningItem;
 
-export interface WireTool {
-  type: 'function';
-  name: string;
-  namespace?: string;
-  description: string | null;
-  parameters: object | null;
-  strict: boolean | null;
-}
+export type WireTool = { name: string; namespace?: string; description: string | null } & (
+  | { type: 'function'; parameters: object | null; strict: boolean | null }
+  | { type: 'custom'; format: WireCustomFormat }
+);
+export type WireCustomFormat = { type: 'text' } | { type: 'grammar'; syntax: 'lark' | 'regex'; definition: string };
 
 export interface WireToolName {
-  type: 'function';
+  type: 'function' | 'custom';
   name: string;
   namespace?: string;
 }

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';
+import { flatCustomGrammar } from '../custom-tools.js';
 import { list } from '../list.js';
 import { MAX_TOOLS } from '../tools.js';
 
@@ -80,7 +81,7 @@ const hostedItemTypes = [
 ] as const;
 
 const toolName = z.string().min(1).max(128);
-const SERVED_TOOLS: readonly string[] = ['function', 'namespace'];
+const SERVED_TOOLS: readonly string[] = ['function', 'custom', 'namespace'];
 
 const functionTool = z.object({
   type: z.literal('function'),
@@ -88,6 +89,13 @@ const functionTool = z.object({
   description: text.nullish(),
   parameters: jsonObject().nullish(),
   strict: z.boolean().nullish(),
+});
+
+const customTool = z.object({
+  type: z.literal('custom'),
+  name: text,
+  description: text.nullish(),
+  format: z.discriminatedUnion('type', [z.object({ type: z.literal('text') }), flatCustomGrammar]).nullish(),
 });
 
 /**
@@ -101,11 +109,12 @@ const otherTool = z.object({
 export const toolSchema = z.union([
   z.discriminatedUnion('type', [
     functionTool,
+    customTool,
     z.object({
       type: z.literal('namespace'),
       name: text.min(1),
       description: text.nullish(),
-      tools: z.array(z.union([functionTool, otherTool])).max(MAX_TOOLS),
+      tools: z.array(z.union([z.discriminatedUnion('type', [functionTool, customTool]), otherTool])).max(MAX_TOOLS),
     }),
   ]),
   otherTool,

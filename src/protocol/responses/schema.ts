@@ -28,14 +28,13 @@ const summary = z.enum(['auto', 'concise', 'detailed']).nullish();
  */
 export const MAX_ITEMS = 32_768;
 
-const functionName = z.object({ type: z.literal('function'), name: text, namespace: text.nullish() });
+const toolName = z.object({ type: z.enum(['function', 'custom']), name: text, namespace: text.nullish() });
 
 /**
  * Tool types that are accepted in `tools` but ignored. Choosing one in tool_choice is an error, as for any tool that
  * does not exist.
  */
 const HOSTED_TOOLS = [
-  'custom',
   'file_search',
   'code_interpreter',
   'image_generation',
@@ -59,7 +58,7 @@ const hostedChoice = z.object({
 const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),
   z.discriminatedUnion('type', [
-    functionName,
+    toolName,
     z.object({
       type: z.literal('allowed_tools'),
       mode: z.enum(['auto', 'required']).nullish(),

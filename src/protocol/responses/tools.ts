@@ -2,18 +2,21 @@
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
+import { customTool } from '../custom-tools.js';
 import { toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import type { WireTool, WireToolChoice, WireToolName } from './resource.js';
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
 
-/** Maximum number of functions across all namespaces. */
+/** Maximum number of tools across all namespaces. */
 const MAX_FUNCTIONS = 1_024;
 
 /** A tool's name from the client's point of view. */
 export interface ToolName {
   name: string;
   namespace: string | null;
+  /** Whether it is a custom tool, whose input is free text. */
+  custom: boolean;
 }
 
 /** A list of tools with its path: `tools`, or an item that adds tools. */
@@ -24,7 +27,7 @@ export interface ToolList {
 
 export interface ReadTools {
   definitions: ToolDefinition[];
-  /** Maps the model's tool names to the client's, where they differ. */
+  /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   names: Map<string, ToolName>;
   /** The tools as listed in the resource. */
   wire: WireTool[];
@@ -37,8 +40,10 @@ export const modelName = (name: string, namespace: string | null | undefined): s
   namespace ? `${namespace}__${name}` : name;
 
 type FunctionEntry = Extract<ToolEntry, { type: 'function' }>;
+type CustomEntry = Extract<ToolEntry, { type: 'custom'; name: string }>;
 
-const isFunction = (tool: { type: string }): tool is FunctionEntry => tool.type === 'function';
+const isServed = (tool: { type: string }): tool is FunctionEntry | CustomEntry =>
+  tool.type === 'function' || tool.type === 'custom';
 const isNamespace = (tool: { type: string }): tool is Extract<ToolEntry, { type: 'namespace' }> =>
   tool.type === 'namespace';
 
@@ -47,32 +52,32 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
   const inputs: ToolInput[] = [];
   const read: ReadTools = { definitions: [], names: new Map(), wire: [], ignored: [] };
   const ignored = new Set<string>();
-  const add = (
-    { name, description, parameters, strict }: FunctionEntry,
-    namespace: string | null,
-    path: string,
-  ): void => {
+  const add = (tool: FunctionEntry | CustomEntry, namespace: string | null, path: string): void => {
+    const { name, description } = tool;
+    const custom = tool.type === 'custom';
     const seen = modelName(name, namespace);
-    if (namespace !== null) read.names.set(seen, { name, namespace });
-    inputs.push({ path, name: seen, description, parameters, strict });
-    read.wire.push({
-      type: 'function',
-      name,
-      ...(namespace === null ? {} : { namespace }),
-      description: description ?? null,
-      parameters: parameters ?? null,
-      strict: strict ?? null,
-    });
+    if (namespace !== null || custom) read.names.set(seen, { name, namespace, custom });
+    const head = { name, ...(namespace === null ? {} : { namespace }), description: description ?? null };
+    if (custom) {
+      const format = tool.format ?? { type: 'text' };
+      const grammar = format.type === 'text' ? null : { ...format, path: `${path}.format.definition` };
+      inputs.push(customTool({ name: seen, description }, grammar, path));
+      read.wire.push({ type: 'custom', ...head, format });
+    } else {
+      const { parameters, strict } = tool;
+      inputs.push({ path, name: seen, description, parameters, strict });
+      read.wire.push({ type: 'function', ...head, parameters: parameters ?? null, strict: strict ?? null });
+    }
     if (inputs.length > MAX_FUNCTIONS)
-      throw apiError('array_too_long', `tools may have at most ${MAX_FUNCTIONS} functions in total.`, path);
+      throw apiError('array_too_long', `tools may have at most ${MAX_FUNCTIONS} tools in total.`, path);
   };
   for (const { path, tools } of lists) {
     tools.forEach((tool, index) => {
-      if (isFunction(tool)) add(tool, null, `${path}[${index}]`);
+      if (isServed(tool)) add(tool, null, `${path}[${index}]`);
       else if (!isNamespace(tool)) ignored.add(tool.type);
       else
         tool.tools.forEach((inner, at) => {
-          if (isFunction(inner)) add(inner, tool.name, `${path}[${index}].tools[${at}]`);
+          if (isServed(inner)) add(inner, tool.name, `${path}[${index}].tools[${at}]`);
           else ignored.add(inner.type);
         });
     });
@@ -93,8 +98,9 @@ export function readToolChoice(
   if ('tools' in choice) {
     const mode = choice.mode ?? 'auto';
     const names = choice.tools.map(({ type, name, namespace }) =>
-      type === 'function' && name != null ? wireName(name, namespace) : notFound(),
+      (type === 'function' || type === 'custom') && name != null ? wireName(type, name, namespace) : notFound(),
     );
+    names.forEach((name) => checkType(name, tools));
     return {
       internal: toToolChoice(
         tools,
@@ -105,12 +111,20 @@ export function readToolChoice(
     };
   }
   if (!('name' in choice)) return notFound();
-  const wire = wireName(choice.name, choice.namespace);
+  const wire = wireName(choice.type, choice.name, choice.namespace);
+  checkType(wire, tools);
   return { internal: toToolChoice(tools, 'required', [modelName(wire.name, wire.namespace)]), wire };
 }
 
-function wireName(name: string, namespace: string | null | undefined): WireToolName {
-  return { type: 'function', name, ...(namespace ? { namespace } : {}) };
+function wireName(type: WireToolName['type'], name: string, namespace: string | null | undefined): WireToolName {
+  return { type, name, ...(namespace ? { namespace } : {}) };
+}
+
+/** Throws ApiError 422 tool_not_found if the tool of this name is of the other type. */
+function checkType({ type, name, namespace }: WireToolName, tools: readonly ToolDefinition[]): void {
+  const seen = modelName(name, namespace);
+  const found = tools.find((tool) => tool.name === seen);
+  if (found !== undefined && (found.custom !== undefined) !== (type === 'custom')) notFound();
 }
 
 function notFound(): never {

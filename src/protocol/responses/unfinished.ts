@@ -72,6 +72,7 @@ function outputOf(log: readonly StoredEvent[]): OutputItem[] {
         break;
       }
       case 'response.function_call_arguments.delta':
+      case 'response.custom_tool_call_input.delta':
       case 'response.reasoning_summary_text.delta':
       case 'response.reasoning_text.delta':
       case 'response.reasoning.delta':
@@ -90,6 +91,8 @@ function cut(item: OutputItem, text: string, logprobs: WireTokenLogprob[], isSum
       return { ...item, status, content: [{ type: 'output_text', text, annotations: [], logprobs }] };
     case 'function_call':
       return { ...item, status, arguments: text };
+    case 'custom_tool_call':
+      return { ...item, status, input: text };
     case 'reasoning':
       return isSummary
         ? { ...item, status, summary: [{ type: 'summary_text', text }] }

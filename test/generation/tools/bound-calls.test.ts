@@ -1,18 +1,11 @@
 // Tests calls that are forced on an untrained model: whatever it samples must be a valid call to one of the tools, in
 // every syntax.
 import t from 'tap';
-import type { NativeEngine } from '../../../src/engine/addon-types.js';
 import { Engine } from '../../../src/engine/engine.js';
-import type { EngineEvent, FinishedEvent, TextEvent } from '../../../src/engine/events.js';
-import { ChatTemplate } from '../../../src/generation/local/template/chat-template.js';
-import { compileGrammars } from '../../../src/generation/local/grammars.js';
-import { callableTools, callOptions } from '../../../src/generation/local/tools/call-options.js';
-import { ChoiceEvents } from '../../../src/generation/local/tools/choice-events.js';
-import { findDialect } from '../../../src/generation/local/tools/dialect.js';
-import type { ToolSyntax } from '../../../src/generation/local/tools/syntax.js';
-import type { GenerationEvent, ToolDefinition } from '../../../src/generation/types.js';
-import { loadStarter, plainText, promptOf, submitOptions } from '../../addon/starter.js';
-import { templates } from './family-templates.js';
+import type { EngineEvent } from '../../../src/engine/events.js';
+import type { ToolDefinition } from '../../../src/generation/types.js';
+import { loadStarter, promptOf, submitOptions } from '../../addon/starter.js';
+import { forcedCall, syntaxes } from './forced-call.js';
 
 const tool = (name: string, parameters: ToolDefinition['parameters']): ToolDefinition => ({
   name,
@@ -47,68 +40,6 @@ function fits(name: string, json: string): boolean {
   return typeof text === 'string' && [...text].length <= 6 && Number.isInteger(count) && typeof on === 'boolean';
 }
 
-const syntaxes = Object.entries(templates).map(([family, source]): [string, ToolSyntax] => [
-  family,
-  findDialect(new ChatTemplate(source, { bos: null, eos: null }), () => false).syntax,
-]);
-
-interface Outcome {
-  calls: { name: string; json: string; complete: boolean | null }[];
-  text: string;
-  reason: string;
-}
-
-async function call(
-  native: NativeEngine,
-  engine: Engine,
-  syntax: ToolSyntax,
-  { seed, parallel, unwanted = null }: { seed: bigint; parallel: boolean; unwanted?: string | null },
-): Promise<Outcome> {
-  const request = { tools, toolChoice: { mode: 'required' as const, allowed: null }, parallelToolCalls: parallel };
-  const { calls: grammars } = await compileGrammars(
-    engine,
-    { format: { type: 'text' }, tools },
-    syntax,
-    { whiteSpace: 'compact', callWhiteSpace: 'compact' },
-    { organization: 1 },
-  );
-  const outcome: Outcome = { calls: [], text: '', reason: '' };
-  const take = (event: GenerationEvent): void => {
-    if (event.type === 'call_started') outcome.calls.push({ name: event.name, json: '', complete: null });
-    else if (event.type === 'call_arguments') outcome.calls[event.index]!.json += event.text;
-    else if (event.type === 'call_finished') outcome.calls[event.index]!.complete = event.complete;
-    else if (event.type === 'text') outcome.text += event.text;
-    else if (event.type === 'finished') outcome.reason = event.reason;
-  };
-  await new Promise<void>((resolve, reject) => {
-    const choice = new ChoiceEvents(0, { syntax, tools: callableTools(request), parallel, required: true }, take, () =>
-      running.finish(0),
-    );
-    const running = engine.generate(
-      submitOptions(promptOf(native, 'Do it.'), {
-        calls: callOptions(request, syntax, grammars),
-        maxTokens: 350,
-        temperature: 1.3,
-        seed,
-        ignoreEos: false,
-        logitBias:
-          unwanted === null
-            ? []
-            : [...native.tokenize(unwanted, plainText)].slice(0, 1).map((token) => ({ token, bias: -12 })),
-      }),
-      (event: EngineEvent) => {
-        if (event.type === 'text') choice.text(event as TextEvent, null);
-        else if (event.type === 'failed') reject(new Error(event.message));
-        else if (event.type === 'finished') {
-          choice.finished(event as FinishedEvent, null);
-          resolve();
-        }
-      },
-    );
-  });
-  return outcome;
-}
-
 t.test('a forced call is always valid', async (t) => {
   const native = await loadStarter('bound-calls');
   const engine = new Engine(native);
@@ -116,7 +47,7 @@ t.test('a forced call is always valid', async (t) => {
   const several = new Set<string>();
   for (const [family, syntax] of syntaxes) {
     for (let seed = 0n; seed < 8n; seed++) {
-      const { calls, text, reason } = await call(native, engine, syntax, { seed, parallel: true });
+      const { calls, text, reason } = await forcedCall(native, engine, syntax, { tools, seed, parallel: true });
       // The token limit may truncate the last of many calls.
       const cut = reason === 'max_tokens' ? calls.pop() : undefined;
       const right = calls.every(({ name, json, complete }) => complete === true && fits(name, json));
@@ -125,7 +56,7 @@ t.test('a forced call is always valid', async (t) => {
         t.fail(`${family}, seed ${seed}: ${JSON.stringify({ calls, text, reason })}`);
       if (calls.length > 1) several.add(family);
     }
-    const single = await call(native, engine, syntax, { seed: 1n, parallel: false });
+    const single = await forcedCall(native, engine, syntax, { tools, seed: 1n, parallel: false });
     t.match(
       single,
       { calls: [{ complete: true }], reason: 'tool_calls', text: /^\s*$/ },
@@ -138,7 +69,8 @@ t.test('a forced call is always valid', async (t) => {
     // The model would end some lists immediately.
     if (
       !several.has(family) &&
-      (await call(native, engine, syntax, { seed: 0n, parallel: true, unwanted: syntax.several.end })).calls.length > 1
+      (await forcedCall(native, engine, syntax, { tools, seed: 0n, parallel: true, unwanted: syntax.several.end }))
+        .calls.length > 1
     )
       several.add(family);
     t.ok(several.has(family), `${family}: several calls in one section`);

@@ -2,6 +2,7 @@
 // models. Pure.
 import { withMembers } from '../../../shared/exact-json.js';
 import type { Upstream } from '../../../config/upstream.js';
+import { isGbnf } from '../../output-format.js';
 import type { Content, GenerationRequest, ImagePart, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import { given, type Asked, type Body } from './api.js';
 import { refuseOwnArithmetic, samplingFields, streamOptions } from './chat-parts.js';
@@ -74,7 +75,7 @@ export function formatFields(format: OutputFormat, held: Upstream['structured_ou
     case 'grammar':
       if (held === 'vllm') return { structured_outputs: { grammar: format.grammar } };
       if (held === 'monolith') return { response_format: { type: 'grammar', grammar: format.grammar } };
-      return held === 'llama-server' ? { grammar: format.grammar } : {};
+      return held === 'llama-server' && isGbnf(format.grammar) ? { grammar: format.grammar } : {};
   }
 }
 

@@ -42,11 +42,18 @@ export const promptLogprobs = z.array(
 export const tokenIds = z.array(count());
 
 const callId = z.string().regex(/^call_[0-9A-Za-z]{24}$/);
-const toolCall = z.strictObject({
-  id: callId,
-  type: z.literal('function'),
-  function: z.strictObject({ name: z.string(), arguments: z.string() }),
-});
+const toolCall = z.discriminatedUnion('type', [
+  z.strictObject({
+    id: callId,
+    type: z.literal('function'),
+    function: z.strictObject({ name: z.string(), arguments: z.string() }),
+  }),
+  z.strictObject({
+    id: callId,
+    type: z.literal('custom'),
+    custom: z.strictObject({ name: z.string(), input: z.string() }),
+  }),
+]);
 
 export const chatCompletion = z.strictObject({
   ...envelope,
@@ -85,6 +92,13 @@ const toolCallDelta = z.union([
     function: z.strictObject({ name: z.string(), arguments: z.literal('') }),
   }),
   z.strictObject({ index: count(), function: z.strictObject({ arguments: z.string() }) }),
+  z.strictObject({
+    index: count(),
+    id: callId,
+    type: z.literal('custom'),
+    custom: z.strictObject({ name: z.string(), input: z.literal('') }),
+  }),
+  z.strictObject({ index: count(), custom: z.strictObject({ input: z.string() }) }),
 ]);
 
 export const chatCompletionChunk = z.strictObject({

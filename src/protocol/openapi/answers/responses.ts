@@ -34,6 +34,15 @@ export const outputItem = z.discriminatedUnion('type', [
     arguments: text,
   }),
   z.strictObject({
+    id: id('ctc'),
+    type: z.literal('custom_tool_call'),
+    status: itemStatus,
+    call_id: z.string().regex(/^call_[0-9A-Za-z]{24}$/),
+    name: text,
+    namespace: text.optional(),
+    input: text,
+  }),
+  z.strictObject({
     id: id('rs'),
     type: z.literal('reasoning'),
     status: itemStatus,
@@ -49,6 +58,16 @@ const tool = z.strictObject({
   description: text.nullable(),
   parameters: z.record(z.string(), z.unknown()).nullable(),
   strict: z.boolean().nullable(),
+});
+
+const customTool = z.strictObject({
+  type: z.literal('custom'),
+  name: text,
+  description: text.nullable(),
+  format: z.discriminatedUnion('type', [
+    z.strictObject({ type: z.literal('text') }),
+    z.strictObject({ type: z.literal('grammar'), syntax: z.enum(['lark', 'regex']), definition: text }),
+  ]),
 });
 
 const usage = z.strictObject({
@@ -74,10 +93,10 @@ export const response = z.strictObject({
   model: text,
   previous_response_id: text.nullable(),
   output: z.array(outputItem),
-  tools: z.array(z.union([tool, z.looseObject({ type: z.literal('namespace'), name: text })])),
+  tools: z.array(z.union([tool, customTool, z.looseObject({ type: z.literal('namespace'), name: text })])),
   tool_choice: z.union([
     z.enum(['none', 'auto', 'required']),
-    z.looseObject({ type: z.literal('function'), name: text }),
+    z.looseObject({ type: z.enum(['function', 'custom']), name: text }),
     z.looseObject({
       type: z.literal('allowed_tools'),
       mode: z.enum(['auto', 'required']),
@@ -147,6 +166,8 @@ export const responseEvent = z.union([
   event('response.output_text.done', { item_id, output_index, content_index, text, logprobs }),
   event('response.function_call_arguments.delta', { item_id, output_index, delta: text }),
   event('response.function_call_arguments.done', { item_id, output_index, name: text, arguments: text }),
+  event('response.custom_tool_call_input.delta', { item_id, output_index, delta: text }),
+  event('response.custom_tool_call_input.done', { item_id, output_index, input: text }),
   ...rawReasoning,
   ...['added', 'done'].map((name) =>
     event(`response.reasoning_summary_part.${name}`, { item_id, output_index, summary_index, part: summaryText }),

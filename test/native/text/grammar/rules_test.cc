@@ -177,6 +177,7 @@ class Recognizer {
       }
       case RuleTree::Kind::kSet:
         return from + 1 < n_ && tree_.sets[node.a].contains(static_cast<uint8_t>(text_[from])) ? at << 1 : 0;
+      case RuleTree::Kind::kRegex: return 0;  // GBNF has none.
       case RuleTree::Kind::kRule: return ends_[tree_.rules[node.a].root * n_ + from];
       case RuleTree::Kind::kConcat:
         for (uint32_t i = node.a; i < node.b; ++i) at = ends(tree_.children[i], at);
@@ -230,7 +231,7 @@ TEST(random_rules_agree_with_another_recognizer) {
     }
     RuleTree tree;
     std::string what;
-    REQUIRE(RuleTree::parse(rules, tree, what));
+    REQUIRE(RuleTree::parse_gbnf(rules, tree, what));
     std::vector<SchemaProblem> problems;
     const auto grammar = compiled(rules, problems);
     if (!grammar && problems.back().kind == SchemaProblem::Kind::kTooLarge) ++too_large;

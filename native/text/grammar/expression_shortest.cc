@@ -1,0 +1,134 @@
+// Shortest texts of recursive rules. An intersection with such rules has infinitely many states, so a depth-first search
+// for a text that matches may never end. A shortest text of the rules, however, nearly always matches the other parts.
+#include <algorithm>
+
+#include "text/grammar/expression.h"
+
+namespace monolith::grammar {
+namespace {
+
+constexpr uint32_t kMaxLength = 4096;
+constexpr int kDeepest = 256;  // Maximum nesting depth of an expression, including the rules in it.
+
+}  // namespace
+
+// Computes the least fixed point: a rule is as long as the shortest way to write its definition (Knuth 1977). The depth
+// makes sure that following the shortest ways ends.
+void ExpressionPool::find_rule_sizes() {
+  rule_sizes_.assign(definitions_.size(), kNoTextSize);
+  for (bool changed = true; changed && !failed();) {
+    changed = false;
+    for (size_t rule = 0; rule < definitions_.size(); ++rule) {
+      if (!fuel_.spend(4)) return run_dry(), rule_sizes_.clear();
+      TextSize size = text_size(definitions_[rule]);
+      if (size == kNoTextSize) continue;
+      ++size.depth;
+      if (size < rule_sizes_[rule]) rule_sizes_[rule] = size, changed = true;
+    }
+  }
+}
+
+ExpressionPool::TextSize ExpressionPool::text_size(ExprId e, int depth) const {
+  TextSize sum{0, 0};
+  for (bool goes_on = true; goes_on;) {
+    const Node& node = nodes_[e];
+    goes_on = node.kind == Kind::kConcat;
+    const Node& part = goes_on ? nodes_[node.a] : node;
+    TextSize size = kNoTextSize;
+    if (part.nullable && part.kind != Kind::kRule) {
+      size = {0, 0};
+    } else if (depth < kDeepest) {
+      switch (part.kind) {
+        case Kind::kSet: size = {1, 0}; break;
+        case Kind::kRule: size = rule_sizes_[part.a]; break;
+        case Kind::kConcat: size = text_size(goes_on ? node.a : e, depth + 1); break;
+        case Kind::kEither:
+          for (const ExprId way : list(part)) size = std::min(size, text_size(way, depth + 1));
+          break;
+        case Kind::kRepeat:
+          size = text_size(part.a, depth + 1);
+          if (size != kNoTextSize) size.length = std::min<uint64_t>(uint64_t{size.length} * part.b, kMaxLength);
+          break;
+        default: break;
+      }
+    }
+    if (size == kNoTextSize) return kNoTextSize;
+    sum = {std::min(sum.length + size.length, kMaxLength), std::max(sum.depth, size.depth)};
+    e = node.b;
+  }
+  return sum;
+}
+
+// Returns false if no text is known or it is too long.
+bool ExpressionPool::append_shortest_text(ExprId e, std::vector<CharClassId>& out, int depth) const {
+  if (depth == kDeepest || out.size() >= kMaxLength) return false;
+  for (bool goes_on = true; goes_on;) {
+    const Node& node = nodes_[e];
+    goes_on = node.kind == Kind::kConcat;
+    const ExprId part_id = goes_on ? node.a : e;
+    const Node& part = nodes_[part_id];
+    e = node.b;
+    if (part.nullable && part.kind != Kind::kRule) continue;
+    switch (part.kind) {
+      case Kind::kSet: {
+        CharClassId c = 0;
+        while (c < partition_.n_classes() && !(set_has(part.a, c) && partition_.size(c) > 0)) ++c;
+        if (c == partition_.n_classes()) return false;
+        out.push_back(c);
+        break;
+      }
+      case Kind::kRule:
+        if (!append_shortest_text(definitions_[part.a], out, depth + 1)) return false;
+        break;
+      case Kind::kConcat:
+        if (!append_shortest_text(part_id, out, depth + 1)) return false;
+        break;
+      case Kind::kEither: {
+        const auto ways = list(part);
+        const auto best = std::ranges::min_element(ways, {}, [&](ExprId way) { return text_size(way); });
+        if (!append_shortest_text(*best, out, depth + 1)) return false;
+        break;
+      }
+      case Kind::kRepeat:
+        for (uint32_t i = 0; i < part.b; ++i)
+          if (!append_shortest_text(part.a, out, depth + 1)) return false;
+        break;
+      default: return false;
+    }
+  }
+  return true;
+}
+
+// Returns whether a shortest text of some part matches the whole intersection.
+bool ExpressionPool::completes(ExprId both) {
+  const std::vector<ExprId> parts(list(nodes_[both]).begin(), list(nodes_[both]).end());
+  for (const ExprId part : parts) {
+    std::vector<CharClassId> text;
+    if (text_size(part) == kNoTextSize || !append_shortest_text(part, text)) continue;
+    std::vector<ExprId> path{both};
+    for (const CharClassId c : text) {
+      path.push_back(derivative(path.back(), c));
+      if (failed()) return false;
+      if (path.back() == kNothing || life_[path.back()] != Life::kUnknown) break;
+    }
+    if (!nodes_[path.back()].nullable && life_[path.back()] != Life::kAlive) continue;
+    for (const ExprId on : path) life_[on] = Life::kAlive;
+    return true;
+  }
+  return false;
+}
+
+bool ExpressionPool::completes_shortly(ExprId e) {
+  if (rule_sizes_.size() != definitions_.size()) find_rule_sizes();
+  if (failed()) return false;
+  std::vector<ExprId> ways{e};
+  if (nodes_[e].kind == Kind::kEither) ways.assign(list(nodes_[e]).begin(), list(nodes_[e]).end());
+  for (const ExprId way : ways) {
+    if (nodes_[way].kind != Kind::kBoth || !completes(way)) continue;
+    life_[e] = Life::kAlive;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace monolith::grammar
