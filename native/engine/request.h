@@ -23,7 +23,7 @@ inline constexpr int kMaxStopBytes = 1024;  // Enough for 256 characters of up t
 inline constexpr int kMaxLogitBias = 1024;
 inline constexpr int kMaxBanned = 16;
 inline constexpr int kMaxRepeats = 1000;
-inline constexpr int kMaxCallPrefixes = 128;
+inline constexpr int kMaxCallPrefixes = 4096;
 inline constexpr int kMaxCallPrefixBytes = 1024;
 
 struct SamplingParams {

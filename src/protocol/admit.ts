@@ -26,6 +26,13 @@ import type { RunningGenerations } from './running-generations.js';
 export interface PromptDeps {
   models: Pick<ServedModels, 'find'>;
   images: ImageLoader;
+  limits: RequestLimits;
+}
+
+/** Configured limits of one request. */
+export interface RequestLimits {
+  maxN: number;
+  maxTools: number;
 }
 
 export interface GenerationDeps extends PromptDeps {
@@ -35,7 +42,6 @@ export interface GenerationDeps extends PromptDeps {
   usage: UsageSink;
   /** Receives one request-log entry per generation when it ends. */
   requests: RequestSink;
-  limits: { maxN: number };
   /** The generations running on this thread. */
   generations: RunningGenerations;
   /** Set only if other processes serve the same models. */
@@ -91,7 +97,7 @@ interface LoadedRequest {
  * signal's reason.
  */
 async function loadRequest(
-  deps: Pick<PromptDeps, 'images'>,
+  deps: Pick<PromptDeps, 'images' | 'limits'>,
   caller: Caller,
   {
     model,
@@ -101,6 +107,9 @@ async function loadRequest(
   }: { model: ServedModel; request: GenerationRequest; context: RequestContext; forPrompt?: boolean | undefined },
 ): Promise<LoadedRequest> {
   const asked = performance.now();
+  const { maxTools } = deps.limits;
+  if (request.tools.length > maxTools)
+    throw apiError('array_too_long', `tools may have at most ${maxTools} tools on this server.`, 'tools');
   await model.ensureLoaded(context);
   const provider = model.ready();
   const ready = performance.now();
@@ -122,7 +131,7 @@ async function loadRequest(
  * Returns the number of prompt tokens, or null if the client disconnected in the meantime. Throws ApiError 422 or 503.
  */
 export async function countPrompt(
-  deps: Pick<PromptDeps, 'images'>,
+  deps: Pick<PromptDeps, 'images' | 'limits'>,
   caller: Caller,
   model: ServedModel,
   asked: GenerationRequest,
@@ -147,7 +156,7 @@ export async function countPrompt(
  * 422 or 503.
  */
 export async function promptTokens(
-  deps: Pick<PromptDeps, 'images'>,
+  deps: Pick<PromptDeps, 'images' | 'limits'>,
   caller: Caller,
   model: ServedModel,
   asked: GenerationRequest,

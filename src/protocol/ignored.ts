@@ -21,6 +21,11 @@ export function headerPaths(paths: readonly string[]): string {
   return paths.length > 16 ? `${shown}, and more` : shown;
 }
 
+/** Sets `x-ignored-tools` if the list is not empty. */
+export function nameIgnoredTools(types: readonly string[], setHeader: (name: string, value: string) => void): void {
+  if (types.length > 0) setHeader('x-ignored-tools', headerList(types).replaceAll(', ', ','));
+}
+
 /** Sets `x-ignored-parameters` if the list is not empty. */
 export function nameIgnored(names: readonly string[], setHeader: (name: string, value: string) => void): void {
   if (names.length > 0) setHeader('x-ignored-parameters', headerList(names));

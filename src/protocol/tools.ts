@@ -3,7 +3,6 @@
 import { apiError } from '../shared/errors.js';
 import type { JsonSchema, ToolChoice, ToolDefinition } from '../generation/types.js';
 
-export const MAX_TOOLS = 128;
 const NAME = /^[A-Za-z0-9_-]{1,128}$/;
 
 /** A tool definition from any format, with its position in the request. */

@@ -349,12 +349,6 @@ export const ERRORS = {
       'The model has no vision encoder. The setting `models.<id>.image_input` = `note` replaces each image with a text note.',
     action: 'Use a vision model, or remove the images.',
   },
-  unsupported_tool_type: {
-    status: 422,
-    meaning: 'The tool type is not supported.',
-    cause: 'For example, an MCP server as a tool.',
-    action: 'Use function tools or custom tools.',
-  },
   duplicate_tool_name: {
     status: 422,
     meaning: 'Two tools have the same name.',

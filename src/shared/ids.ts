@@ -63,7 +63,7 @@ const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
 /** Other strings are not response IDs, and may be too long for a storage key. */
 export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
-export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'cmp';
+export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;
 
 export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav';

@@ -551,7 +551,7 @@ t.test('errors reach the client as the error types that it expects', async (t) =
     [{ temperature: 3 }, 422, 'value_out_of_range', 'unprocessable_entity'],
     [{ max_tokens: 'many' }, 400, 'invalid_type', 'invalid_request_error'],
     [{ messages: ask('many words '.repeat(5_000)) }, 400, 'context_length_exceeded', 'invalid_request_error'],
-    [{ tools: [{ type: 'bash_20250124', name: 'bash' }] }, 422, 'unsupported_tool_type', 'unprocessable_entity'],
+    [{ tools: [{ name: 'a b', input_schema: { type: 'object' } }] }, 422, 'invalid_tool_name', 'unprocessable_entity'],
   ];
   for (const [change, status, code, type] of cases) {
     const error = await failure(client.messages.create({ ...plain, ...change, stream: false }));

@@ -161,10 +161,9 @@ const rows: Row[] = [
     ],
     outside: [
       [
-        Array.from({ length: 129 }, (_, index) => ({ type: 'function', function: { name: `f${index}` } })),
+        Array.from({ length: 1_025 }, (_, index) => ({ type: 'function', function: { name: `f${index}` } })),
         'array_too_long',
       ],
-      [[{ type: 'mcp' }], 'unsupported_tool_type', 'tools[0].type'],
       [[{ type: 'custom', custom: { name: '' } }], 'invalid_tool_name', 'tools[0].custom.name'],
       [[{ type: 'function', function: { name: '' } }], 'invalid_tool_name', 'tools[0].function.name'],
       [[...tools, ...tools], 'duplicate_tool_name', 'tools[1].function.name'],

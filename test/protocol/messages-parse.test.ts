@@ -578,16 +578,27 @@ t.test('tools and tool_choice are parsed', async (t) => {
   });
   t.match(choice({ type: 'none' }), { toolChoice: { mode: 'none' }, parallelToolCalls: true });
   t.same(parse({ tools: [{ ...tool, type: null }] }).request.tools.length, 1);
-  for (const type of [
-    'bash_20250124',
-    'text_editor_20250728',
-    'computer_20251124',
-    'web_search_20260318',
-    'mcp_toolset',
-    'x',
-  ]) {
-    t.same(refusal({ tools: [tool, { type, name: 'x' }] }), ['unsupported_tool_type', 'tools[1].type']);
+  for (const type of ['web_search_20260318', 'code_execution_20260521', 'mcp_toolset', 'bash_20990101', 'x']) {
+    const { request, ignoredTools } = parse({ tools: [tool, { type, name: 'x' }, { type, name: 'y' }] });
+    t.same([request.tools.map(({ name }) => name), ignoredTools], [['get_weather'], [type]], `${type} is left out`);
   }
+  const vendors = parse({
+    tools: [
+      { type: 'bash_20250124', name: 'bash' },
+      { type: 'text_editor_20250728', name: 'str_replace_based_edit_tool', max_characters: 10 },
+      { type: 'text_editor_20250124', name: 'str_replace_editor' },
+      { type: 'memory_20250818', name: 'memory' },
+      { type: 'computer_20251124', name: 'computer', display_width_px: 800, display_height_px: 600, enable_zoom: true },
+    ],
+  });
+  t.same(vendors.ignoredTools, []);
+  const properties = vendors.request.tools.map(({ parameters }) => Object.keys(parameters!['properties'] as object));
+  t.same(properties[0], ['command', 'restart']);
+  t.ok(properties[1]!.includes('insert_text') && !properties[2]!.includes('insert_text'));
+  t.ok(properties[3]!.includes('new_path'));
+  t.ok(properties[4]!.includes('region'));
+  t.match(vendors.request.tools[4]!.description, '800 by 600');
+  t.match(JSON.stringify(vendors.request.tools[2]!.parameters), 'undo_edit');
   t.same(refusal({ tools: [{ type: 5, name: 'x', input_schema: {} }] }), ['invalid_type', 'tools[0].type']);
   t.same(refusal({ tools: [{ input_schema: { type: 'object' } }] }), ['missing_required_parameter', 'tools[0].name']);
   t.same(refusal({ tools: [{ name: 'x' }] }), ['missing_required_parameter', 'tools[0].input_schema']);
@@ -649,7 +660,7 @@ t.test('a refusal names the position in the request', async (t) => {
       'unknown_variant',
       'messages[1].content[0].content[0].type',
     ],
-    [block({ type: 'server_tool_use' }, 'assistant'), 'unsupported_content', 'messages[1].content[0]'],
+    [block({ type: 'fallback' }, 'assistant'), 'unsupported_content', 'messages[1].content[0]'],
     [block({ type: 'container_upload' }), 'unsupported_content', 'messages[1].content[0]'],
     [block({ type: 'compaction' }, 'system'), 'unsupported_content', 'messages[1].content[0]'],
     [{ system: 5 }, 'invalid_type', 'system'],
@@ -802,4 +813,59 @@ t.test('numbers in the input of a past call keep all their digits', async (t) =>
   );
   const [, call] = parseMessages(body, policy, 'generate').content().request.messages;
   t.match(call, { toolCalls: [{ arguments: '{"id":2512292042121000001,"deep":[{"n":-9223372036854775808}]}' }] });
+});
+
+t.test('what hosted tools did is shown to the model as text', async (t) => {
+  const results = [
+    {
+      type: 'web_search_result',
+      title: 'Tides',
+      url: 'https://example.com/tides',
+      encrypted_content: 'x',
+      page_age: '1',
+    },
+  ];
+  const { request } = parse({
+    messages: [
+      { role: 'user', content: 'When is high tide?' },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'text', text: 'I will look.' },
+          { type: 'server_tool_use', id: 's1', name: 'web_search', input: { query: 'high tide' } },
+          { type: 'web_search_tool_result', tool_use_id: 's1', content: results },
+          { type: 'text', text: 'At noon.' },
+        ],
+      },
+      { role: 'user', content: 'Thanks.' },
+    ],
+  });
+  t.equal(
+    request.messages[1]!.content,
+    'I will look.\n[server_tool_use]\nweb_search\n{"query":"high tide"}\n\n[web_search_tool_result]\nTides\nhttps://example.com/tides\nAt noon.',
+  );
+});
+
+t.test('deferred tools are shown once the conversation refers to them', async (t) => {
+  const deferred = (name: string) => ({ name, defer_loading: true, input_schema: { type: 'object' } });
+  const search = { name: 'find_tool', input_schema: { type: 'object' } };
+  const found = [
+    { role: 'user', content: 'Weather?' },
+    { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'find_tool', input: {} }] },
+    {
+      role: 'user',
+      content: [{ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'tool_reference', tool_name: 'weather' }] }],
+    },
+  ];
+  const tools = [search, deferred('weather'), deferred('mail')];
+  const shown = (body: object): string[] => parse(body).request.tools.map(({ name }) => name);
+  t.same(shown({ tools }), ['find_tool']);
+  t.same(shown({ tools, messages: found }), ['find_tool', 'weather']);
+  t.equal(parse({ tools, messages: found }).request.messages.at(-1)!.content, 'The tool weather can now be called.');
+  t.same(shown({ tools, tool_choice: { type: 'tool', name: 'mail' } }), ['find_tool', 'mail']);
+  t.same(
+    shown({ tools: [...tools, { type: 'tool_search_tool_bm25_20251119', name: 'tool_search_tool_bm25' }] }),
+    ['find_tool', 'weather', 'mail'],
+    "without Anthropic's search, all tools are shown",
+  );
 });

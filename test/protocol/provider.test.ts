@@ -168,7 +168,7 @@ const generation: GenerationDeps = {
   telemetry,
   usage,
   requests: { textCharacters: 0, add: () => undefined },
-  limits: { maxN: 8 },
+  limits: { maxN: 8, maxTools: 128 },
   generations,
 };
 const background = new BackgroundResponses(opened.responses, telemetry);

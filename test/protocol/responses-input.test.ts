@@ -606,3 +606,30 @@ t.test('images are listed with their positions, and the chain keeps their bytes'
     source: { kind: 'bytes', bytes: Buffer.from('input[0].content[2]') },
   });
 });
+
+t.test('what hosted tools did is shown to the model as text, and kept as it was', async (t) => {
+  const call = {
+    type: 'web_search_call',
+    id: 'ws_1',
+    status: 'completed',
+    action: { type: 'search', query: 'high tide', sources: [{ type: 'url', url: 'https://example.com' }] },
+  };
+  const image = { type: 'image_generation_call', id: 'ig_1', result: 'A'.repeat(2_000), status: 'completed' };
+  const input = [
+    { role: 'user', content: 'When is high tide?' },
+    call,
+    { role: 'assistant', content: 'At noon.' },
+    { role: 'user', content: 'Draw it.' },
+    { role: 'assistant', content: 'Here:' },
+    image,
+    { role: 'user', content: 'Thanks.' },
+  ];
+  t.match(messages(input), [
+    { role: 'user', content: 'When is high tide?' },
+    { role: 'assistant', content: '[web_search_call]\nhigh tide\n\nAt noon.' },
+    { role: 'user', content: 'Draw it.' },
+    { role: 'assistant', content: 'Here:\n\n[image_generation_call]' },
+    { role: 'user', content: 'Thanks.' },
+  ]);
+  t.same(parse(input).input[1]!.item, call);
+});

@@ -19,7 +19,7 @@ namespace monolith {
 
 class GrammarCache {
  public:
-  static constexpr size_t kMaxBytes = 64 << 20, kMaxEntries = 512;
+  static constexpr size_t kMaxBytes = 128 << 20, kMaxEntries = 8192;
 
   // The tokenizer must outlive the cache.
   GrammarCache(const Tokenizer& tokenizer, int n_tokens, const grammar::GrammarLimits& limits = {},

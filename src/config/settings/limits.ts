@@ -1,4 +1,5 @@
 // Rate limits, and the Redis server through which several processes count them together.
+import { MAX_TOOLS } from '../tool-limit.js';
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 
@@ -36,6 +37,7 @@ export const limits = {
     'Output tokens reserved against tpm for a request that sets no maximum.',
   ),
   max_n: setting(kind.integer(1, 128), 8, 'Maximum value of `n` (choices per request).'),
+  max_tools: setting(kind.integer(1, MAX_TOOLS), 1_024, 'Maximum number of tools in a request.'),
   overrides: setting(
     kind.limitOverrides,
     {},

@@ -40,6 +40,7 @@ export interface ChatGeneration {
   /** `user` or `safety_identifier`: the client's ID for its end user. */
   endUser: string | null;
   ignored: string[]; // top-level fields that this format does not define
+  ignoredTools: string[]; // types of tools that were left out
 }
 
 /** Validates the entries of a large request in slices, ahead of parseChat(), which reports any errors. */
@@ -115,7 +116,7 @@ function toGeneration(
       'continue_final_message requires the last message to be an assistant message without tool calls.',
     );
   }
-  const tools = toTools(chat);
+  const { definitions: tools, ignored: ignoredTools } = toTools(chat);
   const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
   const reasoning = reasoningSettings(chat);
   return {
@@ -147,6 +148,7 @@ function toGeneration(
     metadata: checkMetadata(chat.metadata),
     endUser: chat.safety_identifier ?? chat.user ?? null,
     ignored,
+    ignoredTools,
   };
 }
 
@@ -167,16 +169,15 @@ function refuseUnserved(chat: ChatEnvelopeFields): void {
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
 }
 
-/** Throws ApiError unsupported_tool_type, and the errors from the shared tool and schema checks. */
-function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
-  const inputs = (chat.tools ?? []).map((tool, index): ToolInput => {
+/** Tools of other types are left out. Throws the ApiErrors of the shared tool and schema checks. */
+function toTools(chat: ChatEnvelopeFields): { definitions: ToolDefinition[]; ignored: string[] } {
+  const ignored = new Set<string>();
+  const inputs = (chat.tools ?? []).flatMap((tool, index): ToolInput | [] => {
     if ('function' in tool) return { path: `tools[${index}].function`, ...tool.function };
-    if (!('custom' in tool))
-      return refuse(
-        'unsupported_tool_type',
-        `tools[${index}].type`,
-        `tools[${index}].type must be "function" or "custom".`,
-      );
+    if (!('custom' in tool)) {
+      ignored.add(tool.type);
+      return [];
+    }
     const path = `tools[${index}].custom`;
     const format = tool.custom.format ?? { type: 'text' };
     const grammar = format.type === 'text' ? null : { ...format.grammar, path: `${path}.format.grammar.definition` };
@@ -184,19 +185,19 @@ function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
   });
   const tools = toToolDefinitions(inputs);
   checkToolSchemas(tools);
-  return tools;
+  return { definitions: tools, ignored: [...ignored] };
 }
 
 function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['tool_choice']): ToolChoice {
   if (choice == null || typeof choice === 'string') return toToolChoice(tools, choice ?? null, null);
   if (choice.type !== 'allowed_tools') return toToolChoice(tools, 'required', [nameIn(tools, choice)]);
-  const names = choice.allowed_tools.tools.map((tool, index) =>
+  const names = choice.allowed_tools.tools.map((tool) =>
     'function' in tool || 'custom' in tool
       ? nameIn(tools, tool)
       : refuse(
-          'unsupported_tool_type',
-          `tool_choice.allowed_tools.tools[${index}].type`,
-          `tool_choice.allowed_tools.tools[${index}].type must be "function" or "custom".`,
+          'tool_not_found',
+          'tool_choice',
+          `tool_choice names a tool of type ${JSON.stringify(tool.type.slice(0, 64))}, which is left out on this server.`,
         ),
   );
   return toToolChoice(tools, choice.allowed_tools.mode, names);

@@ -11,7 +11,7 @@ import { AnswerMemory } from '../answer-memory.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
-import { nameIgnored } from '../ignored.js';
+import { nameIgnored, nameIgnoredTools } from '../ignored.js';
 import {
   ChatCollector,
   ChatStreamEncoder,
@@ -52,7 +52,9 @@ function read(deps: GenerationDeps, exchange: Exchange): { caller: Caller; model
   const caller = callerOf(exchange, PATH, 'chat');
   const model = findModel(deps, caller, parsed.model);
   const chat = parsed.content(deps.limits);
-  nameIgnored(chat.ignored, (name, value) => exchange.setHeader(name, value));
+  const setHeader = (name: string, value: string): void => exchange.setHeader(name, value);
+  nameIgnored(chat.ignored, setHeader);
+  nameIgnoredTools(chat.ignoredTools, setHeader);
   annotateEndUser(exchange, chat.endUser);
   return { caller, model, chat };
 }

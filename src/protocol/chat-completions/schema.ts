@@ -26,7 +26,7 @@ import { constraintFields } from '../constraints.js';
 import { customGrammar } from '../custom-tools.js';
 import { REASONING_EFFORTS } from '../../generation/types.js';
 import { templateVariablesField } from '../template-variables.js';
-import { MAX_TOOLS } from '../tools.js';
+import { MAX_TOOLS } from '../../config/tool-limit.js';
 
 const text = z.string();
 
@@ -95,8 +95,7 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('function') }),
 ]);
 
-// Any other type passes the schema, so that the content check can reject it with an error that names the type. `abort`:
-// otherwise, the union would select this branch for its error reports.
+// Tools of any other type are left out. `abort`: otherwise, the union would select this branch for its error reports.
 const TOOL_TYPES = ['function', 'custom'];
 const otherType = text
   .refine((type) => !TOOL_TYPES.includes(type), { abort: true })

@@ -3,7 +3,7 @@
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, lengthOf, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS } from '../fields.js';
-import { MAX_TOOLS } from '../tools.js';
+import { MAX_TOOLS } from '../../config/tool-limit.js';
 
 const MAX_MESSAGES = 100_000;
 /** Total number of content blocks across all messages and the system prompt, including nested blocks. */

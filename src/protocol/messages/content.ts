@@ -2,6 +2,7 @@
 // Documents and search results are converted to text. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart } from '../../generation/types.js';
+import { hostedText } from '../hosted-text.js';
 import type { WireBlock } from './schema.js';
 
 /** Separates adjacent text blocks. */
@@ -10,6 +11,8 @@ export const BLANK_LINE = '\n\n';
 type Of<T extends WireBlock['type']> = Extract<WireBlock, { type: T }>;
 export type ToolResultBlock = Of<'tool_result'>;
 type InnerBlock = Exclude<NonNullable<ToolResultBlock['content']>, string>[number];
+/** A call or result of a tool that Anthropic's own service ran. */
+export type HostedBlock = Of<'server_tool_use'>;
 export type ReadableBlock = InnerBlock | Of<'text' | 'image' | 'document' | 'search_result'>;
 
 /** A block with its path in the request. */
@@ -60,8 +63,18 @@ function* partsOf(block: ReadableBlock, path: string): Generator<ContentPart> {
     case 'search_result':
       yield textPart(block.title, block.source, ...block.content.map(({ text }) => text));
       return;
+    case 'tool_reference':
+      yield { type: 'text', text: `The tool ${block.tool_name} can now be called.` };
+      return;
+    case 'compaction':
+    case 'fallback':
+    case 'tool_addition':
+    case 'tool_removal':
+    case 'container_upload':
+    case 'browser_state':
+      return refuseContent(block.type, path);
     default:
-      refuseContent(block.type, path);
+      yield { type: 'text', text: hostedText(block) };
   }
 }
 

@@ -3,6 +3,7 @@
 import { apiError } from '../../shared/errors.js';
 import type { Message, ToolCall } from '../../generation/types.js';
 import { stringifyAsWritten } from '../../shared/exact-json.js';
+import { hostedText } from '../hosted-text.js';
 import { ToolTurns } from '../tool-turns.js';
 import {
   BLANK_LINE,
@@ -150,7 +151,10 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
   };
 }
 
-/** Joins the text blocks among `blocks`. Throws for block types that only Anthropic's own service produces. */
+/**
+ * Joins the text blocks among `blocks`, and what hosted tools found. Throws for other block types that only Anthropic's
+ * own service produces.
+ */
 function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string {
   const texts: string[] = [];
   for (const { block, path } of blocks) {
@@ -162,8 +166,19 @@ function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string
       case 'thinking':
       case 'redacted_thinking':
         break;
+      case 'image':
+      case 'document':
+      case 'search_result':
+      case 'tool_result':
+      case 'compaction':
+      case 'fallback':
+      case 'tool_addition':
+      case 'tool_removal':
+      case 'container_upload':
+      case 'browser_state':
+        return refuseContent(block.type, path);
       default:
-        refuseContent(block.type, path);
+        texts.push(`${texts.length === 0 ? '' : '\n'}${hostedText(block)}\n`);
     }
   }
   return texts.join(separator);

@@ -4,11 +4,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
-import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
+import { checkOutputFormat } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toSampling, unknownFields } from '../fields.js';
 import { constrainedFormat, ignoredConstraints } from '../constraints.js';
-import { toToolChoice, toToolDefinitions } from '../tools.js';
+import { toToolChoice } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
 import { validate } from '../validation.js';
@@ -19,10 +19,10 @@ import {
   messageSchema,
   messagesRequestSchema,
   type MessagesRequest,
-  type WireTool,
 } from './schema.js';
 import { openThinkingBlocks, thinkingSettings, type ThinkingPolicy } from './thinking.js';
 import { toMessages, toTurns } from './conversation.js';
+import { readTools } from './tools.js';
 
 export interface ParsedMessages {
   model: string;
@@ -37,6 +37,7 @@ export interface MessagesGeneration {
   visibleThinking: boolean;
   userId: string | null;
   ignored: string[]; // top-level fields that this format does not define
+  ignoredTools: string[]; // types of tools that were left out
 }
 
 /** Validates the entries of a large request in slices, ahead of parseMessages(), which reports any errors. */
@@ -126,7 +127,7 @@ function toGeneration(
   const thinking = thinkingSettings(wire, generates ? maxTokens : null);
   const { effort, promptEffort, reasoningBudget, templateVariables, visible } = thinking;
   const format = outputFormat(wire);
-  const tools = toolDefinitions(wire);
+  const { definitions: tools, ignored: ignoredTools } = readTools(wire);
   checkOutputFormat(format);
 
   const last = messages.at(-1);
@@ -172,6 +173,7 @@ function toGeneration(
     visibleThinking: visible,
     userId: wire.metadata?.user_id ?? null,
     ignored,
+    ignoredTools,
   };
 }
 
@@ -212,38 +214,6 @@ function outputFormat(wire: MessagesRequest): OutputFormat {
       ? { type: 'text' }
       : { type: 'json_schema', name: null, schema: chosen.schema, strict: true, path: `${path}.schema` };
   return constrainedFormat(wire, own, path);
-}
-
-type CustomTool = Extract<WireTool, { input_schema: unknown }>;
-
-function toolDefinitions({ tools }: MessagesRequest): ToolDefinition[] {
-  const custom = (tools ?? []).map((tool, index): CustomTool => {
-    if (!('input_schema' in tool))
-      return refuse(
-        'unsupported_tool_type',
-        `tools[${index}].type`,
-        `tools[${index}].type must be "custom"; vendor-defined tools are not supported.`,
-      );
-    if (tool.input_schema['type'] !== 'object')
-      refuse(
-        'invalid_json_schema',
-        `tools[${index}].input_schema.type`,
-        `tools[${index}].input_schema.type must be "object".`,
-      );
-    return tool;
-  });
-  const definitions = toToolDefinitions(
-    custom.map(({ name, description, input_schema: parameters, strict }, index) => ({
-      path: `tools[${index}]`,
-      schemaPath: `tools[${index}].input_schema`,
-      name,
-      description,
-      parameters,
-      strict,
-    })),
-  );
-  checkToolSchemas(definitions);
-  return definitions;
 }
 
 const MODES = { auto: 'auto', any: 'required', tool: 'required', none: 'none' } as const;

@@ -17,7 +17,7 @@ import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { checkAnswer } from '../format-guard.js';
-import { nameIgnored } from '../ignored.js';
+import { nameIgnored, nameIgnoredTools } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { validateMessagesInSlices, parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
 
@@ -107,7 +107,9 @@ function parse(
 
 function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGeneration {
   const content = parsed.content();
-  nameIgnored(content.ignored, (name, value) => exchange.setHeader(name, value));
+  const setHeader = (name: string, value: string): void => exchange.setHeader(name, value);
+  nameIgnored(content.ignored, setHeader);
+  nameIgnoredTools(content.ignoredTools, setHeader);
   annotateEndUser(exchange, content.userId);
   return content;
 }

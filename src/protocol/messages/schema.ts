@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { bounded, given, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 import { constraintFields } from '../constraints.js';
 import { templateVariablesField } from '../template-variables.js';
-import { MAX_TOOLS } from '../tools.js';
+import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { list } from '../list.js';
 
 const text = z.string();
@@ -41,8 +41,8 @@ const documentBlock = z.object({
   ]),
 });
 
-/** Block types that only Anthropic's own service can produce or read. */
-const unservedBlock = z.object({
+/** Calls and results of tools that Anthropic's own service ran. They are shown to the model as text. */
+const hostedBlock = z.looseObject({
   type: z.enum([
     'server_tool_use',
     'web_search_tool_result',
@@ -55,14 +55,13 @@ const unservedBlock = z.object({
     'mcp_tool_result',
     'mcp_tool_listing',
     'advisor_tool_result',
-    'compaction',
-    'fallback',
-    'tool_addition',
-    'tool_removal',
-    'container_upload',
-    'tool_reference',
-    'browser_state',
   ]),
+});
+const toolReferenceBlock = z.object({ type: z.literal('tool_reference'), tool_name: text });
+
+/** Other block types that only Anthropic's own service can produce or read. */
+const unservedBlock = z.object({
+  type: z.enum(['compaction', 'fallback', 'tool_addition', 'tool_removal', 'container_upload', 'browser_state']),
 });
 
 const toolResultBlock = z.object({
@@ -71,7 +70,17 @@ const toolResultBlock = z.object({
   content: z
     .union([
       text,
-      list(z.discriminatedUnion('type', [textBlock, imageBlock, searchResultBlock, documentBlock, unservedBlock])),
+      list(
+        z.discriminatedUnion('type', [
+          textBlock,
+          imageBlock,
+          searchResultBlock,
+          documentBlock,
+          toolReferenceBlock,
+          hostedBlock,
+          unservedBlock,
+        ]),
+      ),
     ])
     .nullish(),
   is_error: z.boolean().nullish(),
@@ -95,6 +104,7 @@ export const messageSchema = z.discriminatedUnion('role', [
         toolResultBlock,
         documentBlock,
         searchResultBlock,
+        hostedBlock,
         unservedBlock,
       ]),
     ),
@@ -102,7 +112,14 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({
     role: z.literal('assistant'),
     content: content(
-      z.discriminatedUnion('type', [textBlock, toolUseBlock, thinkingBlock, redactedThinkingBlock, unservedBlock]),
+      z.discriminatedUnion('type', [
+        textBlock,
+        toolUseBlock,
+        thinkingBlock,
+        redactedThinkingBlock,
+        hostedBlock,
+        unservedBlock,
+      ]),
     ),
   }),
   z.object({ role: z.literal('system'), content: content(z.discriminatedUnion('type', [textBlock, unservedBlock])) }),
@@ -114,8 +131,10 @@ const customTool = z.object({
   description: text.nullish(),
   input_schema: jsonObject().meta(given('type', { const: 'object' })),
   strict: z.boolean().nullish(),
+  /** Shown to the model only once a tool_reference names the tool. */
+  defer_loading: z.boolean().nullish(),
 });
-const vendorTool = z.object({ type: text.refine((type) => type !== 'custom').meta({ not: { const: 'custom' } }) });
+const vendorTool = z.looseObject({ type: text.refine((type) => type !== 'custom').meta({ not: { const: 'custom' } }) });
 
 const oneCall = { disable_parallel_tool_use: z.boolean().nullish() };
 const display = z.enum(['summarized', 'omitted']).nullish();

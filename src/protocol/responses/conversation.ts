@@ -14,6 +14,7 @@ export class Conversation {
   readonly messages: Message[] = [];
   #turn: AssistantMessage | null = null; // the last message, while more items of its turn may follow
   #caller: AssistantMessage | null = null; // the message that contains the open calls
+  #noted: AssistantMessage | null = null; // the last message, if it ends with a note
   #reasoning: string[] = []; // reasoning of the turn that is starting
   readonly #open = new Map<string, string>(); // call ID → its path, for calls that do not have a result yet
   readonly #answered = new Set<string>();
@@ -29,7 +30,19 @@ export class Conversation {
     this.#reasoning.push(text);
   }
 
+  /** Adds text about what happened in the assistant's turn, in a message with the answer before or after it. */
+  note(text: string, path: string): void {
+    if (this.#turn === null) this.answer(text, path);
+    else this.#turn.content = join(this.#turn.content, text);
+    this.#noted = this.#turn;
+  }
+
   answer(content: string, path: string): void {
+    if (this.#turn !== null && this.#turn === this.#noted) {
+      this.#turn.content = join(this.#turn.content, content);
+      this.#noted = null;
+      return;
+    }
     const message: AssistantMessage = { role: 'assistant', content, path, ...this.#takeReasoning() };
     this.#push(message);
     if (this.#open.size === 0) this.#turn = message;
@@ -87,3 +100,5 @@ export class Conversation {
     return reasoning === '' ? {} : { reasoning };
   }
 }
+
+const join = (before: string | null, text: string): string => (before ? `${before}\n\n${text}` : text);

@@ -8,7 +8,7 @@ import { LARGE_ANSWER_BYTES } from '../../http/response-memory-budget.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
 import { findModel } from '../admit.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
-import { headerList, nameIgnored } from '../ignored.js';
+import { nameIgnored, nameIgnoredTools } from '../ignored.js';
 import { answerBackground, type BackgroundResponses, type BackgroundRun } from './background.js';
 import { eventDialect, type DialectSettings } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
@@ -117,8 +117,7 @@ export function nameIgnoredKeywords(
   setHeader: (name: string, value: string) => void,
 ): void {
   nameIgnored(created.ignored, setHeader);
-  if (created.ignoredTools.length > 0)
-    setHeader('x-ignored-tools', headerList(created.ignoredTools).replaceAll(', ', ','));
+  nameIgnoredTools(created.ignoredTools, setHeader);
 }
 
 async function whole(exchange: Exchange, turn: ResponseRun): Promise<void> {

@@ -6,6 +6,7 @@ import { customArguments } from '../../generation/custom-tools.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
+import { hostedText } from '../hosted-text.js';
 import { Conversation } from './conversation.js';
 import type { InputItem } from './input-images.js';
 import { keptItem, textItem, toKept, type KeptItem, type KeptPart } from './items.js';
@@ -138,7 +139,8 @@ class Reader {
       case 'program':
       case 'program_output':
         throw apiError('unsupported_content', `${path}: items of type ${item.type} are not supported.`, path);
-      default: // an item of a hosted tool, which this server can neither run nor interpret
+      default:
+        this.add(toKept(item, path), path, opened);
     }
   }
 
@@ -218,7 +220,10 @@ class Reader {
         if (summary === null)
           throw apiError('invalid_encrypted_content', `${path}: a stored summary can no longer be opened.`, path);
         conversation.add({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
+        return;
       }
+      default:
+        conversation.note(hostedText(kept), path);
     }
   }
 

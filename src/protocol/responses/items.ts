@@ -5,7 +5,7 @@ import { newItemId, type ItemPrefix } from '../../shared/ids.js';
 import type { StoredItem } from '../../storage/response-store.js';
 import type { InputItem } from './input-images.js';
 import type { ItemStatus } from './resource.js';
-import type { InputPart, WireItem } from './schema-items.js';
+import type { HostedItemType, InputPart, WireItem } from './schema-items.js';
 
 export type Detail = 'low' | 'high' | 'auto' | 'original';
 export type KeptPart =
@@ -57,7 +57,14 @@ export type KeptItem =
       content?: { type: 'reasoning_text'; text: string }[];
       encrypted_content?: string;
     }
-  | { id: string; type: 'compaction'; encrypted_content: string };
+  | { id: string; type: 'compaction'; encrypted_content: string }
+  | HostedItem;
+
+/** An item of a tool that another service ran, as the client sent it. */
+export interface HostedItem {
+  id: string;
+  type: HostedItemType;
+}
 
 /** Stored items were created by this file or are output items, which have the same form. */
 export const keptItem = ({ item }: StoredItem): KeptItem => item as unknown as KeptItem;
@@ -73,7 +80,8 @@ export type OwnItem = Extract<
       | 'custom_tool_call'
       | 'custom_tool_call_output'
       | 'reasoning'
-      | 'compaction';
+      | 'compaction'
+      | HostedItemType;
   }
 >;
 
@@ -160,6 +168,8 @@ export function toKept(item: OwnItem, path: string): InputItem {
       });
     case 'compaction':
       return keep({ id: idOf(item, 'cmp'), type: 'compaction', encrypted_content: item.encrypted_content });
+    default:
+      return keep({ ...item, id: idOf(item, 'item') });
   }
 }
 

@@ -5,7 +5,7 @@ import type { ErrorCode } from '../../shared/error-codes.js';
 import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';
 import { flatCustomGrammar } from '../custom-tools.js';
 import { list } from '../list.js';
-import { MAX_TOOLS } from '../tools.js';
+import { MAX_TOOLS } from '../../config/tool-limit.js';
 
 const text = z.string();
 
@@ -58,8 +58,11 @@ const messageSchema = z.discriminatedUnion('role', [
   }),
 ]);
 
-/** Calls and results of tools that this service does not support, which occur in conversations from other providers. */
-const hostedItemTypes = [
+/**
+ * Calls and results of tools that this service does not run, which occur in conversations from other providers. They
+ * are shown to the model as text.
+ */
+export const hostedItemTypes = [
   'web_search_call',
   'file_search_call',
   'code_interpreter_call',
@@ -165,10 +168,11 @@ export const itemSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('compaction'), id: itemId, encrypted_content: text }),
   z.object({ type: z.literal('item_reference'), id: storedId }),
   z.object({ type: z.literal('additional_tools'), tools: z.array(toolSchema).max(MAX_TOOLS) }),
-  z.object({ type: z.enum(hostedItemTypes) }),
+  z.looseObject({ type: z.enum(hostedItemTypes), id: itemId }),
   z.object({ type: z.enum(['compaction_trigger', 'configuration_update', 'program', 'program_output']) }),
 ]);
 
+export type HostedItemType = (typeof hostedItemTypes)[number];
 export type InputPart = z.infer<typeof partSchema>;
 export type WireItem = z.infer<typeof itemSchema>;
 export type ToolEntry = z.infer<typeof toolSchema>;

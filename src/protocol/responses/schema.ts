@@ -16,7 +16,7 @@ import {
 import { constraintFields } from '../constraints.js';
 import { REASONING_EFFORTS } from '../../generation/types.js';
 import { templateVariablesField } from '../template-variables.js';
-import { MAX_TOOLS } from '../tools.js';
+import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { itemSchema, toolSchema } from './schema-items.js';
 
 const text = z.string();

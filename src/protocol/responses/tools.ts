@@ -1,5 +1,6 @@
 // A request's tools: the supported ones, with the names that the model sees, and the types of the ignored ones. Pure.
 import { apiError } from '../../shared/errors.js';
+import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { customTool } from '../custom-tools.js';
@@ -7,9 +8,6 @@ import { toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import type { WireTool, WireToolChoice, WireToolName } from './resource.js';
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
-
-/** Maximum number of tools across all namespaces. */
-const MAX_FUNCTIONS = 1_024;
 
 /** A tool's name from the client's point of view. */
 export interface ToolName {
@@ -68,8 +66,8 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
       inputs.push({ path, name: seen, description, parameters, strict });
       read.wire.push({ type: 'function', ...head, parameters: parameters ?? null, strict: strict ?? null });
     }
-    if (inputs.length > MAX_FUNCTIONS)
-      throw apiError('array_too_long', `tools may have at most ${MAX_FUNCTIONS} tools in total.`, path);
+    if (inputs.length > MAX_TOOLS)
+      throw apiError('array_too_long', `tools may have at most ${MAX_TOOLS} tools in total.`, path);
   };
   for (const { path, tools } of lists) {
     tools.forEach((tool, index) => {

@@ -44,7 +44,6 @@ export interface TokenizerInfo {
 }
 
 interface Deps extends PromptDeps {
-  limits: { maxN: number };
   names(): readonly string[];
   /** Returns null if the model is not loaded. */
   info(name: string): TokenizerInfo | null;

@@ -65,7 +65,7 @@ export function openGeneration({
       usage,
       requests,
       images: createImageLoader(config.images),
-      limits: { maxN: config.limits.max_n },
+      limits: { maxN: config.limits.max_n, maxTools: config.limits.max_tools },
       generations,
       affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
     };

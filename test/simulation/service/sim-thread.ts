@@ -173,7 +173,7 @@ export class SimThread {
         telemetry,
         usage: watched,
         requests: { textCharacters: 0, add: () => undefined },
-        limits: { maxN: 8 },
+        limits: { maxN: 8, maxTools: 128 },
         generations,
       };
       const routes = [

@@ -2,6 +2,7 @@
 // required. Pure.
 import type { NativeGrammar } from '../../../engine/addon-grammar-types.js';
 import type { CallOptions } from '../../../engine/addon-types.js';
+import { MAX_TOOLS } from '../../../config/tool-limit.js';
 import type { GenerationRequest } from '../../types.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntax.js';
@@ -20,9 +21,6 @@ export function callableTools({
       .map(({ name, parameters }) => [name, parameters]),
   );
 }
-
-/** Maximum alternatives for the next call in a section, a limit of the engine. */
-const MAX_NEXT = 128;
 
 /**
  * Returns null if nothing has to be recognized or suppressed. `grammars`: of the tools' arguments, by tool name.
@@ -67,6 +65,6 @@ function headsOf(names: readonly string[], syntax: ToolSyntax): string[] {
 }
 
 function nextCalls(names: readonly string[], { next, numbered = 1 }: NonNullable<ToolSyntax['several']>): string[] {
-  const rounds = Math.min(numbered, Math.floor(MAX_NEXT / names.length));
+  const rounds = Math.min(numbered, Math.max(1, Math.floor(MAX_TOOLS / names.length)));
   return Array.from({ length: rounds }, (_, round) => names.map((name) => next(name, round + 1))).flat();
 }
