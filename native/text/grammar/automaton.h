@@ -250,8 +250,12 @@ class Automaton {
   bool any_alive(const Lex& lex, uint32_t first, uint32_t last);
   ExprId uniform(ExprId e, uint32_t first, uint32_t last);
   void forget(Lex& lex);
-  void walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask);
-  bool mostly_free(StateId state);
+  // Returns whether all tokens below `node` are allowed, because they consist of arbitrary characters.
+  bool is_free(StateId state, const TokenTree::Node& node) const {
+    return headers_[state].free >= node.height && headers_[state].free > 0;
+  }
+  void walk(const TokenTree& tree, uint32_t root, StateId state, TokenMask& mask, bool subtracts);
+  bool allows_most_beginnings(StateId state);
 
   Schema& schema_;
   ExpressionPool& pool_;

@@ -10,48 +10,43 @@ constexpr uint32_t kNodesOfAStep = 16;  // Trie nodes charged as one fuel step i
 
 }  // namespace
 
-void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask) {
-  const auto& nodes = tree.nodes;
-  if (first == end) return;
-  const uint32_t base = nodes[first].depth;  // The parent of the first node corresponds to `state`.
+// Adds the allowed tokens of the subtree at `root`, a node of depth 1. With `subtracts`, the mask already contains all
+// tokens of the subtree, and those that are not allowed are removed instead.
+void Automaton::walk(const TokenTree& tree, uint32_t root, StateId state, TokenMask& mask, bool subtracts) {
+  const uint32_t end = tree.nodes[root].end;
   if (stack_.size() < TokenTrie::kLongest + 2) stack_.resize(TokenTrie::kLongest + 2);
-  stack_[base - 1] = state;
+  stack_[0] = state;
   const bool plain = &tree == &trie_.plain();
   uint32_t n_seen = 0;
-  for (uint32_t i = first; i < end;) {
-    const TokenTree::Node& node = nodes[i];
+  for (uint32_t i = root; i < end;) {
+    const TokenTree::Node& node = tree.nodes[i];
     ++n_seen;
     const StateId next = step(stack_[node.depth - 1], node.byte);
     if (next == kDead) {
       if (failed()) return;
+      if (subtracts) mask.reset(tree.tokens_below(node));
       i = node.end;
-      continue;
-    }
-    if (plain && headers_[next].free >= node.height && headers_[next].free > 0) {
-      const uint32_t behind = tree.tokens_behind(node.end);
-      for (uint32_t t = node.first_token; t < behind; ++t) mask.set(tree.tokens[t]);
+    } else if (plain && is_free(next, node)) {
+      if (!subtracts) mask.set(tree.tokens_below(node));
       i = node.end;
-      continue;
+    } else {
+      if (!subtracts) mask.set(tree.own_tokens(node));
+      stack_[node.depth] = next;
+      ++i;
     }
-    for (uint32_t t = node.first_token; t < node.first_token + node.n_own; ++t) mask.set(tree.tokens[t]);
-    stack_[node.depth] = next;
-    ++i;
   }
   // If this uses up the fuel, the next operation stops, but this walk is still complete.
   pool_.fuel().spend(n_seen / kNodesOfAStep);
 }
 
-// Returns whether most tokens are allowed because arbitrary characters may follow their first byte. The mask then
-// starts with all tokens set, and only the other first bytes are checked.
-bool Automaton::mostly_free(StateId state) {
+// Returns whether most plain tokens start with a byte that is allowed next. Such tokens are usually allowed as a whole,
+// so it is cheaper to start with all plain tokens set and to remove those that are not allowed.
+bool Automaton::allows_most_beginnings(StateId state) {
   const TokenTree& tree = trie_.plain();
-  uint32_t n_free = 0;
-  for (uint32_t i = 0; i < tree.nodes.size(); i = tree.nodes[i].end) {
-    const StateId next = step(state, tree.nodes[i].byte);
-    if (next != kDead && headers_[next].free >= tree.nodes[i].height && headers_[next].free > 0)
-      n_free += tree.tokens_behind(tree.nodes[i].end) - tree.nodes[i].first_token;
-  }
-  return n_free * 2 >= tree.tokens.size();
+  size_t n_tokens = 0;
+  for (uint32_t i = 0; i < tree.nodes.size(); i = tree.nodes[i].end)
+    if (step(state, tree.nodes[i].byte) != kDead) n_tokens += tree.tokens_below(tree.nodes[i]).size();
+  return n_tokens * 2 >= tree.tokens.size();
 }
 
 // Computes the mask one first byte at a time. If the fuel runs out, the results for completed first bytes are kept.
@@ -64,7 +59,7 @@ void Automaton::find_allowed(StateId state, TokenMask& mask) {
       mask.add(trie_.plain_mask());
       done.tree = 1;
     } else {
-      done.subtracts = mostly_free(state);
+      done.subtracts = allows_most_beginnings(state);
       if (failed()) return void(done.state = kDead);
       if (done.subtracts) mask.add(trie_.plain_mask());
     }
@@ -76,12 +71,10 @@ void Automaton::find_allowed(StateId state, TokenMask& mask) {
       const TokenTree::Node& node = tree.nodes[done.node];
       const StateId next = step(state, node.byte);
       if (failed()) return;
-      if (subtracts && !(next != kDead && headers_[next].free >= node.height && headers_[next].free > 0)) {
-        const uint32_t behind = tree.tokens_behind(node.end);
-        for (uint32_t t = node.first_token; t < behind; ++t) mask.reset(tree.tokens[t]);
-        if (next != kDead) walk(tree, done.node, node.end, state, mask);
-      } else if (!subtracts && next != kDead) {
-        walk(tree, done.node, node.end, state, mask);
+      if (next == kDead) {
+        if (subtracts) mask.reset(tree.tokens_below(node));
+      } else if (!(subtracts && is_free(next, node))) {
+        walk(tree, done.node, state, mask, subtracts);
       }
       if (failed()) return;
       done.node = node.end;

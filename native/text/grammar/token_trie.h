@@ -19,6 +19,12 @@ class TokenMask {
   void clear() { std::fill(words_.begin(), words_.end(), 0); }
   void set(uint32_t token) { words_[token >> 6] |= uint64_t{1} << (token & 63); }
   void reset(uint32_t token) { words_[token >> 6] &= ~(uint64_t{1} << (token & 63)); }
+  void set(std::span<const uint32_t> tokens) {
+    for (const uint32_t token : tokens) set(token);
+  }
+  void reset(std::span<const uint32_t> tokens) {
+    for (const uint32_t token : tokens) reset(token);
+  }
   bool has(uint32_t token) const { return words_[token >> 6] >> (token & 63) & 1; }
   void copy(const TokenMask& other) { words_ = other.words_; }
   void add(const TokenMask& other) {
@@ -45,8 +51,13 @@ struct TokenTree {
   };
   std::vector<Node> nodes;       // In depth-first order, without the root.
   std::vector<uint32_t> tokens;  // Token IDs, in node order.
-  uint32_t tokens_behind(uint32_t node) const {
-    return node < nodes.size() ? nodes[node].first_token : static_cast<uint32_t>(tokens.size());
+  std::span<const uint32_t> own_tokens(const Node& node) const {
+    return std::span(tokens).subspan(node.first_token, node.n_own);
+  }
+  // Tokens that start with the text of `node`.
+  std::span<const uint32_t> tokens_below(const Node& node) const {
+    const size_t behind = node.end < nodes.size() ? nodes[node.end].first_token : tokens.size();
+    return std::span(tokens).subspan(node.first_token, behind - node.first_token);
   }
 };
 
