@@ -217,8 +217,8 @@ t.test('invalid submit options are refused with a TypeError that names them', as
     [{ calls: { ...calls, atStart: undefined } }, 'options.calls.atStart must be a boolean, not undefined'],
     [{ calls: { ...calls, prefixes: 'x' } }, 'options.calls.prefixes must be an array, not a string'],
     [
-      { calls: { ...calls, prefixes: new Array(129).fill('x') } },
-      'options.calls.prefixes has 129 elements, more than 128',
+      { calls: { ...calls, prefixes: new Array(4097).fill('x') } },
+      'options.calls.prefixes has 4097 elements, more than 4096',
     ],
     [{ calls: { ...calls, prefixes: ['x', ''] } }, 'options.calls.prefixes[1] is empty'],
     [

@@ -79,7 +79,7 @@ TEST(engine_rejects_invalid_requests_immediately) {
   refused([](auto& r) { r.calls.end.assign(2000, 1); }, invalid, "calls.end has more");
   refused([](auto& r) { r.calls.required = {{1}, {}}; }, invalid, "calls.required[1]");
   refused([](auto& r) { r.calls.required = {{1}, {2, -1}}; }, invalid, "calls.required[1][1]");
-  refused([](auto& r) { r.calls.required.assign(129, {1}); }, invalid, "calls.required");
+  refused([](auto& r) { r.calls.required.assign(kMaxCallPrefixes + 1, {1}); }, invalid, "calls.required");
   refused([](auto& r) { r.calls.required = {std::vector<TokenId>(2000, 1)}; }, invalid, "calls.required[0]");
   CHECK(!engine->submit(999, simple_request(1, 1)).ok());
   CHECK_EQ(engine->stats().waiting, 0);
