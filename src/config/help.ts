@@ -24,7 +24,6 @@ const SECTIONS: Readonly<Record<string, string>> = {
   images: 'Images',
   hub: 'Model hub',
   chat: 'Chat Completions API',
-  messages: 'Messages API',
   responses: 'Responses API',
   ws: 'WebSockets',
   database: 'Shared database (PostgreSQL)',

@@ -5,7 +5,7 @@
 import type { Kind } from './kinds.js';
 import { accounts, oidc, dashboard, mail, admin } from './settings/accounts.js';
 import { engine } from './settings/engine.js';
-import { structured_outputs, images, chat, messages, responses } from './settings/formats.js';
+import { structured_outputs, images, chat, foreign_thinking, responses } from './settings/formats.js';
 import { http, ws } from './settings/http.js';
 import { limits, redis } from './settings/limits.js';
 import { models, upstream, hub } from './settings/models.js';
@@ -23,7 +23,7 @@ export const settings = {
   structured_outputs,
   images,
   chat,
-  messages,
+  foreign_thinking,
   responses,
   ws,
   database,

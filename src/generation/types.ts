@@ -41,6 +41,35 @@ export interface ToolCall {
   arguments: string;
 } // `arguments`: JSON text as the model wrote it
 
+/** One block of the reasoning of an earlier turn. */
+export interface Thought {
+  /** Empty if the block is readable only to the upstream that returned it. */
+  text: string;
+  path: string; // path in the client's request
+  /** The model that wrote it. Null: the client sent it unsealed, so it is used for any model. */
+  model: string | null;
+  /** The upstream that returned it and, if its API has such blocks, its own block. Null: no upstream. */
+  origin: ThoughtOrigin | null;
+  /** Number of characters of the turn's content, and of its tool calls, that precede it. */
+  after: { text: number; calls: number };
+  /** False: it belongs to an earlier tool loop, and is not part of `reasoning`. */
+  current: boolean;
+}
+
+export interface ThoughtOrigin {
+  upstream: string; // see upstreamId()
+  block: JsonSchema | null; // unchanged
+}
+
+/**
+ * Reasoning in the request that the model does not see. foreign: it does not open for this organization. other_model:
+ * another model of this server wrote it. unusable: this upstream did not make it, or cannot read it back.
+ */
+export interface LeftOut {
+  path: string;
+  reason: 'foreign' | 'other_model' | 'unusable';
+}
+
 /** `path`: the message's path in the client's request, for errors; `messages[i]` if absent. */
 export type Message = { path?: string | undefined } & (
   | { role: 'system'; content: string; name?: string | undefined }
@@ -49,6 +78,10 @@ export type Message = { path?: string | undefined } & (
       role: 'assistant';
       content: string | null;
       reasoning?: string | undefined;
+      /** The blocks behind `reasoning`, and those that are left out of it; see seenBy(). */
+      thoughts?: readonly Thought[] | undefined;
+      /** Whether reasoning of this turn was left out. */
+      lacksReasoning?: boolean | undefined;
       toolCalls?: ToolCall[] | undefined;
       name?: string | undefined;
     }
@@ -157,6 +190,8 @@ export interface GenerationRequest {
   promptLogprobs?: number | null | undefined;
   /** Whether to report the IDs of generated tokens in `tokens` events. */
   returnTokens?: boolean | undefined;
+  /** In the order of the request. */
+  leftOut?: readonly LeftOut[] | undefined;
 }
 
 export interface Logprob {
@@ -212,9 +247,18 @@ export interface ChoiceTimings {
 export type GenerationEvent =
   /**
    * `queueMs` excludes `towerMs`, the time spent in the vision encoder. `towerMs` is absent if the request has no
-   * images.
+   * images. `leftOut`: the reasoning that the model did not see, if that differs from the request's list. `model`: the
+   * fallback that answers.
    */
-  | { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number; towerMs?: number }
+  | {
+      type: 'started';
+      promptTokens: number;
+      cachedTokens: number;
+      queueMs: number;
+      towerMs?: number;
+      leftOut?: readonly LeftOut[];
+      model?: string;
+    }
   // If requested: log probabilities of the prompt's tokens, starting with number `first`. The prompt's first token has
   // none. Precedes all text.
   | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }

@@ -16,6 +16,7 @@ import type { RequestTrace, SpanAttributes } from '../telemetry/request-trace.js
 import type { CancelStage, GenerationMeter } from '../telemetry/types.js';
 import type { AdmittedGeneration } from './admit.js';
 import { setHeaders } from './caller.js';
+import { allPlaces } from './foreign-thinking.js';
 import type { Usage } from './usage.js';
 
 export type RunEvent = Exclude<GenerationEvent, { type: 'failed' }>;
@@ -37,6 +38,7 @@ export class GenerationAccounting {
   readonly #parameters: NonNullable<RequestEntry['parameters']>;
   readonly #text: RunText | null;
   readonly #trace: RunTrace | null;
+  #leftOut = '';
   #closed = false;
 
   /** `stream`: whether the client requested a stream. */
@@ -63,6 +65,7 @@ export class GenerationAccounting {
     this.tally.take(event);
     this.#text?.take(event);
     if (event.type !== 'started') return;
+    if (event.leftOut !== undefined) this.#leftOut = allPlaces(event.leftOut.map(({ path }) => path));
     this.#trace?.started(event);
     const { promptTokens, cachedTokens, queueMs, towerMs } = event;
     this.admitted.caller.annotate({
@@ -215,10 +218,19 @@ export class GenerationAccounting {
       outputTokens: usage.completionTokens,
       reasoningTokens: usage.reasoningTokens,
       images: this.#images,
-      parameters: estimated ? { ...this.#parameters, usage_estimated: true } : this.#parameters,
+      parameters: this.#loggedParameters(estimated),
       text: this.#text?.text ?? null,
     };
     return towerMs === null ? entry : { ...entry, towerMs };
+  }
+
+  #loggedParameters(estimated: boolean): NonNullable<RequestEntry['parameters']> {
+    if (!estimated && this.#leftOut === '') return this.#parameters;
+    return {
+      ...this.#parameters,
+      ...(this.#leftOut === '' ? {} : { ignored_content: this.#leftOut }),
+      ...(estimated ? { usage_estimated: true } : {}),
+    };
   }
 }
 

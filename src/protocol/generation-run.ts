@@ -9,7 +9,10 @@ import type { GenerationEvent } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { AdmittedGeneration } from './admit.js';
 import { GenerationAccounting, type RunEnd, type RunEvent } from './generation-accounting.js';
+import { finallyLeftOut, nameLeftOut } from './foreign-thinking.js';
 import type { Usage } from './usage.js';
+
+type StartedEvent = Extract<RunEvent, { type: 'started' }>;
 
 /**
  * Receives the events of one run. If a method throws an ApiError, the run ends with that error; any other exception
@@ -103,7 +106,8 @@ export class GenerationRun {
     }
   }
 
-  #take(event: RunEvent): void {
+  #take(given: RunEvent): void {
+    const event = given.type === 'started' ? this.#started(given) : given;
     this.#accounting.take(event);
     this.sink.event(event);
     if (event.type !== 'finished' || this.ended) return;
@@ -115,6 +119,14 @@ export class GenerationRun {
     } catch (error) {
       this.sink.failed(error);
     }
+  }
+
+  /** Fallbacks and retries may leave out other reasoning than was named at first. */
+  #started(event: StartedEvent): StartedEvent {
+    const { request, caller } = this.admitted;
+    const leftOut = finallyLeftOut(request, event.leftOut);
+    if (event.leftOut !== undefined) nameLeftOut(caller, leftOut);
+    return leftOut.length === 0 ? event : { ...event, leftOut };
   }
 
   #end(end: RunEnd): void {

@@ -81,16 +81,17 @@ export const ERRORS = {
     status: 400,
     meaning: 'A thinking block does not have a valid signature.',
     cause:
-      'The block was changed, was created by another server, or its signing key was removed from `secrets.signing_keys`.',
+      'The block was changed, was created by another server, or its signing key was removed from `secrets.signing_keys`. This is an error only if the setting `foreign_thinking` is `reject`, or if the request sets `thinking.block_binding.prefix_mismatch_behavior` to `error`.',
     action:
-      'Send thinking blocks back unchanged, or leave them out. The setting `messages.foreign_thinking` = `drop` ignores them.',
+      'Send thinking blocks back unchanged, or leave them out. With `foreign_thinking` = `drop` (the default), the server leaves them out.',
   },
   invalid_encrypted_content: {
     status: 400,
     meaning: 'Encrypted reasoning or a compaction summary cannot be decrypted.',
     cause:
-      'The content was changed, belongs to another organization, or its key was removed from `secrets.signing_keys`.',
-    action: 'Send the item back unchanged, or leave it out.',
+      'The content was changed, was created by another server, belongs to another organization, or its key was removed from `secrets.signing_keys`. For reasoning, this is an error only if the setting `foreign_thinking` is `reject`.',
+    action:
+      'Send the item back unchanged, or leave it out. In place of a compaction summary, send the messages that it replaced.',
   },
   request_timeout: {
     status: 400,

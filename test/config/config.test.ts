@@ -297,7 +297,7 @@ t.test('suggestions, help and the settings page contain no former names', (t) =>
   const former = declared.flatMap((one) =>
     one.former === null ? [] : [one.former.key, ...one.former.flags, ...one.former.variables],
   );
-  t.equal(former.length, 10 * 3 + 2 * 2);
+  t.equal(former.length, 11 * 3 + 2 * 2);
   t.same(
     former.filter((name) => new RegExp(`(^|[^\\w-])${name.replaceAll('.', '\\.')}(?![\\w-])`).test(pages)),
     [],

@@ -130,22 +130,23 @@ t.test('serves the requests that coding agents send', async (t) => {
       t.equal(second.stop_reason, 'end_turn');
 
       // Agents recover from these errors, which they recognize by their exact wording and status.
-      const foreign = await ask(
-        server,
-        '/v1/messages',
-        turn(4, [
-          user,
-          {
-            role: 'assistant',
-            content: [
-              { type: 'thinking', thinking: 'x', signature: 'AAAA' },
-              { type: 'text', text: 'y' },
-            ],
-          },
-          user,
-        ]),
-        headers,
+      const history = turn(4, [
+        user,
+        {
+          role: 'assistant',
+          content: [
+            { type: 'thinking', thinking: 'x', signature: 'AAAA' },
+            { type: 'text', text: 'y' },
+          ],
+        },
+        user,
+      ]);
+      t.equal(
+        (await post(server, '/v1/messages', history, headers)).headers.get('x-ignored-content'),
+        'messages[1].content[0]',
       );
+      const strict = { type: 'adaptive', block_binding: { prefix_mismatch_behavior: 'error' } };
+      const foreign = await ask(server, '/v1/messages', { ...history, thinking: strict }, headers);
       t.equal(foreign.status, 400);
       t.match(foreign.text, /signature in thinking block/);
       const long = await ask(

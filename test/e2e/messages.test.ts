@@ -8,7 +8,7 @@ import { root } from './monolith.js';
 const server = await startScripted({
   // Y is long enough that its stream starts before the model has finished.
   scripts: { ...standardScripts, Y: Array.from({ length: 300 }, (_, at) => `step ${at}, `) },
-  args: ['--model', `starter=${join(root, 'models', 'starter-q8_0.gguf')}`, '--messages-foreign-thinking', 'drop'],
+  args: ['--model', `starter=${join(root, 'models', 'starter-q8_0.gguf')}`, '--foreign-thinking', 'drop'],
 });
 t.teardown(() => server.stop());
 

@@ -397,9 +397,26 @@ t.test('another organization cannot find, reference or delete a response', async
   const mine = await rich();
   const other = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: await keyOf(data.path, 'second'), maxRetries: 0 });
   await gone(t, other, mine.id);
-  await t.rejects(
-    other.responses.create({ model: 'tycho-1.0', input: [{ type: 'item_reference', id: mine.output[0]!.id! }] }),
-    { status: 404, code: 'item_not_found' },
+  const [reasoningId, messageId] = ['reasoning', 'message'].map(
+    (type) => mine.output.find((item) => item.type === type)!.id!,
+  ) as [string, string];
+  await t.rejects(other.responses.create({ model: 'tycho-1.0', input: [{ type: 'item_reference', id: messageId }] }), {
+    status: 404,
+    code: 'item_not_found',
+  });
+  const { response } = await other.responses
+    .create({
+      model: 'tycho-1.0',
+      input: [
+        { type: 'item_reference', id: reasoningId },
+        { role: 'user', content: 'A: x' },
+      ],
+    })
+    .withResponse();
+  t.equal(
+    response.headers.get('x-ignored-content'),
+    'input[0]',
+    'its reasoning is left out like any unknown reasoning',
   );
   t.ok(await client.responses.retrieve(mine.id), 'the other organization deleted nothing');
   const theirs = await other.responses.create({ model: 'tycho-1.0', input: 'A: x' });

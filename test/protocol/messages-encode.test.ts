@@ -23,6 +23,7 @@ const envelope = (change: Partial<MessageEnvelope> = {}): MessageEnvelope => ({
   signature: (text) => `signed(${text})`,
   empty: false,
   cappedByContext: false,
+  leftOut: null,
   ...change,
 });
 

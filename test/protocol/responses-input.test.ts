@@ -24,12 +24,13 @@ const model: ServedModel = {
 interface Past {
   chain?: readonly ChainedResponse[];
   items?: readonly StoredItem[];
+  rejects?: boolean;
 }
 
-function parse(input: unknown, { chain = [], items = [] }: Past = {}): CreateGeneration {
+function parse(input: unknown, { chain = [], items = [], rejects = false }: Past = {}): CreateGeneration {
   const parsed = parseCreate(
     { model: 'm', input, previous_response_id: chain.at(-1)?.id },
-    { organizationId: 'org_a', sealer },
+    { organizationId: 'org_a', sealer, foreignThinking: rejects ? 'reject' : 'drop' },
   );
   return parsed.content({
     model,
@@ -66,9 +67,13 @@ function outcome(input: unknown, past?: Past): string {
   }
 }
 
-/** Returns the messages without their positions, which matter only for errors. */
+/** Returns the messages without their positions, which matter only for errors, and without the blocks of reasoning. */
 const messages = (input: unknown, past?: Past) =>
-  parse(input, past).request.messages.map(({ path: _path, ...message }) => message as Message);
+  parse(input, past).request.messages.map(({ path: _path, ...message }) => {
+    if (message.role !== 'assistant') return message as Message;
+    const { thoughts: _thoughts, lacksReasoning: _lacks, ...rest } = message;
+    return rest as Message;
+  });
 
 const call = (id: string, more: object = {}) => ({
   type: 'function_call',
@@ -214,7 +219,7 @@ t.test('each invalid input is refused with its code and parameter', async (t) =>
     [[call('c1'), result('c1', [{ type: 'output_text', text: 'x' }])], '422 unsupported_content input[1].output[0]'],
     [[call('c1'), result('c1', 5)], '400 invalid_type input[1].output'],
     [[{ type: 'reasoning' }], '400 missing_required_parameter input[0].summary'],
-    [[{ type: 'reasoning', summary: [], encrypted_content: 'enc1.AAAA' }], '400 invalid_encrypted_content input[0]'],
+    [[{ type: 'reasoning', summary: [], encrypted_content: 'enc1.AAAA' }], '400 missing_required_parameter input'],
     [[{ type: 'compaction', encrypted_content: 'enc1.AAAA' }], '400 invalid_encrypted_content input[0]'],
     [[{ id: 'msg_unknown' }], '404 item_not_found input[0]'],
     [[{ type: 'item_reference', id: 'msg_unknown' }], '404 item_not_found input[0]'],
@@ -351,7 +356,7 @@ t.test('tools found among the items are offered together with the other tools', 
 });
 
 t.test(
-  'an encrypted item is decrypted for its organization, refused for others, and used only with its model',
+  'an encrypted item is decrypted for its organization, left out or refused for others, and used only with its model',
   async (t) => {
     const reasoning = (sealed: string) => [
       call('c0'),
@@ -366,13 +371,13 @@ t.test(
       sealer.seal('reasoning', 'hidden', { organizationId, model: of });
     t.same(read(sealed('org_a', 'm')), ['hidden']);
     t.same(read(sealed('org_a', 'other')), [], "another model's item is dropped");
-    t.equal(outcome(reasoning(sealed('org_b', 'm'))), '400 invalid_encrypted_content input[2]');
     const good = sealed('org_a', 'm');
-    t.equal(
-      outcome(reasoning(good.slice(0, -2) + (good.at(-2) === 'A' ? 'B' : 'A') + good.at(-1))),
-      '400 invalid_encrypted_content input[2]',
-    );
+    const altered = good.slice(0, -2) + (good.at(-2) === 'A' ? 'B' : 'A') + good.at(-1);
     const summary = sealer.seal('compaction', 'they agreed', { organizationId: 'org_a', model: 'other' });
+    for (const foreign of [sealed('org_b', 'm'), altered, summary, 'gAAAAABo', '']) {
+      t.same(read(foreign), [], `${foreign.slice(0, 9)} does not open, so neither it nor its summary is used`);
+      t.equal(outcome(reasoning(foreign), { rejects: true }), '400 invalid_encrypted_content input[2]');
+    }
     t.same(
       messages([
         { type: 'compaction', encrypted_content: summary },
@@ -389,11 +394,6 @@ t.test(
         { role: 'user', content: 'so?' },
       ]).input[0],
       { id: /^cmp_/, item: { type: 'compaction', encrypted_content: summary } },
-    );
-    t.equal(
-      outcome(reasoning(summary)),
-      '400 invalid_encrypted_content input[2]',
-      'a sealed summary is refused as reasoning',
     );
   },
 );

@@ -52,7 +52,7 @@ t.test('a signature is valid only for the exact thinking text that it was made f
   const bytes = Buffer.from(signature, 'base64url');
   t.equal(bytes.length, 35);
   t.equal(bytes[0], 1);
-  t.same(sealer.openThinking(signature, text, 'org_a'), { text, model: 'tycho-1.0', format: 'signed' });
+  t.same(sealer.openThinking(signature, text, 'org_a'), { text, model: 'tycho-1.0', format: 'signed', origin: null });
   t.equal(signature, sealer.signThinking(text, here), 'the same text has the same signature');
   for (const value of spoiled(signature, '')) t.equal(sealer.openThinking(value, text, 'org_a'), null, value);
   for (const other of ['', 'x', text.slice(1), `${text} `, text.replace('four', 'five')])
@@ -67,20 +67,20 @@ t.test('sealed thinking contains its text in encrypted form', async (t) => {
   const signature = sealer.sealThinking(text, here);
   t.equal(Buffer.from(signature, 'base64url')[0], 2);
   t.notMatch(Buffer.from(signature, 'base64url').toString('latin1'), 'Two and two');
-  t.same(sealer.openThinking(signature, '', 'org_a'), { text, model: 'tycho-1.0', format: 'sealed' });
+  t.same(sealer.openThinking(signature, '', 'org_a'), { text, model: 'tycho-1.0', format: 'sealed', origin: null });
   t.not(signature, sealer.sealThinking(text, here), 'sealing the same text twice gives different values');
   for (const value of spoiled(signature, '')) t.equal(sealer.openThinking(value, '', 'org_a'), null, value);
   t.equal(sealer.openThinking(signature, text, 'org_a'), null, 'sealed thinking is invalid together with visible text');
   t.equal(sealer.openThinking(signature, '', 'org_b'), null, 'the value is invalid for another organization');
   const empty = sealer.sealThinking('', here);
-  t.same(sealer.openThinking(empty, '', 'org_a'), { text: '', model: 'tycho-1.0', format: 'sealed' });
+  t.same(sealer.openThinking(empty, '', 'org_a'), { text: '', model: 'tycho-1.0', format: 'sealed', origin: null });
 });
 
 t.test('sealed reasoning and compactions open only as the same kind and for the same organization', async (t) => {
   for (const kind of ['reasoning', 'compaction'] as const) {
     const sealed = sealer.seal(kind, text, here);
     t.match(sealed, /^enc1\.[A-Za-z0-9_-]+$/);
-    t.same(sealer.unseal(kind, sealed, 'org_a'), { text, model: 'tycho-1.0' });
+    t.same(sealer.unseal(kind, sealed, 'org_a'), { text, model: 'tycho-1.0', origin: null });
     for (const value of spoiled(sealed, 'enc1.')) t.equal(sealer.unseal(kind, value, 'org_a'), null, value);
     t.equal(sealer.unseal(kind, sealed, 'org_b'), null, 'the value is invalid for another organization');
     t.equal(
@@ -130,7 +130,7 @@ t.test('field boundaries are authenticated', async (t) => {
   for (const model of ['ü'.repeat(40), 'm'.repeat(300), '']) {
     t.same(
       named.unseal('reasoning', named.seal('reasoning', text, { organizationId: 'org_a', model }), 'org_a'),
-      { text, model },
+      { text, model, origin: null },
       'the stored length determines where the name ends',
     );
   }

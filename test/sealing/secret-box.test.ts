@@ -105,7 +105,7 @@ t.test('a value too short for its header does not open, even with key ids of one
     t.equal(sealer.openThinking(Buffer.from(bytes).toString('base64url'), '', 'org_a'), null);
   t.equal(sealer.unseal('reasoning', 'enc1.', 'org_a'), null);
   const sealed = sealer.seal('reasoning', 'x', { organizationId: 'org_a', model: 'hal-1.0' });
-  t.same(sealer.unseal('reasoning', sealed, 'org_a'), { text: 'x', model: 'hal-1.0' });
+  t.same(sealer.unseal('reasoning', sealed, 'org_a'), { text: 'x', model: 'hal-1.0', origin: null });
   t.equal(
     sealer.unseal('reasoning', `enc2.${sealed.slice(5)}`, 'org_a'),
     null,

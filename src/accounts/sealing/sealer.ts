@@ -3,28 +3,38 @@
 
 export interface SealContext {
   organizationId: string;
+  /** The model that wrote the text. */
   model: string;
+  /** Set if an upstream wrote it. */
+  origin?: SealedOrigin | null | undefined;
+}
+
+/** The upstream that wrote a text and, if it returned one, its own block for it. */
+export interface SealedOrigin {
+  upstream: string;
+  block: Readonly<Record<string, unknown>> | null;
 }
 
 /** The content of a returned value. `model` may be a different model on this server than the request's. */
 export interface Unsealed {
   text: string;
   model: string;
+  origin: SealedOrigin | null;
 }
 
-/** `signed`: format 1, in which the text is visible. `sealed`: format 2, in which the text is inside the value. */
+/** `signed`: formats 1 and 3, in which the text is visible. `sealed`: 2 and 4, in which it is inside the value. */
 export interface OpenedThinking extends Unsealed {
   format: 'signed' | 'sealed';
 }
 
 export interface Sealer {
-  /** Format 1: a keyed hash of the text (Messages API, `signature`). */
+  /** Format 1, or 3 with an origin: bound to the text (Messages API, `signature`). */
   signThinking(text: string, context: SealContext): string;
-  /** Format 2: the encrypted text (`display: "omitted"`, `redacted_thinking.data`). */
+  /** Format 2, or 4 with an origin: the encrypted text (`display: "omitted"`, `redacted_thinking.data`). */
   sealThinking(text: string, context: SealContext): string;
-  /** Null if verification fails. `thinking`: the visible text; must be empty for format 2. */
+  /** Null if verification fails. `thinking`: the visible text; must be empty for formats 2 and 4. */
   openThinking(signature: string, thinking: string, organizationId: string): OpenedThinking | null;
-  /** Returns `enc1.…`. Reasoning is bound to the organization and the model, a compaction only to the organization. */
+  /** Returns `enc1.…`, or `enc2.…` with an origin. The value is bound to the organization. */
   seal(kind: 'reasoning' | 'compaction', text: string, context: SealContext): string;
   /** Null if it is invalid. */
   unseal(kind: 'reasoning' | 'compaction', sealed: string, organizationId: string): Unsealed | null;

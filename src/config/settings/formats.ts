@@ -80,13 +80,12 @@ export const chat = {
   ),
 };
 
-export const messages = {
-  foreign_thinking: setting(
-    kind.choice('reject', 'drop'),
-    'reject',
-    'What to do with thinking blocks that this server did not sign. reject: 400; drop: ignore the block.',
-  ),
-};
+export const foreign_thinking = setting(
+  kind.choice('drop', 'reject'),
+  'drop',
+  'What to do with reasoning from another service or sealed with a removed key, in all API formats. drop: leave it out of the prompt and list it in x-ignored-content; reject: 400.',
+  { renamedFrom: { key: 'messages.foreign_thinking' } },
+);
 
 export const responses = {
   retention_days: setting(

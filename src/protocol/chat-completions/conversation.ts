@@ -2,7 +2,7 @@
 // and that every tool call has a result. Pure.
 import { apiError } from '../../shared/errors.js';
 import { customArguments } from '../../generation/custom-tools.js';
-import type { Content, ContentPart, Message, ToolCall } from '../../generation/types.js';
+import type { Content, ContentPart, LeftOut, Message, ToolCall } from '../../generation/types.js';
 import { ToolTurns } from '../tool-turns.js';
 import type { ChatMessage, ChatPart } from './schema.js';
 
@@ -42,6 +42,7 @@ export function toMessages(messages: readonly ChatMessage[]): Message[] {
           role: 'assistant',
           content: content ?? message.refusal ?? null,
           reasoning: reasoningOf(message),
+          ...(message.reasoning_details?.some(({ type }) => type === ENCRYPTED) ? { lacksReasoning: true } : {}),
           toolCalls: message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`, turns)),
           name: message.name ?? undefined,
         };
@@ -51,6 +52,18 @@ export function toMessages(messages: readonly ChatMessage[]): Message[] {
   turns.settle();
   return result;
 }
+
+/** The encrypted entries of `reasoning_details`, which no model of this server can read. */
+export function foreignReasoning(messages: readonly ChatMessage[]): LeftOut[] {
+  return messages.flatMap((message, index) => {
+    const details = message.role === 'assistant' ? (message.reasoning_details ?? []) : [];
+    return details.flatMap(({ type }, at): LeftOut[] =>
+      type === ENCRYPTED ? [{ path: `messages[${index}].reasoning_details[${at}]`, reason: 'foreign' }] : [],
+    );
+  });
+}
+
+const ENCRYPTED = 'reasoning.encrypted';
 
 /** Clients send reasoning back under the name under which they received it, or under both names. */
 function reasoningOf(message: Extract<ChatMessage, { role: 'assistant' }>): string | undefined {

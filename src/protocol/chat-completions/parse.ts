@@ -7,13 +7,14 @@ import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
 import { constrainedFormat, ignoredConstraints, structuralTag } from '../constraints.js';
 import { customTool } from '../custom-tools.js';
+import type { ForeignThinking } from '../foreign-thinking.js';
 import { templateSettings, type TemplateSettings } from '../template-variables.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
-import { toMessages } from './conversation.js';
+import { foreignReasoning, toMessages } from './conversation.js';
 import {
   chatEnvelopeSchema,
   KNOWN_FIELDS,
@@ -56,7 +57,7 @@ export function validateChatInSlices(body: unknown): Iterator<unknown> | null {
 }
 
 /** Throws ApiError 400 for a body that is not a valid chat completions request. */
-export function parseChat(body: unknown): ParsedChat {
+export function parseChat(body: unknown, foreignThinking: ForeignThinking = 'drop'): ParsedChat {
   const tooLong = overlong(body);
   if (tooLong !== null) throw tooLong;
   const envelope = validate(chatEnvelopeSchema, body);
@@ -66,17 +67,18 @@ export function parseChat(body: unknown): ParsedChat {
   const { model, messages: list } = body as { model: string; messages: unknown[] };
   const messages = list.length > MAX_MESSAGES ? null : validateList(messageSchema, list, 'messages');
   if (messages !== null && !messages.ok && messages.isShape) throw messages.error;
+  const leftOut = messages?.ok === true ? foreignReasoning(messages.value) : [];
+  const [first] = leftOut;
+  if (first !== undefined && foreignThinking === 'reject')
+    throw apiError('invalid_encrypted_content', `${first.path} could not be verified.`, first.path);
   return {
     model,
     content(limits) {
       if (messages !== null && !messages.ok) throw messages.error;
       if (!envelope.ok) throw envelope.error;
-      return toGeneration(
-        envelope.value,
-        messages?.value ?? [],
-        ignoredFields(body as Record<string, unknown>),
-        limits,
-      );
+      const ignored = ignoredFields(body as Record<string, unknown>);
+      const chat = toGeneration(envelope.value, messages?.value ?? [], ignored, limits);
+      return leftOut.length === 0 ? chat : { ...chat, request: { ...chat.request, leftOut } };
     },
   };
 }

@@ -11,6 +11,7 @@ import { AnswerMemory } from '../answer-memory.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
+import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { nameIgnored, nameIgnoredTools } from '../ignored.js';
 import {
   ChatCollector,
@@ -28,6 +29,7 @@ const PATH = '/v1/chat/completions';
 interface ChatDeps extends GenerationDeps {
   /** The response fields that carry the reasoning. */
   reasoningField: ReasoningField;
+  foreignThinking?: ForeignThinking | undefined;
 }
 
 export function chatCompletionsRoute(deps: ChatDeps): Route {
@@ -47,14 +49,15 @@ export function chatCompletionsRoute(deps: ChatDeps): Route {
 }
 
 /** A separate function, so that the body can be garbage-collected during generation. */
-function read(deps: GenerationDeps, exchange: Exchange): { caller: Caller; model: ServedModel; chat: ChatGeneration } {
-  const parsed = parseChat(exchange.body);
+function read(deps: ChatDeps, exchange: Exchange): { caller: Caller; model: ServedModel; chat: ChatGeneration } {
+  const parsed = parseChat(exchange.body, deps.foreignThinking);
   const caller = callerOf(exchange, PATH, 'chat');
   const model = findModel(deps, caller, parsed.model);
   const chat = parsed.content(deps.limits);
   const setHeader = (name: string, value: string): void => exchange.setHeader(name, value);
   nameIgnored(chat.ignored, setHeader);
   nameIgnoredTools(chat.ignoredTools, setHeader);
+  nameLeftOut(caller, chat.request.leftOut);
   annotateEndUser(exchange, chat.endUser);
   return { caller, model, chat };
 }

@@ -57,7 +57,7 @@ export const toolCall = z.discriminatedUnion('type', [
   }),
 ]);
 
-/** One entry of OpenRouter's `reasoning_details`. Only the text is read. */
+/** One entry of OpenRouter's `reasoning_details`. Only the text is read; encrypted entries are another service's. */
 const reasoningDetail = z.object({ type: text, text: text.nullish() });
 
 export const messageSchema = z.discriminatedUnion('role', [

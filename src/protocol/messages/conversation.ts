@@ -1,7 +1,7 @@
 // Converts messages to internal messages: merges consecutive messages with the same role, pairs tool calls with
 // results, and returns the thinking of the current tool loop to the model. Pure.
 import { apiError } from '../../shared/errors.js';
-import type { Message, ToolCall } from '../../generation/types.js';
+import type { Message, Thought, ToolCall } from '../../generation/types.js';
 import { stringifyAsWritten } from '../../shared/exact-json.js';
 import { hostedText } from '../hosted-text.js';
 import { ToolTurns } from '../tool-turns.js';
@@ -27,13 +27,20 @@ interface Turn {
   blocks: Placed<WireBlock>[]; // without empty text blocks
 }
 
-/** Throws ApiError 400 for a message without content. */
-export function toTurns(messages: readonly WireMessage[]): Turn[] {
-  const turns: Turn[] = [];
+/**
+ * `unseen`: blocks that the model does not see. A message with nothing else is skipped. Throws ApiError 400 for a
+ * message without content.
+ */
+export function toTurns(messages: readonly WireMessage[], unseen: ReadonlySet<WireBlock>): Turn[] {
+  let turns: Turn[] = [];
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
-    const blocks = placedBlocks(message, `${path}.content`);
+    const all = placedBlocks(message, `${path}.content`);
+    const seen = all.every(({ block }) => unseen.has(block)) ? [] : all;
+    const { summary, blocks } = message.role === 'assistant' ? fromSummary(seen) : { summary: null, blocks: seen };
+    if (summary !== null) turns = [...turns.filter(({ role }) => role === 'system'), summaryTurn(summary)];
     if (blocks.length === 0) {
+      if (summary !== null) continue;
       // A response may consist of a single empty text block, which clients send back unchanged.
       if (message.role === 'assistant' && typeof message.content !== 'string') continue;
       throw apiError('missing_required_parameter', `${path}.content must not be empty.`, `${path}.content`);
@@ -45,6 +52,31 @@ export function toTurns(messages: readonly WireMessage[]): Turn[] {
   return turns;
 }
 
+/** A compaction block replaces what is before it. One without a summary has no effect. */
+function fromSummary(blocks: readonly Placed<WireBlock>[]): {
+  summary: Placed<string> | null;
+  blocks: Placed<WireBlock>[];
+} {
+  let summary: Placed<string> | null = null;
+  let rest: Placed<WireBlock>[] = [];
+  for (const placed of blocks) {
+    const { block, path } = placed;
+    if (block.type !== 'compaction' || !('content' in block)) {
+      if (block.type !== 'compaction') rest.push(placed);
+    } else if (block.content != null && block.content !== '') {
+      summary = { block: block.content, path };
+      rest = [];
+    }
+  }
+  return { summary, blocks: rest };
+}
+
+/** A user turn, because many templates require the conversation to start with one. */
+function summaryTurn({ block: summary, path }: Placed<string>): Turn {
+  const text = `Summary of the conversation so far: ${summary}`;
+  return { role: 'user', path, blocks: [{ block: { type: 'text', text }, path }] };
+}
+
 function placedBlocks({ content }: WireMessage, path: string): Placed<WireBlock>[] {
   if (typeof content === 'string') return content === '' ? [] : [{ block: { type: 'text', text: content }, path }];
   const placed: Placed<WireBlock>[] = [];
@@ -53,12 +85,11 @@ function placedBlocks({ content }: WireMessage, path: string): Placed<WireBlock>
   return placed;
 }
 
-/** `model`: this request's model. Thinking from other models is omitted. Throws ApiError 422. */
+/** Throws ApiError 422. */
 export function toMessages(
   turns: readonly Turn[],
   system: MessagesRequest['system'],
-  opened: OpenedBlocks,
-  model: string,
+  thinking: OpenedBlocks,
 ): Message[] {
   const messages: Message[] = [];
   const calls = new ToolTurns();
@@ -80,7 +111,7 @@ export function toMessages(
         calls.settle();
         break;
       case 'assistant':
-        messages.push(assistantTurn(turn, calls, index > running ? opened : new Map(), model));
+        messages.push(assistantTurn(turn, calls, thinking, index > running));
         break;
     }
   }
@@ -118,11 +149,20 @@ function toolMessage({ block, path }: Placed<ToolResultBlock>, calls: ToolTurns)
  * Text blocks are joined without a separator, because a response that is being continued may have been cut off
  * anywhere.
  */
-function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedBlocks, model: string): Message {
+function assistantTurn(
+  { path, blocks }: Turn,
+  calls: ToolTurns,
+  { opened, foreign }: OpenedBlocks,
+  current: boolean,
+): Message {
   const toolCalls: ToolCall[] = [];
-  const reasoning: string[] = [];
+  const thoughts: Thought[] = [];
+  let written = 0;
   for (const { block, path: at } of blocks) {
     switch (block.type) {
+      case 'text':
+        written += block.text.length;
+        break;
       case 'tool_use': {
         const id = named(block.id, `${at}.id`, MAX_ID);
         calls.call(id, at);
@@ -136,7 +176,9 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
       case 'thinking':
       case 'redacted_thinking': {
         const thought = opened.get(block);
-        if (thought?.model === model && thought.text !== '') reasoning.push(thought.text);
+        if (thought === undefined) break;
+        const { text, model, origin } = thought;
+        thoughts.push({ text, path: at, model, origin, after: { text: written, calls: toolCalls.length }, current });
         break;
       }
     }
@@ -146,8 +188,9 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
     role: 'assistant',
     path,
     content: text === '' && toolCalls.length > 0 ? null : text,
-    reasoning: reasoning.length > 0 ? reasoning.join(BLANK_LINE) : undefined,
     toolCalls: toolCalls.length > 0 ? toolCalls : undefined,
+    ...(thoughts.length > 0 ? { thoughts } : {}),
+    ...(blocks.some(({ block }) => foreign.has(block)) ? { lacksReasoning: true } : {}),
   };
 }
 

@@ -1,7 +1,7 @@
 // Encodes the generation events of one request as messages JSON, streamed or not. Pure. One state machine decides where
 // content blocks start and end, and both forms only write its output, so a stream's joined deltas equal the
 // non-streamed response.
-import type { EndReason, GenerationEvent } from '../../generation/types.js';
+import type { EndReason, GenerationEvent, LeftOut } from '../../generation/types.js';
 import { newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -20,6 +20,8 @@ export interface MessageEnvelope {
   empty: boolean;
   /** Whether the output limit comes from the context window rather than from the request. */
   cappedByContext: boolean;
+  /** Returns the reasoning that the model did not see. Null: the client does not ask for this list. */
+  leftOut: (() => readonly LeftOut[]) | null;
 }
 
 type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
@@ -172,9 +174,17 @@ function message(
     content,
     ...stopFields(envelope, finished),
     diagnostics: null,
+    ...(envelope.leftOut === null ? {} : { input_transformations: envelope.leftOut().map(wireTransformation) }),
     usage,
   };
 }
+
+/** A block of unknown origin counts as one of another organization. */
+const wireTransformation = ({ path, reason }: LeftOut): object => ({
+  type: 'thinking_dropped',
+  path: path.replace(/\[(\d+)\]/g, '.$1'),
+  reason: reason === 'foreign' ? 'organization_binding_mismatch' : 'model_binding_mismatch',
+});
 
 /**
  * There is no `citations` field, as in Anthropic's own responses, because clients whose schema makes the field optional

@@ -5,6 +5,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
+import type { ServedModel } from '../../generation/served-models.js';
+import { inOrder, seenBy, type Seen } from '../../generation/thoughts.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toSampling, unknownFields } from '../fields.js';
 import { constrainedFormat, ignoredConstraints } from '../constraints.js';
@@ -26,9 +28,14 @@ import { readTools } from './tools.js';
 
 export interface ParsedMessages {
   model: string;
-  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
-  content(): MessagesGeneration;
+  /**
+   * Runs the checks that come after the model lookup. `model`: the names of the model that was found. Throws ApiError
+   * 422.
+   */
+  content(model?: ModelNames): MessagesGeneration;
 }
+
+export type ModelNames = Pick<ServedModel, 'name' | 'asked'>;
 
 export interface MessagesGeneration {
   request: GenerationRequest;
@@ -97,19 +104,27 @@ function parsed(
       },
     };
   }
-  const turns = toTurns(result.messages);
-  if (turns.length === 0)
+  const thinking = openThinkingBlocks(result, policy);
+  const foreign = new Set(thinking.foreign.keys());
+  if (toTurns(result.messages, foreign).length === 0)
     throw apiError('missing_required_parameter', 'messages must contain some content.', 'messages');
-  const opened = openThinkingBlocks(result.messages, policy);
   return {
     model: result.model,
-    content: () =>
-      toGeneration(
-        result,
-        toMessages(turns, result.system, opened, result.model),
-        [...unknownFields(body as object, KNOWN_FIELDS), ...ignoredConstraints(body as Record<string, unknown>)],
-        output,
-      ),
+    content: (model = { name: result.model, asked: result.model }) => {
+      const names = [model.asked, model.name];
+      const others = [...thinking.opened].filter(([, { model: writer }]) => !names.includes(writer));
+      const turns = toTurns(result.messages, new Set([...foreign, ...others.map(([block]) => block)]));
+      const { messages } = seenBy(toMessages(turns, result.system, thinking), names);
+      const leftOut = inOrder(
+        [...thinking.foreign.values()].map((path) => ({ path, reason: 'foreign' as const })),
+        others.map(([, { path }]) => ({ path, reason: 'other_model' as const })),
+      );
+      const ignored = [
+        ...unknownFields(body as object, KNOWN_FIELDS),
+        ...ignoredConstraints(body as Record<string, unknown>),
+      ];
+      return toGeneration(result, { messages, leftOut }, ignored, output);
+    },
   };
 }
 
@@ -119,7 +134,7 @@ function refuse(code: ErrorCode, param: string, message: string): never {
 
 function toGeneration(
   wire: MessagesRequest,
-  messages: GenerationRequest['messages'],
+  { messages, leftOut }: Seen,
   ignored: string[],
   { maxTokens, stream, generates }: Output,
 ): MessagesGeneration {
@@ -168,6 +183,7 @@ function toGeneration(
       truncation: 'disabled',
       promptParam: 'messages',
       ignoreEos: wire.ignore_eos === true,
+      ...(leftOut.length === 0 ? {} : { leftOut }),
     },
     stream,
     visibleThinking: visible,

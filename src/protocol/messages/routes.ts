@@ -14,9 +14,11 @@ import { GrowingText } from '../../shared/growing-text.js';
 import { admit, countPrompt, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
+import { Author } from '../author.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { checkAnswer } from '../format-guard.js';
+import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { nameIgnored, nameIgnoredTools } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { validateMessagesInSlices, parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
@@ -26,7 +28,7 @@ const COUNT_PATH = '/v1/messages/count_tokens';
 
 export interface MessagesDeps extends GenerationDeps {
   sealer: Sealer;
-  foreignThinking: 'reject' | 'drop';
+  foreignThinking: ForeignThinking;
 }
 
 export function messagesRoutes(deps: MessagesDeps): Route[] {
@@ -70,7 +72,7 @@ function read(
   const parsed = parse(deps, exchange, counts ? 'count' : 'generate');
   const caller = callerOf(exchange, path, 'messages');
   const model = findModel(deps, caller, parsed.model, counts ? 'tokens.count' : 'inference');
-  return { caller, model, asked: contentOf(parsed, exchange) };
+  return { caller, model, asked: contentOf(parsed, exchange, model) };
 }
 
 const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -105,32 +107,43 @@ function parse(
   );
 }
 
-function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGeneration {
-  const content = parsed.content();
+function contentOf(parsed: ParsedMessages, exchange: Exchange, model: ServedModel): MessagesGeneration {
+  const content = parsed.content(model);
   const setHeader = (name: string, value: string): void => exchange.setHeader(name, value);
   nameIgnored(content.ignored, setHeader);
   nameIgnoredTools(content.ignoredTools, setHeader);
+  nameLeftOut(exchange, content.request.leftOut);
   annotateEndUser(exchange, content.userId);
   return content;
 }
 
+/** With this beta, responses list the thinking blocks that were left out. */
+const BINDING_BETA = 'thinking-binding-controls-2026-08-01';
+
+const hasBeta = (exchange: Exchange, beta: string): boolean =>
+  exchange
+    .header('anthropic-beta')
+    .split(',')
+    .some((one) => one.trim() === beta);
+
 function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, admitted: AdmittedGeneration): void {
-  const context = { organizationId: exchange.identity.organizationId, model: admitted.asked };
+  const author = new Author(exchange.identity.organizationId, admitted);
   const envelope: MessageEnvelope = {
     id: newMessageId(),
     model: admitted.asked,
     visibleThinking: asked.visibleThinking,
     signature: asked.visibleThinking
-      ? (text) => sealer.signThinking(text, context)
-      : (text) => sealer.sealThinking(text, context),
+      ? (text) => sealer.signThinking(text, author.context)
+      : (text) => sealer.sealThinking(text, author.context),
     empty: asked.request.maxTokens === 0,
     cappedByContext: admitted.prepared.cappedByContext,
+    leftOut: hasBeta(exchange, BINDING_BETA) ? () => author.leftOut : null,
   };
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const check = new FormatCheck(asked.request.format);
   const sink = asked.stream
-    ? new StreamedAnswer(exchange, envelope, check)
-    : new WholeAnswer(exchange, envelope, check);
+    ? new StreamedAnswer(exchange, envelope, author, check)
+    : new WholeAnswer(exchange, envelope, author, check);
   const run = new GenerationRun(admitted, sink, asked.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
@@ -170,6 +183,7 @@ class WholeAnswer implements RunSink {
   constructor(
     private readonly exchange: Exchange,
     envelope: MessageEnvelope,
+    private readonly author: Author,
     private readonly check: FormatCheck,
   ) {
     this.#collector = new MessageCollector(envelope);
@@ -178,6 +192,7 @@ class WholeAnswer implements RunSink {
 
   event(event: RunEvent): void {
     this.#memory.take(event);
+    this.author.take(event);
     if (event.type !== 'started') this.#collector.take(event);
     this.check.take(event);
   }
@@ -199,6 +214,7 @@ class StreamedAnswer implements RunSink {
   constructor(
     private readonly exchange: Exchange,
     envelope: MessageEnvelope,
+    private readonly author: Author,
     private readonly check: FormatCheck,
   ) {
     this.#encoder = new MessageStreamEncoder(envelope, (data, name) => this.#stream?.send(data, name));
@@ -212,6 +228,7 @@ class StreamedAnswer implements RunSink {
   event(event: RunEvent): void {
     // Thinking is kept until it has been signed, and content until it has been checked.
     if (event.type === 'text' && (event.section === 'reasoning' || this.check.keepsContent)) this.#memory.take(event);
+    this.author.take(event);
     if (event.type === 'started') this.#encoder.start(event);
     else this.#encoder.take(event);
     this.check.take(event);

@@ -60,9 +60,10 @@ const hostedBlock = z.looseObject({
 const toolReferenceBlock = z.object({ type: z.literal('tool_reference'), tool_name: text });
 
 /** Other block types that only Anthropic's own service can produce or read. */
-const unservedBlock = z.object({
-  type: z.enum(['compaction', 'fallback', 'tool_addition', 'tool_removal', 'container_upload', 'browser_state']),
-});
+const unservedTypes = ['fallback', 'tool_addition', 'tool_removal', 'container_upload', 'browser_state'] as const;
+const unservedBlock = z.object({ type: z.enum([...unservedTypes, 'compaction']) });
+/** A summary of the messages before it. The other members are only for the service that wrote it. */
+const compactionBlock = z.object({ type: z.literal('compaction'), content: text.nullish() });
 
 const toolResultBlock = z.object({
   type: z.literal('tool_result'),
@@ -118,7 +119,8 @@ export const messageSchema = z.discriminatedUnion('role', [
         thinkingBlock,
         redactedThinkingBlock,
         hostedBlock,
-        unservedBlock,
+        compactionBlock,
+        z.object({ type: z.enum(unservedTypes) }),
       ]),
     ),
   }),
@@ -138,6 +140,8 @@ const vendorTool = z.looseObject({ type: text.refine((type) => type !== 'custom'
 
 const oneCall = { disable_parallel_tool_use: z.boolean().nullish() };
 const display = z.enum(['summarized', 'omitted']).nullish();
+/** What to do with thinking blocks that were not created for this organization. */
+const blockBinding = z.object({ prefix_mismatch_behavior: z.enum(['error', 'drop_block']).nullish() }).nullish();
 const outputFormat = z
   .discriminatedUnion('type', [z.object({ type: z.literal('json_schema'), schema: jsonObject() })])
   .nullish();
@@ -172,8 +176,9 @@ export const messagesRequestSchema = z.object({
         type: z.literal('enabled'),
         budget_tokens: integer().meta({ minimum: MIN_THINKING_BUDGET }),
         display,
+        block_binding: blockBinding,
       }),
-      z.object({ type: z.literal('adaptive'), display }),
+      z.object({ type: z.literal('adaptive'), display, block_binding: blockBinding }),
       z.object({ type: z.enum(['disabled', 'between_tools']) }),
     ])
     .nullish(),

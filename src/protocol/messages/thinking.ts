@@ -4,9 +4,10 @@ import { apiError } from '../../shared/errors.js';
 import { invalidThinkingText } from '../../shared/matched-texts.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
+import type { ForeignThinking } from '../foreign-thinking.js';
 import { conflict, templateSettings } from '../template-variables.js';
 import { MAX_THINKING_BLOCKS } from './bounds.js';
-import { MIN_THINKING_BUDGET, type MessagesRequest, type WireBlock, type WireMessage } from './schema.js';
+import { MIN_THINKING_BUDGET, type MessagesRequest, type WireBlock } from './schema.js';
 
 /**
  * How returned thinking blocks are verified: with which key, for which organization, and what happens to invalid ones.
@@ -14,20 +15,26 @@ import { MIN_THINKING_BUDGET, type MessagesRequest, type WireBlock, type WireMes
 export interface ThinkingPolicy {
   sealer: Pick<Sealer, 'openThinking'>;
   organizationId: string;
-  foreignThinking: 'reject' | 'drop';
+  foreignThinking: ForeignThinking;
 }
 
 export type ThinkingBlock = Extract<WireBlock, { type: 'thinking' | 'redacted_thinking' }>;
 
-/** The text of the verified blocks. Dropped blocks are not included. */
-export type OpenedBlocks = ReadonlyMap<ThinkingBlock, Unsealed>;
+/** The thinking blocks of a request. */
+export interface OpenedBlocks {
+  opened: ReadonlyMap<WireBlock, Unsealed & { path: string }>;
+  /** The blocks that do not open for this organization, with their paths. */
+  foreign: ReadonlyMap<WireBlock, string>;
+}
 
 /** Throws ApiError 400 `invalid_thinking_signature`. */
 export function openThinkingBlocks(
-  messages: readonly WireMessage[],
+  { messages, thinking }: Pick<MessagesRequest, 'messages' | 'thinking'>,
   { sealer, organizationId, foreignThinking }: ThinkingPolicy,
 ): OpenedBlocks {
-  const opened = new Map<ThinkingBlock, Unsealed>();
+  const opened = new Map<WireBlock, Unsealed & { path: string }>();
+  const foreign = new Map<WireBlock, string>();
+  const rejects = foreignThinking === 'reject' || mismatchBehavior(thinking) === 'error';
   let seen = 0;
   for (const [index, message] of messages.entries()) {
     if (message.role !== 'assistant' || typeof message.content === 'string') continue;
@@ -41,8 +48,9 @@ export function openThinkingBlocks(
           path,
         );
       const found = open(block, sealer, organizationId);
-      if (found !== null) opened.set(block, found);
-      else if (foreignThinking === 'reject') {
+      if (found !== null) opened.set(block, { ...found, path });
+      else if (!rejects) foreign.set(block, path);
+      else {
         throw apiError(
           'invalid_thinking_signature',
           invalidThinkingText(path, block.type === 'thinking' ? 'signature' : 'data'),
@@ -51,8 +59,11 @@ export function openThinkingBlocks(
       }
     }
   }
-  return opened;
+  return { opened, foreign };
 }
+
+const mismatchBehavior = (thinking: MessagesRequest['thinking']): string | null | undefined =>
+  thinking != null && 'block_binding' in thinking ? thinking.block_binding?.prefix_mismatch_behavior : null;
 
 function open(block: ThinkingBlock, sealer: Pick<Sealer, 'openThinking'>, organizationId: string): Unsealed | null {
   if (block.type === 'thinking') return sealer.openThinking(block.signature ?? '', block.thinking, organizationId);

@@ -9,6 +9,7 @@ import type { Config } from '../../config/settings.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import { findModel, type GenerationDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
+import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from './compact-summary.js';
 import { NOTHING_BEFORE, findChainEnqueued, readContent } from './input-chain.js';
@@ -30,6 +31,7 @@ const FIELDS = [
 
 export interface CompactDeps extends GenerationDeps {
   sealer: Sealer;
+  foreignThinking?: ForeignThinking | undefined;
   responses: ResponseStore;
   settings: Pick<Config['responses'], 'compact_max_tokens'>;
 }
@@ -79,11 +81,7 @@ interface Conversation {
 async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
-  const parsed = parseCreate(
-    pick(body, FIELDS),
-    { organizationId, sealer: deps.sealer },
-    { prewarm: false, looksAtModel: true },
-  );
+  const parsed = parseCreate(pick(body, FIELDS), { ...deps, organizationId }, { prewarm: false, looksAtModel: true });
   const { model: asked, previousId } = parsed;
   if (asked === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
   const caller = callerOf(exchange, PATH, 'chat');
@@ -102,6 +100,7 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
     Object.keys(body).filter((name) => !FIELDS.includes(name)),
     (name, value) => exchange.setHeader(name, value),
   );
+  nameLeftOut(caller, created.request.leftOut);
   return {
     caller,
     model,

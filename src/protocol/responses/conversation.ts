@@ -1,9 +1,13 @@
 // Converts items to the messages of the internal request. Reasoning, text and calls of one assistant turn become one
 // message. Its tool results follow directly, even if other items came in between. Pure.
 import { apiError } from '../../shared/errors.js';
-import type { Content, Message, ToolCall } from '../../generation/types.js';
+import type { Content, Message, Thought, ToolCall } from '../../generation/types.js';
 
 type AssistantMessage = Extract<Message, { role: 'assistant' }>;
+
+/** Reasoning without its position. */
+export type OwnThought = Pick<Thought, 'text' | 'path' | 'model' | 'origin'>;
+type Reasoning = Pick<AssistantMessage, 'thoughts' | 'lacksReasoning'>;
 
 /**
  * Items that arrive while tool calls are open are deferred until all calls have results. Templates and models accept
@@ -15,19 +19,25 @@ export class Conversation {
   #turn: AssistantMessage | null = null; // the last message, while more items of its turn may follow
   #caller: AssistantMessage | null = null; // the message that contains the open calls
   #noted: AssistantMessage | null = null; // the last message, if it ends with a note
-  #reasoning: string[] = []; // reasoning of the turn that is starting
+  #reasoning: OwnThought[] = []; // reasoning of the turn that is starting
+  #lacksReasoning = false;
   readonly #open = new Map<string, string>(); // call ID → its path, for calls that do not have a result yet
   readonly #answered = new Set<string>();
   readonly #waiting: Message[] = [];
 
   add(message: Extract<Message, { role: 'system' | 'user' }>): void {
-    this.#reasoning = [];
+    this.#takeReasoning(null);
     this.#push(message);
     this.#turn = null;
   }
 
-  reason(text: string): void {
-    this.#reasoning.push(text);
+  reason(thought: OwnThought): void {
+    this.#reasoning.push(thought);
+  }
+
+  /** Reasoning was left out at this point. */
+  lacksReasoning(): void {
+    this.#lacksReasoning = true;
   }
 
   /** Adds text about what happened in the assistant's turn, in a message with the answer before or after it. */
@@ -43,7 +53,7 @@ export class Conversation {
       this.#noted = null;
       return;
     }
-    const message: AssistantMessage = { role: 'assistant', content, path, ...this.#takeReasoning() };
+    const message: AssistantMessage = { role: 'assistant', content, path, ...this.#takeReasoning(null) };
     this.#push(message);
     if (this.#open.size === 0) this.#turn = message;
   }
@@ -54,12 +64,10 @@ export class Conversation {
       throw apiError('invalid_value', `${path}.call_id is already used by an earlier tool call.`, `${path}.call_id`);
     const turn = this.#open.size > 0 ? this.#caller : this.#turn;
     if (turn === null) {
-      this.#caller = { role: 'assistant', content: null, path, ...this.#takeReasoning(), toolCalls: [call] };
+      this.#caller = { role: 'assistant', content: null, path, ...this.#takeReasoning(null), toolCalls: [call] };
       this.messages.push(this.#caller);
     } else {
-      const { reasoning } = this.#takeReasoning();
-      if (reasoning !== undefined)
-        turn.reasoning = turn.reasoning === undefined ? reasoning : `${turn.reasoning}\n\n${reasoning}`;
+      Object.assign(turn, this.#takeReasoning(turn));
       turn.toolCalls = [...(turn.toolCalls ?? []), call];
       this.#caller = turn;
     }
@@ -94,10 +102,17 @@ export class Conversation {
     (this.#open.size > 0 ? this.#waiting : this.messages).push(message);
   }
 
-  #takeReasoning(): { reasoning?: string } {
-    const reasoning = this.#reasoning.join('\n\n');
+  /** `turn`: the message that the reasoning continues. */
+  #takeReasoning(turn: AssistantMessage | null): Reasoning {
+    const after = { text: turn?.content?.length ?? 0, calls: turn?.toolCalls?.length ?? 0 };
+    const thoughts = this.#reasoning.map((thought): Thought => ({ ...thought, after, current: true }));
+    const lacks = this.#lacksReasoning;
     this.#reasoning = [];
-    return reasoning === '' ? {} : { reasoning };
+    this.#lacksReasoning = false;
+    return {
+      ...(thoughts.length === 0 ? {} : { thoughts: [...(turn?.thoughts ?? []), ...thoughts] }),
+      ...(lacks ? { lacksReasoning: true } : {}),
+    };
   }
 }
 

@@ -8,6 +8,7 @@ import { LARGE_ANSWER_BYTES } from '../../http/response-memory-budget.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
 import { findModel } from '../admit.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
+import { nameLeftOut } from '../foreign-thinking.js';
 import { nameIgnored, nameIgnoredTools } from '../ignored.js';
 import { answerBackground, type BackgroundResponses, type BackgroundRun } from './background.js';
 import { eventDialect, type DialectSettings } from './encode-dialect.js';
@@ -94,7 +95,7 @@ async function read(
   exchange: Exchange,
 ): Promise<{ dialect: EventDialect; caller: Caller; model: ServedModel; created: CreateGeneration }> {
   const { organizationId } = exchange.identity;
-  const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
+  const parsed = parseCreate(exchange.body, { ...deps, organizationId });
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const caller = callerOf(exchange, PATH, 'chat');
   const continued =
@@ -108,6 +109,7 @@ async function read(
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
   });
   nameIgnoredKeywords(created, (name, value) => exchange.setHeader(name, value));
+  nameLeftOut(caller, created.request.leftOut);
   return { dialect, caller, model, created };
 }
 

@@ -39,6 +39,8 @@ export class ResponseMachine {
   #phase: Phase = 'new';
   #started = false;
   #open: OpenItem | null = null;
+  /** Members of response.created in addition to the response. */
+  created: Readonly<Record<string, unknown>> = {};
 
   /** The state machine takes ownership of `resource`. */
   constructor(
@@ -58,7 +60,7 @@ export class ResponseMachine {
     if (this.#phase !== 'new') return;
     this.#phase = 'created';
     this.#started = true;
-    this.#lifecycle('response.created');
+    this.#lifecycle('response.created', this.created);
     if (this.resource.status === 'queued') this.#lifecycle('response.queued');
   }
 
@@ -149,8 +151,8 @@ export class ResponseMachine {
     this.#lifecycle('response.in_progress');
   }
 
-  #lifecycle(type: string): void {
-    this.#out.write(type, { response: this.resource });
+  #lifecycle(type: string, more: Readonly<Record<string, unknown>> = {}): void {
+    this.#out.write(type, { response: this.resource, ...more });
   }
 
   #settle(status: ResponseResource['status'], usage: Usage | null): void {

@@ -7,6 +7,7 @@ import type { ResponseStore } from '../../storage/response-store.js';
 import { constraintFields } from '../constraints.js';
 import { countPrompt, findModel, type PromptDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
+import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { pick } from './compact.js';
 import { nameIgnoredKeywords } from './create.js';
 import { NOTHING_BEFORE, findChainEnqueued, modelOf, readContent } from './input-chain.js';
@@ -36,6 +37,7 @@ const FIELDS = [
 
 export interface InputTokensDeps extends PromptDeps {
   sealer: Sealer;
+  foreignThinking?: ForeignThinking | undefined;
   responses: ResponseStore;
 }
 
@@ -63,7 +65,7 @@ async function read(
 ): Promise<{ caller: Caller; model: ServedModel; request: GenerationRequest }> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
-  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
+  const parsed = parseCreate(pick(body, FIELDS), { ...deps, organizationId });
   const caller = callerOf(exchange, PATH, 'chat');
   const continued =
     parsed.previousId === null
@@ -80,5 +82,6 @@ async function read(
   nameIgnoredKeywords({ ignored, ignoredTools: created.ignoredTools }, (name, value) =>
     exchange.setHeader(name, value),
   );
+  nameLeftOut(caller, created.request.leftOut);
   return { caller, model, request: created.request };
 }

@@ -1,13 +1,14 @@
 // Reads a request's input together with the chain that it continues. Returns the items in their stored form and the
 // messages built from them. Pure.
-import { apiError } from '../../shared/errors.js';
-import type { Content, ContentPart, Message } from '../../generation/types.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
+import { inOrder, seenBy } from '../../generation/thoughts.js';
+import type { Content, ContentPart, LeftOut, Message } from '../../generation/types.js';
 import { customArguments } from '../../generation/custom-tools.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { hostedText } from '../hosted-text.js';
-import { Conversation } from './conversation.js';
+import { Conversation, type OwnThought } from './conversation.js';
 import type { InputItem } from './input-images.js';
 import { keptItem, textItem, toKept, type KeptItem, type KeptPart } from './items.js';
 import type { WireItem } from './schema-items.js';
@@ -19,7 +20,10 @@ const CHAIN = 'previous_response_id';
 export interface InputContext {
   organizationId: string;
   sealer: Sealer;
-  model: string;
+  /** The names of the model that is asked. */
+  models: readonly string[];
+  /** Whether unknown references to reasoning are errors. */
+  rejects: boolean;
   chain: readonly ChainedResponse[];
   /** Stored items that the request refers to; see references(). */
   items: ReadonlyMap<string, StoredItem>;
@@ -30,12 +34,14 @@ export interface ReadInput {
   own: InputItem[];
   /** The messages of the chain and the input. */
   messages: Message[];
+  /** Reasoning that is not among the messages, or that the model does not see. */
+  leftOut: LeftOut[];
   /** Tool lists that appear among the items. */
   tools: ToolList[];
 }
 
-/** The decrypted values of the input's items, by item index. */
-export type OpenedSeals = ReadonlyMap<number, Unsealed>;
+/** The decrypted values of the input's items, by item index. Null: reasoning that does not open. */
+export type OpenedSeals = ReadonlyMap<number, Unsealed | null>;
 
 /** IDs of stored items that the input needs, in this order: references, then reasoning items without text. */
 export function references(input: readonly WireItem[]): string[] {
@@ -55,21 +61,32 @@ export function references(input: readonly WireItem[]): string[] {
 }
 
 /**
- * Throws ApiError 400 invalid_encrypted_content for a value that this service did not create, or that it created for
- * another organization.
+ * Throws ApiError 400 invalid_encrypted_content for a summary that this service did not create for this organization,
+ * and for such reasoning if `rejects`.
  */
-export function openSeals(input: readonly WireItem[], sealer: Sealer, organizationId: string): OpenedSeals {
-  const opened = new Map<number, Unsealed>();
+export function openSeals(
+  input: readonly WireItem[],
+  { sealer, organizationId, rejects }: Pick<InputContext, 'sealer' | 'organizationId' | 'rejects'>,
+): OpenedSeals {
+  const opened = new Map<number, Unsealed | null>();
   for (const [index, item] of input.entries()) {
     if ((item.type !== 'reasoning' && item.type !== 'compaction') || item.encrypted_content == null) continue;
     const value = sealer.unseal(item.type, item.encrypted_content, organizationId);
     const path = `input[${index}]`;
-    if (value === null)
+    if (value === null && item.type === 'compaction') throw foreignSummary(`${path}.encrypted_content`, path);
+    if (value === null && rejects)
       throw apiError('invalid_encrypted_content', `${path}.encrypted_content could not be verified.`, path);
     opened.set(index, value);
   }
   return opened;
 }
+
+const foreignSummary = (what: string, path: string): ApiError =>
+  apiError(
+    'invalid_encrypted_content',
+    `${what} could not be verified: it was made by another service or with a removed key; send the messages it replaced.`,
+    path,
+  );
 
 /**
  * Throws ApiError item_not_found (404), or unsupported_content, tool_call_not_found, missing_tool_output, invalid_value
@@ -83,13 +100,15 @@ export function readInput(input: string | readonly WireItem[], seals: OpenedSeal
 }
 
 interface Placed {
-  kept: KeptItem;
+  /** unknown: reasoning of which only the ID is known. */
+  kept: KeptItem | { type: 'unknown' };
   images: readonly Uint8Array[] | undefined;
   path: string;
-  opened: Unsealed | undefined;
+  opened: Unsealed | null | undefined;
 }
 
 class Reader {
+  readonly #leftOut: LeftOut[] = [];
   readonly #own: InputItem[] = [];
   readonly #tools: ToolList[] = [];
   readonly #placed: Placed[] = [];
@@ -112,7 +131,7 @@ class Reader {
     }
   }
 
-  wire(item: WireItem, index: number, opened: Unsealed | undefined): void {
+  wire(item: WireItem, index: number, opened: Unsealed | null | undefined): void {
     const path = `input[${index}]`;
     switch (item.type) {
       case 'message':
@@ -126,7 +145,12 @@ class Reader {
         return;
       case 'item_reference': {
         const found = this.#stored(item.id);
-        if (found === null) throw apiError('item_not_found', `${path}: no stored item has this ID.`, path);
+        if (found === null) {
+          if (!item.id.startsWith('rs_') || this.context.rejects)
+            throw apiError('item_not_found', `${path}: no stored item has this ID.`, path);
+          this.#placed.push({ kept: { type: 'unknown' }, images: undefined, path, opened: null });
+          return;
+        }
         this.#count(found, path);
         this.add(found, path, undefined);
         return;
@@ -144,7 +168,7 @@ class Reader {
     }
   }
 
-  add(item: InputItem, path: string, opened: Unsealed | undefined): void {
+  add(item: InputItem, path: string, opened: Unsealed | null | undefined): void {
     const repeats = this.#chain.has(item.id) || this.#ownIds.has(item.id);
     this.#ownIds.add(item.id);
     this.#own.push(repeats ? { ...item, repeats } : item);
@@ -165,7 +189,7 @@ class Reader {
       );
   }
 
-  #place(item: StoredItem, path: string, opened: Unsealed | undefined): void {
+  #place(item: StoredItem, path: string, opened: Unsealed | null | undefined): void {
     this.#placed.push({ kept: keptItem(item), images: item.images, path, opened });
   }
 
@@ -178,7 +202,8 @@ class Reader {
     const conversation = new Conversation();
     for (const placed of this.#placed) this.#append(conversation, placed, answered);
     conversation.end();
-    return { own: this.#own, messages: conversation.messages, tools: this.#tools };
+    const { messages, leftOut } = seenBy(conversation.messages, this.context.models);
+    return { own: this.#own, messages, tools: this.#tools, leftOut: inOrder(this.#leftOut, leftOut) };
   }
 
   #append(conversation: Conversation, { kept, images, path, opened }: Placed, answered: ReadonlySet<string>): void {
@@ -211,14 +236,18 @@ class Reader {
         );
         return;
       case 'reasoning': {
-        const text = this.#reasoning(kept, opened, path);
-        if (text !== '') conversation.reason(text);
+        const thought = this.#reasoning(kept, opened, path === CHAIN ? `${CHAIN}:${kept.id}` : path);
+        if (thought === null) conversation.lacksReasoning();
+        else if (thought.text !== '' || thought.origin?.block != null) conversation.reason(thought);
         return;
       }
+      case 'unknown':
+        this.#leftOut.push({ path, reason: 'foreign' });
+        conversation.lacksReasoning();
+        return;
       case 'compaction': {
         const summary = opened ?? this.#unseal('compaction', kept.encrypted_content);
-        if (summary === null)
-          throw apiError('invalid_encrypted_content', `${path}: a stored summary can no longer be opened.`, path);
+        if (summary === null) throw foreignSummary(`${path}: a stored summary`, path);
         conversation.add({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
         return;
       }
@@ -227,20 +256,30 @@ class Reader {
     }
   }
 
-  /** Reasoning from another model is of no use to this one. */
-  #reasoning(kept: Extract<KeptItem, { type: 'reasoning' }>, opened: Unsealed | undefined, path: string): string {
-    if (opened !== undefined) return opened.model === this.context.model ? opened.text : '';
-    const text = reasoningText(kept.content);
-    if (text !== '') return text;
+  /** Null: the reasoning is left out. */
+  #reasoning(
+    kept: Extract<KeptItem, { type: 'reasoning' }>,
+    opened: Unsealed | null | undefined,
+    path: string,
+  ): OwnThought | null {
+    const left = (): null => {
+      this.#leftOut.push({ path, reason: 'foreign' });
+      return null;
+    };
     if (kept.encrypted_content !== undefined) {
-      const unsealed = this.#unseal('reasoning', kept.encrypted_content);
-      return unsealed?.model === this.context.model ? unsealed.text : '';
+      const unsealed = opened === undefined ? this.#unseal('reasoning', kept.encrypted_content) : opened;
+      return unsealed === null ? left() : { path, ...unsealed };
     }
+    const unsealed = { path, model: null, origin: null };
+    const text = reasoningText(kept.content);
+    if (text !== '') return { ...unsealed, text };
     const stored = this.#stored(kept.id);
     if (stored !== null) this.#count(stored, path);
     const known = stored === null ? null : keptItem(stored);
     const found = known?.type === 'reasoning' ? reasoningText(known.content) || reasoningText(known.summary) : '';
-    return found || reasoningText(kept.summary);
+    const summary = found || reasoningText(kept.summary);
+    if (summary === '' && stored === null && kept.id.startsWith('rs_') && path !== CHAIN) return left();
+    return { ...unsealed, text: summary };
   }
 
   #unseal(kind: 'reasoning' | 'compaction', sealed: string): Unsealed | null {

@@ -9,6 +9,7 @@ import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
 import { constrainedFormat, ignoredConstraints } from '../constraints.js';
+import type { ForeignThinking } from '../foreign-thinking.js';
 import { templateSettings } from '../template-variables.js';
 import { namesOne } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
@@ -28,6 +29,7 @@ import { readToolChoice, readTools, type ToolName } from './tools.js';
 export interface ParseContext {
   organizationId: string;
   sealer: Sealer;
+  foreignThinking?: ForeignThinking | undefined; // absent: drop
 }
 
 export interface ParseOptions {
@@ -121,7 +123,9 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   };
   const items = Array.isArray(input) ? validateList(itemSchema, input, 'input', withType) : null;
   if (items !== null && !items.ok && items.isShape) throw items.error;
-  const seals: OpenedSeals = items?.ok ? openSeals(items.value, context.sealer, context.organizationId) : new Map();
+  const seals: OpenedSeals = items?.ok
+    ? openSeals(items.value, { ...context, rejects: context.foreignThinking === 'reject' })
+    : new Map();
 
   const prewarm =
     options.prewarm ??
@@ -184,7 +188,12 @@ function toGeneration(
   if (background && !store) refuse('conflicting_parameters', 'background', 'background: true requires store: true.');
 
   const { model, chain, unsaved = 0, items = new Map<string, StoredItem>(), release = () => undefined } = context;
-  const input = readInput(wire, seals, { ...context, items, model: model.asked });
+  const input = readInput(wire, seals, {
+    ...context,
+    items,
+    models: [model.asked, model.name],
+    rejects: context.foreignThinking === 'reject',
+  });
   const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools]);
   const toolChoice = readToolChoice(create.tool_choice, tools.definitions);
   const textFormat = toFormat(create.text?.format);
@@ -230,6 +239,7 @@ function toGeneration(
       truncation,
       promptParam: 'input',
       ignoreEos: create.ignore_eos === true,
+      ...(input.leftOut.length === 0 ? {} : { leftOut: input.leftOut }),
     },
     conversation: input.messages,
     input: input.own,

@@ -6,7 +6,7 @@
 //   ApiError                             │ cancel(), failure
 import { ApiError, toApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
-import type { EndReason } from '../../generation/types.js';
+import type { EndReason, LeftOut } from '../../generation/types.js';
 import { newResponseId } from '../../shared/ids.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
@@ -14,7 +14,10 @@ import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';
 import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';
+import { Author } from '../author.js';
 import type { Caller } from '../caller.js';
+import { shownPlaces } from '../ignored.js';
+import type { ForeignThinking } from '../foreign-thinking.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { ResponseMachine } from './encode.js';
@@ -27,6 +30,7 @@ import type { RunningResponses } from './stored-running.js';
 
 export interface ResponseRunDeps extends GenerationDeps {
   sealer: Sealer;
+  foreignThinking?: ForeignThinking | undefined;
   responses: ResponseStore;
   running: RunningResponses;
 }
@@ -38,6 +42,8 @@ export interface ResponseRunOptions {
   dialect: EventDialect;
   /** Whether a failure emits an `error` event before response.failed: true for event streams, false for WebSockets. */
   errorEvents: boolean;
+  /** Whether response.created lists the reasoning that was left out: true where there are no headers. */
+  namesLeftOut?: boolean;
   /** Reserves memory for this many more bytes of the response. Throws ApiError 503 or 422. */
   hold?: (bytes: number) => void;
   /** Replaces the store's own save(). Rejects with ApiError 503. */
@@ -105,6 +111,7 @@ export class ResponseRun implements RunSink {
   #input: StoredItem[];
   readonly #guard: FormatGuard | null;
   readonly #memory: AnswerMemory;
+  readonly #author: Author;
   readonly #madeAt = madeAt();
   readonly #createdAt = Math.floor(this.#madeAt);
   /** The parts of the request that are needed until the end. Excludes the messages, which may be large. */
@@ -121,9 +128,10 @@ export class ResponseRun implements RunSink {
   ) {
     const { organizationId } = admitted.caller.identity;
     const { sealer } = deps;
-    const { asked: model, request } = admitted;
+    const { request } = admitted;
     const { store, background, prewarm, previousId, base, tail } = created;
     this.#created = { store, background, prewarm, previousId, base, tail };
+    this.#author = new Author(organizationId, admitted);
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -135,7 +143,7 @@ export class ResponseRun implements RunSink {
       reasoning: {
         summary: created.summarize,
         dialect: options.dialect,
-        seal: created.sealReasoning ? (text) => sealer.seal('reasoning', text, { organizationId, model }) : null,
+        seal: created.sealReasoning ? (text) => sealer.seal('reasoning', text, this.#author.context) : null,
       },
       take: options.take,
     });
@@ -196,6 +204,8 @@ export class ResponseRun implements RunSink {
 
   event(event: Parameters<RunSink['event']>[0]): void {
     this.#memory.take(event);
+    this.#author.take(event);
+    if (event.type === 'started') this.#nameLeftOut(this.#author.leftOut);
     if (event.type === 'finished') {
       this.#reason = event.reason;
       this.#guard?.finished(event);
@@ -205,6 +215,11 @@ export class ResponseRun implements RunSink {
     }
     // If nothing is to be generated, the engine's end event only means that the prompt has been processed.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
+  }
+
+  #nameLeftOut(leftOut: readonly LeftOut[]): void {
+    if (this.options.namesLeftOut !== true || leftOut.length === 0) return;
+    this.#machine.created = { x_ignored_content: shownPlaces(leftOut.map(({ path }) => path)) };
   }
 
   complete(usage: Usage): void {

@@ -14,6 +14,7 @@ import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
 import { findModel } from '../admit.js';
 import type { Caller } from '../caller.js';
+import { nameLeftOut } from '../foreign-thinking.js';
 import { eventDialect, type DialectSettings } from './encode-dialect.js';
 import { NOTHING_BEFORE, modelOf, readContent } from './input-chain.js';
 import { parseCreate, type CreateGeneration, type ParsedCreate } from './parse.js';
@@ -224,7 +225,7 @@ class Session implements SocketListener {
     const { body, generate } = toCreate(fields);
     return parseCreate(
       body,
-      { organizationId: this.socket.identity.organizationId, sealer: this.deps.sealer },
+      { ...this.deps, organizationId: this.socket.identity.organizationId },
       generate ? {} : { prewarm: true },
     );
   }
@@ -267,12 +268,14 @@ class Session implements SocketListener {
     const caller = this.#caller(current);
     const { model, created } = await this.#content(current, caller, read);
     const { store, base, tail } = created;
+    nameLeftOut(caller, created.request.leftOut);
     current.turn.annotate({ stream: true, background: false });
     const turn = await startResponseRun(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
       hold: (bytes) => current.turn.hold(bytes),
       dialect: eventDialect(deps.settings, (name) => socket.header(name)),
       errorEvents: false,
+      namesLeftOut: true,
     });
     return turn === null ? null : { turn, kept: { store, base, tail } };
   }

@@ -9,6 +9,7 @@ import type { Exchange, Route } from '../../http/exchange.js';
 import { ensureLoaded, findModel, promptTokens, type PromptDeps } from '../admit.js';
 import { parseChat } from '../chat-completions/parse.js';
 import { callerOf, type Caller } from '../caller.js';
+import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { integer } from '../fields.js';
 import { validate } from '../validation.js';
 
@@ -44,6 +45,7 @@ export interface TokenizerInfo {
 }
 
 interface Deps extends PromptDeps {
+  foreignThinking?: ForeignThinking | undefined;
   names(): readonly string[];
   /** Returns null if the model is not loaded. */
   info(name: string): TokenizerInfo | null;
@@ -95,8 +97,10 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
     const vocabulary = await vocabularyOf(model, caller);
     tokens = await vocabulary.encode(prompt, special !== false);
   } else {
-    const parsed = parseChat({ ...(body as object), model: model.asked });
-    const found = await promptTokens(deps, caller, model, parsed.content(deps.limits).request);
+    const parsed = parseChat({ ...(body as object), model: model.asked }, deps.foreignThinking);
+    const { request } = parsed.content(deps.limits);
+    nameLeftOut(caller, request.leftOut);
+    const found = await promptTokens(deps, caller, model, request);
     if (found === null) return;
     tokens = found;
   }

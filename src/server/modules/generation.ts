@@ -70,8 +70,17 @@ export function openGeneration({
       affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
     };
     const running = new RunningResponses(bus, background);
-    const stored = { ...generation, sealer, responses, settings: config.responses, background, running };
-    const chat = chatCompletionsRoute({ ...generation, reasoningField: config.chat.reasoning_field });
+    const foreignThinking = config.foreign_thinking;
+    const stored = {
+      ...generation,
+      sealer,
+      foreignThinking,
+      responses,
+      settings: config.responses,
+      background,
+      running,
+    };
+    const chat = chatCompletionsRoute({ ...generation, foreignThinking, reasoningField: config.chat.reasoning_field });
     return {
       chat,
       routes: [
@@ -80,10 +89,11 @@ export function openGeneration({
         completionsRoute(generation),
         ...tokenRoutes({
           ...generation,
+          foreignThinking,
           names: () => pool.list().map(({ model }) => model.id),
           info: (name) => tokenizerInfo(pool, name),
         }),
-        ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
+        ...messagesRoutes({ ...generation, sealer, foreignThinking }),
         ...responsesRoutes(stored),
       ],
       sockets: [

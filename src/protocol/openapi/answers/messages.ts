@@ -29,6 +29,12 @@ const usage = z.strictObject({
 
 const stopReason = z.enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'model_context_window_exceeded']);
 
+const transformation = z.strictObject({
+  type: z.literal('thinking_dropped'),
+  path: z.string(),
+  reason: z.enum(['organization_binding_mismatch', 'model_binding_mismatch']),
+});
+
 export const message = z.strictObject({
   id: z.string().regex(/^msg_[0-9A-Za-z]{24}$/),
   type: z.literal('message'),
@@ -40,6 +46,8 @@ export const message = z.strictObject({
   stop_details: z.null(),
   container: z.null(),
   diagnostics: z.null(),
+  /** With the beta `thinking-binding-controls-2026-08-01`. */
+  input_transformations: z.array(transformation).optional(),
   usage,
 });
 

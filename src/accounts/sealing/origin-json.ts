@@ -1,0 +1,43 @@
+// The JSON form of a text with its origin inside a sealed value. A block usually repeats the text, which is then left
+// out of it. Pure.
+import { parseExact, stringifyExact, withMembers } from '../../shared/exact-json.js';
+import type { SealedOrigin } from './sealer.js';
+
+interface Packed {
+  model?: string;
+  text?: string;
+  upstream: string;
+  block: Readonly<Record<string, unknown>> | null;
+  /** The member of the block that is the text. */
+  same?: string;
+}
+
+/** `stored`: members in addition to the origin. */
+export function packOrigin(
+  text: string,
+  { upstream, block }: SealedOrigin,
+  stored: Pick<Packed, 'model' | 'text'>,
+): Buffer {
+  const same = text === '' || block === null ? undefined : Object.keys(block).find((name) => block[name] === text);
+  const packed: Packed =
+    block === null || same === undefined
+      ? { ...stored, upstream, block }
+      : { ...stored, upstream, block: withMembers(block, { [same]: null }), same };
+  return Buffer.from(stringifyExact(packed));
+}
+
+/** `visible`: the text, if it is not inside the value. */
+export function unpackOrigin(
+  plain: Buffer,
+  visible: string | null,
+): { text: string; model: string; origin: SealedOrigin } {
+  const { model = '', text = visible ?? '', upstream, block, same } = parseExact(plain.toString()) as Packed;
+  return {
+    text,
+    model,
+    origin: {
+      upstream,
+      block: block === null || same === undefined ? block : withMembers(block, { [same]: text }),
+    },
+  };
+}

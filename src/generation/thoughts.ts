@@ -1,0 +1,47 @@
+// Selects the reasoning of earlier turns that a model may see: what it wrote itself, and what the client sent unsealed.
+// Pure.
+import type { LeftOut, Message, Thought } from './types.js';
+
+/** Separates the blocks of one turn. */
+const BLANK_LINE = '\n\n';
+
+export interface Seen {
+  messages: Message[];
+  leftOut: LeftOut[];
+}
+
+/** `models`: the names of the model that is asked. Sets `reasoning` in every message with thoughts. */
+export function seenBy(messages: readonly Message[], models: readonly string[]): Seen {
+  const leftOut: LeftOut[] = [];
+  return {
+    messages: messages.map((message) => {
+      if (message.role !== 'assistant' || message.thoughts === undefined) return message;
+      const own = message.thoughts.filter(({ model }) => model === null || models.includes(model));
+      for (const thought of message.thoughts)
+        if (!own.includes(thought)) leftOut.push({ path: thought.path, reason: 'other_model' });
+      const { reasoning: _reasoning, ...rest } = message;
+      const reasoning = joined(own);
+      return {
+        ...rest,
+        ...(reasoning === undefined ? {} : { reasoning }),
+        ...(own.length < message.thoughts.length ? { lacksReasoning: true } : {}),
+      };
+    }),
+    leftOut,
+  };
+}
+
+function joined(thoughts: readonly Thought[]): string | undefined {
+  const texts = thoughts.filter(({ current, text }) => current && text !== '').map(({ text }) => text);
+  return texts.length === 0 ? undefined : texts.join(BLANK_LINE);
+}
+
+const byPlace = new Intl.Collator('en', { numeric: true });
+
+/** Joins lists whose entries are in the order of the request. */
+export function inOrder(...lists: readonly (readonly LeftOut[])[]): LeftOut[] {
+  const all = lists.flat();
+  return lists.filter(({ length }) => length > 0).length < 2
+    ? all
+    : all.sort((one, other) => byPlace.compare(one.path, other.path));
+}
