@@ -5,7 +5,7 @@
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
-import type { GenerationEvent, GenerationRequest, SpelledToken, ReasoningEffort } from './types.js';
+import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, ReasoningEffort } from './types.js';
 
 /** Runs work on this many characters, and charges its event-loop time to the organization. */
 export type Charged = <T>(characters: number, work: () => T) => T;
@@ -50,7 +50,13 @@ export interface Provider {
    * Counts the prompt tokens that prepare() would produce, even if they do not fit. Throws ApiError 422 or 503, or the
    * signal's reason.
    */
-  count(request: GenerationRequest, context: RequestContext): Promise<TokenCount>;
+  count(request: GenerationRequest, context: RequestContext): Promise<PromptCount>;
+}
+
+/** `leftOut`, `ignored`: as in the `started` event. */
+export interface PromptCount extends TokenCount {
+  readonly leftOut?: readonly LeftOut[] | undefined;
+  readonly ignored?: readonly string[] | undefined;
 }
 
 /** A model's vocabulary. */

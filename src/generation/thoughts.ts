@@ -24,7 +24,6 @@ export function seenBy(messages: readonly Message[], models: readonly string[]):
       return {
         ...rest,
         ...(reasoning === undefined ? {} : { reasoning }),
-        ...(own.length < message.thoughts.length ? { lacksReasoning: true } : {}),
       };
     }),
     leftOut,

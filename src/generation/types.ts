@@ -80,7 +80,7 @@ export type Message = { path?: string | undefined } & (
       reasoning?: string | undefined;
       /** The blocks behind `reasoning`, and those that are left out of it; see seenBy(). */
       thoughts?: readonly Thought[] | undefined;
-      /** Whether reasoning of this turn was left out. */
+      /** Whether reasoning of this turn does not open, or none of its reasoning can be sent to this upstream. */
       lacksReasoning?: boolean | undefined;
       toolCalls?: ToolCall[] | undefined;
       name?: string | undefined;
@@ -192,6 +192,8 @@ export interface GenerationRequest {
   returnTokens?: boolean | undefined;
   /** In the order of the request. */
   leftOut?: readonly LeftOut[] | undefined;
+  /** Top-level fields of the request that are named as ignored. */
+  ignored?: readonly string[] | undefined;
 }
 
 export interface Logprob {
@@ -248,7 +250,7 @@ export type GenerationEvent =
   /**
    * `queueMs` excludes `towerMs`, the time spent in the vision encoder. `towerMs` is absent if the request has no
    * images. `leftOut`: the reasoning that the model did not see, if that differs from the request's list. `model`: the
-   * fallback that answers.
+   * fallback that answers. `upstream`: the upstream that answers. `ignored`: parameters that it could not be sent.
    */
   | {
       type: 'started';
@@ -258,6 +260,8 @@ export type GenerationEvent =
       towerMs?: number;
       leftOut?: readonly LeftOut[];
       model?: string;
+      upstream?: string;
+      ignored?: readonly string[];
     }
   // If requested: log probabilities of the prompt's tokens, starting with number `first`. The prompt's first token has
   // none. Precedes all text.
@@ -273,6 +277,8 @@ export type GenerationEvent =
       tokens: number;
       logprobs: TokenLogprob[] | null;
     }
+  // An upstream's own block for the reasoning since the last such event, which may have no text.
+  | { type: 'thought'; choice: number; block: JsonSchema }
   // A call's events come in this order, without any other events of the choice in between. `index` counts from 0 within
   // each choice.
   | { type: 'call_started'; choice: number; index: number; name: string; tokens: number }

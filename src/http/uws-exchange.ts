@@ -239,6 +239,10 @@ export class UwsExchange implements Exchange {
     this.answerHeaders.set(name.toLowerCase(), [name, value]);
   }
 
+  removeHeader(name: string): void {
+    this.answerHeaders.delete(name.toLowerCase());
+  }
+
   json(status: number, body: unknown): void {
     if (!this.open || this.stream?.started === true) return;
     if (this.path.startsWith('/v1/') && this.errorFormat === 'chat') {

@@ -18,6 +18,7 @@ import type { RequestSink } from '../shared/request-entry.js';
 import type { UsageSink } from '../shared/usage-sink.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
 import { contextOf, setHeaders, type Caller } from './caller.js';
+import { finallyLeftOut, nameUnsent, renameLeftOut } from './foreign-thinking.js';
 import { headerPaths } from './ignored.js';
 import { AFFINITY_HEADER, type Affinity } from './affinity.js';
 import type { RunningGenerations } from './running-generations.js';
@@ -140,7 +141,9 @@ export async function countPrompt(
   let loaded: LoadedRequest | undefined;
   try {
     loaded = await loadRequest(deps, caller, { model, request: asked, context });
-    const { tokens, exact } = await loaded.provider.count(loaded.request, context);
+    const { tokens, exact, leftOut, ignored } = await loaded.provider.count(loaded.request, context);
+    if (leftOut !== undefined) renameLeftOut(caller, asked.leftOut, finallyLeftOut(asked, leftOut));
+    nameUnsent(caller, asked, ignored);
     if (!exact) caller.setHeader('x-token-count', 'estimate');
     return tokens;
   } catch (error) {

@@ -31,6 +31,8 @@ export interface Caller {
   /** Set only if the request is traced. */
   readonly trace?: RequestTrace | null | undefined;
   setHeader(name: string, value: string): void;
+  /** Takes back a header that has not been sent yet. */
+  removeHeader?(name: string): void;
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
 
@@ -73,6 +75,9 @@ class ExchangeCaller implements Caller {
   }
   setHeader(name: string, value: string): void {
     this.exchange.setHeader(name, value);
+  }
+  removeHeader(name: string): void {
+    this.exchange.removeHeader?.(name);
   }
   annotate(fields: Parameters<Caller['annotate']>[0]): void {
     this.exchange.annotate(fields);

@@ -3,10 +3,12 @@
 import { inOrder } from '../generation/thoughts.js';
 import type { GenerationRequest, LeftOut } from '../generation/types.js';
 import type { Caller } from './caller.js';
-import { printable, shownPlaces } from './ignored.js';
+import { headerList, nameIgnored, printable, shownPlaces } from './ignored.js';
 
 /** The setting `foreign_thinking`. */
 export type ForeignThinking = 'drop' | 'reject';
+
+const HEADER = 'x-ignored-content';
 
 /** Sets `x-ignored-content` and the log field with all places. */
 export function nameLeftOut(
@@ -15,8 +17,31 @@ export function nameLeftOut(
 ): void {
   if (leftOut === undefined || leftOut.length === 0) return;
   const paths = leftOut.map(({ path }) => path);
-  caller.setHeader('x-ignored-content', shownPlaces(paths).join(', '));
+  caller.setHeader(HEADER, shownPlaces(paths).join(', '));
   caller.annotate({ ignored_content: allPlaces(paths) });
+}
+
+/** Replaces what nameLeftOut() has named by what was left out in the end. */
+export function renameLeftOut(
+  caller: Pick<Caller, 'setHeader' | 'removeHeader' | 'annotate'>,
+  before: readonly LeftOut[] | undefined,
+  final: readonly LeftOut[],
+): void {
+  nameLeftOut(caller, final);
+  if (final.length > 0 || before === undefined) return;
+  caller.removeHeader?.(HEADER);
+  caller.annotate({ ignored_content: null });
+}
+
+/** Names parameters that the upstream was not sent, next to the fields that are ignored anyway. */
+export function nameUnsent(
+  caller: Pick<Caller, 'setHeader' | 'annotate'>,
+  { ignored = [] }: Pick<GenerationRequest, 'ignored'>,
+  unsent: readonly string[] = [],
+): void {
+  if (unsent.length === 0) return;
+  nameIgnored([...ignored, ...unsent], (name, value) => caller.setHeader(name, value));
+  caller.annotate({ ignored_parameters: headerList(unsent) });
 }
 
 /** All places, for the log. */

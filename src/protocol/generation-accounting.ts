@@ -20,7 +20,7 @@ import { allPlaces } from './foreign-thinking.js';
 import type { Usage } from './usage.js';
 
 export type RunEvent = Exclude<GenerationEvent, { type: 'failed' }>;
-type OutputEvent = Exclude<RunEvent, { type: 'started' | 'finished' | 'prompt' | 'tokens' }>;
+type OutputEvent = Exclude<RunEvent, { type: 'started' | 'finished' | 'prompt' | 'tokens' | 'thought' }>;
 type StartedEvent = Extract<RunEvent, { type: 'started' }>;
 type FinishedEvent = Extract<RunEvent, { type: 'finished' }>;
 
@@ -65,7 +65,8 @@ export class GenerationAccounting {
     this.tally.take(event);
     this.#text?.take(event);
     if (event.type !== 'started') return;
-    if (event.leftOut !== undefined) this.#leftOut = allPlaces(event.leftOut.map(({ path }) => path));
+    if (event.leftOut !== undefined && event.leftOut.length > 0)
+      this.#leftOut = allPlaces(event.leftOut.map(({ path }) => path));
     this.#trace?.started(event);
     const { promptTokens, cachedTokens, queueMs, towerMs } = event;
     this.admitted.caller.annotate({
@@ -335,6 +336,7 @@ export class RunTally {
         return;
       case 'prompt':
       case 'tokens':
+      case 'thought':
         return;
       case 'finished':
         this.choicesLeft--;

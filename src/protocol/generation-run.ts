@@ -9,7 +9,7 @@ import type { GenerationEvent } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { AdmittedGeneration } from './admit.js';
 import { GenerationAccounting, type RunEnd, type RunEvent } from './generation-accounting.js';
-import { finallyLeftOut, nameLeftOut } from './foreign-thinking.js';
+import { finallyLeftOut, nameUnsent, renameLeftOut } from './foreign-thinking.js';
 import type { Usage } from './usage.js';
 
 type StartedEvent = Extract<RunEvent, { type: 'started' }>;
@@ -125,8 +125,9 @@ export class GenerationRun {
   #started(event: StartedEvent): StartedEvent {
     const { request, caller } = this.admitted;
     const leftOut = finallyLeftOut(request, event.leftOut);
-    if (event.leftOut !== undefined) nameLeftOut(caller, leftOut);
-    return leftOut.length === 0 ? event : { ...event, leftOut };
+    if (event.leftOut !== undefined) renameLeftOut(caller, request.leftOut, leftOut);
+    nameUnsent(caller, request, event.ignored);
+    return leftOut.length === 0 && event.leftOut === undefined ? event : { ...event, leftOut };
   }
 
   #end(end: RunEnd): void {

@@ -222,7 +222,7 @@ t.test('thinking with display "omitted" is hidden from the client but still reac
   }
 });
 
-t.test('a thinking block opens with the previous key, and is left out if another model or service signed it', async (t) => {
+t.test('a thinking block opens with the previous key, and is left out if another model signed it', async (t) => {
   const { response } = await client.messages.create(plain).withResponse();
   const organizationId = response.headers.get('anthropic-organization-id')!;
   const send = (key: string, signedBy: string) => {

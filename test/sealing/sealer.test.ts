@@ -92,6 +92,46 @@ t.test('sealed reasoning and compactions open only as the same kind and for the 
   }
 });
 
+t.test('a value with an origin also holds the upstream and its block, unchanged', async (t) => {
+  const blocks = [
+    { type: 'thinking', thinking: text, signature: 'EqoB', first: 1 },
+    { type: 'redacted_thinking', data: 'EmwK' },
+    { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text }], encrypted_content: 'gAAAA' },
+    null,
+  ];
+  for (const block of blocks) {
+    const origin = { upstream: 'u', block };
+    const from = { ...here, origin };
+    const signed = sealer.signThinking(text, from);
+    const sealed = sealer.sealThinking(text, from);
+    t.same(
+      [signed, sealed].map((value) => Buffer.from(value, 'base64url')[0]),
+      [3, 4],
+    );
+    t.same(sealer.openThinking(signed, text, 'org_a'), { text, model: 'tycho-1.0', format: 'signed', origin });
+    t.same(sealer.openThinking(sealed, '', 'org_a'), { text, model: 'tycho-1.0', format: 'sealed', origin });
+    t.equal(JSON.stringify(sealer.openThinking(signed, text, 'org_a')?.origin), JSON.stringify(origin));
+    t.equal(sealer.openThinking(signed, `${text} `, 'org_a'), null, 'the value is bound to the visible text');
+    t.equal(sealer.openThinking(sealed, text, 'org_a'), null);
+    t.equal(sealer.openThinking(signed, text, 'org_b'), null);
+    for (const value of spoiled(signed, '')) t.equal(sealer.openThinking(value, text, 'org_a'), null, value);
+    for (const value of spoiled(sealed, '')) t.equal(sealer.openThinking(value, '', 'org_a'), null, value);
+    const reasoning = sealer.seal('reasoning', text, from);
+    t.match(reasoning, /^enc2\./);
+    t.same(sealer.unseal('reasoning', reasoning, 'org_a'), { text, model: 'tycho-1.0', origin });
+    t.equal(sealer.unseal('compaction', reasoning, 'org_a'), null);
+    t.equal(sealer.unseal('reasoning', reasoning, 'org_b'), null);
+    t.equal(sealer.unseal('reasoning', `enc1.${reasoning.slice(5)}`, 'org_a'), null, 'the version is bound');
+    for (const value of spoiled(reasoning, 'enc2.')) t.equal(sealer.unseal('reasoning', value, 'org_a'), null, value);
+  }
+  const long = 'x'.repeat(10_000);
+  const visible = sealer.signThinking(long, {
+    ...here,
+    origin: { upstream: 'u', block: { type: 'thinking', thinking: long } },
+  });
+  t.ok(visible.length < 1_000, 'the block does not repeat the visible text');
+});
+
 t.test('opening returns the model that sealed the value, and fails for a model that was never served', async (t) => {
   for (const model of MODELS) {
     t.equal(sealer.openThinking(sealer.signThinking(text, { ...here, model }), text, 'org_a')?.model, model);

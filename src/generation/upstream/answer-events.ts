@@ -4,7 +4,8 @@
 import { performance } from 'node:perf_hooks';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
-import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
+import { stringifyExact } from '../../shared/exact-json.js';
+import type { EndReason, GenerationEvent, JsonSchema, TokenLogprob } from '../types.js';
 import { notUnderstood, tooMuch } from './fault.js';
 
 /** Usage as reported by the upstream. Values that it does not report are undefined. */
@@ -153,6 +154,15 @@ export class AnswerEvents {
       choice.reasoningCharacters += text.length;
     }
     this.sink.emit({ type: 'text', choice: index, section, text, tokens, logprobs });
+  }
+
+  /** `block`: the upstream's own block for the reasoning that has just ended, or for reasoning without text. */
+  thought(index: number, block: JsonSchema): void {
+    const choice = this.#running(index);
+    this.#take(choice, stringifyExact(block), true);
+    this.#begin();
+    this.#closeCall(index, choice, true);
+    this.sink.emit({ type: 'thought', choice: index, block });
   }
 
   /** `key`: the upstream's identifier for the call. A known key continues that call. */

@@ -37,6 +37,8 @@ const WANTED: ReadonlySet<string> = new Set([
   'type',
   'content_block',
   'thinking',
+  'signature',
+  'data',
   'partial_json',
   'stop_sequence',
   'input_tokens',
@@ -54,6 +56,7 @@ const WANTED: ReadonlySet<string> = new Set([
   'part',
   'status',
   'summary',
+  'encrypted_content',
   'input_tokens_details',
   // errors
   'code',

@@ -7,7 +7,8 @@
 import type { BufferReservation } from '../../shared/buffer-reservation.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { RequestContext, Provider, RunningGeneration } from '../provider.js';
-import type { GenerationEvent, GenerationRequest } from '../types.js';
+import { seenBy } from '../thoughts.js';
+import type { GenerationEvent, GenerationRequest, LeftOut } from '../types.js';
 import { AnswerEvents, type AnswerOptions } from './answer-events.js';
 import type { ActiveSet } from '../../shared/active-set.js';
 import { stringifyExact } from '../../shared/exact-json.js';
@@ -54,7 +55,17 @@ export interface RunAsked {
   readonly request: GenerationRequest;
   readonly facts: AnswerOptions;
   readonly context: RequestContext;
-  api(server: Server): { api: UpstreamApi; body: Body };
+  /** Throws ApiError 422. */
+  api(server: Server): Written;
+}
+
+/** A request as one server gets it. */
+export interface Written {
+  readonly api: UpstreamApi;
+  readonly body: Body;
+  /** See Selected. */
+  readonly leftOut: readonly LeftOut[] | undefined;
+  readonly ignored: readonly string[];
 }
 
 /** Delay before the first retry on the same server. */
@@ -196,6 +207,11 @@ export class UpstreamRun implements RunningGeneration {
         return;
       }
       fault = failed;
+      if (server.encryptsReasoning && refusesEncryption(failed)) {
+        server.encryptsReasoning = false;
+        attempt--;
+        continue;
+      }
       if (failed instanceof UpstreamFault && failed.blames && failed.alive) failedOn.add(server);
       if (this.#answer?.started === true || !(failed instanceof UpstreamFault) || !failed.retry) break;
     }
@@ -223,12 +239,13 @@ export class UpstreamRun implements RunningGeneration {
   async #try(server: Server, again: boolean): Promise<UpstreamFault | Error | null> {
     const { asked, deps } = this;
     const { request } = asked;
-    const { api, body } = asked.api(server);
+    const { api, body, leftOut, ignored } = asked.api(server);
+    const attempt = { upstream: server.id, ignored, ...(leftOut === undefined ? {} : { leftOut }) };
     const ended = await new Promise<UpstreamFault | Error | null>((resolve) => {
       this.#settle = resolve;
       const answer = (this.#answer = new AnswerEvents(asked.facts, this.#queueMs, {
         emit: (event) => {
-          if (!this.#over) this.onEvent(event);
+          if (!this.#over) this.onEvent(event.type === 'started' ? { ...event, ...attempt } : event);
         },
         onToken: () => this.#token(),
         onOver: () => this.#completed(),
@@ -310,15 +327,17 @@ export class UpstreamRun implements RunningGeneration {
     clearTimeout(this.#clock);
     try {
       const { model, provider } = await deps.fallback!(asked.context.signal);
-      provider.check(asked.request);
-      const prepared = await provider.prepare(asked.request, asked.context);
+      const { messages, leftOut } = seenBy(asked.request.messages, [model]);
+      const request = { ...asked.request, model, messages };
+      provider.check(request);
+      const prepared = await provider.prepare(request, asked.context);
       if (this.#over) return;
       let left = prepared.n;
       await new Promise<void>((resolve) => {
         this.#settle = () => resolve();
         this.#other = prepared.start((event) => {
           if (this.#over) return;
-          this.onEvent(event);
+          this.onEvent(event.type === 'started' ? { model, leftOut, ...event } : event);
           if (event.type === 'failed' || (event.type === 'finished' && --left === 0)) resolve();
         });
         deps.report({ type: 'fallback', model: deps.model, to: model });
@@ -328,5 +347,11 @@ export class UpstreamRun implements RunningGeneration {
     }
   }
 }
+
+/** The vendor's words for a model without reasoning. */
+const refusesEncryption = (fault: UpstreamFault | Error): boolean =>
+  fault instanceof UpstreamFault &&
+  fault.kind === 'refused' &&
+  /encrypted content is not supported/i.test(fault.reported.message);
 
 const isApiError = (error: unknown): error is ApiError => error instanceof Error && error.name === 'ApiError';

@@ -25,17 +25,24 @@ export class Server {
   readonly secrets: readonly string[];
   /** The server's name in logs and metrics. */
   readonly name: string;
+  /** See upstreamIds(). */
+  readonly id: string;
+  readonly model: string;
+  /** False once the server has refused to return encrypted reasoning, which models without reasoning do. */
+  encryptsReasoning = true;
   #mine = 0; // running requests of this thread
   readonly #meter: UpstreamMeter;
 
   constructor(
     readonly settings: UpstreamServer,
-    readonly model: string,
+    { id, model }: { id: string; model: string },
     private readonly limits: UpstreamSettings,
     private readonly row: SharedRow,
     meter: (labels: { model: string; server: string }) => UpstreamMeter,
   ) {
     const { origin, pathname, host } = new URL(settings.url);
+    this.id = id;
+    this.model = model;
     this.api = APIS[settings.api];
     this.path = `${pathname.replace(/\/+$/, '')}`;
     this.name = host;

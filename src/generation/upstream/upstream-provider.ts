@@ -12,7 +12,7 @@ import type { TokenCount } from '../../shared/token-count.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
 import { VERSION } from '../../shared/version.js';
 import { FairSlots } from '../fair-slots.js';
-import type { RequestContext, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
+import type { RequestContext, PreparedGeneration, PromptCount, Provider, RunningGeneration } from '../provider.js';
 import { imageNote } from '../image-note.js';
 import {
   REASONING_EFFORTS,
@@ -23,10 +23,12 @@ import {
 } from '../types.js';
 import { maxTextBytes, type AnswerOptions } from './answer-events.js';
 import { completions } from './apis/all.js';
-import type { Asked, Body, UpstreamApi } from './apis/api.js';
+import type { Asked, UpstreamApi } from './apis/api.js';
 import { estimatedTokens } from './estimate.js';
 import { checkable, checked, heldTo } from './format-check.js';
-import { UpstreamRun, type RunDeps, type UpstreamNews } from './run.js';
+import { UpstreamRun, type RunDeps, type UpstreamNews, type Written } from './run.js';
+import { selectThoughts } from './select-thoughts.js';
+import { upstreamIds } from './upstream-id.js';
 import { contextOf, countOf } from './capabilities.js';
 import { Server, type UpstreamSettings } from './server.js';
 import { sharedNow, type SharedCounts } from './shared-counts.js';
@@ -75,7 +77,10 @@ export class UpstreamProvider implements Provider {
     this.#upstream = upstream;
     this.efforts = upstream.thinking === 'none' ? ['none'] : REASONING_EFFORTS;
     this.sees = upstream.images;
-    this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, counts.row(), meter));
+    const ids = upstreamIds(upstream.servers, model.id);
+    this.servers = upstream.servers.map(
+      (one, index) => new Server(one, { id: ids[index] as string, model: model.id }, settings, counts.row(), meter),
+    );
     const identity = [VERSION, ...upstream.servers.map(({ url, model: name }) => `${url} ${name ?? model.id}`)].join(
       '\n',
     );
@@ -143,22 +148,14 @@ export class UpstreamProvider implements Provider {
     const asked = this.#withDefaults(request);
     const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens);
     const cap = request.maxTokens === null && this.model.max_output_tokens === null ? null : maxTokens;
-    const bodies = new Map<UpstreamApi, Body>();
-    const api = (server: Server): { api: UpstreamApi; body: Body } => {
+    const written = new Map<string, Omit<Written, 'api'>>();
+    const api = (server: Server): Written => {
       const chosen =
         request.raw === undefined ? server.api : server.settings.api === 'messages' ? refusePlain() : completions;
-      let body = bodies.get(chosen);
-      if (body === undefined)
-        bodies.set(
-          chosen,
-          (body = chosen.body({
-            request: asked,
-            cap,
-            maxOutputTokens: this.maxOutputTokens,
-            upstream: this.#upstream,
-          } satisfies Asked)),
-        );
-      return { api: chosen, body };
+      const key = chosen.takesBack === 'text' ? chosen.path : `${chosen.path} ${server.id} ${server.encryptsReasoning}`;
+      let one = written.get(key);
+      if (one === undefined) written.set(key, (one = this.#write(asked, { chosen, server, cap })));
+      return { api: chosen, ...one };
     };
     // Parameters that the format does not support are rejected before anything is counted.
     const held = this.servers
@@ -196,22 +193,34 @@ export class UpstreamProvider implements Provider {
   }
 
   /** Queries a server that can count tokens. Images are not sent for this purpose. */
-  async count(request: GenerationRequest, context: RequestContext): Promise<TokenCount> {
+  async count(request: GenerationRequest, context: RequestContext): Promise<PromptCount> {
     const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
     if (server !== undefined && !(this.sees && hasImages(request))) {
-      const body =
+      const { body, leftOut, ignored } =
         request.raw !== undefined
-          ? {}
-          : server.api.body({
-              request: this.#withDefaults(request),
-              cap: null,
-              maxOutputTokens: this.maxOutputTokens,
-              upstream: this.#upstream,
-            });
+          ? { body: {}, leftOut: undefined, ignored: [] }
+          : this.#write(this.#withDefaults(request), { chosen: server.api, server, cap: request.maxTokens });
       const tokens = await this.#counts.run(context, 1, () => countOf(server, body, request));
-      if (tokens !== null) return { tokens, exact: true };
+      return { ...(tokens === null ? this.#estimate(request) : { tokens, exact: true }), leftOut, ignored };
     }
     return this.#estimate(request);
+  }
+
+  /** Writes the request for one server, with the reasoning of earlier turns that the server can read back. */
+  #write(
+    request: GenerationRequest,
+    { chosen, server, cap }: { chosen: UpstreamApi; server: Server; cap: number | null },
+  ): Omit<Written, 'api'> {
+    const { encryptsReasoning } = server;
+    const rest = { cap, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream, encryptsReasoning };
+    const selected = selectThoughts(request, {
+      takesBack: chosen.takesBack,
+      upstream: server.id,
+      models: [request.model, this.model.id],
+      thinks: chosen.thinks?.({ ...rest, request }) === true,
+    });
+    const { leftOut, ignored } = selected;
+    return { body: chosen.body({ ...rest, request: selected.request } satisfies Asked), leftOut, ignored };
   }
 
   /**

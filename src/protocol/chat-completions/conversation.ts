@@ -41,7 +41,7 @@ export function toMessages(messages: readonly ChatMessage[]): Message[] {
         return {
           role: 'assistant',
           content: content ?? message.refusal ?? null,
-          reasoning: reasoningOf(message),
+          ...reasoningOf(message, path),
           ...(message.reasoning_details?.some(({ type }) => type === ENCRYPTED) ? { lacksReasoning: true } : {}),
           toolCalls: message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`, turns)),
           name: message.name ?? undefined,
@@ -66,12 +66,18 @@ export function foreignReasoning(messages: readonly ChatMessage[]): LeftOut[] {
 const ENCRYPTED = 'reasoning.encrypted';
 
 /** Clients send reasoning back under the name under which they received it, or under both names. */
-function reasoningOf(message: Extract<ChatMessage, { role: 'assistant' }>): string | undefined {
+function reasoningOf(
+  message: Extract<ChatMessage, { role: 'assistant' }>,
+  path: string,
+): Pick<Extract<Message, { role: 'assistant' }>, 'reasoning' | 'thoughts'> {
   const { reasoning_content: content, reasoning, reasoning_details: details } = message;
-  const text = content || reasoning;
-  if (text || details == null) return text ?? undefined;
-  const texts = details.filter(({ type }) => type === 'reasoning.text').map((detail) => detail.text ?? '');
-  return texts.length === 0 ? undefined : texts.join('');
+  const texts = (details ?? []).filter(({ type }) => type === 'reasoning.text').map((detail) => detail.text ?? '');
+  const field = content ? 'reasoning_content' : reasoning ? 'reasoning' : 'reasoning_details';
+  const text = content || reasoning || (texts.length > 0 ? texts.join('') : (content ?? reasoning));
+  if (text == null) return {};
+  if (text === '') return { reasoning: text };
+  const unsealed = { model: null, origin: null, after: { text: 0, calls: 0 }, current: true };
+  return { reasoning: text, thoughts: [{ text, path: `${path}.${field}`, ...unsealed }] };
 }
 
 type ChatToolCall = NonNullable<Extract<ChatMessage, { role: 'assistant' }>['tool_calls']>[number];

@@ -142,6 +142,7 @@ function toGeneration(
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
       ...toEvaluation(chat, maxTokens),
+      ...(ignored.length === 0 ? {} : { ignored }),
     },
     stream: chat.stream === true,
     includeUsage: chat.stream_options?.include_usage === true,

@@ -157,12 +157,10 @@ function assistantTurn(
 ): Message {
   const toolCalls: ToolCall[] = [];
   const thoughts: Thought[] = [];
-  let written = 0;
+  let text = '';
   for (const { block, path: at } of blocks) {
+    text += textIn(block, at, text === '');
     switch (block.type) {
-      case 'text':
-        written += block.text.length;
-        break;
       case 'tool_use': {
         const id = named(block.id, `${at}.id`, MAX_ID);
         calls.call(id, at);
@@ -178,12 +176,18 @@ function assistantTurn(
         const thought = opened.get(block);
         if (thought === undefined) break;
         const { text, model, origin } = thought;
-        thoughts.push({ text, path: at, model, origin, after: { text: written, calls: toolCalls.length }, current });
+        thoughts.push({
+          text,
+          path: at,
+          model,
+          origin,
+          after: { text: text.length, calls: toolCalls.length },
+          current,
+        });
         break;
       }
     }
   }
-  const text = textOf(blocks, '');
   return {
     role: 'assistant',
     path,
@@ -194,37 +198,37 @@ function assistantTurn(
   };
 }
 
-/**
- * Joins the text blocks among `blocks`, and what hosted tools found. Throws for other block types that only Anthropic's
- * own service produces.
- */
+/** Joins the texts of the blocks. Throws for block types without text. */
 function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string {
-  const texts: string[] = [];
-  for (const { block, path } of blocks) {
-    switch (block.type) {
-      case 'text':
-        texts.push(block.text);
-        break;
-      case 'tool_use':
-      case 'thinking':
-      case 'redacted_thinking':
-        break;
-      case 'image':
-      case 'document':
-      case 'search_result':
-      case 'tool_result':
-      case 'compaction':
-      case 'fallback':
-      case 'tool_addition':
-      case 'tool_removal':
-      case 'container_upload':
-      case 'browser_state':
-        return refuseContent(block.type, path);
-      default:
-        texts.push(`${texts.length === 0 ? '' : '\n'}${hostedText(block)}\n`);
-    }
+  return blocks
+    .map(({ block, path }, at) => textIn(block, path, at === 0))
+    .filter((text) => text !== '')
+    .join(separator);
+}
+
+/** Returns what the model reads of a block: its text, or what a hosted tool found. Throws for other block types. */
+function textIn(block: WireBlock, path: string, isFirst: boolean): string {
+  switch (block.type) {
+    case 'text':
+      return block.text;
+    case 'tool_use':
+    case 'thinking':
+    case 'redacted_thinking':
+      return '';
+    case 'image':
+    case 'document':
+    case 'search_result':
+    case 'tool_result':
+    case 'compaction':
+    case 'fallback':
+    case 'tool_addition':
+    case 'tool_removal':
+    case 'container_upload':
+    case 'browser_state':
+      return refuseContent(block.type, path);
+    default:
+      return `${isFirst ? '' : '\n'}${hostedText(block)}\n`;
   }
-  return texts.join(separator);
 }
 
 function named(value: string, path: string, most: number): string {

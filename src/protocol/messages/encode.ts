@@ -1,7 +1,7 @@
 // Encodes the generation events of one request as messages JSON, streamed or not. Pure. One state machine decides where
 // content blocks start and end, and both forms only write its output, so a stream's joined deltas equal the
 // non-streamed response.
-import type { EndReason, GenerationEvent, LeftOut } from '../../generation/types.js';
+import type { EndReason, GenerationEvent, JsonSchema, LeftOut } from '../../generation/types.js';
 import { newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -14,8 +14,11 @@ export interface MessageEnvelope {
   model: string; // the model name from the request
   /** False: the thinking text is not shown, and is sent only in encrypted form, in the signature. */
   visibleThinking: boolean;
-  /** Returns the signature that the client must send back with a thinking block. */
-  signature(thinking: string): string;
+  /**
+   * Returns the signature that the client must send back with a thinking block. `block`: the upstream's own block, or
+   * null.
+   */
+  signature(thinking: string, block: JsonSchema | null): string;
   /** True: no output was requested, so the response has no blocks. */
   empty: boolean;
   /** Whether the output limit comes from the context window rather than from the request. */
@@ -77,6 +80,10 @@ class Blocks {
         this.#thinking.add(event.text);
         if (this.envelope.visibleThinking) this.writer.append(event.text);
         return;
+      case 'thought':
+        this.#switchTo({ type: 'thinking' });
+        this.#close(event.block);
+        return;
       case 'call_started':
         this.#close();
         this.#start({ type: 'tool_use', id: newToolUseId(), name: event.name });
@@ -116,10 +123,10 @@ class Blocks {
     this.writer.start(block);
   }
 
-  #close(): void {
+  #close(block: JsonSchema | null = null): void {
     if (this.#open === null) return;
     if (this.#open === 'thinking') {
-      this.writer.sign(this.envelope.signature(this.#thinking.toString()));
+      this.writer.sign(this.envelope.signature(this.#thinking.toString(), block));
       this.#thinking = new GrowingText();
     }
     this.#open = null;

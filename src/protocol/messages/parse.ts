@@ -184,6 +184,7 @@ function toGeneration(
       promptParam: 'messages',
       ignoreEos: wire.ignore_eos === true,
       ...(leftOut.length === 0 ? {} : { leftOut }),
+      ...(ignored.length === 0 ? {} : { ignored }),
     },
     stream,
     visibleThinking: visible,

@@ -133,8 +133,8 @@ function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, a
     model: admitted.asked,
     visibleThinking: asked.visibleThinking,
     signature: asked.visibleThinking
-      ? (text) => sealer.signThinking(text, author.context)
-      : (text) => sealer.sealThinking(text, author.context),
+      ? (text, block) => sealer.signThinking(text, author.context(block))
+      : (text, block) => sealer.sealThinking(text, author.context(block)),
     empty: asked.request.maxTokens === 0,
     cappedByContext: admitted.prepared.cappedByContext,
     leftOut: hasBeta(exchange, BINDING_BETA) ? () => author.leftOut : null,

@@ -1,7 +1,7 @@
 // The four kinds of output items while they are open. An item emits its start event when it is created, and is closed
 // once. Only an open item accepts deltas, so no delta can precede the start. The state machine (encode.ts) keeps only
 // one item open at a time. Pure.
-import type { TokenLogprob, Logprob } from '../../generation/types.js';
+import type { JsonSchema, TokenLogprob, Logprob } from '../../generation/types.js';
 import { CustomInputReader } from '../../generation/custom-tools.js';
 import { newItemId, newToolCallId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -213,8 +213,8 @@ export interface ReasoningForm {
    */
   summary: boolean;
   dialect: EventDialect;
-  /** Returns the `encrypted_content`. Null if it was not requested. */
-  seal: ((text: string) => string) | null;
+  /** Returns the `encrypted_content`. `block`: the upstream's own block. Null if it was not requested. */
+  seal: ((text: string, block: JsonSchema | null) => string) | null;
 }
 
 export class OpenReasoning extends OpenItemBase<ReasoningItem> {
@@ -222,6 +222,9 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   readonly #event: string;
   readonly #text = new GrowingText();
   #sealed: string | null = null;
+  #hasPart = false;
+  /** The upstream's own block. */
+  block: JsonSchema | null = null;
 
   constructor(
     out: EventWriter,
@@ -236,10 +239,11 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
         ? 'response.reasoning_text'
         : 'response.reasoning';
     this.announce({ id: this.id, type: 'reasoning', status: 'in_progress', summary: [] });
-    this.#writePart('added');
   }
 
   delta(text: string): void {
+    if (!this.#hasPart) this.#writePart('added');
+    this.#hasPart = true;
     this.#text.add(text);
     if (this.out.streams) this.out.writeRaw(`${this.#event}.delta`, `${this.#head}${JSON.stringify(text)}}`);
   }
@@ -250,17 +254,22 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
       id: this.id,
       type: 'reasoning',
       status,
-      ...(this.form.summary
-        ? { summary: [{ type: 'summary_text', text }] }
-        : { summary: [], content: [{ type: 'reasoning_text', text }] }),
+      ...(!this.#hasPart
+        ? { summary: [] }
+        : this.form.summary
+          ? { summary: [{ type: 'summary_text', text }] }
+          : { summary: [], content: [{ type: 'reasoning_text', text }] }),
       ...(this.#sealed === null ? {} : { encrypted_content: this.#sealed }),
     };
   }
 
   protected finish(): void {
-    this.out.write(`${this.#event}.done`, { ...this.#place(), text: this.#text.toString() });
-    this.#writePart('done');
-    if (this.form.seal !== null) this.#sealed = this.form.seal(this.#text.toString());
+    const text = this.#text.toString();
+    if (this.#hasPart) {
+      this.out.write(`${this.#event}.done`, { ...this.#place(), text });
+      this.#writePart('done');
+    }
+    if (this.form.seal !== null) this.#sealed = this.form.seal(text, this.block);
   }
 
   #writePart(state: 'added' | 'done'): void {

@@ -7,7 +7,7 @@
 // A malformed stream is impossible by construction: item events exist only as methods of an open item
 // (encode-items.ts), and the state machine has at most one open item.
 import type { ApiError } from '../../shared/errors.js';
-import type { EndReason, GenerationEvent } from '../../generation/types.js';
+import type { EndReason, GenerationEvent, JsonSchema } from '../../generation/types.js';
 import type { Usage } from '../usage.js';
 import {
   OpenCall,
@@ -39,6 +39,8 @@ export class ResponseMachine {
   #phase: Phase = 'new';
   #started = false;
   #open: OpenItem | null = null;
+  /** The upstream's own blocks, by the ID of the reasoning item. */
+  readonly blocks = new Map<string, JsonSchema>();
   /** Members of response.created in addition to the response. */
   created: Readonly<Record<string, unknown>> = {};
 
@@ -75,6 +77,13 @@ export class ResponseMachine {
         if (event.section === 'content') this.#message().delta(event.text, event.logprobs);
         else if (event.text !== '') this.#reasoning().delta(event.text);
         return;
+      case 'thought': {
+        const item = this.#reasoning();
+        item.block = event.block;
+        this.blocks.set(item.id, event.block);
+        this.#close('completed');
+        return;
+      }
       case 'call_started':
         this.#startCall(this.options.toolNames.get(event.name) ?? { name: event.name, namespace: null, custom: false });
         return;

@@ -10,7 +10,7 @@ import type { ChainedResponse, StoredItem } from '../../storage/response-store.j
 import { hostedText } from '../hosted-text.js';
 import { Conversation, type OwnThought } from './conversation.js';
 import type { InputItem } from './input-images.js';
-import { keptItem, textItem, toKept, type KeptItem, type KeptPart } from './items.js';
+import { keptItem, ORIGIN, textItem, toKept, type KeptItem, type KeptPart } from './items.js';
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
 
@@ -270,16 +270,17 @@ class Reader {
       const unsealed = opened === undefined ? this.#unseal('reasoning', kept.encrypted_content) : opened;
       return unsealed === null ? left() : { path, ...unsealed };
     }
-    const unsealed = { path, model: null, origin: null };
+    const unsealed = { path, model: null, origin: kept[ORIGIN] ?? null };
     const text = reasoningText(kept.content);
     if (text !== '') return { ...unsealed, text };
     const stored = this.#stored(kept.id);
     if (stored !== null) this.#count(stored, path);
     const known = stored === null ? null : keptItem(stored);
     const found = known?.type === 'reasoning' ? reasoningText(known.content) || reasoningText(known.summary) : '';
+    const origin = (known?.type === 'reasoning' ? known[ORIGIN] : null) ?? unsealed.origin;
     const summary = found || reasoningText(kept.summary);
     if (summary === '' && stored === null && kept.id.startsWith('rs_') && path !== CHAIN) return left();
-    return { ...unsealed, text: summary };
+    return { ...unsealed, origin, text: summary };
   }
 
   #unseal(kind: 'reasoning' | 'compaction', sealed: string): Unsealed | null {

@@ -3,6 +3,7 @@
 import { apiError } from '../../shared/errors.js';
 import { newItemId, type ItemPrefix } from '../../shared/ids.js';
 import type { StoredItem } from '../../storage/response-store.js';
+import type { ThoughtOrigin } from '../../generation/types.js';
 import type { InputItem } from './input-images.js';
 import type { ItemStatus } from './resource.js';
 import type { HostedItemType, InputPart, WireItem } from './schema-items.js';
@@ -15,6 +16,17 @@ export type KeptPart =
   | { type: 'refusal'; refusal: string };
 
 export type Role = 'user' | 'system' | 'developer' | 'assistant';
+
+/** The member of a stored reasoning item that holds the upstream's own block. Clients neither see nor set it. */
+export const ORIGIN = 'monolith_origin';
+
+export const withOrigin = (
+  item: Readonly<Record<string, unknown>>,
+  origin: ThoughtOrigin,
+): Record<string, unknown> => ({
+  ...item,
+  [ORIGIN]: origin,
+});
 
 export type KeptItem =
   | {
@@ -56,6 +68,7 @@ export type KeptItem =
       summary: { type: 'summary_text'; text: string }[];
       content?: { type: 'reasoning_text'; text: string }[];
       encrypted_content?: string;
+      [ORIGIN]?: ThoughtOrigin;
     }
   | { id: string; type: 'compaction'; encrypted_content: string }
   | HostedItem;

@@ -240,6 +240,7 @@ function toGeneration(
       promptParam: 'input',
       ignoreEos: create.ignore_eos === true,
       ...(input.leftOut.length === 0 ? {} : { leftOut: input.leftOut }),
+      ...(ignored.length === 0 ? {} : { ignored }),
     },
     conversation: input.messages,
     input: input.own,

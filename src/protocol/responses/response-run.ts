@@ -25,7 +25,8 @@ import type { EventDialect } from './encode-items.js';
 import type { WireEvent } from './encode-writer.js';
 import { withImages } from './input-images.js';
 import type { CreateGeneration } from './parse.js';
-import { newResource } from './resource.js';
+import { withOrigin } from './items.js';
+import { newResource, type OutputItem } from './resource.js';
 import type { RunningResponses } from './stored-running.js';
 
 export interface ResponseRunDeps extends GenerationDeps {
@@ -143,7 +144,9 @@ export class ResponseRun implements RunSink {
       reasoning: {
         summary: created.summarize,
         dialect: options.dialect,
-        seal: created.sealReasoning ? (text) => sealer.seal('reasoning', text, this.#author.context) : null,
+        seal: created.sealReasoning
+          ? (text, block) => sealer.seal('reasoning', text, this.#author.context(block))
+          : null,
       },
       take: options.take,
     });
@@ -170,8 +173,16 @@ export class ResponseRun implements RunSink {
       previousId: this.#created.previousId,
       resource: { ...resource, output: [...resource.output] },
       input: this.#input,
-      output: resource.output.map((item) => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
+      output: resource.output.map((item) => ({ id: item.id, item: this.#stored(item) })),
     };
+  }
+
+  /** Stored reasoning keeps the upstream's block, which clients see only in encrypted form. */
+  #stored(item: OutputItem): Record<string, unknown> {
+    const origin = this.#author.origin(this.#machine.blocks.get(item.id) ?? null);
+    const own = item as unknown as Record<string, unknown>;
+    if (origin?.block == null || own['encrypted_content'] !== undefined) return own;
+    return withOrigin(own, origin);
   }
 
   /** Frees the input after it has been stored. Later saves do not change the stored input. */

@@ -3,12 +3,19 @@ import { apiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { queryList } from '../../http/query.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
-import { itemSize } from '../../storage/response-size.js';
-import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
+import type { ThoughtOrigin } from '../../generation/types.js';
+import { itemSize, MAX_CHAIN_SIZE } from '../../storage/response-size.js';
+import {
+  isUnfinished,
+  type ResponseStore,
+  type StoredItem,
+  type StoredResponse,
+} from '../../storage/response-store.js';
 import { validated } from '../validation.js';
 import type { RunningGenerations } from '../running-generations.js';
 import type { BackgroundResponses } from './background.js';
 import { eventDialect, type DialectSettings } from './encode-dialect.js';
+import { ORIGIN } from './items.js';
 import { endOf, endOfStored, isTerminal, replayEvents, terminalEvents, unbroken } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
@@ -61,7 +68,7 @@ export async function retrieve(
 ): Promise<void> {
   if (!stream) {
     const resource = include.includes('reasoning.encrypted_content')
-      ? withSealedReasoning(record, deps.sealer)
+      ? withSealedReasoning(record, deps.sealer, await originsOf(record, deps.responses))
       : record.resource;
     exchange.jsonEnqueued(itemSize(resource), 200, resource);
     return;
@@ -77,15 +84,32 @@ export async function retrieve(
 
 const resourceOf = (record: StoredResponse): ResponseResource => record.resource as unknown as ResponseResource;
 
+/** The stored reasoning items, which hold the upstream's own blocks. */
+function originsOf(
+  { organizationId, resource }: StoredResponse,
+  responses: Pick<ResponseStore, 'items'>,
+): Promise<ReadonlyMap<string, StoredItem>> {
+  const ids = (resource as unknown as ResponseResource).output.flatMap(({ type, id }) =>
+    type === 'reasoning' ? [id] : [],
+  );
+  return responses.items(organizationId, ids, MAX_CHAIN_SIZE);
+}
+
 /** Adds `encrypted_content` to reasoning items that were created without it. */
-function withSealedReasoning(record: StoredResponse, sealer: Sealer): StoredResponse['resource'] {
+function withSealedReasoning(
+  record: StoredResponse,
+  sealer: Sealer,
+  origins: ReadonlyMap<string, StoredItem>,
+): StoredResponse['resource'] {
   const { organizationId, model } = record;
   const resource = resourceOf(record);
   const sealed = (item: ReasoningItem): ReasoningItem => {
     const text = [...(item.content ?? []), ...item.summary].map((part) => part.text).join('\n');
+    const stored = origins.get(item.id)?.item[ORIGIN] as ThoughtOrigin | undefined;
+    const origin = stored ?? null;
     return {
       ...item,
-      encrypted_content: item.encrypted_content ?? sealer.seal('reasoning', text, { organizationId, model }),
+      encrypted_content: item.encrypted_content ?? sealer.seal('reasoning', text, { organizationId, model, origin }),
     };
   };
   return { ...resource, output: resource.output.map((item) => (item.type === 'reasoning' ? sealed(item) : item)) };

@@ -6,6 +6,7 @@ import type { GenerationRequest, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';
 import { JsonEntries, RawJson } from '../json-reader.js';
+import type { TakesBack } from '../select-thoughts.js';
 
 export interface Asked {
   readonly request: GenerationRequest;
@@ -14,6 +15,8 @@ export interface Asked {
   /** Used for formats in which the limit is mandatory. */
   readonly maxOutputTokens: number;
   readonly upstream: Upstream;
+  /** Whether to ask for encrypted reasoning, in the format that has it. */
+  readonly encryptsReasoning: boolean;
 }
 
 /** A JSON object without the model name, which may differ from server to server. */
@@ -22,6 +25,10 @@ export type Body = Record<string, unknown>;
 export interface UpstreamApi {
   /** Path relative to the server's base URL. */
   readonly path: string;
+  /** The reasoning of earlier turns that the format can carry. */
+  readonly takesBack: TakesBack;
+  /** Whether the request turns thinking on. Needed only if `takesBack` is `thinking`. */
+  thinks?(asked: Asked): boolean;
   /** Throws ApiError 422 for parameters that the format does not support. */
   body(asked: Asked): Body;
   /** Whether the request makes the upstream enforce the output format. */

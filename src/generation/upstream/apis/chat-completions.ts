@@ -20,6 +20,7 @@ import { chatBody, chatHolds } from './chat-request.js';
 
 export const chatCompletions: UpstreamApi = {
   path: '/chat/completions',
+  takesBack: 'text',
   body: chatBody,
   holds: chatHolds,
   headers: bearer,

@@ -124,9 +124,7 @@ function chatMessages(message: Message, thinkingField: Upstream['thinking_field'
           role: 'assistant',
           content: message.content,
           name: message.name,
-          ...(message.reasoning === undefined || message.reasoning === '' || thinkingField === 'none'
-            ? {}
-            : { [thinkingField]: message.reasoning }),
+          ...reasoningField(message, thinkingField),
           tool_calls:
             message.toolCalls === undefined || message.toolCalls.length === 0
               ? undefined
@@ -147,6 +145,14 @@ function chatMessages(message: Message, thinkingField: Upstream['thinking_field'
       ];
     }
   }
+}
+
+/** Some upstreams refuse a turn of the running tool loop without the field, even if the reasoning is lost. */
+function reasoningField(
+  { reasoning = '', lacksReasoning }: Extract<Message, { role: 'assistant' }>,
+  name: Upstream['thinking_field'],
+): Body {
+  return name === 'none' || (reasoning === '' && lacksReasoning !== true) ? {} : { [name]: reasoning };
 }
 
 export const textOf = (content: Content): string =>

@@ -23,6 +23,7 @@ import { endOf, isEnd, refuseOwnArithmetic, samplingFields, streamOptions, usage
 
 export const completions: UpstreamApi = {
   path: '/completions',
+  takesBack: 'text',
   body,
   holds: ({ type }) => type === 'text',
   headers: bearer,

@@ -1,5 +1,6 @@
 // Requests to upstreams in the messages format, and their responses, streamed or not. Event-loop thread only.
-import { parseExact } from '../../../shared/exact-json.js';
+import { parseExact, withMembers } from '../../../shared/exact-json.js';
+import { GrowingText } from '../../../shared/growing-text.js';
 import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -20,9 +21,13 @@ import {
 } from './api.js';
 import { imageData } from './chat-request.js';
 import { isEnd, refuseOwnArithmetic, refuseTemplateVariables } from './chat-parts.js';
+import { withThoughts } from './turn-parts.js';
 
 export const messages: UpstreamApi = {
   path: '/messages',
+  takesBack: 'thinking',
+  thinks: ({ request, cap, maxOutputTokens, upstream }) =>
+    upstream.thinking !== 'none' && thinkingOf(request, capOf(cap, maxOutputTokens))?.type === 'enabled',
   body,
   holds,
   headers: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
@@ -53,7 +58,7 @@ function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
     );
   const { sampling, stop, tools } = request;
   // An output limit is mandatory in this format.
-  const max = cap ?? Math.min(maxOutputTokens, DEFAULT_CAP);
+  const max = capOf(cap, maxOutputTokens);
   const { system, turns } = turnsOf(request.messages);
   const thinking = upstream.thinking === 'none' ? undefined : thinkingOf(request, max);
   // If thinking is enabled, the API rejects sampling parameters.
@@ -77,6 +82,7 @@ function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
 }
 
 const DEFAULT_CAP = 8_192;
+const capOf = (cap: number | null, maxOutputTokens: number): number => cap ?? Math.min(maxOutputTokens, DEFAULT_CAP);
 
 /** This format supports only JSON schemas. */
 function holds({ type }: OutputFormat, held: Asked['upstream']['structured_outputs']): boolean {
@@ -140,17 +146,11 @@ function partsOf(message: Exclude<Message, { role: 'system' }>): object[] {
   switch (message.role) {
     case 'user':
       return contentOf(message.content);
-    // Earlier thinking is omitted, because its signature is this server's, and the upstream's signature is not known.
     case 'assistant':
-      return [
-        ...(message.content === null || message.content.trim() === '' ? [] : [{ type: 'text', text: message.content }]),
-        ...(message.toolCalls ?? []).map(({ id, name, arguments: text }) => ({
-          type: 'tool_use',
-          id: idOf(id),
-          name,
-          input: inputOf(text),
-        })),
-      ];
+      return withThoughts(message, {
+        text: (text) => (text.trim() === '' ? [] : [{ type: 'text', text }]),
+        call: ({ id, name, arguments: text }) => ({ type: 'tool_use', id: idOf(id), name, input: inputOf(text) }),
+      });
     case 'tool':
       return [
         given({
@@ -186,6 +186,7 @@ function contentOf(content: Content): object[] {
 class MessagesReader implements AnswerReader {
   /** Types of the open blocks, by index. */
   readonly #blocks = new Map<number, string>();
+  #thought: { index: number; block: Json; text: GrowingText } | null = null; // the open block of thinking
 
   constructor(
     private readonly answer: AnswerEvents,
@@ -200,6 +201,9 @@ class MessagesReader implements AnswerReader {
         return this.#block(placeIn(event['index']), objectIn(event['content_block']));
       case 'content_block_delta':
         return this.#delta(placeIn(event['index']), objectIn(event['delta']));
+      case 'content_block_stop':
+        if (this.#thought?.index === placeIn(event['index'])) this.#endThought();
+        return;
       case 'message_delta': {
         this.#usage(event['usage']);
         const { stop_reason: reason, stop_sequence: met } = objectIn(event['delta']);
@@ -210,7 +214,7 @@ class MessagesReader implements AnswerReader {
         return this.answer.finish();
       case 'error':
         throw this.fault(statusOf(event['error']));
-      default: // ping, block ends and future event types
+      default: // ping and future event types
     }
   }
 
@@ -226,6 +230,7 @@ class MessagesReader implements AnswerReader {
     const { content } = message;
     if (typeof content === 'string') this.answer.text(0, 'content', content);
     for (const [index, entry] of listIn(content).entries()) this.#block(index, objectIn(entry));
+    this.#endThought();
     this.#ended(message['stop_reason'], message['stop_sequence']);
     this.answer.finish();
   }
@@ -237,7 +242,9 @@ class MessagesReader implements AnswerReader {
   /** Reads the start of a block, or a complete block of a non-streamed response. */
   #block(index: number, block: Json): void {
     const type = textIn(block['type']);
+    this.#endThought();
     this.#blocks.set(index, type);
+    if (type === 'thinking' || type === 'redacted_thinking') this.#thought = { index, block, text: new GrowingText() };
     if (type === 'text') this.answer.text(0, 'content', textIn(block['text']));
     else if (type === 'thinking') this.answer.text(0, 'reasoning', textIn(block['thinking']));
     else if (type === 'tool_use') {
@@ -254,16 +261,32 @@ class MessagesReader implements AnswerReader {
       case 'text_delta':
         return this.answer.text(0, 'content', textIn(delta['text']));
       case 'thinking_delta':
+        if (this.#thought?.index === index) this.#thought.text.add(textIn(delta['thinking']));
         return this.answer.text(0, 'reasoning', textIn(delta['thinking']));
+      case 'signature_delta':
+        if (this.#thought?.index === index)
+          this.#thought.block = withMembers(this.#thought.block, { signature: delta['signature'] });
+        return;
       case 'input_json_delta':
         if (type === 'tool_use') this.answer.callArguments(0, index, textIn(delta['partial_json']));
         return;
-      default: // signatures, citations
+      default: // citations
     }
+  }
+
+  /** Keeps the block exactly as the upstream has to get it back. */
+  #endThought(): void {
+    const thought = this.#thought;
+    if (thought === null) return;
+    this.#thought = null;
+    const more = thought.text.toString();
+    const { block } = thought;
+    this.answer.thought(0, more === '' ? block : withMembers(block, { thinking: textIn(block['thinking']) + more }));
   }
 
   #ended(reason: unknown, met: unknown): void {
     if (this.answer.hasEnded(0)) return; // sent twice, the second time with the usage
+    this.#endThought();
     switch (reason) {
       case 'end_turn':
       case 'pause_turn':

@@ -22,16 +22,19 @@ import {
 } from './api.js';
 import { imageData, LEVELS } from './chat-request.js';
 import { refuseOwnArithmetic, refuseTemplateVariables, textWithLogprobs } from './chat-parts.js';
+import { withThoughts } from './turn-parts.js';
 
 export const responses: UpstreamApi = {
   path: '/responses',
+  takesBack: 'reasoning',
   body,
   holds,
   headers: bearer,
   reader: (answer, fault) => new ResponsesReader(answer, fault),
 };
 
-function body({ request, cap, upstream }: Asked): Body {
+function body(asked: Asked): Body {
+  const { request, cap, upstream } = asked;
   refuseOwnArithmetic(request);
   refuseTemplateVariables(request);
   if (request.n > 1)
@@ -49,7 +52,7 @@ function body({ request, cap, upstream }: Asked): Body {
     frequency_penalty: sampling.frequencyPenalty,
     presence_penalty: sampling.presencePenalty,
     top_logprobs: request.topLogprobs ?? undefined,
-    include: request.topLogprobs === null ? undefined : ['message.output_text.logprobs'],
+    include: includeOf(asked),
     reasoning:
       effort === null || upstream.thinking === 'none'
         ? undefined
@@ -57,6 +60,15 @@ function body({ request, cap, upstream }: Asked): Body {
     text: formatOf(request.format, upstream.structured_outputs),
     ...(tools.length === 0 ? {} : toolFields(request)),
   });
+}
+
+/** Without its encrypted form, the upstream cannot read reasoning back, because it stores nothing. */
+function includeOf({ request: { topLogprobs }, upstream, encryptsReasoning }: Asked): string[] | undefined {
+  const names = [
+    ...(upstream.thinking === 'none' || !encryptsReasoning ? [] : ['reasoning.encrypted_content']),
+    ...(topLogprobs === null ? [] : ['message.output_text.logprobs']),
+  ];
+  return names.length === 0 ? undefined : names;
 }
 
 function holds(format: OutputFormat, held: Asked['upstream']['structured_outputs']): boolean {
@@ -97,25 +109,13 @@ function itemsOf(message: Message): object[] {
       return [{ type: 'message', role: 'system', content: message.content }];
     case 'user':
       return [{ type: 'message', role: 'user', content: partsOf(message.content) }];
-    // Earlier thinking is omitted, because the form in which the upstream encrypted it is not known.
     case 'assistant':
-      return [
-        ...(message.content === null || message.content === ''
-          ? []
-          : [
-              {
-                type: 'message',
-                role: 'assistant',
-                content: [{ type: 'output_text', text: message.content, annotations: [] }],
-              },
-            ]),
-        ...(message.toolCalls ?? []).map(({ id, name, arguments: text }) => ({
-          type: 'function_call',
-          call_id: id,
-          name,
-          arguments: text,
-        })),
-      ];
+      return withThoughts(message, {
+        text: (text) => [
+          { type: 'message', role: 'assistant', content: [{ type: 'output_text', text, annotations: [] }] },
+        ],
+        call: ({ id, name, arguments: text }) => ({ type: 'function_call', call_id: id, name, arguments: text }),
+      });
     case 'tool':
       return [{ type: 'function_call_output', call_id: message.toolCallId, output: partsOf(message.content) }];
   }
@@ -149,6 +149,10 @@ interface Item {
   readonly thoughts: Set<number>; // the same for reasoning parts
   thoughtsOf: 'content' | 'summary' | null; // the list that contains the reasoning parts
 }
+
+/** An item with neither is known to the upstream only by its ID, which it forgets. */
+const canBeReadBack = (item: Json): boolean =>
+  textIn(item['encrypted_content']) !== '' || listIn(item['content']).length > 0;
 
 class ResponsesReader implements AnswerReader {
   readonly #items = new Map<number | string, Item>();
@@ -360,6 +364,8 @@ class ResponsesReader implements AnswerReader {
           for (const [at, part] of listIn(reported[where]).entries())
             this.#wholeThought(item, where, at, textIn(objectIn(part)['text']));
         }
+        if (!item.isComplete && canBeReadBack(reported)) this.answer.thought(0, reported);
+        item.isComplete = true;
         return;
       default:
     }
