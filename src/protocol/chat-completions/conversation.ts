@@ -15,40 +15,29 @@ const PARTS: Record<'system' | 'user' | 'assistant' | 'tool', { role: string; ta
   tool: { role: 'tool', takes: new Set(['text', 'image_url']) },
 };
 
-/** Throws ApiError 422 for parts that a role does not support and for tool calls and results that do not match up. */
+/**
+ * An assistant turn whose content is an empty list is left out, and the user messages around it are joined. Throws
+ * ApiError 422 for parts that a role does not support and for tool calls and results that do not match up.
+ */
 export function toMessages(messages: readonly ChatMessage[]): Message[] {
   const turns = new ToolTurns();
-  const result = messages.map((message, index): Message => {
+  const result: Message[] = [];
+  let joins = false;
+  for (const [index, wire] of messages.entries()) {
     const path = `messages[${index}]`;
-    if (message.role === 'tool') turns.answer(message.tool_call_id, `${path}.tool_call_id`);
+    if (wire.role === 'tool') turns.answer(wire.tool_call_id, `${path}.tool_call_id`);
     else turns.settle();
-    switch (message.role) {
-      case 'system':
-      case 'developer':
-        return { role: 'system', content: toText(message.content, 'system', path), name: message.name ?? undefined };
-      case 'user':
-        return { role: 'user', content: toContent(message.content, 'user', path), name: message.name ?? undefined };
-      case 'tool':
-        return { role: 'tool', content: toContent(message.content, 'tool', path), toolCallId: message.tool_call_id };
-      case 'function':
-        throw apiError(
-          'unsupported_parameter',
-          'The function role is not supported; use tool messages.',
-          `${path}.role`,
-        );
-      case 'assistant': {
-        const content = message.content == null ? null : toText(message.content, 'assistant', path);
-        return {
-          role: 'assistant',
-          content: content ?? message.refusal ?? null,
-          ...reasoningOf(message, path),
-          ...(message.reasoning_details?.some(({ type }) => type === ENCRYPTED) ? { lacksReasoning: true } : {}),
-          toolCalls: message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`, turns)),
-          name: message.name ?? undefined,
-        };
-      }
+    if (isEmptyTurn(wire)) {
+      joins = true;
+      continue;
     }
-  });
+    const message = toMessage(wire, path, turns);
+    const last = result.at(-1);
+    if (joins && message.role === 'user' && last?.role === 'user' && last.name === message.name)
+      result[result.length - 1] = { ...last, content: joined(last.content, message.content) };
+    else result.push(message);
+    joins = false;
+  }
   turns.settle();
   return result;
 }
@@ -64,6 +53,53 @@ export function foreignReasoning(messages: readonly ChatMessage[]): LeftOut[] {
 }
 
 const ENCRYPTED = 'reasoning.encrypted';
+/** Whether a message is an assistant turn that says nothing. */
+export function isEmptyTurn(message: ChatMessage): boolean {
+  return (
+    message.role === 'assistant' &&
+    Array.isArray(message.content) &&
+    message.content.length === 0 &&
+    message.refusal == null &&
+    !message.tool_calls?.length
+  );
+}
+
+function joined(first: Content, second: Content): Content {
+  if (typeof first === 'string' && typeof second === 'string') return `${first}\n\n${second}`;
+  const parts = (content: Content): readonly ContentPart[] =>
+    typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  return [...parts(first), ...parts(second)];
+}
+
+function toMessage(message: ChatMessage, path: string, turns: ToolTurns): Message {
+  switch (message.role) {
+    case 'system':
+    case 'developer':
+      return { role: 'system', content: toText(message.content, 'system', path), name: message.name ?? undefined };
+    case 'user':
+      return { role: 'user', content: toContent(message.content, 'user', path), name: message.name ?? undefined };
+    case 'tool':
+      return {
+        role: 'tool',
+        content: toContent(message.content ?? '', 'tool', path),
+        toolCallId: message.tool_call_id,
+      };
+    case 'function':
+      throw apiError('unsupported_parameter', 'The function role is not supported; use tool messages.', `${path}.role`);
+    case 'assistant': {
+      const { content } = message;
+      const isAbsent = content == null || (typeof content !== 'string' && content.length === 0);
+      return {
+        role: 'assistant',
+        content: isAbsent ? (message.refusal ?? null) : toText(content, 'assistant', path),
+        ...reasoningOf(message, path),
+        ...(message.reasoning_details?.some(({ type }) => type === ENCRYPTED) ? { lacksReasoning: true } : {}),
+        toolCalls: message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`, turns)),
+        name: message.name ?? undefined,
+      };
+    }
+  }
+}
 
 /** Clients send reasoning back under the name under which they received it, or under both names. */
 function reasoningOf(

@@ -14,7 +14,7 @@ import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
-import { foreignReasoning, toMessages } from './conversation.js';
+import { foreignReasoning, isEmptyTurn, toMessages } from './conversation.js';
 import {
   chatEnvelopeSchema,
   KNOWN_FIELDS,
@@ -86,6 +86,9 @@ export function parseChat(body: unknown, foreignThinking: ForeignThinking = 'dro
 const ignoredFields = (body: Readonly<Record<string, unknown>>): string[] => [
   ...unknownFields(body, KNOWN_FIELDS),
   ...ignoredConstraints(body),
+  ...(body['add_generation_prompt'] === false && body['continue_final_message'] !== true
+    ? ['add_generation_prompt']
+    : []),
 ];
 
 function refuse(code: ErrorCode, param: string, message: string): never {
@@ -109,9 +112,17 @@ function toGeneration(
   }
 
   const messages = toMessages(chatMessages);
+  if (messages.length === 0) refuse('missing_required_parameter', 'messages', 'messages must contain some content.');
   const last = chatMessages.at(-1);
-  const continueFinal = chat.continue_final_message === true;
-  if (continueFinal && (last?.role !== 'assistant' || last.tool_calls?.length)) {
+  const continues = chat.continue_final_message === true;
+  if (continues && chat.add_generation_prompt === true) {
+    refuse(
+      'conflicting_parameters',
+      'add_generation_prompt',
+      'add_generation_prompt and continue_final_message cannot both be true.',
+    );
+  }
+  if (continues && (last?.role !== 'assistant' || last.tool_calls?.length)) {
     refuse(
       'conflicting_parameters',
       'continue_final_message',
@@ -125,7 +136,7 @@ function toGeneration(
     request: {
       model: chat.model,
       messages,
-      continueFinal,
+      continueFinal: continues && last !== undefined && !isEmptyTurn(last),
       sampling: toSampling(chat),
       n,
       maxTokens,

@@ -43,6 +43,8 @@ const part = z.discriminatedUnion('type', [
 ]);
 export const messageContent = z.union([text, z.array(part).min(1)]);
 const content = messageContent;
+/** Some clients send an empty list for a turn or a tool result without text. */
+const contentOrNothing = z.union([text, z.array(part)]);
 
 export const toolCall = z.discriminatedUnion('type', [
   z.object({
@@ -67,7 +69,7 @@ export const messageSchema = z.discriminatedUnion('role', [
   z
     .object({
       role: z.literal('assistant'),
-      content: content.nullish(),
+      content: contentOrNothing.nullish(),
       refusal: text.nullish(),
       reasoning_content: text.nullish(),
       reasoning: text.nullish(),
@@ -91,7 +93,7 @@ export const messageSchema = z.discriminatedUnion('role', [
         given('tool_calls', { type: 'array', minItems: 1, items: component('ChatToolCall') }),
       ],
     }),
-  z.object({ role: z.literal('tool'), content, tool_call_id: clientId() }),
+  z.object({ role: z.literal('tool'), content: contentOrNothing.nullable(), tool_call_id: clientId() }),
   z.object({ role: z.literal('function') }),
 ]);
 
@@ -199,6 +201,7 @@ export const chatRequestSchema = z.object({
   reasoning_effort: z.enum(REASONING_EFFORTS).nullish(),
   include_reasoning: z.boolean().nullish(),
   continue_final_message: z.boolean().nullish(),
+  add_generation_prompt: z.boolean().nullish(),
   chat_template_kwargs: templateVariablesField,
   // Template variables that clients send as parameters. `thinking` as an object is DeepSeek's and GLM's parameter.
   enable_thinking: z.boolean().nullish(),

@@ -41,7 +41,7 @@ export function toTurns(messages: readonly WireMessage[], unseen: ReadonlySet<Wi
     if (summary !== null) turns = [...turns.filter(({ role }) => role === 'system'), summaryTurn(summary)];
     if (blocks.length === 0) {
       if (summary !== null) continue;
-      // A response may consist of a single empty text block, which clients send back unchanged.
+      // A response may have no block, or a single empty text block, which clients send back unchanged.
       if (message.role === 'assistant' && typeof message.content !== 'string') continue;
       throw apiError('missing_required_parameter', `${path}.content must not be empty.`, `${path}.content`);
     }

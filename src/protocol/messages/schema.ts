@@ -92,8 +92,8 @@ const thinkingBlock = z.object({ type: z.literal('thinking'), thinking: text, si
 const redactedThinkingBlock = z.object({ type: z.literal('redacted_thinking'), data: text.nullish() });
 
 /** Empty strings pass here; parse.ts reports them as missing. */
-const content = <T extends z.ZodType>(block: T) =>
-  z.union([z.string().meta({ minLength: 1 }), list(block, { atLeastOne: true })]);
+const content = <T extends z.ZodType>(block: T, { atLeastOne = true } = {}) =>
+  z.union([z.string().meta({ minLength: 1 }), list(block, { atLeastOne })]);
 
 export const messageSchema = z.discriminatedUnion('role', [
   z.object({
@@ -122,6 +122,7 @@ export const messageSchema = z.discriminatedUnion('role', [
         compactionBlock,
         z.object({ type: z.enum(unservedTypes) }),
       ]),
+      { atLeastOne: false },
     ),
   }),
   z.object({ role: z.literal('system'), content: content(z.discriminatedUnion('type', [textBlock, unservedBlock])) }),

@@ -10,7 +10,7 @@ import type { ChainedResponse, StoredItem } from '../../storage/response-store.j
 import { hostedText } from '../hosted-text.js';
 import { Conversation, type OwnThought } from './conversation.js';
 import type { InputItem } from './input-images.js';
-import { keptItem, ORIGIN, textItem, toKept, type KeptItem, type KeptPart } from './items.js';
+import { keptItem, ORIGIN, textItem, toKept, type KeptItem, type KeptPart, type WireOutput } from './items.js';
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
 
@@ -112,6 +112,8 @@ class Reader {
   readonly #own: InputItem[] = [];
   readonly #tools: ToolList[] = [];
   readonly #placed: Placed[] = [];
+  /** Tool calls without a result so far, by call ID. */
+  readonly #open = new Map<string, Extract<KeptItem, { type: 'function_call' }>>();
 
   /** Items of the chain by ID: the first occurrence of each, whatever the status of its response. */
   readonly #chain = new Map<string, StoredItem>();
@@ -136,12 +138,14 @@ class Reader {
     switch (item.type) {
       case 'message':
       case 'function_call':
-      case 'function_call_output':
       case 'custom_tool_call':
       case 'custom_tool_call_output':
       case 'reasoning':
       case 'compaction':
         this.add(toKept(item, path), path, opened);
+        return;
+      case 'function_call_output':
+        this.add(toKept({ ...item, call_id: item.call_id ?? this.#openCall(item, path) }, path), path, opened);
         return;
       case 'item_reference': {
         const found = this.#stored(item.id);
@@ -175,6 +179,18 @@ class Reader {
     this.#place(item, path, opened);
   }
 
+  /** The oldest open call to the tool that the output names, or to any tool. Throws ApiError tool_call_not_found. */
+  #openCall({ name, namespace }: WireOutput, path: string): string {
+    for (const [id, call] of this.#open)
+      if ((name == null || name === call.name) && (namespace == null || namespace === (call.namespace ?? '')))
+        return id;
+    throw apiError(
+      'tool_call_not_found',
+      `${path} has no call_id, and no preceding tool call without a result matches it.`,
+      `${path}.call_id`,
+    );
+  }
+
   #stored(id: string): StoredItem | null {
     return this.#chain.get(id) ?? this.context.items.get(id) ?? null;
   }
@@ -190,7 +206,10 @@ class Reader {
   }
 
   #place(item: StoredItem, path: string, opened: Unsealed | null | undefined): void {
-    this.#placed.push({ kept: keptItem(item), images: item.images, path, opened });
+    const kept = keptItem(item);
+    this.#placed.push({ kept, images: item.images, path, opened });
+    if (kept.type === 'function_call' && kept.status !== 'incomplete') this.#open.set(kept.call_id, kept);
+    else if (kept.type === 'function_call_output') this.#open.delete(kept.call_id);
   }
 
   finish(): ReadInput {

@@ -83,20 +83,23 @@ export interface HostedItem {
 export const keptItem = ({ item }: StoredItem): KeptItem => item as unknown as KeptItem;
 
 /** Items that the input contains directly. The input reader handles references and additional tools. */
-export type OwnItem = Extract<
-  WireItem,
-  {
-    type:
-      | 'message'
-      | 'function_call'
-      | 'function_call_output'
-      | 'custom_tool_call'
-      | 'custom_tool_call_output'
-      | 'reasoning'
-      | 'compaction'
-      | HostedItemType;
-  }
->;
+export type OwnItem =
+  | Extract<
+      WireItem,
+      {
+        type:
+          | 'message'
+          | 'function_call'
+          | 'custom_tool_call'
+          | 'custom_tool_call_output'
+          | 'reasoning'
+          | 'compaction'
+          | HostedItemType;
+      }
+    >
+  | (WireOutput & { call_id: string });
+
+export type WireOutput = Extract<WireItem, { type: 'function_call_output' }>;
 
 /** Converts string input to a single user message. */
 export function textItem(text: string): InputItem {

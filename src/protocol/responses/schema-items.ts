@@ -138,7 +138,9 @@ export const itemSchema = z.discriminatedUnion('type', [
     type: z.literal('function_call_output'),
     id: itemId,
     status: itemStatus,
-    call_id: storedId,
+    call_id: storedId.nullish(),
+    name: text.nullish(),
+    namespace: text.nullish(),
     output: z.union([text, list(partSchema)]),
   }),
   z.object({
