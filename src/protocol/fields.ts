@@ -62,8 +62,10 @@ export const schemaName = () =>
     .meta({ minLength: 1, pattern: SCHEMA_NAME.source });
 const SCHEMA_NAME = /^[A-Za-z0-9_-]+$/;
 
+/** Maximum length of an ID from a client. Some upstreams put signed data into the IDs of tool calls. */
+export const MAX_ID = 1_000;
 /** IDs from clients, which are accepted without interpretation. */
-export const clientId = () => z.string().min(1).max(256);
+export const clientId = () => z.string().min(1).max(MAX_ID);
 
 // JSON numbers this large have already lost precision. The bound keeps the conversion to BigInt within 64 bits.
 const SEED_MAX = 2 ** 63;

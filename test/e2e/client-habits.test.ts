@@ -149,3 +149,57 @@ const weather = {
   name: 'get_weather',
   parameters: { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] },
 };
+
+t.test('IDs may have 1,000 characters in all formats', async (t) => {
+  const long = (last: string): string => `${'ä/"x'.repeat(249)}abc${last}`;
+  const send = async (id: string): Promise<[path: string, status: number, param: string | null][]> => {
+    const tool = { ...call, id };
+    const rows: [path: string, body: object][] = [
+      [
+        '/v1/chat/completions',
+        {
+          messages: [
+            user('W: weather?'),
+            { role: 'assistant', content: null, tool_calls: [tool] },
+            { role: 'tool', tool_call_id: id, content: 'T: rain' },
+          ],
+        },
+      ],
+      [
+        '/v1/messages',
+        {
+          max_tokens: 8,
+          messages: [
+            user('W: weather?'),
+            { role: 'assistant', content: [{ type: 'tool_use', id, name: 'get_weather', input: {} }] },
+            { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'T: rain' }] },
+          ],
+        },
+      ],
+      [
+        '/v1/responses',
+        {
+          max_output_tokens: 8,
+          input: [
+            user('W: weather?'),
+            { type: 'function_call', id, call_id: id, name: 'get_weather', arguments: '{}' },
+            { type: 'function_call_output', call_id: id, output: 'T: rain' },
+          ],
+        },
+      ],
+    ];
+    return Promise.all(
+      rows.map(async ([path, body]) => {
+        const { status, body: answer } = await ask(server, path, { model: 'hal-1.0', ...body });
+        return [path, status, (answer as Partial<Failure>).error?.param ?? null];
+      }),
+    );
+  };
+  const id = long('1');
+  t.equal(id.length, 1_000);
+  for (const [path, status] of await send(id)) t.equal(status, 200, path);
+  for (const [path, status, param] of await send(`${id}x`)) {
+    t.ok(status === 400 || status === 422, `${path}: ${status}`);
+    t.match(param, /id$/, path);
+  }
+});

@@ -384,7 +384,7 @@ t.test('tool calls and their results are parsed', async (t) => {
     'invalid_value',
     'messages[1].content[0].id',
   ]);
-  t.same(refusal({ messages: [user, { role: 'assistant', content: [use('x'.repeat(257))] }] }), [
+  t.same(refusal({ messages: [user, { role: 'assistant', content: [use('x'.repeat(1_001))] }] }), [
     'string_too_long',
     'messages[1].content[0].id',
   ]);

@@ -3,6 +3,7 @@
 import { apiError } from '../../shared/errors.js';
 import type { Message, Thought, ToolCall } from '../../generation/types.js';
 import { stringifyAsWritten } from '../../shared/exact-json.js';
+import { MAX_ID } from '../fields.js';
 import { hostedText } from '../hosted-text.js';
 import { ToolTurns } from '../tool-turns.js';
 import {
@@ -17,7 +18,6 @@ import {
 import type { MessagesRequest, WireBlock, WireMessage } from './schema.js';
 import type { OpenedBlocks } from './thinking.js';
 
-const MAX_ID = 256;
 const MAX_NAME = 128;
 
 /** Consecutive messages with the same role. */

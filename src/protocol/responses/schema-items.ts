@@ -2,7 +2,7 @@
 // unsupported values pass here and are rejected by the content checks (422).
 import { z } from 'zod';
 import type { ErrorCode } from '../../shared/error-codes.js';
-import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';
+import { BROKEN_TEXT, clientId, given, isWhole, jsonObject, MAX_ID } from '../fields.js';
 import { flatCustomGrammar } from '../custom-tools.js';
 import { list } from '../list.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
@@ -12,7 +12,7 @@ const text = z.string();
 /** IDs that are stored and looked up later. */
 const storedId = clientId().refine(isWhole, { error: BROKEN_TEXT });
 /** IDs of items that clients send back. An empty string counts as absent. */
-const itemId = z.string().max(256).refine(isWhole, { error: BROKEN_TEXT }).nullish();
+const itemId = z.string().max(MAX_ID).refine(isWhole, { error: BROKEN_TEXT }).nullish();
 const itemStatus = text.nullish();
 
 const imagePart = z
