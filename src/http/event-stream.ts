@@ -13,6 +13,12 @@ import type { HttpResponse } from 'uWebSockets.js';
 import type { ApiError } from '../shared/errors.js';
 import type { EventStream } from './exchange.js';
 
+/**
+ * A keep-alive without an event. No blank line follows, because older versions of openai-go take every blank line as
+ * the end of an event, and an event without data ends their stream.
+ */
+export const COMMENT = ': keep-alive\n';
+
 export interface StreamOptions {
   keepaliveMs: number;
   /** Sent after `keepaliveMs` without any write. */
@@ -150,7 +156,7 @@ export class SseStream implements EventStream {
   private drained(): boolean {
     if (this.closed) return true;
     this.blocked = false;
-    if (this.queue === '' && !this.ending) this.queue = ':\n\n';
+    if (this.queue === '' && !this.ending) this.queue = ':\n';
     this.res.cork(this.corked);
     return true;
   }

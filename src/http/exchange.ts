@@ -120,6 +120,8 @@ export interface EventStream {
 export interface Route {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   path: string; // a pattern such as '/v1/models/:id'
+  /** The last parameter also matches a value with slashes in it, such as `org/name`. */
+  slashes?: true;
   scope: Scope | null;
   /** The route itself calls permit() after looking up the model, so that a 404 takes precedence over a 403. */
   checksScope?: true;

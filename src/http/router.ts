@@ -7,6 +7,7 @@ interface Pattern {
   path: string; // as declared: '/v1/models/:id'
   segments: string[];
   routes: Map<string, Route>; // keyed by method
+  slashes: boolean; // see Route
   socket: boolean; // the path accepts WebSocket upgrades
   sameOrigin: boolean;
 }
@@ -30,13 +31,21 @@ export class Router {
     if (routes.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`);
     routes.set(route.method, route);
     if (route.sameOrigin === true) this.pattern(route.path).sameOrigin = true;
+    if (route.slashes === true) this.pattern(route.path).slashes = true;
   }
 
   /** Returns the entry of a path, creating it if needed. */
   private pattern(path: string): Pattern {
     const known = this.exact.get(path) ?? this.patterns.find((one) => one.path === path);
     if (known !== undefined) return known;
-    const pattern: Pattern = { path, segments: path.split('/'), routes: new Map(), socket: false, sameOrigin: false };
+    const pattern: Pattern = {
+      path,
+      segments: path.split('/'),
+      routes: new Map(),
+      slashes: false,
+      socket: false,
+      sameOrigin: false,
+    };
     if (path.includes(':')) this.patterns.push(pattern);
     else this.exact.set(path, pattern);
     return pattern;
@@ -72,26 +81,29 @@ export class Router {
     if (exact !== undefined) return { pattern: exact, params: {} };
     const segments = path.split('/');
     for (const pattern of this.patterns) {
-      const params = matchSegments(pattern.segments, segments);
+      const params = matchSegments(pattern, segments);
       if (params !== null) return { pattern, params };
     }
     return null;
   }
 }
 
-function matchSegments(pattern: readonly string[], segments: readonly string[]): Record<string, string> | null {
-  if (pattern.length !== segments.length) return null;
+function matchSegments(
+  { segments: pattern, slashes }: Pattern,
+  path: readonly string[],
+): Record<string, string> | null {
+  if (slashes ? path.length < pattern.length : path.length !== pattern.length) return null;
   const params: Record<string, string> = {};
   for (let i = 0; i < pattern.length; i++) {
     const wanted = pattern[i] as string;
-    const given = segments[i] as string;
     if (!wanted.startsWith(':')) {
-      if (wanted !== given) return null;
+      if (wanted !== path[i]) return null;
       continue;
     }
-    if (given === '') return null;
+    const given = slashes && i === pattern.length - 1 ? path.slice(i) : [path[i] as string];
+    if (given.includes('')) return null;
     try {
-      params[wanted.slice(1)] = decodeURIComponent(given);
+      params[wanted.slice(1)] = given.map(decodeURIComponent).join('/');
     } catch {
       return null; // an invalid percent escape matches no route
     }

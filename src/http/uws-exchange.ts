@@ -14,7 +14,7 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { stringifyExact } from '../shared/exact-json.js';
 import { LARGE_ANSWER_BYTES, type ResponseMemoryBudget, type ResponseReservation } from './response-memory-budget.js';
-import { SseStream } from './event-stream.js';
+import { COMMENT, SseStream } from './event-stream.js';
 import type { EventStream, Exchange, StreamEvent } from './exchange.js';
 import type { Identity } from '../shared/identity.js';
 import { jsonSlices } from './json-slices.js';
@@ -310,7 +310,7 @@ export class UwsExchange implements Exchange {
     const messages = this.errorFormat === 'messages';
     this.stream = new SseStream(this.res, {
       keepaliveMs: this.host.keepaliveMs,
-      keepalive: messages ? 'event: ping\ndata: {"type":"ping"}\n\n' : ': keep-alive\n\n',
+      keepalive: messages ? 'event: ping\ndata: {"type":"ping"}\n\n' : COMMENT,
       bufferBytes: this.host.streamBufferBytes,
       writeHead: () => {
         // The values are combined into one header, so that a route's `no-store` is kept.

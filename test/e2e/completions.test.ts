@@ -436,6 +436,11 @@ t.test('/detokenize reverses /tokenize; /health and /version respond', async (t)
   const chat = (await post<{ count: number }>(conversation, '/tokenize')).body;
   const { body: answer } = await post<Answer>({ ...conversation, max_tokens: 1 }, '/v1/chat/completions');
   t.equal(chat.count, answer.usage.prompt_tokens);
+  const applied = await post<{ prompt: string }>({ ...conversation, add_generation_prompt: true }, '/apply-template');
+  t.equal(applied.status, 200);
+  t.match(applied.body.prompt, /Hi/);
+  const { body: completed } = await post<Answer>({ ...applied.body, max_tokens: 1 }, '/v1/completions');
+  t.equal(completed.usage.prompt_tokens, chat.count, 'the prompt of /apply-template has the same tokens');
   t.equal((await fetch(`${server.url}/health`)).status, 200);
   t.match(await (await fetch(`${server.url}/version`)).json(), { version: String });
 });

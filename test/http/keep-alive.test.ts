@@ -5,6 +5,19 @@ import { startScripted } from '../support/script-model.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
+/** The data of each event as older versions of openai-go read them: every blank line ends an event. */
+function dispatched(stream: string): string[] {
+  const events: string[] = [];
+  let data = '';
+  for (const line of stream.split('\n').slice(0, -1)) {
+    if (line === '') {
+      events.push(data);
+      data = '';
+    } else if (line.startsWith('data:')) data += line.slice('data:'.length);
+  }
+  return events;
+}
+
 t.test('keep-alive comments are sent during a long prefill', async (t) => {
   // With one token per step, a long prompt takes a long time.
   const server = await startScripted({
@@ -23,13 +36,13 @@ t.test('keep-alive comments are sent during a long prefill', async (t) => {
     {
       path: '/chat/completions',
       body: { messages },
-      silence: /^(: keep-alive\n\n){2,}data: \{/,
+      silence: /^(: keep-alive\n){2,}data: \{/,
       end: /data: \[DONE\]\n\n$/,
     },
     {
       path: '/responses',
       body: { input: long, instructions: '2', store: false },
-      silence: /event: response\.in_progress\ndata: .*\n\n(: keep-alive\n\n){2,}event: response\.output_item\.added\n/,
+      silence: /event: response\.in_progress\ndata: .*\n\n(: keep-alive\n){2,}event: response\.output_item\.added\n/,
       end: /data: \[DONE\]\n\n$/,
     },
     {
@@ -45,6 +58,7 @@ t.test('keep-alive comments are sent during a long prefill', async (t) => {
     const text = await response.text();
     t.match(text, silence, path);
     t.match(text, end, path);
+    t.notOk(dispatched(text).includes(''), `${path}: no blank line ends an event without data`);
   }
   const refused = await post('/responses', { input: 'x '.repeat(20_000), stream: true });
   t.equal(refused.status, 400);

@@ -86,7 +86,7 @@ t.test('responses are streamed as server-sent events', async (t) => {
       await sleep(350);
       stream.end();
     });
-    t.match(unchunk(await server.raw(closing(request(server)), 1500)).join(''), /^(: keep-alive\n\n){1,3}$/);
+    t.match(unchunk(await server.raw(closing(request(server)), 1500)).join(''), /^(: keep-alive\n){1,3}$/);
     t.match(
       unchunk(await server.raw(closing(request(server, '/v1/messages')), 1500)).join(''),
       /^(event: ping\ndata: {"type":"ping"}\n\n){1,3}$/,

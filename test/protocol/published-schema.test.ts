@@ -10,7 +10,7 @@ import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
-import { detokenizeSchema, tokenizeSchema } from '../../src/protocol/tokens/routes.js';
+import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../../src/protocol/tokens/routes.js';
 import { validated } from '../../src/protocol/validation.js';
 import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
 import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
@@ -47,6 +47,10 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
     return conversation == null ? null : parseChat({ ...body, model: 'm' }).content(limits);
   },
   DetokenizeRequest: (body) => validated(detokenizeSchema, body),
+  ApplyTemplateRequest: (body) => {
+    validated(applyTemplateSchema, body);
+    return parseChat({ ...body, model: 'm' }).content(limits);
+  },
 };
 
 /** Rules that JSON Schema cannot express. */

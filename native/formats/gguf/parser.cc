@@ -15,7 +15,8 @@ static_assert(std::endian::native == std::endian::little,
               "GGUF data is read in place, which requires a little-endian machine");
 static_assert(sizeof(size_t) == 8, "files larger than 4 GiB are mapped whole, which requires a 64-bit machine");
 
-constexpr uint32_t kVersion = 3;
+// Version 2 has the same layout; version 3 only added big-endian files.
+constexpr uint32_t kOldestVersion = 2, kVersion = 3;
 constexpr size_t kMaxKeyBytes = 65535;       // The limit in the GGUF specification.
 constexpr size_t kMaxTensorNameBytes = 256;  // The specification says 64, but some converters write longer names.
 // Limits far above real files, which have a few hundred keys and, if experts are stored separately, up to about 30,000
@@ -140,11 +141,11 @@ Status GgufParser::parse_header() {
   position_ = 4;
   uint32_t version;
   if (!read(&version)) return truncated("the header");
-  if (version != kVersion) {
+  if (version < kOldestVersion || version > kVersion) {
     if (__builtin_bswap32(version) <= kVersion && version != 0)
       return Error{ErrorCode::kUnsupported, "GGUF: big-endian file; only little-endian files are supported"};
     return Error{version == 0 || version > 0xffff ? ErrorCode::kInvalidFile : ErrorCode::kUnsupported,
-                 "GGUF: version " + number(version) + " of the format; only version 3 is supported"};
+                 "GGUF: version " + number(version) + " of the format; only versions 2 and 3 are supported"};
   }
   if (!read(&n_tensors_) || !read(&n_metadata_)) return truncated("the header");
   if (n_metadata_ > kMaxMetadata || n_metadata_ > remaining() / kMinMetadataBytes)

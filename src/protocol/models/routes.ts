@@ -19,7 +19,13 @@ export interface ModelsOptions {
 export function modelsRoutes(options: ModelsOptions): Route[] {
   return [
     { method: 'GET', path: '/v1/models', scope: 'models.read', handler: (exchange) => serveList(exchange, options) },
-    { method: 'GET', path: '/v1/models/:id', scope: 'models.read', handler: (exchange) => serveOne(exchange, options) },
+    {
+      method: 'GET',
+      path: '/v1/models/:id',
+      slashes: true,
+      scope: 'models.read',
+      handler: (exchange) => serveOne(exchange, options),
+    },
   ];
 }
 

@@ -6,7 +6,7 @@ import { completionRequestSchema } from '../completions/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../responses/schema.js';
-import { detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
+import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
@@ -35,6 +35,7 @@ const requests = {
     ],
   }),
   DetokenizeRequest: detokenizeSchema,
+  ApplyTemplateRequest: applyTemplateSchema.extend({ messages: chatRequestSchema.shape.messages }),
   MessageRequest: messagesRequestSchema,
   TokenCountRequest: countTokensSchema,
   ResponseRequest: createSchema,
@@ -49,6 +50,7 @@ const answers = {
   Completion: completions.completion,
   Tokens: completions.tokens,
   DetokenizedText: completions.detokenized,
+  RenderedPrompt: completions.renderedPrompt,
   TokenizerInfo: completions.tokenizerInfo,
   ModelProperties: models.modelProperties,
   ModelSlots: models.modelSlots,
@@ -144,6 +146,14 @@ const operations: readonly Operation[] = [
     summary: 'Convert tokens to text.',
     request: 'DetokenizeRequest',
     answer: 'DetokenizedText',
+  },
+  {
+    method: 'post',
+    path: '/apply-template',
+    id: 'applyTemplate',
+    summary: 'Convert a conversation to the text of its prompt.',
+    request: 'ApplyTemplateRequest',
+    answer: 'RenderedPrompt',
   },
   {
     method: 'get',

@@ -1,5 +1,6 @@
 // POST /tokenize and /detokenize: convert a text or a conversation to the model's tokens and back, in vLLM's formats.
-// GET /tokenizer_info: shows lm-eval that these endpoints exist. Event-loop thread only.
+// POST /apply-template: converts a conversation to the text of its prompt, in llama-server's format. GET
+// /tokenizer_info: shows lm-eval that these endpoints exist. Event-loop thread only.
 import { z } from 'zod';
 import { ERRORS } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
@@ -11,6 +12,7 @@ import { parseChat } from '../chat-completions/parse.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { integer } from '../fields.js';
+import { nameIgnored } from '../ignored.js';
 import { validate } from '../validation.js';
 
 /** Maximum number of characters (/tokenize) or tokens (/detokenize) per request. */
@@ -24,6 +26,12 @@ export const tokenizeSchema = z.object({
   messages: z.array(z.unknown()).nullish(),
   add_special_tokens: z.boolean().nullish(),
   return_token_strs: z.boolean().nullish(),
+});
+
+export const applyTemplateSchema = z.object({
+  model: z.string().nullish(),
+  /** Can be accompanied by other chat completions fields. */
+  messages: z.array(z.unknown()),
 });
 
 export const detokenizeSchema = z.object({
@@ -59,6 +67,13 @@ export function tokenRoutes(deps: Deps): Route[] {
       scope: 'tokens.count',
       checksScope: true,
       handler: (exchange) => tokenize(deps, exchange),
+    },
+    {
+      method: 'POST',
+      path: '/apply-template',
+      scope: 'tokens.count',
+      checksScope: true,
+      handler: (exchange) => applyTemplate(deps, exchange),
     },
     {
       method: 'GET',
@@ -113,6 +128,24 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
     tokens: ids,
     token_strs: spelled === true ? ids.map((id) => vocabulary.spell(id).token) : null,
   });
+}
+
+/** Returns the text of the prompt that a chat completions request would have. */
+async function applyTemplate(deps: Deps, exchange: Exchange): Promise<void> {
+  const fields = validate(applyTemplateSchema, exchange.body);
+  if (!fields.ok) throw fields.error;
+  const caller = callerOf(exchange, '/apply-template', 'chat');
+  const model = modelOf(deps, caller, fields.value.model);
+  const { request, ignored } = parseChat({ ...(exchange.body as object), model: model.asked }).content(deps.limits);
+  nameIgnored(ignored, (name, value) => exchange.setHeader(name, value));
+  const found = await promptTokens(deps, caller, model, request);
+  if (found === null || caller.aborted) return;
+  const vocabulary = await vocabularyOf(model, caller);
+  // As in llama-server, the text can be sent as the prompt of a text completion, which adds the first token again.
+  const [first] = await vocabulary.encode('', true);
+  const tokens = Int32Array.from(found);
+  const shown = first !== undefined && tokens[0] === first ? tokens.subarray(1) : tokens;
+  exchange.json(200, { prompt: caller.charged?.(shown.length, () => vocabulary.decode(shown)) ?? '' });
 }
 
 async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {

@@ -40,6 +40,8 @@ export const tokens = z.strictObject({
 
 export const detokenized = z.strictObject({ prompt: z.string() });
 
+export const renderedPrompt = z.strictObject({ prompt: z.string() });
+
 export const tokenizerInfo = z.strictObject({
   tokenizer_class: z.literal('Monolith'),
   bos_token: z.string().nullable(),

@@ -41,6 +41,21 @@ class TemporaryFile {
 
 }  // namespace
 
+TEST(gguf_version_2_reads_like_version_3) {
+  const auto built = [](uint32_t version) {
+    GgufBuilder builder;
+    builder.version = version;
+    return builder.string("text", "value").tensor("w", TensorType::kF32, {16}, Bytes(64)).build();
+  };
+  const Bytes old = built(2), current = built(3);
+  auto file = GgufFile::parse(old), expected = GgufFile::parse(current);
+  CHECK_OK(file);
+  CHECK_OK(expected);
+  CHECK_EQ((*file)->metadata().size(), (*expected)->metadata().size());
+  CHECK_EQ((*file)->tensors().size(), 1u);
+  CHECK_EQ((*file)->tensors()[0].name, (*expected)->tensors()[0].name);
+}
+
 TEST(gguf_reads_every_value_type) {
   const Bytes bytes = GgufBuilder()
                           .scalar<uint8_t>("u8", 200)

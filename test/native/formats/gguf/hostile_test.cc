@@ -63,7 +63,7 @@ Bytes with_array(uint32_t element_type, uint64_t count, const Bytes& body = {}) 
 }
 
 const Attack kAttacks[] = {
-    // Files that are not GGUF version 3.
+    // Files that are not GGUF of a supported version.
     {"empty", [] { return Bytes(); }, ErrorCode::kInvalidFile, "the file is empty"},
     {"other_magic", [] { return text("JUNKJUNKJUNKJUNK"); }, ErrorCode::kInvalidFile, "begins with 'JUNK'"},
     {"binary_magic", [] { return Bytes(24); }, ErrorCode::kInvalidFile, "'\\x00\\x00\\x00\\x00'"},
@@ -72,8 +72,8 @@ const Attack kAttacks[] = {
     {"old_ggml", [] { return text("tjgg\3\0\0\0"); }, ErrorCode::kInvalidFile, "old GGML file"},
     {"web_page", [] { return text("<!DOCTYPE html><html>"); }, ErrorCode::kInvalidFile, "HTML"},
     {"version_0", [] { return with_version(0); }, ErrorCode::kInvalidFile, "version 0"},
-    {"version_1", [] { return with_version(1); }, ErrorCode::kUnsupported, "version 1 of the format; only version 3"},
-    {"version_2", [] { return with_version(2); }, ErrorCode::kUnsupported, "version 2 of the format; only version 3"},
+    {"version_1", [] { return with_version(1); }, ErrorCode::kUnsupported,
+     "version 1 of the format; only versions 2 and 3"},
     {"version_4", [] { return with_version(4); }, ErrorCode::kUnsupported, "version 4"},
     {"big_endian", [] { return with_version(0x03000000); }, ErrorCode::kUnsupported, "big-endian"},
     // Files with invalid counts.
