@@ -62,12 +62,13 @@ export interface ThoughtOrigin {
 }
 
 /**
- * Reasoning in the request that the model does not see. foreign: it does not open for this organization. other_model:
- * another model of this server wrote it. unusable: this upstream did not make it, or cannot read it back.
+ * Reasoning or an item in the request that the model does not see. foreign: it does not open for this organization. other_model:
+ * another model of this server wrote it. unusable: this upstream did not make it, or cannot read it back. unread: not
+ * reasoning, but an item that this server does not read.
  */
 export interface LeftOut {
   path: string;
-  reason: 'foreign' | 'other_model' | 'unusable';
+  reason: 'foreign' | 'other_model' | 'unusable' | 'unread';
 }
 
 /** `path`: the message's path in the client's request, for errors; `messages[i]` if absent. */

@@ -3,7 +3,7 @@
 import { inOrder } from '../generation/thoughts.js';
 import type { GenerationRequest, LeftOut } from '../generation/types.js';
 import type { Caller } from './caller.js';
-import { headerList, nameIgnored, printable, shownPlaces } from './ignored.js';
+import { nameIgnored, printable, shownPlaces } from './ignored.js';
 
 /** The setting `foreign_thinking`. */
 export type ForeignThinking = 'drop' | 'reject';
@@ -40,8 +40,7 @@ export function nameUnsent(
   unsent: readonly string[] = [],
 ): void {
   if (unsent.length === 0) return;
-  nameIgnored([...ignored, ...unsent], (name, value) => caller.setHeader(name, value));
-  caller.annotate({ ignored_parameters: headerList(unsent) });
+  nameIgnored({ parameters: [...ignored, ...unsent] }, caller);
 }
 
 /** All places, for the log. */
@@ -54,7 +53,7 @@ export function finallyLeftOut(
 ): readonly LeftOut[] {
   if (byProvider === undefined) return leftOut;
   return inOrder(
-    leftOut.filter(({ reason }) => reason === 'foreign'),
+    leftOut.filter(({ reason }) => reason === 'foreign' || reason === 'unread'),
     byProvider,
   );
 }

@@ -1,4 +1,4 @@
-// The response headers that list ignored parts of a request.
+// Names the ignored parts of a request: in response headers, which are bounded, and in the request log.
 
 /** Maximum number of places in x-ignored-content. */
 export const MAX_PLACES = 16;
@@ -24,11 +24,6 @@ export function headerPaths(paths: readonly string[]): string {
   return paths.length > 16 ? `${shown}, and more` : shown;
 }
 
-/** Sets `x-ignored-tools` if the list is not empty. */
-export function nameIgnoredTools(types: readonly string[], setHeader: (name: string, value: string) => void): void {
-  if (types.length > 0) setHeader('x-ignored-tools', headerList(types).replaceAll(', ', ','));
-}
-
 /** The places in `x-ignored-content`. The last entry is `and more` if there are too many. */
 export function shownPlaces(paths: readonly string[]): string[] {
   const shown = paths.slice(0, MAX_PLACES).map(printable);
@@ -38,7 +33,39 @@ export function shownPlaces(paths: readonly string[]): string[] {
 /** Makes a place safe for headers and the log. It may contain an ID that the client has chosen. */
 export const printable = (path: string): string => path.slice(0, 300).replace(/[^\w.:$[\]-]/g, '_');
 
-/** Sets `x-ignored-parameters` if the list is not empty. */
-export function nameIgnored(names: readonly string[], setHeader: (name: string, value: string) => void): void {
-  if (names.length > 0) setHeader('x-ignored-parameters', headerList(names));
+/** Lists of names without duplicates. */
+export interface IgnoredParts {
+  /** Parameters without effect. */
+  readonly parameters?: readonly string[];
+  /** Types of tools that are not offered to the model. */
+  readonly tools?: readonly string[];
+}
+
+/** An Exchange or a Caller. */
+export interface Named {
+  setHeader(name: string, value: string): void;
+  annotate(fields: Record<string, string>): void;
+}
+
+export function nameIgnored({ parameters = [], tools = [] }: IgnoredParts, named: Named): void {
+  if (parameters.length > 0) {
+    named.setHeader('x-ignored-parameters', headerList(parameters));
+    named.annotate({ ignored_parameters: logList(parameters) });
+  }
+  if (tools.length > 0) {
+    named.setHeader('x-ignored-tools', headerList(tools).replaceAll(', ', ','));
+    named.annotate({ ignored_tools: logList(tools) });
+  }
+}
+
+/** Maximum number of names in a log field. */
+const MAX_LOGGED = 1_000;
+
+/** Formats names or paths for the request log. They may contain client-supplied names. */
+export function logList(names: readonly string[]): string {
+  const shown = names
+    .slice(0, MAX_LOGGED)
+    .map((name) => name.slice(0, 160).replace(/[^\w.$[\]-]/g, '_'))
+    .join(', ');
+  return names.length > MAX_LOGGED ? `${shown}, and ${names.length - MAX_LOGGED} more` : shown;
 }

@@ -203,3 +203,71 @@ t.test('IDs may have 1,000 characters in all formats', async (t) => {
     t.match(param, /id$/, path);
   }
 });
+
+t.test('responses: items of Codex are read or left out and named', async (t) => {
+  const agent = (more: object) => ({ type: 'agent_message', author: '/root', recipient: '/root/helper', ...more });
+  const reading = (...parts: string[]) => parts.map((text) => ({ type: 'input_text', text }));
+  const rows: [items: object[], same: object[], leftOut: string | null][] = [
+    [[agent({ id: 'amsg_1', content: reading('A: list the files') })], [user('A: list the files')], null],
+    [[agent({ content: 'A: list' })], [user('A: list')], null],
+    [
+      [agent({ content: [...reading('A: list'), { type: 'encrypted_content', encrypted_content: 'x' }] })],
+      [user('A: list')],
+      'input[0].content[1]',
+    ],
+    [
+      [agent({ content: [{ type: 'encrypted_content', encrypted_content: 'x' }] }), user('A: hi')],
+      [user('A: hi')],
+      'input[0]',
+    ],
+    [
+      [user('H: hi'), { type: 'agent_reasoning', text: 'because' }, { role: 'assistant', content: 'so' }],
+      [
+        user('H: hi'),
+        { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'because' }] },
+        { role: 'assistant', content: 'so' },
+      ],
+      null,
+    ],
+    [
+      [
+        { type: 'ghost_snapshot', ghost_commit: { id: 'a', parent: null } },
+        { type: 'context_compaction' },
+        { type: 'compaction_summary', encrypted_content: 'not ours' },
+        { type: 'other' },
+        user('A: hi'),
+      ],
+      [user('A: hi')],
+      'input[0], input[1], input[2], input[3]',
+    ],
+  ];
+  const count = (input: object[]) => ask(server, '/v1/responses/input_tokens', { model: 'hal-1.0', input });
+  for (const [items, same, leftOut] of rows) {
+    const { status, headers, body, text } = await count(items);
+    t.equal(status, 200, text);
+    t.same(body, (await count(same)).body, JSON.stringify(items));
+    t.equal(headers.get('x-ignored-content'), leftOut);
+    const created = await ask(server, '/v1/responses', { model: 'hal-1.0', max_output_tokens: 8, input: items });
+    t.equal(created.status, 200, created.text);
+    t.equal(created.headers.get('x-ignored-content'), leftOut);
+    const next = await ask(server, '/v1/responses', {
+      model: 'hal-1.0',
+      max_output_tokens: 8,
+      previous_response_id: (created.body as { id: string }).id,
+      input: 'A: next',
+    });
+    t.equal(next.status, 200, next.text);
+  }
+  const many = await count([...Array.from({ length: 20 }, () => ({ type: 'ghost_snapshot' })), user('A: hi')]);
+  t.match(many.headers.get('x-ignored-content'), /^input\[0\], .*input\[15\], and more$/);
+
+  const compacted = await ask(server, '/v1/responses/compact', { model: 'hal-1.0', input: [user('A: remember this')] });
+  t.equal(compacted.status, 200, compacted.text);
+  const { output } = compacted.body as { output: { type: string; encrypted_content?: string }[] };
+  const { encrypted_content } = output.find(({ type }) => type === 'compaction')!;
+  const [own, renamed] = await Promise.all(
+    ['compaction', 'compaction_summary'].map((type) => count([{ type, encrypted_content }, user('A: hi')])),
+  );
+  t.same(renamed?.body, own?.body, 'a summary of ours is read under its other name');
+  t.equal(renamed?.headers.get('x-ignored-content'), null);
+});

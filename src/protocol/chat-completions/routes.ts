@@ -12,7 +12,7 @@ import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
-import { nameIgnored, nameIgnoredTools } from '../ignored.js';
+import { nameIgnored } from '../ignored.js';
 import {
   ChatCollector,
   ChatStreamEncoder,
@@ -54,9 +54,7 @@ function read(deps: ChatDeps, exchange: Exchange): { caller: Caller; model: Serv
   const caller = callerOf(exchange, PATH, 'chat');
   const model = findModel(deps, caller, parsed.model);
   const chat = parsed.content(deps.limits);
-  const setHeader = (name: string, value: string): void => exchange.setHeader(name, value);
-  nameIgnored(chat.ignored, setHeader);
-  nameIgnoredTools(chat.ignoredTools, setHeader);
+  nameIgnored({ parameters: chat.ignored, tools: chat.ignoredTools }, exchange);
   nameLeftOut(caller, chat.request.leftOut);
   annotateEndUser(exchange, chat.endUser);
   return { caller, model, chat };

@@ -29,7 +29,7 @@ function read(deps: GenerationDeps, exchange: Exchange): CompletionBatch {
   const caller = callerOf(exchange, PATH, 'chat');
   const model = findModel(deps, caller, parsed.model);
   const asked = parsed.content(deps.limits);
-  nameIgnored(asked.ignored, (name, value) => exchange.setHeader(name, value));
+  nameIgnored({ parameters: asked.ignored }, exchange);
   annotateEndUser(exchange, asked.endUser);
   return new CompletionBatch(deps, exchange, caller, model, asked);
 }

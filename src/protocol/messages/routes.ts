@@ -19,7 +19,7 @@ import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { checkAnswer } from '../format-guard.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
-import { nameIgnored, nameIgnoredTools } from '../ignored.js';
+import { nameIgnored } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { validateMessagesInSlices, parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
 
@@ -109,9 +109,7 @@ function parse(
 
 function contentOf(parsed: ParsedMessages, exchange: Exchange, model: ServedModel): MessagesGeneration {
   const content = parsed.content(model);
-  const setHeader = (name: string, value: string): void => exchange.setHeader(name, value);
-  nameIgnored(content.ignored, setHeader);
-  nameIgnoredTools(content.ignoredTools, setHeader);
+  nameIgnored({ parameters: content.ignored, tools: content.ignoredTools }, exchange);
   nameLeftOut(exchange, content.request.leftOut);
   annotateEndUser(exchange, content.userId);
   return content;

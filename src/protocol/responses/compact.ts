@@ -96,10 +96,7 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
     findModel: () => findModel(deps, caller, asked),
   });
   continued.release();
-  nameIgnored(
-    Object.keys(body).filter((name) => !FIELDS.includes(name)),
-    (name, value) => exchange.setHeader(name, value),
-  );
+  nameIgnored({ parameters: Object.keys(body).filter((name) => !FIELDS.includes(name)) }, exchange);
   nameLeftOut(caller, created.request.leftOut);
   return {
     caller,

@@ -9,7 +9,7 @@ import type { EventStream, Exchange, Route, StreamEvent } from '../../http/excha
 import { findModel } from '../admit.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { nameLeftOut } from '../foreign-thinking.js';
-import { nameIgnored, nameIgnoredTools } from '../ignored.js';
+import { nameIgnored, type Named } from '../ignored.js';
 import { answerBackground, type BackgroundResponses, type BackgroundRun } from './background.js';
 import { eventDialect, type DialectSettings } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
@@ -108,18 +108,16 @@ async function read(
     charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
   });
-  nameIgnoredKeywords(created, (name, value) => exchange.setHeader(name, value));
+  nameIgnoredParts(created, exchange);
   nameLeftOut(caller, created.request.leftOut);
   return { dialect, caller, model, created };
 }
 
-/** Sets the headers that list ignored fields and omitted tools. */
-export function nameIgnoredKeywords(
-  created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>,
-  setHeader: (name: string, value: string) => void,
+export function nameIgnoredParts(
+  { ignored, ignoredTools }: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>,
+  named: Named,
 ): void {
-  nameIgnored(created.ignored, setHeader);
-  nameIgnoredTools(created.ignoredTools, setHeader);
+  nameIgnored({ parameters: ignored, tools: ignoredTools }, named);
 }
 
 async function whole(exchange: Exchange, turn: ResponseRun): Promise<void> {

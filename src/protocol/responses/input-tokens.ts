@@ -9,7 +9,7 @@ import { countPrompt, findModel, type PromptDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { pick } from './compact.js';
-import { nameIgnoredKeywords } from './create.js';
+import { nameIgnoredParts } from './create.js';
 import { NOTHING_BEFORE, findChainEnqueued, modelOf, readContent } from './input-chain.js';
 import { validateCreateInSlices, parseCreate } from './parse.js';
 
@@ -79,9 +79,7 @@ async function read(
   });
   continued.release();
   const ignored = Object.keys(body).filter((name) => !FIELDS.includes(name));
-  nameIgnoredKeywords({ ignored, ignoredTools: created.ignoredTools }, (name, value) =>
-    exchange.setHeader(name, value),
-  );
+  nameIgnoredParts({ ...created, ignored }, exchange);
   nameLeftOut(caller, created.request.leftOut);
   return { caller, model, request: created.request };
 }

@@ -10,6 +10,7 @@ import type { ChainedResponse, StoredItem } from '../../storage/response-store.j
 import { hostedText } from '../hosted-text.js';
 import { Conversation, type OwnThought } from './conversation.js';
 import type { InputItem } from './input-images.js';
+import { readHelperItem } from './helper-items.js';
 import { keptItem, ORIGIN, textItem, toKept, type KeptItem, type KeptPart, type WireOutput } from './items.js';
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
@@ -34,7 +35,7 @@ export interface ReadInput {
   own: InputItem[];
   /** The messages of the chain and the input. */
   messages: Message[];
-  /** Reasoning that is not among the messages, or that the model does not see. */
+  /** Reasoning and items that are not among the messages, or that the model does not see. */
   leftOut: LeftOut[];
   /** Tool lists that appear among the items. */
   tools: ToolList[];
@@ -162,6 +163,17 @@ class Reader {
       case 'additional_tools':
         this.#tools.push({ path: `${path}.tools`, tools: item.tools });
         return;
+      case 'agent_message':
+      case 'agent_reasoning':
+      case 'compaction_summary':
+      case 'context_compaction':
+      case 'ghost_snapshot':
+      case 'other': {
+        const helper = readHelperItem(item, path, (sealed) => this.#unseal('compaction', sealed) !== null);
+        for (const left of helper.leftOut) this.#leftOut.push({ path: left, reason: 'unread' });
+        if (helper.item !== null) this.add(toKept(helper.item, path), path, undefined);
+        return;
+      }
       case 'compaction_trigger':
       case 'configuration_update':
       case 'program':

@@ -83,6 +83,19 @@ export const hostedItemTypes = [
   'mcp_approval_response',
 ] as const;
 
+/** Items of Codex that this server cannot read: they are left out and named. */
+const leftOutItemTypes = ['ghost_snapshot', 'other'] as const;
+/** Summaries under the names of other versions of Codex. One that this server did not make is left out and named. */
+const summaryItemTypes = ['compaction_summary', 'context_compaction'] as const;
+
+/** A message between Codex's agents. Parts without text are left out and named. */
+const agentMessage = z.object({
+  type: z.literal('agent_message'),
+  id: itemId,
+  message: text.nullish(),
+  content: z.union([text, list(z.object({ type: text, text: text.nullish() }))]).nullish(),
+});
+
 const toolName = z.string().min(1).max(128);
 const SERVED_TOOLS: readonly string[] = ['function', 'custom', 'namespace'];
 
@@ -171,6 +184,10 @@ export const itemSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('item_reference'), id: storedId }),
   z.object({ type: z.literal('additional_tools'), tools: z.array(toolSchema).max(MAX_TOOLS) }),
   z.looseObject({ type: z.enum(hostedItemTypes), id: itemId }),
+  agentMessage,
+  z.object({ type: z.literal('agent_reasoning'), id: itemId, text: text.nullish() }),
+  z.object({ type: z.enum(summaryItemTypes), id: itemId, encrypted_content: text.nullish() }),
+  z.object({ type: z.enum(leftOutItemTypes) }),
   z.object({ type: z.enum(['compaction_trigger', 'configuration_update', 'program', 'program_output']) }),
 ]);
 

@@ -14,6 +14,7 @@ import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
 import { findModel } from '../admit.js';
 import type { Caller } from '../caller.js';
+import { nameIgnoredParts } from './create.js';
 import { nameLeftOut } from '../foreign-thinking.js';
 import { eventDialect, type DialectSettings } from './encode-dialect.js';
 import { NOTHING_BEFORE, modelOf, readContent } from './input-chain.js';
@@ -270,6 +271,7 @@ class Session implements SocketListener {
     const { store, base, tail } = created;
     nameLeftOut(caller, created.request.leftOut);
     current.turn.annotate({ stream: true, background: false });
+    nameIgnoredParts(created, caller);
     const turn = await startResponseRun(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
       hold: (bytes) => current.turn.hold(bytes),

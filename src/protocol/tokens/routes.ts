@@ -137,7 +137,7 @@ async function applyTemplate(deps: Deps, exchange: Exchange): Promise<void> {
   const caller = callerOf(exchange, '/apply-template', 'chat');
   const model = modelOf(deps, caller, fields.value.model);
   const { request, ignored } = parseChat({ ...(exchange.body as object), model: model.asked }).content(deps.limits);
-  nameIgnored(ignored, (name, value) => exchange.setHeader(name, value));
+  nameIgnored({ parameters: ignored }, exchange);
   const found = await promptTokens(deps, caller, model, request);
   if (found === null || caller.aborted) return;
   const vocabulary = await vocabularyOf(model, caller);
