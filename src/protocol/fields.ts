@@ -5,6 +5,7 @@ import { apiError } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './entry-limits.js';
 import { MAX_NAMED } from './ignored.js';
+import { SAMPLER_FIELDS } from './samplers.js';
 
 /** JSON has only one number type: 1.0 counts as an integer, 1.5 does not. */
 export const integer = () =>
@@ -224,9 +225,9 @@ export function checkMetadata(
   return { ...metadata };
 }
 
-/** Returns the body's first unknown top-level fields, enough for the header that lists them. */
+/** Returns the body's first unknown top-level fields, enough for the header. Samplers are not among them. */
 export function unknownFields(body: object, known: ReadonlySet<string>): string[] {
   return Object.keys(body)
-    .filter((name) => !known.has(name))
+    .filter((name) => !known.has(name) && !SAMPLER_FIELDS.has(name))
     .slice(0, MAX_NAMED + 1); // limits the memory; the header says that there are more
 }

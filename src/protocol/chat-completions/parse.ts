@@ -9,6 +9,7 @@ import { constrainedFormat, ignoredConstraints, structuralTag } from '../constra
 import { customTool } from '../custom-tools.js';
 import type { ForeignThinking } from '../foreign-thinking.js';
 import { templateSettings, type TemplateSettings } from '../template-variables.js';
+import { refuseSamplers } from '../samplers.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -76,6 +77,7 @@ export function parseChat(body: unknown, foreignThinking: ForeignThinking = 'dro
     content(limits) {
       if (messages !== null && !messages.ok) throw messages.error;
       if (!envelope.ok) throw envelope.error;
+      refuseSamplers(body as Record<string, unknown>);
       const ignored = ignoredFields(body as Record<string, unknown>);
       const chat = toGeneration(envelope.value, messages?.value ?? [], ignored, limits);
       return leftOut.length === 0 ? chat : { ...chat, request: { ...chat.request, leftOut } };

@@ -8,6 +8,7 @@ import { toFormat } from '../chat-completions/parse.js';
 import { ignoredConstraints } from '../constraints.js';
 import { overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, toEvaluation, toSampling, unknownFields } from '../fields.js';
+import { refuseSamplers } from '../samplers.js';
 import { validate } from '../validation.js';
 import { readPrompts, type Prompts } from './prompt.js';
 import { completionEnvelopeSchema, KNOWN_FIELDS, MAX_CHOICES_IN_ALL, type CompletionFields } from './schema.js';
@@ -61,6 +62,7 @@ export function parseCompletion(body: unknown): ParsedCompletion {
     content(limits) {
       if ('code' in prompts) throw prompts;
       if (!envelope.ok) throw envelope.error;
+      refuseSamplers(body as Record<string, unknown>);
       return toGeneration(
         envelope.value,
         prompts,

@@ -10,6 +10,7 @@ import { inOrder, seenBy, type Seen } from '../../generation/thoughts.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toSampling, unknownFields } from '../fields.js';
 import { constrainedFormat, ignoredConstraints } from '../constraints.js';
+import { refuseSamplers } from '../samplers.js';
 import { toToolChoice } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -111,6 +112,7 @@ function parsed(
   return {
     model: result.model,
     content: (model = { name: result.model, asked: result.model }) => {
+      refuseSamplers(body as Record<string, unknown>);
       const names = [model.asked, model.name];
       const others = [...thinking.opened].filter(([, { model: writer }]) => !names.includes(writer));
       const turns = toTurns(result.messages, new Set([...foreign, ...others.map(([block]) => block)]));

@@ -11,6 +11,7 @@ import { checkMetadata, toSampling, unknownFields } from '../fields.js';
 import { constrainedFormat, ignoredConstraints } from '../constraints.js';
 import type { ForeignThinking } from '../foreign-thinking.js';
 import { templateSettings } from '../template-variables.js';
+import { refuseSamplers } from '../samplers.js';
 import { namesOne } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -147,6 +148,7 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
     content(found) {
       if (!envelope.ok) throw envelope.error;
       if (items !== null && !items.ok) throw items.error;
+      refuseSamplers(body as Record<string, unknown>);
       const wire = items?.ok ? items.value : ((input as string | null) ?? []);
       return toGeneration(envelope.value, {
         wire,

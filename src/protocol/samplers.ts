@@ -1,0 +1,67 @@
+// Samplers of llama-server and other local servers that this server does not have. A request that uses one is refused,
+// because its output would differ without a notice. A value that turns the sampler off is accepted. Pure.
+import { apiError } from '../shared/errors.js';
+
+type IsOff = (value: unknown) => boolean;
+
+const is =
+  (...values: readonly unknown[]): IsOff =>
+  (value) =>
+    values.includes(value);
+const atMost =
+  (limit: number): IsOff =>
+  (value) =>
+    typeof value === 'number' && value <= limit;
+const atLeast =
+  (limit: number): IsOff =>
+  (value) =>
+    typeof value === 'number' && value >= limit;
+
+/** The parameters that turn a sampler on, each with the values that turn it off. */
+const SWITCHES: Readonly<Record<string, IsOff>> = {
+  dry_multiplier: is(0),
+  xtc_probability: atMost(0),
+  typical_p: atLeast(1),
+  top_n_sigma: atMost(0),
+  dynatemp_range: atMost(0),
+  mirostat: is(0, false),
+  mirostat_mode: is(0, false),
+  adaptive_target: (value) => typeof value === 'number' && value < 0,
+  tfs_z: atLeast(1),
+  tfs: atLeast(1),
+  top_a: atMost(0),
+  smoothing_factor: atMost(0),
+  epsilon_cutoff: atMost(0),
+  eta_cutoff: atMost(0),
+};
+
+/** Parameters of these samplers that have no effect while the sampler is off. */
+const DETAILS = [
+  'dry_base',
+  'dry_allowed_length',
+  'dry_penalty_last_n',
+  'dry_sequence_breakers',
+  'xtc_threshold',
+  'dynatemp_exponent',
+  'mirostat_tau',
+  'mirostat_eta',
+  'adaptive_decay',
+  'smoothing_curve',
+];
+
+/** The names of all these parameters. */
+export const SAMPLER_FIELDS: ReadonlySet<string> = new Set([...Object.keys(SWITCHES), ...DETAILS]);
+
+/** Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on. */
+export function refuseSamplers(body: Readonly<Record<string, unknown>>): void {
+  for (const [name, isOff] of Object.entries(SWITCHES)) {
+    if (!Object.hasOwn(body, name)) continue;
+    const value = body[name];
+    if (value === null || isOff(value)) continue;
+    throw apiError(
+      'unsupported_parameter',
+      `${name} is not supported; leave it out or set it to a value that turns this sampler off.`,
+      name,
+    );
+  }
+}
