@@ -39,6 +39,8 @@ export interface Provider {
   /** The model's vocabulary. Absent for upstream models. */
   readonly vocabulary?: Vocabulary | undefined;
 
+  /** Whether the model's chat template reads a variable. Absent for upstream models. */
+  knowsVariable?(name: string): boolean;
   /** Runs the checks that need neither images nor a prompt. Throws ApiError 422. */
   check(request: GenerationRequest): void;
   /**

@@ -189,6 +189,19 @@ export async function ensureLoaded(model: ServedModel, caller: Caller): Promise<
   return model.ready();
 }
 
+/** Whether the model's chat template reads a variable. A model that is not loaded is given the benefit of the doubt. */
+export function templateKnows(model: ServedModel): (variable: string) => boolean {
+  return (variable) => {
+    let provider: Provider;
+    try {
+      provider = model.ready();
+    } catch {
+      return true;
+    }
+    return provider.knowsVariable?.(variable) === true;
+  };
+}
+
 /**
  * Runs all steps up to and including the reservation. Returns null if the client disconnected in the meantime. Throws
  * ApiError 400 (too long), 422, 429 or 503.

@@ -11,7 +11,6 @@ import {
   MAX_SCHEMA_CHARACTERS,
 } from '../generation/output-format.js';
 import type { JsonSchema, OutputFormat } from '../generation/types.js';
-import { isRecord } from './entry-limits.js';
 import { jsonObject } from './fields.js';
 
 /** With white space, the text of a schema may be longer than the schema. */
@@ -31,7 +30,6 @@ const structuredOutputs = z.object({
   json_object: z.boolean().nullish(),
   structural_tag: z.unknown().optional(),
 });
-const STRUCTURED_OUTPUTS: ReadonlySet<string> = new Set(Object.keys(structuredOutputs.shape));
 
 export const constraintFields = {
   structured_outputs: structuredOutputs.nullish(),
@@ -100,15 +98,6 @@ export const structuralTag = (path: string): ApiError =>
     `${path}: structural tags are not supported; use a JSON Schema, a regular expression or a grammar.`,
     path,
   );
-
-/** Members of `structured_outputs` that have no effect. */
-export function ignoredConstraints(body: Readonly<Record<string, unknown>>): string[] {
-  const nested = body['structured_outputs'];
-  if (!isRecord(nested)) return [];
-  return Object.keys(nested)
-    .filter((name) => !STRUCTURED_OUTPUTS.has(name))
-    .map((name) => `structured_outputs.${name}`);
-}
 
 function formatOf(kind: Kind, value: unknown, path: string): OutputFormat {
   switch (kind) {

@@ -4,8 +4,6 @@ import type { ErrorCode } from '../shared/error-codes.js';
 import { apiError } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './entry-limits.js';
-import { MAX_NAMED } from './ignored.js';
-import { SAMPLER_FIELDS } from './samplers.js';
 
 /** JSON has only one number type: 1.0 counts as an integer, 1.5 does not. */
 export const integer = () =>
@@ -174,6 +172,8 @@ function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
   });
 }
 
+export const VERBOSITIES = ['low', 'medium', 'high'] as const;
+
 /** One stop string. A list may contain 1 to 16 of them. */
 export const stopString = () => z.string().min(1).max(256);
 export const MAX_STOP_STRINGS = 16;
@@ -223,11 +223,4 @@ export function checkMetadata(
   if (entries.some(([key]) => isLonger(key, MAX_METADATA_KEY)))
     throw apiError('string_too_long', `metadata keys may have at most ${MAX_METADATA_KEY} characters.`, 'metadata');
   return { ...metadata };
-}
-
-/** Returns the body's first unknown top-level fields, enough for the header. Samplers are not among them. */
-export function unknownFields(body: object, known: ReadonlySet<string>): string[] {
-  return Object.keys(body)
-    .filter((name) => !known.has(name) && !SAMPLER_FIELDS.has(name))
-    .slice(0, MAX_NAMED + 1); // limits the memory; the header says that there are more
 }

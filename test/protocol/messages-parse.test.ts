@@ -118,7 +118,8 @@ t.test('a minimal request and every field are parsed', async (t) => {
     mcp_servers: [],
     made_up: 1,
   });
-  t.match(full, { stream: true, visibleThinking: false, userId: 'u', ignored: ['made_up'] });
+  t.match(full, { stream: true, visibleThinking: false, userId: 'u' });
+  t.same(full.ignored, ['tools.defer_loading', 'made_up', 'inference_geo', 'speed']);
   t.match(full.request, {
     stop: ['a', 'b'],
     effort: 'enabled',

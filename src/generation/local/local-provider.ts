@@ -54,6 +54,10 @@ export class LocalProvider implements Provider {
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
   }
 
+  knowsVariable(name: string): boolean {
+    return this.prompter.template.mentions(name);
+  }
+
   check(request: GenerationRequest): void {
     for (const { token } of request.sampling.logitBias ?? []) {
       if (token >= this.engine.info.vocabulary) {

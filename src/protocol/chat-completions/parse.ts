@@ -4,10 +4,11 @@ import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
-import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
-import { constrainedFormat, ignoredConstraints, structuralTag } from '../constraints.js';
+import { checkMetadata, toEvaluation, toSampling } from '../fields.js';
+import { constrainedFormat, structuralTag } from '../constraints.js';
 import { customTool } from '../custom-tools.js';
 import type { ForeignThinking } from '../foreign-thinking.js';
+import { ineffectiveInChat } from '../ineffective.js';
 import { templateSettings, type TemplateSettings } from '../template-variables.js';
 import { refuseSamplers } from '../samplers.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
@@ -18,17 +19,22 @@ import { overlong } from './bounds.js';
 import { foreignReasoning, isEmptyTurn, toMessages } from './conversation.js';
 import {
   chatEnvelopeSchema,
-  KNOWN_FIELDS,
   MAX_MESSAGES,
   messageSchema,
   type ChatEnvelopeFields,
   type ChatMessage,
 } from './schema.js';
 
+/** `knows`: whether the model's chat template reads a variable. Absent: it reads none of the optional ones. */
+export interface ContentLimits {
+  maxN: number;
+  knows?: ((variable: string) => boolean) | undefined;
+}
+
 export interface ParsedChat {
   model: string;
   /** Runs the checks that come after the model lookup. Throws ApiError 422. */
-  content(limits: { maxN: number }): ChatGeneration;
+  content(limits: ContentLimits): ChatGeneration;
 }
 
 export interface ChatGeneration {
@@ -41,7 +47,7 @@ export interface ChatGeneration {
   metadata: Record<string, string> | null;
   /** `user` or `safety_identifier`: the client's ID for its end user. */
   endUser: string | null;
-  ignored: string[]; // top-level fields that this format does not define
+  ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
 }
 
@@ -78,20 +84,12 @@ export function parseChat(body: unknown, foreignThinking: ForeignThinking = 'dro
       if (messages !== null && !messages.ok) throw messages.error;
       if (!envelope.ok) throw envelope.error;
       refuseSamplers(body as Record<string, unknown>);
-      const ignored = ignoredFields(body as Record<string, unknown>);
+      const ignored = ineffectiveInChat(body as Record<string, unknown>);
       const chat = toGeneration(envelope.value, messages?.value ?? [], ignored, limits);
       return leftOut.length === 0 ? chat : { ...chat, request: { ...chat.request, leftOut } };
     },
   };
 }
-
-const ignoredFields = (body: Readonly<Record<string, unknown>>): string[] => [
-  ...unknownFields(body, KNOWN_FIELDS),
-  ...ignoredConstraints(body),
-  ...(body['add_generation_prompt'] === false && body['continue_final_message'] !== true
-    ? ['add_generation_prompt']
-    : []),
-];
 
 function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);
@@ -101,7 +99,7 @@ function toGeneration(
   chat: ChatEnvelopeFields,
   chatMessages: readonly ChatMessage[],
   ignored: string[],
-  limits: { maxN: number },
+  limits: ContentLimits,
 ): ChatGeneration {
   refuseUnserved(chat);
   const n = chat.n ?? 1;
@@ -133,7 +131,8 @@ function toGeneration(
   }
   const { definitions: tools, ignored: ignoredTools } = toTools(chat);
   const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
-  const reasoning = reasoningSettings(chat);
+  const shown = limits.knows?.('verbosity') === true ? chat.verbosity : null;
+  const reasoning = reasoningSettings(chat, shown);
   return {
     request: {
       model: chat.model,
@@ -163,7 +162,7 @@ function toGeneration(
     includeReasoning: chat.include_reasoning !== false,
     metadata: checkMetadata(chat.metadata),
     endUser: chat.safety_identifier ?? chat.user ?? null,
-    ignored,
+    ignored: chat.verbosity == null || shown !== null ? ignored : [...ignored, 'verbosity'],
     ignoredTools,
   };
 }
@@ -267,7 +266,7 @@ function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat
 }
 
 /** `thinking` as a boolean is a template variable; as an object, it turns thinking on or off. */
-function reasoningSettings(chat: ChatEnvelopeFields): TemplateSettings {
+function reasoningSettings(chat: ChatEnvelopeFields, verbosity: ChatEnvelopeFields['verbosity']): TemplateSettings {
   const { reasoning_effort: effort, thinking, enable_thinking, preserve_thinking } = chat;
   const object = typeof thinking === 'object' ? thinking : null;
   const on = object === null ? null : object.type !== 'disabled';
@@ -275,6 +274,7 @@ function reasoningSettings(chat: ChatEnvelopeFields): TemplateSettings {
     parameters: {
       enable_thinking,
       preserve_thinking,
+      verbosity,
       thinking: typeof thinking === 'boolean' ? thinking : null,
       clear_thinking: chat.clear_thinking ?? object?.clear_thinking,
     },

@@ -6,7 +6,14 @@ import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { newChatCompletionId, newToolCallId } from '../../shared/ids.js';
 import { FormatGuard } from '../format-guard.js';
-import { admit, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import {
+  admit,
+  findModel,
+  templateKnows,
+  withAdmitted,
+  type AdmittedGeneration,
+  type GenerationDeps,
+} from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
@@ -53,7 +60,7 @@ function read(deps: ChatDeps, exchange: Exchange): { caller: Caller; model: Serv
   const parsed = parseChat(exchange.body, deps.foreignThinking);
   const caller = callerOf(exchange, PATH, 'chat');
   const model = findModel(deps, caller, parsed.model);
-  const chat = parsed.content(deps.limits);
+  const chat = parsed.content({ ...deps.limits, knows: templateKnows(model) });
   nameIgnored({ parameters: chat.ignored, tools: chat.ignoredTools }, exchange);
   nameLeftOut(caller, chat.request.leftOut);
   annotateEndUser(exchange, chat.endUser);

@@ -21,12 +21,14 @@ import {
   samplingFields,
   schemaName,
   stopString,
+  VERBOSITIES,
 } from '../fields.js';
 import { constraintFields } from '../constraints.js';
 import { customGrammar } from '../custom-tools.js';
 import { REASONING_EFFORTS } from '../../generation/types.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
+import { opaque } from '../unread.js';
 
 const text = z.string();
 
@@ -38,8 +40,8 @@ const part = z.discriminatedUnion('type', [
     image_url: z.object({ url: text, detail: z.enum(['auto', 'low', 'high', 'original']).nullish() }),
   }),
   z.object({ type: z.literal('refusal'), refusal: text }),
-  z.object({ type: z.literal('input_audio') }),
-  z.object({ type: z.literal('file') }),
+  opaque(z.object({ type: z.literal('input_audio') })),
+  opaque(z.object({ type: z.literal('file') })),
 ]);
 export const messageContent = z.union([text, z.array(part).min(1)]);
 const content = messageContent;
@@ -127,7 +129,7 @@ const tool = z.union([
       }),
     }),
   ]),
-  z.object({ type: otherType }),
+  opaque(z.object({ type: otherType })),
 ]);
 const namedTool = z.discriminatedUnion('type', [
   z.object({ type: z.literal('function'), function: z.object({ name: text }) }),
@@ -226,7 +228,7 @@ export const chatRequestSchema = z.object({
   prompt_cache_options: z.unknown().optional(),
   prompt_cache_retention: z.unknown().optional(),
   prediction: z.unknown().optional(),
-  verbosity: z.unknown().optional(),
+  verbosity: z.enum(VERBOSITIES).nullish(),
   service_tier: z.enum(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast']).nullish(),
   modalities: z
     .array(z.enum(['text', 'audio']))
@@ -246,6 +248,3 @@ export const chatEnvelopeSchema = chatRequestSchema.extend({ messages: z.array(z
 export type ChatEnvelopeFields = z.infer<typeof chatEnvelopeSchema>;
 export type ChatMessage = z.infer<typeof messageSchema>;
 export type ChatPart = z.infer<typeof part>;
-
-/** All field names that this format defines. Other fields are ignored and listed in the x-ignored-parameters header. */
-export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(chatRequestSchema.shape));

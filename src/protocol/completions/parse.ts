@@ -5,13 +5,13 @@ import { ERRORS, type ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';
 import { toFormat } from '../chat-completions/parse.js';
-import { ignoredConstraints } from '../constraints.js';
+import { ineffectiveInCompletions } from '../ineffective.js';
 import { overfullMap } from '../entry-limits.js';
-import { MAX_LOGIT_BIAS, toEvaluation, toSampling, unknownFields } from '../fields.js';
+import { MAX_LOGIT_BIAS, toEvaluation, toSampling } from '../fields.js';
 import { refuseSamplers } from '../samplers.js';
 import { validate } from '../validation.js';
 import { readPrompts, type Prompts } from './prompt.js';
-import { completionEnvelopeSchema, KNOWN_FIELDS, MAX_CHOICES_IN_ALL, type CompletionFields } from './schema.js';
+import { completionEnvelopeSchema, MAX_CHOICES_IN_ALL, type CompletionFields } from './schema.js';
 
 /** The OpenAI API's default. */
 const DEFAULT_MAX_TOKENS = 16;
@@ -63,12 +63,7 @@ export function parseCompletion(body: unknown): ParsedCompletion {
       if ('code' in prompts) throw prompts;
       if (!envelope.ok) throw envelope.error;
       refuseSamplers(body as Record<string, unknown>);
-      return toGeneration(
-        envelope.value,
-        prompts,
-        [...unknownFields(body as object, KNOWN_FIELDS), ...ignoredConstraints(body as Record<string, unknown>)],
-        limits,
-      );
+      return toGeneration(envelope.value, prompts, ineffectiveInCompletions(body as Record<string, unknown>), limits);
     },
   };
 }

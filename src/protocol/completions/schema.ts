@@ -50,6 +50,3 @@ export const completionRequestSchema = z.object({
 export const completionEnvelopeSchema = completionRequestSchema.extend({ prompt: z.unknown() });
 
 export type CompletionFields = z.infer<typeof completionEnvelopeSchema>;
-
-/** All field names that this format defines. Other fields are ignored and listed in the x-ignored-parameters header. */
-export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(completionRequestSchema.shape));

@@ -8,21 +8,16 @@ import { checkOutputFormat } from '../../generation/output-format.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { inOrder, seenBy, type Seen } from '../../generation/thoughts.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
-import { toSampling, unknownFields } from '../fields.js';
-import { constrainedFormat, ignoredConstraints } from '../constraints.js';
+import { toSampling } from '../fields.js';
+import { constrainedFormat } from '../constraints.js';
+import { ineffectiveInMessages } from '../ineffective.js';
 import { refuseSamplers } from '../samplers.js';
 import { toToolChoice } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
 import { validate } from '../validation.js';
 import { overlong } from './bounds.js';
-import {
-  countTokensSchema,
-  KNOWN_FIELDS,
-  messageSchema,
-  messagesRequestSchema,
-  type MessagesRequest,
-} from './schema.js';
+import { countTokensSchema, messageSchema, messagesRequestSchema, type MessagesRequest } from './schema.js';
 import { openThinkingBlocks, thinkingSettings, type ThinkingPolicy } from './thinking.js';
 import { toMessages, toTurns } from './conversation.js';
 import { readTools } from './tools.js';
@@ -44,7 +39,7 @@ export interface MessagesGeneration {
   /** False: thinking is returned only in encrypted form, in its signature. */
   visibleThinking: boolean;
   userId: string | null;
-  ignored: string[]; // top-level fields that this format does not define
+  ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
 }
 
@@ -121,10 +116,7 @@ function parsed(
         [...thinking.foreign.values()].map((path) => ({ path, reason: 'foreign' as const })),
         others.map(([, { path }]) => ({ path, reason: 'other_model' as const })),
       );
-      const ignored = [
-        ...unknownFields(body as object, KNOWN_FIELDS),
-        ...ignoredConstraints(body as Record<string, unknown>),
-      ];
+      const ignored = ineffectiveInMessages(body as Record<string, unknown>);
       return toGeneration(result, { messages, leftOut }, ignored, output);
     },
   };

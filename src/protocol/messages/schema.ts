@@ -6,6 +6,7 @@ import { constraintFields } from '../constraints.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { list } from '../list.js';
+import { opaque } from '../unread.js';
 
 const text = z.string();
 
@@ -18,7 +19,7 @@ const imageBlock = z.object({
   source: z.discriminatedUnion('type', [
     z.object({ type: z.literal('base64'), media_type: text.nullish(), data: text }),
     z.object({ type: z.literal('url'), url: text }),
-    z.object({ type: z.literal('file') }),
+    opaque(z.object({ type: z.literal('file') })),
   ]),
 });
 const searchResultBlock = z.object({
@@ -37,33 +38,35 @@ const documentBlock = z.object({
       type: z.literal('content'),
       content: z.union([text, list(z.discriminatedUnion('type', [textBlock, imageBlock]))]),
     }),
-    z.object({ type: z.enum(['base64', 'url', 'file']) }),
+    opaque(z.object({ type: z.enum(['base64', 'url', 'file']) })),
   ]),
 });
 
 /** Calls and results of tools that Anthropic's own service ran. They are shown to the model as text. */
-const hostedBlock = z.looseObject({
-  type: z.enum([
-    'server_tool_use',
-    'web_search_tool_result',
-    'web_fetch_tool_result',
-    'code_execution_tool_result',
-    'bash_code_execution_tool_result',
-    'text_editor_code_execution_tool_result',
-    'tool_search_tool_result',
-    'mcp_tool_use',
-    'mcp_tool_result',
-    'mcp_tool_listing',
-    'advisor_tool_result',
-  ]),
-});
+const hostedBlock = opaque(
+  z.looseObject({
+    type: z.enum([
+      'server_tool_use',
+      'web_search_tool_result',
+      'web_fetch_tool_result',
+      'code_execution_tool_result',
+      'bash_code_execution_tool_result',
+      'text_editor_code_execution_tool_result',
+      'tool_search_tool_result',
+      'mcp_tool_use',
+      'mcp_tool_result',
+      'mcp_tool_listing',
+      'advisor_tool_result',
+    ]),
+  }),
+);
 const toolReferenceBlock = z.object({ type: z.literal('tool_reference'), tool_name: text });
 
 /** Other block types that only Anthropic's own service can produce or read. */
 const unservedTypes = ['fallback', 'tool_addition', 'tool_removal', 'container_upload', 'browser_state'] as const;
-const unservedBlock = z.object({ type: z.enum([...unservedTypes, 'compaction']) });
+const unservedBlock = opaque(z.object({ type: z.enum([...unservedTypes, 'compaction']) }));
 /** A summary of the messages before it. The other members are only for the service that wrote it. */
-const compactionBlock = z.object({ type: z.literal('compaction'), content: text.nullish() });
+const compactionBlock = opaque(z.object({ type: z.literal('compaction'), content: text.nullish() }));
 
 const toolResultBlock = z.object({
   type: z.literal('tool_result'),
@@ -120,7 +123,7 @@ export const messageSchema = z.discriminatedUnion('role', [
         redactedThinkingBlock,
         hostedBlock,
         compactionBlock,
-        z.object({ type: z.enum(unservedTypes) }),
+        opaque(z.object({ type: z.enum(unservedTypes) })),
       ]),
       { atLeastOne: false },
     ),
@@ -137,10 +140,12 @@ const customTool = z.object({
   /** Shown to the model only once a tool_reference names the tool. */
   defer_loading: z.boolean().nullish(),
 });
-const vendorTool = z.looseObject({ type: text.refine((type) => type !== 'custom').meta({ not: { const: 'custom' } }) });
+const vendorTool = opaque(
+  z.looseObject({ type: text.refine((type) => type !== 'custom').meta({ not: { const: 'custom' } }) }),
+);
 
 const oneCall = { disable_parallel_tool_use: z.boolean().nullish() };
-const display = z.enum(['summarized', 'omitted']).nullish();
+const display = z.enum(['summarized', 'omitted', 'updates']).nullish();
 /** What to do with thinking blocks that were not created for this organization. */
 const blockBinding = z.object({ prefix_mismatch_behavior: z.enum(['error', 'drop_block']).nullish() }).nullish();
 const outputFormat = z
@@ -218,6 +223,3 @@ export type MessagesRequest = Omit<z.infer<typeof messagesRequestSchema>, 'max_t
 export type WireMessage = z.infer<typeof messageSchema>;
 export type WireBlock = Exclude<WireMessage['content'], string>[number];
 export type WireTool = NonNullable<MessagesRequest['tools']>[number];
-
-/** All field names that this format defines. Other fields are ignored and listed in the x-ignored-parameters header. */
-export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(messagesRequestSchema.shape));

@@ -167,7 +167,7 @@ function messagesModel(model: ModelDescription): object {
         supported: thinking,
         types: {
           adaptive: supports(thinking),
-          between_tools: supports(true),
+          between_tools: no,
           disabled: supports(true),
           enabled: supports(thinking),
         },

@@ -96,7 +96,10 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
     findModel: () => findModel(deps, caller, asked),
   });
   continued.release();
-  nameIgnored({ parameters: Object.keys(body).filter((name) => !FIELDS.includes(name)) }, exchange);
+  nameIgnored(
+    { parameters: [...Object.keys(body).filter((name) => !FIELDS.includes(name)), ...created.ignored] },
+    exchange,
+  );
   nameLeftOut(caller, created.request.leftOut);
   return {
     caller,

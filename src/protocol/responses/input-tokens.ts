@@ -78,7 +78,7 @@ async function read(
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain), 'tokens.count'),
   });
   continued.release();
-  const ignored = Object.keys(body).filter((name) => !FIELDS.includes(name));
+  const ignored = [...Object.keys(body).filter((name) => !FIELDS.includes(name)), ...created.ignored];
   nameIgnoredParts({ ...created, ignored }, exchange);
   nameLeftOut(caller, created.request.leftOut);
   return { caller, model, request: created.request };

@@ -7,9 +7,11 @@ import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, Message, OutputFormat } from '../../generation/types.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
-import { checkMetadata, toSampling, unknownFields } from '../fields.js';
-import { constrainedFormat, ignoredConstraints } from '../constraints.js';
+import { checkMetadata, toSampling } from '../fields.js';
+import { constrainedFormat } from '../constraints.js';
 import type { ForeignThinking } from '../foreign-thinking.js';
+import { ineffectiveInResponses } from '../ineffective.js';
+import { templateKnows } from '../admit.js';
 import { templateSettings } from '../template-variables.js';
 import { refuseSamplers } from '../samplers.js';
 import { namesOne } from '../tools.js';
@@ -20,7 +22,7 @@ import { overlong, withType } from './bounds.js';
 import { openSeals, readInput, references, type OpenedSeals } from './input.js';
 import type { InputItem } from './input-images.js';
 import { wireFormat, type ResourceEcho } from './resource.js';
-import { createEnvelopeSchema, KNOWN_FIELDS, type CreateEnvelope } from './schema.js';
+import { createEnvelopeSchema, type CreateEnvelope } from './schema.js';
 import { itemSchema, type WireItem } from './schema-items.js';
 import { readToolChoice, readTools, type ToolName } from './tools.js';
 
@@ -93,7 +95,7 @@ export interface CreateGeneration {
   echo: ResourceEcho;
   /** `safety_identifier` or, if absent, `user`. Logged as a hash. */
   endUser: string | null;
-  ignored: string[]; // top-level fields that this format does not define
+  ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were omitted
 }
 
@@ -155,10 +157,7 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
         seals,
         context: { ...context, ...found },
         prewarm,
-        ignored: [
-          ...unknownFields(body as object, KNOWN_FIELDS),
-          ...ignoredConstraints(body as Record<string, unknown>),
-        ],
+        ignored: ineffectiveInResponses(body as Record<string, unknown>),
       });
     },
   };
@@ -205,7 +204,10 @@ function toGeneration(
   const include = new Set(create.include ?? []);
   const summary = create.reasoning?.summary ?? create.reasoning?.generate_summary ?? null;
   const effort = create.reasoning?.effort ?? null;
+  const verbosity = create.text?.verbosity ?? null;
+  const shown = templateKnows(model)('verbosity') ? verbosity : null;
   const template = templateSettings(create.chat_template_kwargs, {
+    parameters: { verbosity: shown },
     effort: effort === null ? null : { value: effort, param: 'reasoning.effort' },
   });
   const topLogprobs = create.top_logprobs ?? 0;
@@ -278,7 +280,7 @@ function toGeneration(
           textFormat,
           create.text?.format?.type === 'json_schema' ? (create.text.format.description ?? null) : null,
         ),
-        ...(create.text?.verbosity == null ? {} : { verbosity: create.text.verbosity }),
+        ...(shown === null ? {} : { verbosity: shown }),
       },
       reasoning: { effort, summary },
       store,
@@ -288,7 +290,7 @@ function toGeneration(
       user: create.user ?? null,
     },
     endUser: create.safety_identifier ?? create.user ?? null,
-    ignored,
+    ignored: verbosity === shown ? ignored : [...ignored, 'text.verbosity'],
     ignoredTools: tools.ignored,
   };
 }

@@ -6,6 +6,7 @@ import { BROKEN_TEXT, clientId, given, isWhole, jsonObject, MAX_ID } from '../fi
 import { flatCustomGrammar } from '../custom-tools.js';
 import { list } from '../list.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
+import { opaque } from '../unread.js';
 
 const text = z.string();
 
@@ -89,12 +90,14 @@ const leftOutItemTypes = ['ghost_snapshot', 'other'] as const;
 const summaryItemTypes = ['compaction_summary', 'context_compaction'] as const;
 
 /** A message between Codex's agents. Parts without text are left out and named. */
-const agentMessage = z.object({
-  type: z.literal('agent_message'),
-  id: itemId,
-  message: text.nullish(),
-  content: z.union([text, list(z.object({ type: text, text: text.nullish() }))]).nullish(),
-});
+const agentMessage = opaque(
+  z.object({
+    type: z.literal('agent_message'),
+    id: itemId,
+    message: text.nullish(),
+    content: z.union([text, list(z.object({ type: text, text: text.nullish() }))]).nullish(),
+  }),
+);
 
 const toolName = z.string().min(1).max(128);
 const SERVED_TOOLS: readonly string[] = ['function', 'custom', 'namespace'];
@@ -118,9 +121,13 @@ const customTool = z.object({
  * Hosted tools and any other entries in the list, which are ignored without validation. `abort`: otherwise, the union
  * would select this branch for its error reports.
  */
-const otherTool = z.object({
-  type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }).meta({ not: { enum: [...SERVED_TOOLS] } }),
-});
+const otherTool = opaque(
+  z.object({
+    type: text
+      .refine((type) => !SERVED_TOOLS.includes(type), { abort: true })
+      .meta({ not: { enum: [...SERVED_TOOLS] } }),
+  }),
+);
 
 export const toolSchema = z.union([
   z.discriminatedUnion('type', [
@@ -183,12 +190,12 @@ export const itemSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('compaction'), id: itemId, encrypted_content: text }),
   z.object({ type: z.literal('item_reference'), id: storedId }),
   z.object({ type: z.literal('additional_tools'), tools: z.array(toolSchema).max(MAX_TOOLS) }),
-  z.looseObject({ type: z.enum(hostedItemTypes), id: itemId }),
+  opaque(z.looseObject({ type: z.enum(hostedItemTypes), id: itemId })),
   agentMessage,
-  z.object({ type: z.literal('agent_reasoning'), id: itemId, text: text.nullish() }),
-  z.object({ type: z.enum(summaryItemTypes), id: itemId, encrypted_content: text.nullish() }),
-  z.object({ type: z.enum(leftOutItemTypes) }),
-  z.object({ type: z.enum(['compaction_trigger', 'configuration_update', 'program', 'program_output']) }),
+  opaque(z.object({ type: z.literal('agent_reasoning'), id: itemId, text: text.nullish() })),
+  opaque(z.object({ type: z.enum(summaryItemTypes), id: itemId, encrypted_content: text.nullish() })),
+  opaque(z.object({ type: z.enum(leftOutItemTypes) })),
+  opaque(z.object({ type: z.enum(['compaction_trigger', 'configuration_update', 'program', 'program_output']) })),
 ]);
 
 export type HostedItemType = (typeof hostedItemTypes)[number];

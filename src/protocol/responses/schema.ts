@@ -12,11 +12,13 @@ import {
   samplingFields,
   schemaName,
   stopString,
+  VERBOSITIES,
 } from '../fields.js';
 import { constraintFields } from '../constraints.js';
 import { REASONING_EFFORTS } from '../../generation/types.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
+import { opaque } from '../unread.js';
 import { itemSchema, toolSchema } from './schema-items.js';
 
 const text = z.string();
@@ -49,11 +51,13 @@ const HOSTED_TOOLS = [
 const HOSTED_FAMILIES = [/^web_search/, /^computer/];
 const isHosted = (type: string): boolean =>
   HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));
-const hostedChoice = z.object({
-  type: text
-    .refine(isHosted, { abort: true })
-    .meta({ anyOf: [{ enum: HOSTED_TOOLS }, ...HOSTED_FAMILIES.map(({ source: pattern }) => ({ pattern }))] }),
-});
+const hostedChoice = opaque(
+  z.object({
+    type: text
+      .refine(isHosted, { abort: true })
+      .meta({ anyOf: [{ enum: HOSTED_TOOLS }, ...HOSTED_FAMILIES.map(({ source: pattern }) => ({ pattern }))] }),
+  }),
+);
 
 const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),
@@ -125,7 +129,7 @@ const createFields = z.object({
     .nullish(),
   chat_template_kwargs: templateVariablesField,
   ...constraintFields,
-  text: z.object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() }).nullish(),
+  text: z.object({ format: textFormat.nullish(), verbosity: z.enum(VERBOSITIES).nullish() }).nullish(),
   tools: z.array(toolSchema).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
@@ -209,6 +213,3 @@ export const compactSchema = createFields
   })
   .extend({ model: text })
   .meta({ anyOf: [hasInput, hasPrevious] });
-
-/** All field names that this format defines. Other fields are ignored and listed in the x-ignored-parameters header. */
-export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(socketCreateSchema.shape));

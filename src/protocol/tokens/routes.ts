@@ -7,7 +7,7 @@ import { apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Vocabulary } from '../../generation/provider.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { ensureLoaded, findModel, promptTokens, type PromptDeps } from '../admit.js';
+import { ensureLoaded, findModel, promptTokens, templateKnows, type PromptDeps } from '../admit.js';
 import { parseChat } from '../chat-completions/parse.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
@@ -113,7 +113,7 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
     tokens = await vocabulary.encode(prompt, special !== false);
   } else {
     const parsed = parseChat({ ...(body as object), model: model.asked }, deps.foreignThinking);
-    const { request } = parsed.content(deps.limits);
+    const { request } = parsed.content({ ...deps.limits, knows: templateKnows(model) });
     nameLeftOut(caller, request.leftOut);
     const found = await promptTokens(deps, caller, model, request);
     if (found === null) return;
@@ -136,7 +136,10 @@ async function applyTemplate(deps: Deps, exchange: Exchange): Promise<void> {
   if (!fields.ok) throw fields.error;
   const caller = callerOf(exchange, '/apply-template', 'chat');
   const model = modelOf(deps, caller, fields.value.model);
-  const { request, ignored } = parseChat({ ...(exchange.body as object), model: model.asked }).content(deps.limits);
+  const { request, ignored } = parseChat({ ...(exchange.body as object), model: model.asked }).content({
+    ...deps.limits,
+    knows: templateKnows(model),
+  });
   nameIgnored({ parameters: ignored }, exchange);
   const found = await promptTokens(deps, caller, model, request);
   if (found === null || caller.aborted) return;

@@ -27,7 +27,10 @@ export class ChatTemplate {
   #noTools: [] | null = null;
 
   /** Throws TemplateError if the source does not parse or cannot render one plain user message. */
-  constructor(source: string, tokens: { bos: string | null; eos: string | null }) {
+  constructor(
+    private readonly source: string,
+    tokens: { bos: string | null; eos: string | null },
+  ) {
     const { characters } = TEMPLATE_LIMITS;
     if (source.length > characters) throw new TemplateError(`chat template is longer than ${characters} characters`);
     try {
@@ -44,6 +47,11 @@ export class ChatTemplate {
     this.efforts = new TemplateEfforts(source, (effort, enableThinking) => this.#attempt(effort, enableThinking));
     this.capabilities = probe((context) => this.try(context), plain);
     this.toolProblem = this.capabilities.tools ? null : toolFailure((context) => this.try(context));
+  }
+
+  /** Whether the source contains this name. */
+  mentions(name: string): boolean {
+    return new RegExp(`\\b${name}\\b`).test(this.source);
   }
 
   /** Returns the prompt text. Throws TemplateError, with the template's own message if it raised one. */

@@ -1,0 +1,109 @@
+// Names the parts of a request that have no effect, in each format: fields that the schema does not read, and values
+// that this server accepts but cannot honour. Pure.
+import { chatRequestSchema } from './chat-completions/schema.js';
+import { completionRequestSchema } from './completions/schema.js';
+import { isRecord } from './entry-limits.js';
+import { messagesRequestSchema } from './messages/schema.js';
+import { withType } from './responses/bounds.js';
+import { createSchema } from './responses/schema.js';
+import { SAMPLER_FIELDS } from './samplers.js';
+import { saysNothing, unreadFields, type NeutralFields } from './unread.js';
+
+type Body = Readonly<Record<string, unknown>>;
+type Rules = Readonly<Record<string, (value: unknown, body: Body) => boolean>>;
+
+const always = (): boolean => true;
+/** The prefix cache has one tier, without a minimum lifetime. It is always on, so marks without a lifetime are honoured. */
+const defaultLifetime = (value: unknown): boolean => !isRecord(value) || value['ttl'] == null || value['ttl'] === '5m';
+const directly = (value: unknown): boolean => isRecord(value) && value['type'] === 'direct';
+
+/** Fields that responses contain, and that clients send back with the history. */
+const echoed: NeutralFields = {
+  annotations: always,
+  logprobs: always,
+  index: always,
+  caller: directly,
+};
+const cacheMarks: NeutralFields = { cache_control: defaultLifetime, prompt_cache_breakpoint: defaultLifetime };
+/** They are refused if they have an effect. */
+const samplers: NeutralFields = Object.fromEntries([...SAMPLER_FIELDS].map((name) => [name, always]));
+const toolFields: NeutralFields = {
+  allowed_callers: (value) => Array.isArray(value) && value.every((caller) => caller === 'direct'),
+};
+
+const neutral: NeutralFields = { ...echoed, ...cacheMarks, ...samplers, ...toolFields };
+
+/** For each parameter, the values that have no effect. */
+const chatRules: Rules = {
+  add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
+  prediction: (value) => value !== null,
+  prompt_cache_retention: (value) => value !== null && value !== 'in_memory' && value !== 'in-memory',
+  store: (value) => value === true,
+};
+
+const messagesRules: Rules = {
+  cache_control: (value) => !defaultLifetime(value),
+  context_management: (value) => !saysNothing(value),
+  diagnostics: (value) => !saysNothing(value),
+  inference_geo: (value) => value !== null,
+  speed: (value) => value === 'fast',
+};
+
+const responsesRules: Rules = {
+  access_programs: (value) => !saysNothing(value),
+  context_management: (value) => !saysNothing(value),
+  image: (value) => !saysNothing(value),
+  prompt_cache_retention: (value) => value !== null && value !== 'in_memory' && value !== 'in-memory',
+};
+
+export function ineffectiveInChat(body: Body): string[] {
+  return [
+    ...unreadFields(chatRequestSchema, body, neutral),
+    ...ineffectiveValues(chatRules, body),
+    ...cacheOptions(body),
+  ];
+}
+
+export function ineffectiveInCompletions(body: Body): string[] {
+  return unreadFields(completionRequestSchema, body, neutral);
+}
+
+export function ineffectiveInMessages(body: Body): string[] {
+  const { thinking } = body;
+  return [
+    ...unreadFields(messagesRequestSchema, body, { ...neutral, eager_input_streaming: always }),
+    ...ineffectiveValues(messagesRules, body),
+    ...(isRecord(thinking) && thinking['type'] === 'between_tools' ? ['thinking.type'] : []),
+    ...(isRecord(thinking) && thinking['display'] === 'updates' ? ['thinking.display'] : []),
+  ];
+}
+
+export function ineffectiveInResponses(body: Body): string[] {
+  const { input } = body;
+  const typed = Array.isArray(input) ? { ...body, input: input.map(withType) } : body;
+  return [
+    ...unreadFields(createSchema, typed, {
+      ...neutral,
+      mode: (value) => value === null || value === 'standard' || value === 'implicit',
+      context: (value) => value === null || value === 'auto',
+      type: (value) => value === 'response.create',
+      stream_id: always,
+    }),
+    ...ineffectiveValues(responsesRules, body),
+  ];
+}
+
+function ineffectiveValues(rules: Rules, body: Body): string[] {
+  return Object.entries(rules).flatMap(([name, isIneffective]) =>
+    Object.hasOwn(body, name) && isIneffective(body[name], body) ? [name] : [],
+  );
+}
+
+function cacheOptions({ prompt_cache_options: options }: Body): string[] {
+  if (!isRecord(options)) return [];
+  return Object.entries(options).flatMap(([name, value]) =>
+    saysNothing(value) || (name === 'mode' && value === 'implicit')
+      ? []
+      : [`prompt_cache_options.${name.slice(0, 64)}`],
+  );
+}
