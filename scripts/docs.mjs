@@ -19,6 +19,7 @@ const kCommands = {
   models: 'models',
   pull: 'pull',
   inspect: 'inspect',
+  agents: 'agents',
   settings: 'settings',
   bench: 'bench',
   'bench serve': 'benchServe',

@@ -52,6 +52,11 @@ const commands: readonly Command[] = [
     run: async (argv) => (await import('./inspect.js')).inspect(argv),
   },
   {
+    name: 'agents',
+    summary: 'point a coding agent at this server: monolith agents claude-code',
+    run: async (argv) => (await import('./agents.js')).agents(argv),
+  },
+  {
     name: 'settings',
     summary: 'print all settings as a Markdown page',
     run: async (argv) => (await import('./settings.js')).settings(argv),

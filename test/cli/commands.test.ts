@@ -91,6 +91,7 @@ const COMMANDS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = 
   models: async (argv) => (await import('../../src/cli/models.js')).models(argv),
   pull: async (argv) => (await import('../../src/cli/pull.js')).pull(argv),
   inspect: async (argv) => (await import('../../src/cli/inspect.js')).inspect(argv),
+  agents: async (argv) => (await import('../../src/cli/agents.js')).agents(argv),
   settings: async (argv) => (await import('../../src/cli/settings.js')).settings(argv),
   bench: async (argv) => (await import('../../src/cli/bench.js')).bench(argv),
   debug: async (argv) => (await import('../../src/cli/debug.js')).debug(argv),
