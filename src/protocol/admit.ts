@@ -19,7 +19,7 @@ import type { UsageSink } from '../shared/usage-sink.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
 import { contextOf, setHeaders, type Caller } from './caller.js';
 import { finallyLeftOut, nameUnsent, renameLeftOut } from './foreign-thinking.js';
-import { headerPaths } from './ignored.js';
+import { headerPaths, logList } from './ignored.js';
 import { AFFINITY_HEADER, type Affinity } from './affinity.js';
 import type { RunningGenerations } from './running-generations.js';
 
@@ -270,9 +270,8 @@ async function reserve(
       caller.setHeader(AFFINITY_HEADER, deps.affinity.of(identity.organizationId, model.name, request));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
     if (prepared.ignoredKeywords.length > 0) {
-      const paths = headerPaths(prepared.ignoredKeywords);
-      caller.setHeader('x-ignored-schema-keywords', paths);
-      caller.annotate({ ignored_schema_keywords: paths });
+      caller.setHeader('x-ignored-schema-keywords', headerPaths(prepared.ignoredKeywords));
+      caller.annotate({ ignored_schema_keywords: logList(prepared.ignoredKeywords) });
     }
     if (prepared.headers !== undefined) setHeaders(caller, prepared.headers);
     const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });

@@ -40,6 +40,7 @@ t.test('the pages contain every command, every error code and every kind of metr
     'models',
     'pull',
     'inspect',
+    'agents',
     'settings',
     'bench',
     'debug',
@@ -47,7 +48,7 @@ t.test('the pages contain every command, every error code and every kind of metr
     t.match(wanted['cli.md'], new RegExp(`^## .*monolith ${command}$`, 'm'), command);
     t.match(wanted['cli.md'], new RegExp(`^  ${command} `, 'm'), `${command} in the list`);
   }
-  t.equal(wanted['cli.md']?.match(/^Usage: monolith/gm)?.length, 13, 'a usage line for each section');
+  t.equal(wanted['cli.md']?.match(/^Usage: monolith/gm)?.length, 14, 'a usage line for each section');
   t.match(wanted['errors.md'], /^\| `rpm_limit_exceeded` \| .+ \| .+ \| .+ \|$/m);
   for (const line of [
     /^\| `monolith_outcomes_total` \| counter \| `kind`, `endpoint`, `outcome`, `code` \| /m,

@@ -2,6 +2,7 @@
 // change nothing at the vendors either are not named.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
+import { Connection } from '../support/web-socket.js';
 import { ask } from '../support/wire.js';
 import { eventually } from './monolith.js';
 
@@ -195,6 +196,19 @@ t.test('the header has at most 20 names and the log has all of them', async (t) 
   };
   t.equal(await logged(headers.get('x-request-id')!, 'ignored_parameters'), names.join(', '));
 
+  const properties = Object.fromEntries(
+    Array.from({ length: 20 }, (_, at) => [
+      `p${at}`,
+      { type: 'array', items: { enum: [['a'], ['b']] }, maxItems: 2, uniqueItems: true },
+    ]),
+  );
+  const json_schema = { name: 's', schema: { type: 'object', properties } };
+  const formatted = await ask(server, path, { model, ...body, response_format: { type: 'json_schema', json_schema } });
+  t.equal(formatted.status, 200, formatted.text);
+  t.match(formatted.headers.get('x-ignored-schema-keywords'), /, and more$/);
+  const keywords = await logged(formatted.headers.get('x-request-id')!, 'ignored_schema_keywords');
+  t.equal((keywords as string).split(', ').length, 20, 'all schema keywords');
+
   const { path: responses, body: input } = formats.responses;
   const left = Array.from({ length: 20 }, () => ({ type: 'ghost_snapshot' }));
   const other = await ask(server, responses, {
@@ -206,4 +220,24 @@ t.test('the header has at most 20 names and the log has all of them', async (t) 
   const id = other.headers.get('x-request-id')!;
   t.equal(await logged(id, 'ignored_tools'), 'web_search, mcp');
   t.equal(await logged(id, 'ignored_content'), left.map((_, at) => `input[${at}]`).join(', '));
+});
+
+t.test('a WebSocket turn names what it ignores in the log', async (t) => {
+  const connection = await Connection.open(server);
+  t.teardown(() => connection.socket.terminate());
+  await connection.turn({
+    model,
+    store: false,
+    max_output_tokens: 4,
+    input: [{ type: 'ghost_snapshot' }, ...messages],
+    tools: responsesTool({ async: true }),
+  });
+  const line = (): string | undefined =>
+    server
+      .log()
+      .split('\n')
+      .find(
+        (one) => one.includes('"ignored_parameters":"tools.async"') && one.includes('"ignored_content":"input[0]"'),
+      );
+  t.ok(await eventually(() => line() !== undefined));
 });
