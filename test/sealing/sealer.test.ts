@@ -111,6 +111,7 @@ t.test('a value with an origin also holds the upstream and its block, unchanged'
     t.same(sealer.openThinking(signed, text, 'org_a'), { text, model: 'tycho-1.0', format: 'signed', origin });
     t.same(sealer.openThinking(sealed, '', 'org_a'), { text, model: 'tycho-1.0', format: 'sealed', origin });
     t.equal(JSON.stringify(sealer.openThinking(signed, text, 'org_a')?.origin), JSON.stringify(origin));
+    t.equal(signed, sealer.signThinking(text, from), 'the same text and origin have the same signature');
     t.equal(sealer.openThinking(signed, `${text} `, 'org_a'), null, 'the value is bound to the visible text');
     t.equal(sealer.openThinking(sealed, text, 'org_a'), null);
     t.equal(sealer.openThinking(signed, text, 'org_b'), null);

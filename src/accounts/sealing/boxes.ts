@@ -1,6 +1,6 @@
 // Authenticated encryption of short values, and the encoding of the data to which they are bound. Pure.
 
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 
 const NONCE = 12;
 const TAG = 16;
@@ -19,9 +19,13 @@ export function fields(...values: readonly (string | Buffer)[]): Buffer {
   return Buffer.concat(parts);
 }
 
+/** A nonce that is the same only for the same content, so that the same content always has the same encryption. */
+export function nonceOf(key: Buffer, bound: Buffer, plain: Buffer): Buffer {
+  return createHmac('sha256', key).update(bound).update(plain).digest().subarray(0, NONCE);
+}
+
 /** AES-256-GCM: returns nonce, ciphertext, tag. `bound` is authenticated and must be identical for decryption. */
-export function encrypt(key: Buffer, bound: Buffer, plain: Buffer): Buffer[] {
-  const nonce = randomBytes(NONCE);
+export function encrypt(key: Buffer, bound: Buffer, plain: Buffer, nonce: Buffer = randomBytes(NONCE)): Buffer[] {
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(bound);
   return [nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
 }

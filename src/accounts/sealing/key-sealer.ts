@@ -11,7 +11,7 @@
 // is JSON (origin-json.ts); only answers of upstreams have one. The model byte is a hash of the name, so it is the same on every server, whatever the order of its catalog; the keyed
 // hash binds the full name. If any byte of a value has been modified, opening it returns null.
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import { decode, decrypt, encrypt, fields } from './boxes.js';
+import { decode, decrypt, encrypt, fields, nonceOf } from './boxes.js';
 import type { KeyRing, SealingKey } from './key-ring.js';
 import { packOrigin, unpackOrigin } from './origin-json.js';
 import type { OpenedThinking, SealContext, Sealer, Unsealed } from './sealer.js';
@@ -49,9 +49,9 @@ export class KeySealer implements Sealer {
     if (origin != null) {
       const head = Buffer.from([SIGNED_WITH_ORIGIN, key.id, modelByte(model)]);
       const bound = fields(head, organizationId, model, text);
-      return Buffer.concat([head, ...encrypt(key.thinkingText, bound, packOrigin(text, origin, {}))]).toString(
-        'base64url',
-      );
+      const plain = packOrigin(text, origin, {});
+      const nonce = nonceOf(key.thinkingSignature, bound, plain);
+      return Buffer.concat([head, ...encrypt(key.thinkingText, bound, plain, nonce)]).toString('base64url');
     }
     const head = Buffer.from([SIGNED, key.id, modelByte(model)]);
     return Buffer.concat([head, sign(key.thinkingSignature, fields(head, organizationId, model), text)]).toString(
