@@ -1,7 +1,7 @@
-// Reads GGUF version 3 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) from a memory map. The parser treats
-// the file as untrusted: it checks every count against the remaining bytes before it allocates, checks all arithmetic
-// for overflow, and reports each failure as one Error that states the problem and its location. A parsed file is
-// immutable and may be read from any thread.
+// Reads GGUF versions 2 and 3 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) from a memory map. The parser
+// treats the file as untrusted: it checks every count against the remaining bytes before it allocates, checks all
+// arithmetic for overflow, and reports each failure as one Error that states the problem and its location. A parsed
+// file is immutable and may be read from any thread.
 #pragma once
 
 #include <array>

@@ -47,13 +47,13 @@ TEST(gguf_version_2_reads_like_version_3) {
     builder.version = version;
     return builder.string("text", "value").tensor("w", TensorType::kF32, {16}, Bytes(64)).build();
   };
-  const Bytes old = built(2), current = built(3);
-  auto file = GgufFile::parse(old), expected = GgufFile::parse(current);
-  CHECK_OK(file);
-  CHECK_OK(expected);
-  CHECK_EQ((*file)->metadata().size(), (*expected)->metadata().size());
-  CHECK_EQ((*file)->tensors().size(), 1u);
-  CHECK_EQ((*file)->tensors()[0].name, (*expected)->tensors()[0].name);
+  const Bytes old_bytes = built(2), bytes = built(3);
+  const auto old_file = GgufFile::parse(old_bytes), file = GgufFile::parse(bytes);
+  REQUIRE(old_file.ok() && file.ok());
+  CHECK_EQ((*old_file)->string("text")->value(), "value");
+  CHECK_EQ((*old_file)->metadata().size(), (*file)->metadata().size());
+  REQUIRE((*old_file)->tensors().size() == 1);
+  CHECK_EQ((*old_file)->tensors()[0].name, (*file)->tensors()[0].name);
 }
 
 TEST(gguf_reads_every_value_type) {
