@@ -5,8 +5,19 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { bundleServer, bundleTap } from './bundle.mjs';
 import { runTests } from './run-tests.mjs';
-import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';
+import {
+  buildNative,
+  buildTypeScript,
+  buildWeb,
+  ensurePackages,
+  ensureTools,
+  root,
+  run,
+  say,
+  SetupError,
+} from './setup.mjs';
 
 // Most tests wait more than they compute.
 const kJobs = availableParallelism() + 2;
@@ -18,9 +29,8 @@ await run(async () => {
   });
   ensureTools();
   ensurePackages();
-  await buildTypeScript({ tests: true }); // first, because it reports type errors within seconds
-  await buildWeb({ check: true });
-  await buildNative({ tests: true, slow: options.slow === true });
+  // Together, because the TypeScript compiler uses a single processor.
+  await allOrNone([buildScripts(), buildNative({ tests: true, slow: options.slow === true })]);
   // Temporary files from all tests (data directories, models, browser profiles) are removed after the run, even if a
   // test crashed.
   const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
@@ -36,6 +46,25 @@ await run(async () => {
     rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
   }
 });
+
+async function buildScripts() {
+  await buildTypeScript({ tests: true });
+  await buildWeb({ check: true });
+  await bundleTap();
+  process.env.MONOLITH_TEST_MAIN = await bundleServer(); // test/e2e/monolith.ts starts it
+}
+
+/** If one of the builds fails, ends the others immediately. */
+async function allOrNone(builds) {
+  try {
+    await Promise.all(builds);
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    say(error.message);
+    process.kill(process.pid, 'SIGTERM');
+    await new Promise(() => undefined);
+  }
+}
 
 /** The compiled tests whose sources exist. The compiler leaves the output of deleted files behind. */
 function filesOf(ending) {

@@ -11,7 +11,8 @@ import { askedIn, askingOf, engineOf, type Start } from '../support/served-elsew
 
 // This file runs from build/test/e2e, three levels below the repository root.
 export const root = resolve(import.meta.dirname, '..', '..', '..');
-export const main = join(root, 'dist', 'main.js');
+/** The program that tests start: npm test bundles it, because hundreds of modules load slowly. */
+export const main = process.env.MONOLITH_TEST_MAIN ?? join(root, 'dist', 'main.js');
 export const embeddedModel = join(root, 'models', 'starter-q8_0.gguf');
 
 export interface Monolith {
