@@ -18,8 +18,23 @@ const kAlone = [
 /** Time for a process to exit after its last test. */
 const kExitMs = 60_000;
 
-/** These take longest. They start first, so that none of them runs by itself at the end. */
-const kFirst = ['native', 'simulation', 'e2e', 'web', 'cli'];
+/** Files and directories that take longest, in that order. They start first, so that none runs by itself at the end. */
+const kFirst = [
+  'native/engine',
+  'native/native',
+  'native/model',
+  'e2e/shutdown',
+  'bench/make-model',
+  'e2e/traces',
+  'e2e/shared-responses',
+  'cli/commands',
+  'e2e/structured',
+  'web/playground',
+  'simulation',
+  'e2e',
+  'web',
+  'cli',
+];
 
 /**
  * Runs the files and resolves to whether all passed.
@@ -75,7 +90,8 @@ function testOf(name) {
 
 function inOrder(names) {
   const rank = (name) => {
-    const at = kFirst.indexOf(testOf(name).split('/')[0]);
+    const test = testOf(name);
+    const at = kFirst.findIndex((first) => test === first || test.startsWith(`${first}/`));
     return at === -1 ? kFirst.length : at;
   };
   return names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
