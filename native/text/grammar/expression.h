@@ -202,10 +202,11 @@ class ExpressionPool {
     auto operator<=>(const TextSize&) const = default;
   };
   static constexpr TextSize kNoTextSize{UINT32_MAX, UINT32_MAX};
+  using TextSizes = std::unordered_map<ExprId, TextSize>;  // Of expressions whose size has been computed.
   void find_rule_sizes();
-  TextSize text_size(ExprId e, int depth = 0) const;
-  bool append_shortest_text(ExprId e, std::vector<CharClassId>& out, int depth = 0) const;
-  bool completes(ExprId both);
+  TextSize text_size(ExprId e, TextSizes& known, int depth = 0);
+  bool append_shortest_text(ExprId e, TextSizes& known, std::vector<CharClassId>& out, int depth = 0);
+  bool completes(ExprId both, TextSizes& known);
   bool completes_shortly(ExprId e);
 
   static constexpr size_t kMaxSearches = 8;  // Maximum number of interrupted searches to keep.

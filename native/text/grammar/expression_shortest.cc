@@ -8,7 +8,7 @@ namespace monolith::grammar {
 namespace {
 
 constexpr uint32_t kMaxLength = 4096;
-constexpr int kDeepest = 256;  // Maximum nesting depth of an expression, including the rules in it.
+constexpr int kDeepestText = 256;  // Maximum nesting depth of an expression, including the rules in it.
 
 }  // namespace
 
@@ -16,59 +16,70 @@ constexpr int kDeepest = 256;  // Maximum nesting depth of an expression, includ
 // makes sure that following the shortest ways ends.
 void ExpressionPool::find_rule_sizes() {
   rule_sizes_.assign(definitions_.size(), kNoTextSize);
+  TextSizes known;
   for (bool changed = true; changed && !failed();) {
     changed = false;
-    for (size_t rule = 0; rule < definitions_.size(); ++rule) {
-      if (!fuel_.spend(4)) return run_dry(), rule_sizes_.clear();
-      TextSize size = text_size(definitions_[rule]);
+    known.clear();
+    for (size_t rule = 0; rule < definitions_.size() && !failed(); ++rule) {
+      TextSize size = text_size(definitions_[rule], known);
       if (size == kNoTextSize) continue;
       ++size.depth;
       if (size < rule_sizes_[rule]) rule_sizes_[rule] = size, changed = true;
     }
   }
+  if (failed()) rule_sizes_.clear();
 }
 
-ExpressionPool::TextSize ExpressionPool::text_size(ExprId e, int depth) const {
+// The same expression may occur in many places, so the size of each is computed only once.
+ExpressionPool::TextSize ExpressionPool::text_size(ExprId e, TextSizes& known, int depth) {
+  if (const auto found = known.find(e); found != known.end()) return found->second;
+  const ExprId whole = e;
   TextSize sum{0, 0};
   for (bool goes_on = true; goes_on;) {
+    if (!fuel_.spend()) return run_dry(), kNoTextSize;
     const Node& node = nodes_[e];
     goes_on = node.kind == Kind::kConcat;
     const Node& part = goes_on ? nodes_[node.a] : node;
     TextSize size = kNoTextSize;
     if (part.nullable && part.kind != Kind::kRule) {
       size = {0, 0};
-    } else if (depth < kDeepest) {
+    } else if (depth < kDeepestText) {
       switch (part.kind) {
         case Kind::kSet: size = {1, 0}; break;
         case Kind::kRule: size = rule_sizes_[part.a]; break;
-        case Kind::kConcat: size = text_size(goes_on ? node.a : e, depth + 1); break;
+        case Kind::kConcat: size = text_size(node.a, known, depth + 1); break;
         case Kind::kEither:
-          for (const ExprId way : list(part)) size = std::min(size, text_size(way, depth + 1));
+          for (const ExprId way : list(part)) size = std::min(size, text_size(way, known, depth + 1));
           break;
         case Kind::kRepeat:
-          size = text_size(part.a, depth + 1);
+          size = text_size(part.a, known, depth + 1);
           if (size != kNoTextSize) size.length = std::min<uint64_t>(uint64_t{size.length} * part.b, kMaxLength);
           break;
         default: break;
       }
     }
-    if (size == kNoTextSize) return kNoTextSize;
+    if (size == kNoTextSize) {
+      sum = size;
+      break;
+    }
     sum = {std::min(sum.length + size.length, kMaxLength), std::max(sum.depth, size.depth)};
     e = node.b;
   }
+  known.emplace(whole, sum);
   return sum;
 }
 
 // Returns false if no text is known or it is too long.
-bool ExpressionPool::append_shortest_text(ExprId e, std::vector<CharClassId>& out, int depth) const {
-  if (depth == kDeepest || out.size() >= kMaxLength) return false;
+bool ExpressionPool::append_shortest_text(ExprId e, TextSizes& known, std::vector<CharClassId>& out, int depth) {
+  if (depth == kDeepestText) return false;
   for (bool goes_on = true; goes_on;) {
+    if (out.size() >= kMaxLength || !fuel_.spend()) return false;
     const Node& node = nodes_[e];
     goes_on = node.kind == Kind::kConcat;
     const ExprId part_id = goes_on ? node.a : e;
     const Node& part = nodes_[part_id];
     e = node.b;
-    if (part.nullable && part.kind != Kind::kRule) continue;
+    if (part.nullable) continue;
     switch (part.kind) {
       case Kind::kSet: {
         CharClassId c = 0;
@@ -78,20 +89,20 @@ bool ExpressionPool::append_shortest_text(ExprId e, std::vector<CharClassId>& ou
         break;
       }
       case Kind::kRule:
-        if (!append_shortest_text(definitions_[part.a], out, depth + 1)) return false;
+        if (!append_shortest_text(definitions_[part.a], known, out, depth + 1)) return false;
         break;
       case Kind::kConcat:
-        if (!append_shortest_text(part_id, out, depth + 1)) return false;
+        if (!append_shortest_text(part_id, known, out, depth + 1)) return false;
         break;
       case Kind::kEither: {
         const auto ways = list(part);
-        const auto best = std::ranges::min_element(ways, {}, [&](ExprId way) { return text_size(way); });
-        if (!append_shortest_text(*best, out, depth + 1)) return false;
+        const auto best = std::ranges::min_element(ways, {}, [&](ExprId way) { return text_size(way, known); });
+        if (!append_shortest_text(*best, known, out, depth + 1)) return false;
         break;
       }
       case Kind::kRepeat:
         for (uint32_t i = 0; i < part.b; ++i)
-          if (!append_shortest_text(part.a, out, depth + 1)) return false;
+          if (!append_shortest_text(part.a, known, out, depth + 1)) return false;
         break;
       default: return false;
     }
@@ -100,11 +111,11 @@ bool ExpressionPool::append_shortest_text(ExprId e, std::vector<CharClassId>& ou
 }
 
 // Returns whether a shortest text of some part matches the whole intersection.
-bool ExpressionPool::completes(ExprId both) {
+bool ExpressionPool::completes(ExprId both, TextSizes& known) {
   const std::vector<ExprId> parts(list(nodes_[both]).begin(), list(nodes_[both]).end());
   for (const ExprId part : parts) {
     std::vector<CharClassId> text;
-    if (text_size(part) == kNoTextSize || !append_shortest_text(part, text)) continue;
+    if (text_size(part, known) == kNoTextSize || !append_shortest_text(part, known, text)) continue;
     std::vector<ExprId> path{both};
     for (const CharClassId c : text) {
       path.push_back(derivative(path.back(), c));
@@ -121,10 +132,11 @@ bool ExpressionPool::completes(ExprId both) {
 bool ExpressionPool::completes_shortly(ExprId e) {
   if (rule_sizes_.size() != definitions_.size()) find_rule_sizes();
   if (failed()) return false;
+  TextSizes known;
   std::vector<ExprId> ways{e};
   if (nodes_[e].kind == Kind::kEither) ways.assign(list(nodes_[e]).begin(), list(nodes_[e]).end());
   for (const ExprId way : ways) {
-    if (nodes_[way].kind != Kind::kBoth || !completes(way)) continue;
+    if (nodes_[way].kind != Kind::kBoth || !completes(way, known)) continue;
     life_[e] = Life::kAlive;
     return true;
   }

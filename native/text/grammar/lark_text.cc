@@ -16,6 +16,7 @@ namespace {
 using Kind = RuleTree::Kind;
 
 constexpr size_t kLongestName = 200;
+constexpr size_t kMaxRanges = 1 << 20;  // In the classes of all regular expressions.
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
@@ -460,14 +461,21 @@ class LarkParser {
   }
 
   uint32_t add_regex(std::string_view pattern, RegexFlags flags, size_t at) {
+    const std::string key =
+        std::string(1, static_cast<char>('0' + flags.ignore_case * 2 + flags.dot_all)) + std::string(pattern);
+    if (const auto known = regexes_.find(key); known != regexes_.end()) return out_.add({Kind::kRegex, known->second});
     Regex regex;
     Regex::Problem problem;
     if (!Regex::parse(pattern, regex, problem, RegexDialect::kPython, flags))
       return refused(at, problem.unsupported ? "the regular expression contains " + problem.what
                                              : "the regular expression is invalid: " + problem.what);
     if (regex.asserts()) return refused(at, "the regular expression contains an anchor or a lookahead");
+    n_ranges_ += regex.n_ranges();
+    if (n_ranges_ > kMaxRanges) return refused(at, "the regular expressions have too many classes of characters");
     out_.regexes.push_back(std::move(regex));
-    return out_.add({Kind::kRegex, static_cast<uint32_t>(out_.regexes.size() - 1)});
+    const auto index = static_cast<uint32_t>(out_.regexes.size() - 1);
+    regexes_.emplace(key, index);
+    return out_.add({Kind::kRegex, index});
   }
 
   // ---- After all statements ----
@@ -525,6 +533,8 @@ class LarkParser {
   RuleTree& out_;
   std::string& problem_;
   std::unordered_map<std::string, uint32_t> rules_;
+  std::unordered_map<std::string, uint32_t> regexes_;  // Indices by flags and pattern.
+  size_t n_ranges_ = 0;
   std::vector<uint32_t> ignored_;
   uint32_t ignore_rule_ = 0;
   size_t at_ = 0;

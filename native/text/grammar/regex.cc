@@ -4,6 +4,8 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "text/grammar/general_categories.h"
 #include "text/tokenizer/unicode.h"
@@ -29,6 +31,8 @@ CodePointSet white_space() {
   return set;
 }
 
+constexpr size_t kMaxRanges = 1 << 20;  // Of all classes of a pattern, which may be long ones such as \w.
+
 CodePointSet categories(std::initializer_list<std::string_view> names) {
   CodePointSet set;
   for (const std::string_view name : names)
@@ -37,10 +41,20 @@ CodePointSet categories(std::initializer_list<std::string_view> names) {
 }
 
 // The classes of Python and Rust, which cover all of Unicode (UTS #18, annex C; without Other_Alphabetic).
-CodePointSet unicode_digits() { return categories({"Nd"}); }
-CodePointSet unicode_word_characters() {
-  CodePointSet set = categories({"L", "M", "Nd", "Nl", "Pc"});
-  set.add(0x200C, 0x200D);
+const CodePointSet& unicode_digits() {
+  static const CodePointSet set = categories({"Nd"});
+  return set;
+}
+const CodePointSet& unicode_word_characters() {
+  static const CodePointSet set = [] {
+    CodePointSet words = categories({"L", "M", "Nd", "Nl", "Pc"});
+    words.add(0x200C, 0x200D);
+    return words;
+  }();
+  return set;
+}
+const CodePointSet& cased_letters() {
+  static const CodePointSet set = categories({"Lu", "Ll", "Lt"});
   return set;
 }
 CodePointSet unicode_white_space() {
@@ -126,6 +140,11 @@ class RegexParser {
     return add({kind, asserts, first, static_cast<uint32_t>(out_.children_.size())});
   }
   uint32_t add_set(CodePointSet set) {
+    n_ranges_ += set.ranges().size();
+    if (n_ranges_ > kMaxRanges) {
+      unsupported("too many classes of characters");
+      return 0;
+    }
     out_.sets_.push_back(std::move(set));
     return add({Kind::kSet, false, static_cast<uint32_t>(out_.sets_.size() - 1)});
   }
@@ -254,14 +273,16 @@ class RegexParser {
   }
 
   uint32_t letter(uint32_t c) {
-    if (flags_.ignore_case && c > 127) {
-      const CodePointSet cased_letters = categories({"Lu", "Ll", "Lt"});
-      if (cased_letters.contains(c)) {
-        unsupported("a letter outside ASCII whose case is ignored");
-        return 0;
-      }
-    }
+    if (!check_case(c, c)) return 0;
     return add_set(cased(CodePointSet::of(c)));
+  }
+
+  bool check_case(uint32_t first, uint32_t last) {
+    if (!flags_.ignore_case || last < 128) return true;
+    for (const auto& range : cased_letters().ranges())
+      if (range.last > 127 && range.first <= last && range.last >= first)
+        return unsupported("a letter outside ASCII whose case is ignored");
+    return true;
   }
 
   // Parses the flags of (?i) or (?i:...) after the question mark. Returns false on failure.
@@ -340,7 +361,13 @@ class RegexParser {
       ++at_;
       return add({c == 'A' ? Kind::kStart : Kind::kEnd, true});
     }
-    if (auto set = class_escape()) return add_set(std::move(*set));
+    const size_t begin = at_;
+    if (auto set = class_escape()) {
+      // The same escape may occur many times, and its class may have hundreds of ranges.
+      const auto [known, is_new] = classes_.try_emplace(std::string(text_.substr(begin, at_ - begin)));
+      if (is_new) known->second = add_set(std::move(*set));
+      return add({Kind::kSet, false, failed_ ? 0 : out_.nodes_[known->second].a});
+    }
     const uint32_t character = character_escape(false);
     return failed_ ? 0 : letter(character);
   }
@@ -391,7 +418,9 @@ class RegexParser {
       case 'v': return '\v';
       case 'f': return '\f';
       case 'r': return '\r';
-      case '0': return 0;
+      case '0':
+        if (is_python_ && peek() >= '0' && peek() <= '9') unsupported("an octal escape");
+        return 0;
       case 'b':
         if (in_bracket) return '\b';
         break;
@@ -456,7 +485,8 @@ class RegexParser {
   uint32_t bracket() {
     const bool inverted = take_if("^");
     CodePointSet set;
-    while (!failed_ && !take_if("]")) {
+    bool is_first = is_python_;  // In Python's dialect, a bracket that closes nothing is a member.
+    while (!failed_ && (std::exchange(is_first, false) || !take_if("]"))) {
       if (at_ >= text_.size()) {
         refuse("a [ is not closed");
         return 0;
@@ -469,6 +499,7 @@ class RegexParser {
       const std::optional<uint32_t> first = member(first_class);
       if (failed_) return 0;
       const bool is_range = peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']';
+      if (first && !is_range && !check_case(*first, *first)) return 0;
       if (!is_range) {
         if (first)
           set.add(*first, *first);
@@ -496,6 +527,7 @@ class RegexParser {
         refuse("a range of characters is out of order");
         return 0;
       }
+      if (!check_case(*first, *last)) return 0;
       set.add(*first, *last);
     }
     set = cased(std::move(set));
@@ -516,6 +548,8 @@ class RegexParser {
   const std::string_view text_;
   const bool is_python_;
   RegexFlags flags_;
+  size_t n_ranges_ = 0;
+  std::unordered_map<std::string, uint32_t> classes_;  // Set nodes by the text of their escape.
   Regex& out_;
   Regex::Problem& problem_;
   size_t at_ = 0;

@@ -47,6 +47,8 @@ class Regex {
   ExprId whole(ExpressionPool& pool) const;
   // Whether the pattern contains an anchor or a lookahead.
   bool asserts() const { return nodes_[root_].asserts; }
+  // Number of ranges in all character classes.
+  size_t n_ranges() const;
 
  private:
   friend class RegexParser;

@@ -3,6 +3,12 @@
 
 namespace monolith::grammar {
 
+size_t Regex::n_ranges() const {
+  size_t n = 0;
+  for (const CodePointSet& set : sets_) n += set.ranges().size();
+  return n;
+}
+
 void Regex::separate(CharPartition& partition) const {
   for (const CodePointSet& set : sets_) {
     const auto ranges = set.ranges();

@@ -1,5 +1,6 @@
 // Tests grammars in Lark's notation: the texts that they match, in a response and in an argument of a tool call, and the
 // error messages.
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,7 @@ TEST(lark_grammars_match_as_the_notation_defines) {
       {"start: ID STRING\n%import common (CNAME, ESCAPED_STRING)\nID: CNAME\nSTRING: ESCAPED_STRING",
        {"a_1\"x\\\"y\"", "b\"\""},
        {"1\"x\"", "a\"x\"y\""}},
+      {"start: \"[\" /[^]]+/ \"]\" /[]a]/", {"[ab]]", "[x]a"}, {"[a]]]", "[]a"}},
       {"start: W\n%import common.WORD -> W", {"abc"}, {"", "a1"}},
       {kSums, {"1", "(a + 2)*3 - x", " ( ( 7 ) ) "}, {"", "1 +", "()", "1 1", "(1"}},
       {"start: \"(\" start \")\" |", {"", "(())"}, {"(", ")("}},
@@ -220,6 +222,29 @@ TEST(a_regular_expression_in_pythons_dialect_binds_the_whole_string) {
     CHECK(compiled(argument(kRegexKeyword, pattern), problems) == nullptr);
     if (problems.back().what != what) check::fail(__FILE__, __LINE__, problems.back().what);
   }
+}
+
+// Mutually left-recursive rules solve to expressions that share most of their parts. Without sharing, their size grows
+// exponentially with the number of rules.
+TEST(the_shortest_texts_of_entangled_rules_are_found_within_the_limits) {
+  std::string grammar = "start: r0\n";
+  for (int rule = 0; rule < 24; ++rule) {
+    grammar += "r" + std::to_string(rule) + ": \"x" + std::to_string(rule) + "\"";
+    for (int other = 0; other < 24; ++other)
+      grammar += " | r" + std::to_string(other) + " \"" + static_cast<char>('a' + rule) +
+                 static_cast<char>('a' + other) + "\"";
+    grammar += "\n";
+  }
+  GrammarOptions options = argument(kLarkKeyword, grammar);
+  options.text.replace(options.text.find("\"string\","), 9, "\"string\",\"minLength\":30,");
+  std::vector<SchemaProblem> problems;
+  const auto begin = std::chrono::steady_clock::now();
+  compiled(options, problems);  // Compiled or refused, but not for long.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  std::string words;
+  for (int i = 0; i < 8000; ++i) words += " /\\w" + std::string(1, static_cast<char>('a' + i % 26)) + "/i";
+  compiled(lark("start:" + words.substr(0, 60'000) + "/"), problems);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }
 
 TEST(a_schema_may_contain_only_one_grammar_for_a_text) {
