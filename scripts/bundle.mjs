@@ -1,5 +1,5 @@
-// Bundles what every test loads, because finding and reading hundreds of modules takes longer than most tests run: tap,
-// and the server that the tests start. Both need Vite. Without it, the tests load the modules themselves.
+// Bundles the modules that every test loads: tap, and the server that the tests start. Finding and reading hundreds of
+// modules takes longer than most tests. Bundling needs Vite; without it, the tests load the separate modules.
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -42,7 +42,7 @@ export async function bundleTap() {
   writeFileSync(description, JSON.stringify({ name: 'tap', version, main: './node_modules/@tapjs/index.mjs' }));
 }
 
-// Scripts of the server's worker threads and child processes: the module that starts one, and the script.
+// Entry points of worker threads and child processes of the server: [the module that starts it, its script].
 const kThreads = [
   ['server/workers/http-workers.js', 'server/workers/worker.js'],
   ['storage/lmdb/database-copy.js', 'storage/lmdb/database-work.js'],
@@ -56,7 +56,7 @@ export async function bundleServer() {
   const nameOf = (script) => script.split('/').at(-1).replace('.js', '');
   await bundle(
     {
-      // Modules find other files relative to their own in dist/, except the bundled scripts, which are in build/server.
+      // Modules look for other files relative to their own path in dist/. Only the bundled scripts are in build/server.
       plugins: [
         {
           name: 'paths',

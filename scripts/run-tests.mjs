@@ -18,7 +18,7 @@ const kAlone = [
 /** Time for a process to exit after its last test. */
 const kExitMs = 60_000;
 
-/** Files and directories that take longest, in that order. They start first, so that none runs by itself at the end. */
+/** The slowest files and directories, slowest first. They start first so that none runs alone at the end. */
 const kFirst = [
   'native/engine',
   'native/native',

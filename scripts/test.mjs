@@ -29,7 +29,7 @@ await run(async () => {
   });
   ensureTools();
   ensurePackages();
-  // Together, because the TypeScript compiler uses a single processor.
+  // Concurrently, because the TypeScript compiler uses only one processor.
   await allOrNone([buildScripts(), buildNative({ tests: true, slow: options.slow === true })]);
   // Temporary files from all tests (data directories, models, browser profiles) are removed after the run, even if a
   // test crashed.
@@ -54,7 +54,7 @@ async function buildScripts() {
   process.env.MONOLITH_TEST_MAIN = await bundleServer(); // test/e2e/monolith.ts starts it
 }
 
-/** If one of the builds fails, ends the others immediately. */
+/** Waits for all builds. If one of them fails, ends this process, and with it the other builds, immediately. */
 async function allOrNone(builds) {
   try {
     await Promise.all(builds);

@@ -18,7 +18,7 @@ import { configuredModels } from '../server/engine-settings.js';
 import { commandConfig } from './command-config.js';
 import { commandName } from './command-name.js';
 import { askedForHelp } from './output.js';
-import { AGENTS, type AgentConfig, type AgentModel, type AgentTarget } from './agents/configs.js';
+import { AGENTS, KEY_VARIABLE, type AgentConfig, type AgentModel, type AgentTarget } from './agents/configs.js';
 import { editJson } from './agents/json-file.js';
 import { editToml } from './agents/toml-file.js';
 
@@ -28,12 +28,11 @@ Usage: monolith agents AGENT [MODEL] [--url URL] [--key-env NAME] [--write [--re
 Prints the configuration that makes a coding agent use this server. AGENT is claude-code, codex, opencode, qwen-code or
 crush. MODEL is the model that the agent uses; the default is the first one. --url is the server's address; the default
 follows from the settings. The agent reads the API key from the environment variable --key-env (default MONOLITH_KEY).
-If the variable is set now, the server is asked for its models and their context lengths; otherwise, the models are
-those in the settings.
+If that variable is set, the models and their context lengths come from the server, otherwise from the settings.
 
---write adds the configuration to the agent's file for the user, or to --file. Other settings in the file are kept. If
-one of them has to change, nothing is written and the exit status is 1; --replace changes it. A file that cannot be
-changed safely is not written either.
+--write adds the configuration to the agent's user configuration file, or to --file. Other settings in the file are
+kept. If an existing setting conflicts, nothing is written and the exit status is 1; --replace overwrites it. A file
+that cannot be edited safely is not written either.
 `;
 
 const FLAGS: OwnFlags = {
@@ -44,7 +43,7 @@ const FLAGS: OwnFlags = {
   '--replace': 'switch',
 };
 
-/** Agents need at least this many tokens for their own prompts. */
+/** Minimum context length for coding agents, in tokens: their own prompts are long. */
 const MIN_CONTEXT = 32_768;
 const ASK_MS = 3_000;
 
@@ -68,7 +67,7 @@ export async function agents(argv: string[]): Promise<number> {
   warnOfContext(target);
   if (!values.has('--write')) {
     process.stdout.write(textOf(made));
-    note(`put this into ${file}, or run "${commandName()} agents ${agent} --write"`);
+    note(`add this to ${file}, or run "${commandName()} agents ${agent} --write"`);
     noteKey(target);
     return 0;
   }
@@ -81,7 +80,7 @@ function note(text: string): void {
 
 function noteKey({ keyVariable }: AgentTarget): void {
   if ((process.env[keyVariable] ?? '') === '')
-    note(`export ${keyVariable} where the agent runs; "${commandName()} keys create" makes a key`);
+    note(`export ${keyVariable} where the agent runs; "${commandName()} keys create" creates a key`);
 }
 
 function warnOfContext({ model }: AgentTarget): void {
@@ -96,7 +95,7 @@ async function targetOf(
 ): Promise<AgentTarget> {
   const given = values.get('--url');
   const url = given === undefined ? ownAddress(config) : addressOf(given);
-  const keyVariable = values.get('--key-env') ?? 'MONOLITH_KEY';
+  const keyVariable = values.get('--key-env') ?? KEY_VARIABLE;
   if (!/^[A-Za-z_]\w*$/.test(keyVariable))
     throw new UsageError('agents: --key-env must be the name of an environment variable');
   const asked = await askServer(url, process.env[keyVariable] ?? '');
@@ -105,7 +104,7 @@ async function targetOf(
   if (model !== undefined) return { url, keyVariable, model, models };
   if (wanted === undefined)
     throw new UsageError(
-      `agents: name the model, or set ${keyVariable} so that the server can be asked for its models`,
+      `agents: name the model, or set ${keyVariable} so that the server can be queried for its models`,
     );
   if (asked !== null)
     throw new UsageError(
@@ -148,7 +147,7 @@ async function askServer(url: string, key: string): Promise<AgentModel[] | null>
       maxOutput: maxOutput || null,
     }));
   } catch (error) {
-    note(`${url} could not be asked for its models (${(error as Error).message}); using the settings`);
+    note(`could not get the models from ${url} (${(error as Error).message}); using the settings`);
     return null;
   }
 }
@@ -161,7 +160,7 @@ function textOf(config: AgentConfig): string {
 function write(config: AgentConfig, replaces: boolean, target: AgentTarget): number {
   const { file } = config;
   const refuse = (reason: string): number => {
-    note(`${file} is unchanged: ${reason}. The configuration to add by hand:`);
+    note(`${file} is unchanged: ${reason}. Add this configuration by hand:`);
     process.stdout.write(textOf(config));
     return 1;
   };
@@ -170,13 +169,13 @@ function write(config: AgentConfig, replaces: boolean, target: AgentTarget): num
   let after: string | null;
   if (config.type === 'toml') {
     after = editToml(before, config);
-    if (after === null) return refuse('it already sets model, model_provider or this provider');
+    if (after === null) return refuse('it already sets model, model_provider or the provider monolith');
   } else {
     const edited = editJson(before, config.edits);
     if (edited === null) return refuse('it is not plain JSON');
     const { replaced } = edited;
     if (replaced.length > 0 && !replaces)
-      return refuse(`it already has other values of ${replaced.join(', ')} (--replace changes them)`);
+      return refuse(`it already has other values for ${replaced.join(', ')} (--replace overwrites them)`);
     if (replaced.length > 0) note(`replaced in ${file}: ${replaced.join(', ')}`);
     after = edited.text;
   }
@@ -189,7 +188,7 @@ function write(config: AgentConfig, replaces: boolean, target: AgentTarget): num
   return 0;
 }
 
-/** Replaces the file as a whole, so that it is never incomplete. A link to a file stays a link. */
+/** Replaces the file atomically, so that it is never incomplete. If `file` is a symbolic link, replaces its target. */
 function writeWhole(file: string, text: string): void {
   mkdirSync(dirname(file), { recursive: true });
   const real = existsSync(file) ? realpathSync(file) : file;

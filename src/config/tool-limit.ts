@@ -1,2 +1,2 @@
-/** Maximum number of tools in a request, a limit of the engine. The setting `limits.max_tools` is at most this. */
+/** The engine's maximum number of tools in a request. Upper bound of the setting `limits.max_tools`. */
 export const MAX_TOOLS = 4_096;

@@ -14,8 +14,8 @@ export interface NativeGrammar {
 }
 
 /**
- * Keywords of a string's schema that only this service writes: a pattern in Python's dialect for the whole text, and a
- * Lark grammar. A schema may contain only one of them.
+ * Internal keywords that constrain a whole string: with a regular expression in Python's dialect, or with a Lark
+ * grammar. Clients cannot set them. A schema may contain at most one of them.
  */
 export const REGEX_KEYWORD = '\u0001regex',
   LARK_KEYWORD = '\u0001lark';

@@ -1,5 +1,5 @@
-// Custom tools: their input is free text instead of JSON, optionally constrained to a grammar. To the chat template and
-// the model, such a tool is a function with one string parameter, `input`. Pure.
+// Custom tools: their input is free text instead of JSON, optionally constrained by a grammar. The chat template and
+// the model see such a tool as a function with one string parameter, `input`. Pure.
 import { LARK_KEYWORD, REGEX_KEYWORD } from '../engine/addon-grammar-types.js';
 import type { JsonSchema, TextGrammar } from './types.js';
 
@@ -42,21 +42,21 @@ function customInput(argumentsText: string): string {
   }
 }
 
-/** The beginning of the arguments, up to and including the quotation mark before the input. */
+/** The start of the arguments, up to and including the opening quotation mark of the input. */
 const HEAD = /^\s*\{\s*"input"\s*:\s*"/;
-/** A beginning of what HEAD matches. */
+/** A prefix of text that HEAD matches. */
 const PARTIAL_HEAD = /^\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)?)?)?)?$/;
 /** Text without escapes, or one escape. */
 const PIECE = /[^"\\]+|\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))/y;
 const ESCAPES: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 
-/** Decodes the input of a call from the JSON text of its arguments, piece by piece. */
+/** Decodes a custom tool call's input incrementally from the JSON text of its arguments. */
 export class CustomInputReader {
   #state: 'head' | 'text' | 'end' | 'other' = 'head';
   /** JSON text that has not been decoded yet. */
   #rest = '';
 
-  /** Returns the input's text that `json` completes. */
+  /** Takes the next part of the JSON text and returns the part of the input that can be decoded now. */
   add(json: string): string {
     if (this.#state === 'end') return '';
     this.#rest += json;
@@ -70,7 +70,7 @@ export class CustomInputReader {
     return this.#state === 'text' ? this.#decode() : '';
   }
 
-  /** Returns the rest of the input. `complete`: the arguments are whole. */
+  /** Returns the rest of the input. `complete`: false if the call was truncated. */
   end(complete: boolean): string {
     const rest = this.#rest;
     const { [this.#state]: text } = {
@@ -102,9 +102,9 @@ export class CustomInputReader {
       return text;
     }
     this.#rest = this.#rest.slice(at);
-    // The first half of a surrogate pair waits for the second, so that no piece contains half a character.
+    // A high surrogate is held back until the low surrogate arrives, so that no delta ends within a character.
     const last = text.charCodeAt(text.length - 1);
-    if (!(last >= 0xd800 && last <= 0xdbff)) return text; // also if there is no text
+    if (!(last >= 0xd800 && last <= 0xdbff)) return text; // includes the empty text, whose last code is NaN
     this.#rest = `\\u${last.toString(16)}${this.#rest}`;
     return text.slice(0, -1);
   }

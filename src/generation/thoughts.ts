@@ -1,5 +1,5 @@
-// Selects the reasoning of earlier turns that a model may see: what it wrote itself, and what the client sent unsealed.
-// Pure.
+// Selects the reasoning of earlier turns that a model may see: its own reasoning, and the reasoning that the client
+// sent unsealed. Pure.
 import type { LeftOut, Message, Thought } from './types.js';
 
 /** Separates the blocks of one turn. */
@@ -10,7 +10,7 @@ export interface Seen {
   leftOut: LeftOut[];
 }
 
-/** `models`: the names of the model that is asked. Sets `reasoning` in every message with thoughts. */
+/** `models`: the requested model's name and aliases. Sets `reasoning` in every message that has thoughts. */
 export function seenBy(messages: readonly Message[], models: readonly string[]): Seen {
   const leftOut: LeftOut[] = [];
   return {

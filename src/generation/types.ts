@@ -43,14 +43,14 @@ export interface ToolCall {
 
 /** One block of the reasoning of an earlier turn. */
 export interface Thought {
-  /** Empty if the block is readable only to the upstream that returned it. */
+  /** Empty if only the upstream that returned the block can read it. */
   text: string;
   path: string; // path in the client's request
   /** The model that wrote it. Null: the client sent it unsealed, so it is used for any model. */
   model: string | null;
   /** The upstream that returned it and, if its API has such blocks, its own block. Null: no upstream. */
   origin: ThoughtOrigin | null;
-  /** Number of characters of the turn's content, and of its tool calls, that precede it. */
+  /** The block's position in the turn: the number of characters of content and the number of tool calls before it. */
   after: { text: number; calls: number };
   /** False: it belongs to an earlier tool loop, and is not part of `reasoning`. */
   current: boolean;
@@ -62,9 +62,9 @@ export interface ThoughtOrigin {
 }
 
 /**
- * Reasoning or an item in the request that the model does not see. foreign: it does not open for this organization. other_model:
- * another model of this server wrote it. unusable: this upstream did not make it, or cannot read it back. unread: not
- * reasoning, but an item that this server does not read.
+ * Reasoning or an item in the request that the model does not see. foreign: it was not sealed for this organization
+ * with a current key. other_model: another model of this server wrote it. unusable: this upstream did not create it, or
+ * cannot read it back. unread: it is not reasoning, but an item that this server does not read.
  */
 export interface LeftOut {
   path: string;
@@ -79,9 +79,9 @@ export type Message = { path?: string | undefined } & (
       role: 'assistant';
       content: string | null;
       reasoning?: string | undefined;
-      /** The blocks behind `reasoning`, and those that are left out of it; see seenBy(). */
+      /** The blocks that `reasoning` was made from, and those that it omits; see seenBy(). */
       thoughts?: readonly Thought[] | undefined;
-      /** Whether reasoning of this turn does not open, or none of its reasoning can be sent to this upstream. */
+      /** Whether some of this turn's reasoning is missing: it is foreign, or it cannot be sent to this upstream. */
       lacksReasoning?: boolean | undefined;
       toolCalls?: ToolCall[] | undefined;
       name?: string | undefined;
@@ -191,9 +191,9 @@ export interface GenerationRequest {
   promptLogprobs?: number | null | undefined;
   /** Whether to report the IDs of generated tokens in `tokens` events. */
   returnTokens?: boolean | undefined;
-  /** In the order of the request. */
+  /** Content that the model will not see, in request order. */
   leftOut?: readonly LeftOut[] | undefined;
-  /** Top-level fields of the request that are named as ignored. */
+  /** Top-level fields of the request that the response lists as ignored. */
   ignored?: readonly string[] | undefined;
 }
 
@@ -251,7 +251,8 @@ export type GenerationEvent =
   /**
    * `queueMs` excludes `towerMs`, the time spent in the vision encoder. `towerMs` is absent if the request has no
    * images. `leftOut`: the reasoning that the model did not see, if that differs from the request's list. `model`: the
-   * fallback that answers. `upstream`: the upstream that answers. `ignored`: parameters that it could not be sent.
+   * fallback model, if one responds. `upstream`: the upstream that responds. `ignored`: parameters that were not sent
+   * to it.
    */
   | {
       type: 'started';
@@ -278,7 +279,7 @@ export type GenerationEvent =
       tokens: number;
       logprobs: TokenLogprob[] | null;
     }
-  // An upstream's own block for the reasoning since the last such event, which may have no text.
+  // The upstream's own block for the reasoning since the previous `thought` event. That reasoning may have no text.
   | { type: 'thought'; choice: number; block: JsonSchema }
   // A call's events come in this order, without any other events of the choice in between. `index` counts from 0 within
   // each choice.

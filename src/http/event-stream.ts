@@ -14,8 +14,8 @@ import type { ApiError } from '../shared/errors.js';
 import type { EventStream } from './exchange.js';
 
 /**
- * A keep-alive without an event. No blank line follows, because older versions of openai-go take every blank line as
- * the end of an event, and an event without data ends their stream.
+ * A keep-alive comment. No blank line follows it, because older versions of openai-go treat every blank line as the end
+ * of an event, and an event without data ends their stream.
  */
 export const COMMENT = ': keep-alive\n';
 

@@ -61,7 +61,7 @@ export interface Exchange {
   onAborted(callback: () => void): void;
   /** Sets a response header; call before json() or sse(). A second value for the same name replaces the first. */
   setHeader(name: string, value: string): void;
-  /** Takes back a header that has not been sent yet. */
+  /** Removes a response header that has not been sent yet. */
   removeHeader?(name: string): void;
   /**
    * Sends a complete response. A JsonText is sent as is. Allowed after sse() as long as nothing has been sent on the

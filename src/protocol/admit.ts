@@ -189,7 +189,7 @@ export async function ensureLoaded(model: ServedModel, caller: Caller): Promise<
   return model.ready();
 }
 
-/** Whether the model's chat template reads a variable. A model that is not loaded is given the benefit of the doubt. */
+/** Returns whether the model's chat template reads a variable. If the model is not loaded, assumes that it does. */
 export function templateKnows(model: ServedModel): (variable: string) => boolean {
   return (variable) => {
     let provider: Provider;

@@ -1,5 +1,5 @@
-// Who wrote a response, and without which reasoning: known once the response has started, because a fallback may have
-// taken over.
+// Records the model and the upstream that generate a response, and the reasoning that they did not see. All of this is
+// known only after the response has started, because a fallback may have taken over.
 import type { SealContext, SealedOrigin } from '../accounts/sealing/sealer.js';
 import type { LeftOut } from '../generation/types.js';
 import type { AdmittedGeneration } from './admit.js';
@@ -25,7 +25,7 @@ export class Author {
     this.#upstream = event.upstream ?? null;
   }
 
-  /** `block`: the upstream's own block for the text that is to be sealed. */
+  /** `block`: the upstream's own block that contains the text to be sealed. */
   context(block: SealedOrigin['block']): SealContext {
     return { organizationId: this.organizationId, model: this.model, origin: this.origin(block) };
   }

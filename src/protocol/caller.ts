@@ -31,7 +31,7 @@ export interface Caller {
   /** Set only if the request is traced. */
   readonly trace?: RequestTrace | null | undefined;
   setHeader(name: string, value: string): void;
-  /** Takes back a header that has not been sent yet. */
+  /** Removes a response header that has not been sent yet. */
   removeHeader?(name: string): void;
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }

@@ -14,7 +14,7 @@ const regex = z.object({
   definition: z.string().min(1).max(MAX_PATTERN_CHARACTERS),
 });
 export const customGrammar = z.discriminatedUnion('syntax', [lark, regex]);
-/** The form of the responses format, which has no object of its own for the grammar. */
+/** The form in the Responses API, where the grammar is not nested in an object of its own. */
 const flat = { type: z.literal('grammar') };
 export const flatCustomGrammar = z.discriminatedUnion('syntax', [lark.extend(flat), regex.extend(flat)]);
 

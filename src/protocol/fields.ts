@@ -61,7 +61,7 @@ export const schemaName = () =>
     .meta({ minLength: 1, pattern: SCHEMA_NAME.source });
 const SCHEMA_NAME = /^[A-Za-z0-9_-]+$/;
 
-/** Maximum length of an ID from a client. Some upstreams put signed data into the IDs of tool calls. */
+/** Maximum length of an ID from a client, in characters. Long, because some upstreams put signed data in call IDs. */
 export const MAX_ID = 1_000;
 /** IDs from clients, which are accepted without interpretation. */
 export const clientId = () => z.string().min(1).max(MAX_ID);

@@ -1,16 +1,16 @@
-// What happens to reasoning that another service wrote or whose key was removed, and how a response names what the model
-// did not see.
+// Handles reasoning that another service wrote or whose key was removed, and lists in the response the content that the
+// model did not see.
 import { inOrder } from '../generation/thoughts.js';
 import type { GenerationRequest, LeftOut } from '../generation/types.js';
 import type { Caller } from './caller.js';
-import { nameIgnored, printable, shownPlaces } from './ignored.js';
+import { logged, nameIgnored, printable, shownPlaces } from './ignored.js';
 
 /** The setting `foreign_thinking`. */
 export type ForeignThinking = 'drop' | 'reject';
 
 const HEADER = 'x-ignored-content';
 
-/** Sets `x-ignored-content` and the log field with all places. */
+/** Sets the `x-ignored-content` header (truncated) and the log field `ignored_content` (all paths). */
 export function nameLeftOut(
   caller: Pick<Caller, 'setHeader' | 'annotate'>,
   leftOut: readonly LeftOut[] | undefined,
@@ -21,7 +21,7 @@ export function nameLeftOut(
   caller.annotate({ ignored_content: allPlaces(paths) });
 }
 
-/** Replaces what nameLeftOut() has named by what was left out in the end. */
+/** Replaces the list that nameLeftOut() has set with the final one. */
 export function renameLeftOut(
   caller: Pick<Caller, 'setHeader' | 'removeHeader' | 'annotate'>,
   before: readonly LeftOut[] | undefined,
@@ -33,7 +33,7 @@ export function renameLeftOut(
   caller.annotate({ ignored_content: null });
 }
 
-/** Names parameters that the upstream was not sent, next to the fields that are ignored anyway. */
+/** Adds the parameters that were not sent to the upstream to the list of ignored fields. */
 export function nameUnsent(
   caller: Pick<Caller, 'setHeader' | 'annotate'>,
   { ignored = [] }: Pick<GenerationRequest, 'ignored'>,
@@ -43,10 +43,10 @@ export function nameUnsent(
   nameIgnored({ parameters: [...ignored, ...unsent] }, caller);
 }
 
-/** All places, for the log. */
-export const allPlaces = (paths: readonly string[]): string => paths.map(printable).join(', ');
+/** Formats all paths for the log. */
+export const allPlaces = (paths: readonly string[]): string => logged(paths, printable);
 
-/** What was left out in the end: the provider knows better than the parser which blocks its model could read. */
+/** The final list of content that was left out. Only the provider knows which reasoning blocks its model can read. */
 export function finallyLeftOut(
   { leftOut = [] }: Pick<GenerationRequest, 'leftOut'>,
   byProvider: readonly LeftOut[] | undefined,

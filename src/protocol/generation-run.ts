@@ -121,7 +121,7 @@ export class GenerationRun {
     }
   }
 
-  /** Fallbacks and retries may leave out other reasoning than was named at first. */
+  /** Updates the list of omitted reasoning, because a fallback or retry may leave out different blocks. */
   #started(event: StartedEvent): StartedEvent {
     const { request, caller } = this.admitted;
     const leftOut = finallyLeftOut(request, event.leftOut);

@@ -1,7 +1,8 @@
-// Turns the calls and results of tools that another service ran into text, so that a conversation that started there
-// continues with what the tools found. Pure.
+// Converts calls and results of tools that another service ran to text, so that a conversation that started there can
+// continue with those results. Pure.
+import { stringifyAsWritten } from '../shared/exact-json.js';
 
-/** Members with text for a reader, in the order in which they are shown. */
+/** Names of the members that contain readable text, in the order in which they are shown. */
 const SHOWN = [
   'name',
   'server_label',
@@ -42,10 +43,10 @@ const SHOWN = [
 ] as const;
 const MAX_DEPTH = 8;
 const MAX_CHARACTERS = 64 * 1024;
-/** An image or other data in base64 is not text. */
+/** Matches base64 data, such as images, which is not shown. */
 const ENCODED = /^[A-Za-z0-9+/_=-]{512,}$/;
 
-/** Returns the block's or item's readable text under its type, at most 64 Ki characters. */
+/** Returns the block's or item's type, followed by at most 64 Ki characters of its readable text. */
 export function hostedText(block: { readonly type: string }): string {
   const lines: string[] = [];
   collect(block, lines, 0);
@@ -69,7 +70,7 @@ function collect(value: unknown, lines: string[], depth: number): void {
       if (!Object.hasOwn(record, name)) continue;
       const shown = record[name];
       // The input of a call may have any members.
-      if (name === 'input' && typeof shown === 'object' && shown !== null) lines.push(JSON.stringify(shown));
+      if (name === 'input' && typeof shown === 'object' && shown !== null) lines.push(stringifyAsWritten(shown));
       else collect(shown, lines, depth + 1);
     }
   }

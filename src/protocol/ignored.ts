@@ -1,6 +1,6 @@
-// Names the ignored parts of a request: in response headers, which are bounded, and in the request log.
+// Lists the ignored parts of a request in response headers of bounded length and in the request log.
 
-/** Maximum number of places in x-ignored-content. */
+/** Maximum number of paths in `x-ignored-content`. */
 export const MAX_PLACES = 16;
 
 /** Maximum number of names in a header. */
@@ -24,16 +24,16 @@ export function headerPaths(paths: readonly string[]): string {
   return paths.length > 16 ? `${shown}, and more` : shown;
 }
 
-/** The places in `x-ignored-content`. The last entry is `and more` if there are too many. */
+/** The paths in `x-ignored-content`. The last entry is `and more` if there are too many. */
 export function shownPlaces(paths: readonly string[]): string[] {
   const shown = paths.slice(0, MAX_PLACES).map(printable);
   return paths.length > MAX_PLACES ? [...shown, 'and more'] : shown;
 }
 
-/** Makes a place safe for headers and the log. It may contain an ID that the client has chosen. */
+/** Makes a path safe for headers and the log. It may contain an ID that the client chose. */
 export const printable = (path: string): string => path.slice(0, 300).replace(/[^\w.:$[\]-]/g, '_');
 
-/** Lists of names without duplicates. */
+/** Lists of names, each without duplicates. */
 export interface IgnoredParts {
   /** Parameters without effect. */
   readonly parameters?: readonly string[];
@@ -62,10 +62,11 @@ export function nameIgnored({ parameters = [], tools = [] }: IgnoredParts, named
 const MAX_LOGGED = 1_000;
 
 /** Formats names or paths for the request log. They may contain client-supplied names. */
-export function logList(names: readonly string[]): string {
-  const shown = names
-    .slice(0, MAX_LOGGED)
-    .map((name) => name.slice(0, 160).replace(/[^\w.$[\]-]/g, '_'))
-    .join(', ');
+export const logList = (names: readonly string[]): string =>
+  logged(names, (name) => name.slice(0, 160).replace(/[^\w.$[\]-]/g, '_'));
+
+/** Joins the names for the log, at most 1,000 of them. */
+export function logged(names: readonly string[], printable: (name: string) => string): string {
+  const shown = names.slice(0, MAX_LOGGED).map(printable).join(', ');
   return names.length > MAX_LOGGED ? `${shown}, and ${names.length - MAX_LOGGED} more` : shown;
 }

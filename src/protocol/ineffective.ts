@@ -1,4 +1,4 @@
-// Names the parts of a request that have no effect, in each format: fields that the schema does not read, and values
+// Finds the parts of a request that have no effect, for each format: fields that the schema does not read, and values
 // that this server accepts but cannot honour. Pure.
 import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
@@ -13,7 +13,7 @@ type Body = Readonly<Record<string, unknown>>;
 type Rules = Readonly<Record<string, (value: unknown, body: Body) => boolean>>;
 
 const always = (): boolean => true;
-/** The prefix cache has one tier, without a minimum lifetime. It is always on, so marks without a lifetime are honoured. */
+/** The prefix cache is always on and has no lifetimes, so marks with the default lifetime are considered honoured. */
 const defaultLifetime = (value: unknown): boolean => !isRecord(value) || value['ttl'] == null || value['ttl'] === '5m';
 const directly = (value: unknown): boolean => isRecord(value) && value['type'] === 'direct';
 
@@ -25,7 +25,7 @@ const echoed: NeutralFields = {
   caller: directly,
 };
 const cacheMarks: NeutralFields = { cache_control: defaultLifetime, prompt_cache_breakpoint: defaultLifetime };
-/** They are refused if they have an effect. */
+/** Never listed: they are rejected if they have an effect (samplers.ts). */
 const samplers: NeutralFields = Object.fromEntries([...SAMPLER_FIELDS].map((name) => [name, always]));
 const toolFields: NeutralFields = {
   allowed_callers: (value) => Array.isArray(value) && value.every((caller) => caller === 'direct'),

@@ -1,5 +1,5 @@
-// Samplers of llama-server and other local servers that this server does not have. A request that uses one is refused,
-// because its output would differ without a notice. A value that turns the sampler off is accepted. Pure.
+// Samplers of llama-server and other local servers that this server does not have. A request that turns one on is
+// rejected, because the output would silently differ. A value that turns the sampler off is accepted. Pure.
 import { apiError } from '../shared/errors.js';
 
 type IsOff = (value: unknown) => boolean;
@@ -49,7 +49,7 @@ const DETAILS = [
   'smoothing_curve',
 ];
 
-/** The names of all these parameters. */
+/** Names of all parameters of these samplers. */
 export const SAMPLER_FIELDS: ReadonlySet<string> = new Set([...Object.keys(SWITCHES), ...DETAILS]);
 
 /** Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on. */
@@ -60,7 +60,7 @@ export function refuseSamplers(body: Readonly<Record<string, unknown>>): void {
     if (value === null || isOff(value)) continue;
     throw apiError(
       'unsupported_parameter',
-      `${name} is not supported; leave it out or set it to a value that turns this sampler off.`,
+      `${name} is not supported. Omit it, or set it to a value that turns the sampler off.`,
       name,
     );
   }

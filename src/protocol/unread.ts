@@ -3,11 +3,11 @@ import type { z } from 'zod';
 
 type Schema = z.core.$ZodType;
 
-/** Whether a value at this path, without indexes, has no effect in the vendor's service either. */
+/** Whether a value changes nothing in the vendor's service either, so that it need not be listed. */
 type IsNeutral = (value: unknown) => boolean;
 export type NeutralFields = Readonly<Record<string, IsNeutral>>;
 
-/** Objects whose other fields are not listed, because the whole object is ignored or refused. */
+/** Schemas of objects whose unread fields are not listed, because the whole object is ignored or rejected. */
 const opaqueSchemas = new WeakSet<Schema>();
 
 export function opaque<T extends Schema>(schema: T): T {
@@ -15,13 +15,14 @@ export function opaque<T extends Schema>(schema: T): T {
   return schema;
 }
 
-/** Limits the time for long conversations. Values beyond this number are not examined. */
+/** Maximum number of objects and lists to examine, which limits the time for long conversations. */
 const MAX_VALUES = 50_000;
 const MAX_NAMES = 1_000;
 
 /**
- * Returns the unread fields' paths without indexes and duplicates, such as `tools.input_examples`. `neutral`: tests for
- * fields by the last part of their path. Fields inside an object are not listed if they are null, false or empty.
+ * Returns the paths of the unread fields, such as `tools.input_examples`, without indexes and duplicates. `neutral`: by
+ * field name (the last part of the path), whether a value changes nothing. Without an entry in `neutral`, a nested
+ * field is not listed if it is null, false or empty.
  */
 export function unreadFields(schema: Schema, body: unknown, neutral: NeutralFields = {}): string[] {
   const walk = new Walk(neutral);
@@ -59,13 +60,13 @@ class Walk {
   }
 }
 
-/** Null, false, or an object or list with nothing else in it. */
+/** Whether a value is null, undefined or false, or an object or list that contains only such values. */
 export function saysNothing(value: unknown): boolean {
   if (value === null || value === undefined || value === false) return true;
   return typeof value === 'object' && Object.values(value).every(saysNothing);
 }
 
-/** The schema of the union branch that the value was evidently meant for, without wrappers. */
+/** Returns the schema without wrappers and, for a union, the branch that matches the value. Null if none matches. */
 function branchFor(schema: Schema, value: object): Schema | null {
   let inner = schema;
   for (;;) {

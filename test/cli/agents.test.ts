@@ -1,4 +1,4 @@
-// Runs `monolith agents` as a user would, with a home directory of its own.
+// Runs `monolith agents` as a user would, with a separate home directory.
 import {
   existsSync,
   lstatSync,
@@ -77,7 +77,7 @@ t.test('prints the configuration of each agent', async (t) => {
   });
 });
 
-t.test('asks the server for its models if the key is set', async (t) => {
+t.test('gets the models from the server if the key is set', async (t) => {
   const server = await startScripted({ models: ['hal-1.0', 'org/coder'] });
   t.teardown(() => server.stop());
   const asking = (words: string[]) => agents([...words, '--url', server.url], { MONOLITH_KEY: server.key });
@@ -118,7 +118,7 @@ t.test('--write adds to a JSON file and keeps the rest', async (t) => {
 
   const other = await agents(['claude-code', 'a', '--url', 'http://h:2', '--write']);
   t.equal(other.status, 1);
-  t.match(other.err, /is unchanged: it already has other values of env\.ANTHROPIC_BASE_URL/);
+  t.match(other.err, /is unchanged: it already has other values for env\.ANTHROPIC_BASE_URL/);
   t.match(JSON.parse(other.out), { env: { ANTHROPIC_BASE_URL: 'http://h:2' } }, 'the text to paste');
   t.same(json(path), expected);
   const replaced = await agents(['claude-code', 'a', '--url', 'http://h:2', '--write', '--replace']);
@@ -189,7 +189,7 @@ t.test('--write adds blocks to a TOML file, or leaves it alone', async (t) => {
   }
 });
 
-t.test('--write keeps a link and the permissions of its target', async (t) => {
+t.test('--write keeps a symbolic link and the permissions of its target', async (t) => {
   const real = file('dotfiles', 'crush.json');
   put(real, '{}');
   const link = file('link.json');

@@ -44,7 +44,7 @@ t.test('chat: an empty assistant turn is left out and the user messages are join
     expected,
     'an empty list of calls',
   );
-  t.not(await prompt([user('A: one'), user('two')]), expected, 'other user messages stay apart');
+  t.not(await prompt([user('A: one'), user('two')]), expected, 'other user messages are not joined');
   t.equal(
     await prompt([
       user('W: weather?'),
@@ -204,7 +204,7 @@ t.test('IDs may have 1,000 characters in all formats', async (t) => {
   }
 });
 
-t.test('responses: items of Codex are read or left out and named', async (t) => {
+t.test('responses: Codex items are read, or left out and listed', async (t) => {
   const agent = (more: object) => ({ type: 'agent_message', author: '/root', recipient: '/root/helper', ...more });
   const reading = (...parts: string[]) => parts.map((text) => ({ type: 'input_text', text }));
   const rows: [items: object[], same: object[], leftOut: string | null][] = [
@@ -268,6 +268,6 @@ t.test('responses: items of Codex are read or left out and named', async (t) => 
   const [own, renamed] = await Promise.all(
     ['compaction', 'compaction_summary'].map((type) => count([{ type, encrypted_content }, user('A: hi')])),
   );
-  t.same(renamed?.body, own?.body, 'a summary of ours is read under its other name');
+  t.same(renamed?.body, own?.body, 'a summary that this server created is read under its other name');
   t.equal(renamed?.headers.get('x-ignored-content'), null);
 });

@@ -16,7 +16,7 @@ const server = await startMonolith({
 t.teardown(() => server.stop());
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 
-/** Changes to files in a notation of our own. */
+/** A made-up patch format. */
 const definition = `start: "*** Begin" LF change~1..2 "*** End" LF
 change: "add " NAME LF "+" TEXT LF -> added | "delete " NAME LF -> deleted
 NAME: /[a-z]{1,6}/
@@ -120,12 +120,12 @@ t.test('responses', async (t) => {
     tools: [responsesTool],
     max_output_tokens: 8,
   });
-  t.equal(next.error, null, 'the stored call is continued');
+  t.equal(next.error, null, 'the stored call can be continued');
   const listed = await client.responses.inputItems.list(next.id, { order: 'asc' });
   t.same(
     listed.data.map(({ type }) => type),
     ['message', 'custom_tool_call', 'custom_tool_call_output'],
-    'items are listed as they were',
+    'items are listed unchanged',
   );
   const replayed: string[] = [];
   for await (const event of await client.responses.retrieve(answer.id, { stream: true })) replayed.push(event.type);
@@ -166,7 +166,7 @@ t.test('a custom tool in a namespace, one without a format, and one with a regul
   t.match(said.output.at(-1), { type: 'custom_tool_call', name: 'say', input: String });
 });
 
-t.test('errors name the tool and the place in the grammar', async (t) => {
+t.test('errors name the tool and the position in the grammar', async (t) => {
   const bad = 'start: A\nA: /a(?=b)/';
   const chat = await ask(server, '/v1/chat/completions', {
     model,

@@ -1,5 +1,5 @@
-// Tests conversations that started on another service, on a real server with a scripted model: every later turn is
-// answered without the other service's reasoning, and the response names what was left out.
+// Tests conversations that started on another service, on a real server with a scripted model: every later turn works
+// without the other service's reasoning, and the response lists the parts that were left out.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -86,7 +86,7 @@ const logOf = (server: Monolith): string[] =>
     .filter((line) => line.includes('"ignored_content"'))
     .map((line) => (JSON.parse(line) as { ignored_content: string }).ignored_content);
 
-t.test('with the default setting, foreign reasoning is left out of the prompt and named', async (t) => {
+t.test('with the default setting, foreign reasoning is left out of the prompt and listed', async (t) => {
   const server = await start('11');
   t.teardown(() => server.stop());
 
@@ -154,7 +154,7 @@ t.test('with the default setting, foreign reasoning is left out of the prompt an
     });
   });
 
-  await t.test('WebSocket: response.created names the places', async (t) => {
+  await t.test('WebSocket: response.created lists the paths', async (t) => {
     const connection = await Connection.open(server);
     t.teardown(() => connection.socket.terminate());
     const created = async (body: object): Promise<WireEvent> => (await connection.turn(body))[0] as WireEvent;
@@ -162,12 +162,12 @@ t.test('with the default setting, foreign reasoning is left out of the prompt an
     t.match(first, { type: 'response.created', x_ignored_content: ['input[1]'] });
     const { id } = first['response'] as { id: string };
     const second = await created({ input: 'A: go on', previous_response_id: id, store: false });
-    t.same(second['x_ignored_content'], ['previous_response_id:rs_0a1b'], 'a continued turn names the stored item');
+    t.same(second['x_ignored_content'], ['previous_response_id:rs_0a1b'], 'a continued turn lists the stored item');
     t.notOk('x_ignored_content' in (await created({ input: 'A: new' })));
     const many = Array.from({ length: 17 }, (_, index) => ({ ...item, id: `rs_${index}` }));
     const all = (await created({ input: input(...many) }))['x_ignored_content'] as string[];
     t.same([all.length, all[15], all[16]], [17, 'input[16]', 'and more']);
-    t.ok(await eventually(() => logOf(server).at(-1)?.endsWith('input[17]') === true), 'the log has every place');
+    t.ok(await eventually(() => logOf(server).at(-1)?.endsWith('input[17]') === true), 'the log has every path');
   });
 
   await t.test('a stored chain keeps the item as received, and never uses it', async (t) => {
@@ -208,12 +208,12 @@ t.test('with the default setting, foreign reasoning is left out of the prompt an
         ...body,
         input: [{ ...item, type: 'compaction', id: 'cmp_1' }, ...input()],
       }),
-      { status: 400, body: { error: { code: 'invalid_encrypted_content', message: /send the messages it replaced/ } } },
+      { status: 400, body: { error: { code: 'invalid_encrypted_content', message: /Send the messages it replaced/ } } },
     );
   });
 });
 
-t.test('our own reasoning is foreign once its key has been removed', async (t) => {
+t.test("this server's own reasoning is foreign after its key has been removed", async (t) => {
   const before = await start('11');
   const asked = { model: 'hal-1.0', reasoning: { effort: 'medium' }, include: ['reasoning.encrypted_content'] };
   const stored = await post(before, '/v1/responses', { ...asked, input: 'H: number?' });
@@ -260,7 +260,7 @@ t.test('our own reasoning is foreign once its key has been removed', async (t) =
   t.match(await post(both, '/v1/responses', turn), { status: 200, ignored: null });
 });
 
-t.test('`reject` refuses foreign reasoning in every format, under the old name of the setting too', async (t) => {
+t.test("`reject` refuses foreign reasoning in every format, also under the setting's old name", async (t) => {
   const server = await start('11', '--messages-foreign-thinking', 'reject');
   t.teardown(() => server.stop());
   t.match(await post(server, '/v1/messages', messages(foreign)), {

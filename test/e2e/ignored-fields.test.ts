@@ -1,5 +1,5 @@
-// Fields that have no effect are named in x-ignored-parameters, at any depth, and in the request log. Values that
-// change nothing at the vendors either are not named.
+// Fields without effect, at any depth, are listed in x-ignored-parameters and in the request log. Values that change
+// nothing in the vendors' services either are not listed.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';
@@ -133,7 +133,7 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
   ],
 ];
 
-t.test('each field without effect is named', async (t) => {
+t.test('each field without effect is listed', async (t) => {
   for (const [format, more, expected] of rows) {
     const { path, body } = formats[format];
     const { status, headers, text } = await ask(server, path, { model, ...body, ...more });
@@ -222,7 +222,7 @@ t.test('the header has at most 20 names and the log has all of them', async (t) 
   t.equal(await logged(id, 'ignored_content'), left.map((_, at) => `input[${at}]`).join(', '));
 });
 
-t.test('a WebSocket turn names what it ignores in the log', async (t) => {
+t.test('the log lists the ignored fields of a WebSocket turn', async (t) => {
   const connection = await Connection.open(server);
   t.teardown(() => connection.socket.terminate());
   await connection.turn({

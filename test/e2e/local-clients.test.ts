@@ -1,5 +1,5 @@
-// What clients of llama-server and of model hubs use: model names with a slash, version 2 of GGUF, and the text of a
-// prompt.
+// Features that clients of llama-server and of model hubs use: model names with a slash, GGUF version 2, and the
+// rendered prompt.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Samplers of other servers: a request that turns one on is refused by name in every format.
+// Samplers of other servers: in every format, a request that turns one on is rejected with an error that names it.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { ask } from '../support/wire.js';

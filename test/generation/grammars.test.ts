@@ -262,3 +262,26 @@ t.test('stops compiling when the client disconnects', async (t) => {
   );
   t.equal(engine.asked.length, 1, 'the remaining grammars are not compiled');
 });
+
+t.test("a client's schema cannot use the engine's internal keywords", async (t) => {
+  const parameters = { type: 'object', properties: { a: { type: 'string', ['\u0001lark']: 'start: "a"' } } };
+  await t.rejects(
+    compileGrammars(
+      compiler(),
+      { format: { type: 'text' }, tools: [tool('f', true, parameters)] },
+      HERMES,
+      settings,
+      claimant,
+    ),
+    { status: 422, code: 'invalid_json_schema', param: 'tools.f' },
+  );
+  const inText = { type: 'object', properties: { a: { const: '\u0001lark' } } };
+  await compileGrammars(
+    compiler(),
+    { format: { type: 'text' }, tools: [tool('f', true, inText)] },
+    HERMES,
+    settings,
+    claimant,
+  );
+  t.pass('the character may occur in a value');
+});

@@ -1,5 +1,5 @@
 // Tests reasoning that another service sealed, that was sealed with a removed key, or that another model of this server
-// wrote: it is left out of the prompt and named, in every format.
+// wrote: in every format, it is left out of the prompt and listed.
 import t from 'tap';
 import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
 import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
@@ -85,7 +85,7 @@ const FOREIGN = [
   thought(removed, 'secret plan'),
 ];
 
-t.test('messages: a foreign block is left out of the prompt and named', async (t) => {
+t.test('messages: a foreign block is left out of the prompt and listed', async (t) => {
   for (const block of FOREIGN) {
     const loop = (content: object[]) => [user, { role: 'assistant', content }, { role: 'user', content: [result] }];
     const with_ = messages(loop([block, use]));
@@ -104,7 +104,7 @@ t.test('messages: a turn of only foreign reasoning is skipped, and the user turn
 });
 
 t.test(
-  "another model's reasoning is named; this model's own is not, even if the prompt does not show it",
+  "another model's reasoning is listed; this model's own is not, even if the prompt does not show it",
   async (t) => {
     const read = messages([
       user,
@@ -181,7 +181,7 @@ const reasoning = (encrypted_content: string | null, more: object = {}) => ({
   ...more,
 });
 
-t.test('responses: a foreign item is left out whole and named; an unsealed one is used', async (t) => {
+t.test('responses: a foreign item is left out completely and listed; an unsealed one is used', async (t) => {
   for (const sealed of ['gAAAAABo', removed.seal('reasoning', 'x', here), '']) {
     const read = responses([user, reasoning(sealed), call, output]);
     t.same(read.places, ['input[1]']);
@@ -214,7 +214,7 @@ t.test('responses: a foreign item is left out whole and named; an unsealed one i
     );
 });
 
-t.test('responses: in a stored chain, items that do not open are left out and named by ID', async (t) => {
+t.test('responses: in a stored chain, items that cannot be decrypted are left out and listed by ID', async (t) => {
   const stored = (item: object): StoredItem => ({
     id: (item as { id: string }).id,
     item: item as Record<string, unknown>,
@@ -267,17 +267,17 @@ t.test('responses: unknown reasoning by reference is left out; other unknown ref
   });
 });
 
-t.test('responses: a summary that does not open stays an error that says what to do', async (t) => {
+t.test('responses: a summary that cannot be decrypted is an error that explains what to send', async (t) => {
   for (const encrypted_content of ['gAAAAABo', removed.seal('compaction', 'x', here)]) {
     t.throws(() => responses([{ type: 'compaction', encrypted_content }, user]), {
       code: 'invalid_encrypted_content',
       status: 400,
-      message: /made by another service or with a removed key; send the messages it replaced/,
+      message: /another service created it, or its key was removed\. Send the messages it replaced/,
     });
   }
 });
 
-t.test('chat: an encrypted entry of reasoning_details is named, and the text next to it is used', async (t) => {
+t.test('chat: an encrypted entry of reasoning_details is listed, and the text next to it is used', async (t) => {
   const body = {
     model: 'm',
     messages: [
@@ -303,7 +303,7 @@ t.test('chat: an encrypted entry of reasoning_details is named, and the text nex
   });
 });
 
-t.test('the header has at most 16 places, and the log has all of them', async (t) => {
+t.test('the header has at most 16 paths, and the log has all of them', async (t) => {
   const headers = new Map<string, string>();
   const logged: Record<string, unknown> = {};
   const caller = {
@@ -324,4 +324,71 @@ t.test('the header has at most 16 places, and the log has all of them', async (t
   t.match(logged['ignored_content'], /input\[16\]$/);
   nameLeftOut(caller, [{ path: 'previous_response_id:rs_\r\nx: y', reason: 'foreign' }]);
   t.equal(headers.get('x-ignored-content'), 'previous_response_id:rs___x:_y');
+});
+
+t.test(
+  'the position of thinking within a turn is known, so that an upstream gets the turn back in order',
+  async (t) => {
+    const { request } = messages([
+      user,
+      { role: 'assistant', content: [thought(sealer, 'A long thought.'), { type: 'text', text: 'Hello.' }, use] },
+      { role: 'user', content: [result] },
+    ]);
+    t.match(request.messages[1], {
+      content: 'Hello.',
+      thoughts: [{ text: 'A long thought.', after: { text: 0, calls: 0 } }],
+    });
+    const only = [user, { role: 'assistant', content: [thought(sealer, 'Mine.', { model: 'other' })] }];
+    t.throws(() => messages(only.slice(1)), { code: 'missing_required_parameter' }, 'nothing is left of the request');
+  },
+);
+
+t.test('reasoning between a hosted tool and the answer belongs to the answer', async (t) => {
+  const { request } = responses([
+    user,
+    { type: 'web_search_call', id: 'ws_1', action: { type: 'search', query: 'sum' } },
+    { type: 'reasoning', id: 'rs_1', summary: [], content: [{ type: 'reasoning_text', text: 'It is four.' }] },
+    { role: 'assistant', content: '4' },
+    { role: 'user', content: 'Thanks.' },
+  ]);
+  t.match(request.messages[1], { content: '[web_search_call]\nsum\n\n4', thoughts: [{ text: 'It is four.' }] });
+});
+
+t.test('long histories are read in linear time', async (t) => {
+  const began = performance.now();
+  const summaries = Array.from({ length: 20_000 }, () => [
+    { role: 'system', content: 's' },
+    { role: 'assistant', content: [{ type: 'compaction', content: 'c' }] },
+  ]).flat();
+  messages([...summaries, user]);
+  const calls = Array.from({ length: 10_000 }, (_, index) => [
+    { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'x' }] },
+    { type: 'function_call', call_id: `c${index}`, name: 'f', arguments: '{}' },
+  ]).flat();
+  const outputs = Array.from({ length: 10_000 }, (_, index) => ({
+    type: 'function_call_output',
+    call_id: `c${index}`,
+    output: '',
+  }));
+  responses([user, ...calls, ...outputs]);
+  t.ok(performance.now() - began < 5_000, `${Math.round(performance.now() - began)} ms`);
+});
+
+t.test('encrypted reasoning details are listed once, as content', async (t) => {
+  const { request, ignored } = parseChat({
+    model: 'm',
+    messages: [
+      user,
+      {
+        role: 'assistant',
+        content: '4',
+        reasoning_details: [{ type: 'reasoning.encrypted', data: 'x', id: 'r', format: 'f' }],
+      },
+      user,
+    ],
+    verbosity: 'low',
+  }).content({ maxN: 1 });
+  t.same(ignored, ['verbosity']);
+  t.same(request.ignored, ['verbosity'], 'an upstream adds to this list');
+  t.same(request.leftOut, [{ path: 'messages[1].reasoning_details[0]', reason: 'foreign' }]);
 });

@@ -119,7 +119,6 @@ t.test('a minimal request and every field are parsed', async (t) => {
     made_up: 1,
   });
   t.match(full, { stream: true, visibleThinking: false, userId: 'u' });
-  t.same(full.ignored, ['tools.defer_loading', 'made_up', 'inference_geo', 'speed']);
   t.match(full.request, {
     stop: ['a', 'b'],
     effort: 'enabled',
@@ -816,7 +815,7 @@ t.test('numbers in the input of a past call keep all their digits', async (t) =>
   t.match(call, { toolCalls: [{ arguments: '{"id":2512292042121000001,"deep":[{"n":-9223372036854775808}]}' }] });
 });
 
-t.test('what hosted tools did is shown to the model as text', async (t) => {
+t.test('calls and results of hosted tools are shown to the model as text', async (t) => {
   const results = [
     {
       type: 'web_search_result',

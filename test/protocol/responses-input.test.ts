@@ -375,7 +375,7 @@ t.test(
     const altered = good.slice(0, -2) + (good.at(-2) === 'A' ? 'B' : 'A') + good.at(-1);
     const summary = sealer.seal('compaction', 'they agreed', { organizationId: 'org_a', model: 'other' });
     for (const foreign of [sealed('org_b', 'm'), altered, summary, 'gAAAAABo', '']) {
-      t.same(read(foreign), [], `${foreign.slice(0, 9)} does not open, so neither it nor its summary is used`);
+      t.same(read(foreign), [], `${foreign.slice(0, 9)} cannot be decrypted, so neither it nor its summary is used`);
       t.equal(outcome(reasoning(foreign), { rejects: true }), '400 invalid_encrypted_content input[2]');
     }
     t.same(
@@ -607,7 +607,7 @@ t.test('images are listed with their positions, and the chain keeps their bytes'
   });
 });
 
-t.test('what hosted tools did is shown to the model as text, and kept as it was', async (t) => {
+t.test('calls and results of hosted tools are shown to the model as text, and stored unchanged', async (t) => {
   const call = {
     type: 'web_search_call',
     id: 'ws_1',

@@ -145,7 +145,7 @@ Status GgufParser::parse_header() {
     if (__builtin_bswap32(version) <= kVersion && version != 0)
       return Error{ErrorCode::kUnsupported, "GGUF: big-endian file; only little-endian files are supported"};
     return Error{version == 0 || version > 0xffff ? ErrorCode::kInvalidFile : ErrorCode::kUnsupported,
-                 "GGUF: version " + number(version) + " of the format; only versions 2 and 3 are supported"};
+                 "GGUF: format version " + number(version) + " is not supported; expected 2 or 3"};
   }
   if (!read(&n_tensors_) || !read(&n_metadata_)) return truncated("the header");
   if (n_metadata_ > kMaxMetadata || n_metadata_ > remaining() / kMinMetadataBytes)

@@ -250,7 +250,8 @@ class Automaton {
   bool any_alive(const Lex& lex, uint32_t first, uint32_t last);
   ExprId uniform(ExprId e, uint32_t first, uint32_t last);
   void forget(Lex& lex);
-  // Returns whether all tokens below `node` are allowed, because they consist of arbitrary characters.
+  // Returns whether all tokens below `node` are allowed because any characters are allowed next, at least as many as
+  // the longest of these tokens has.
   bool is_free(StateId state, const TokenTree::Node& node) const {
     return headers_[state].free >= node.height && headers_[state].free > 0;
   }

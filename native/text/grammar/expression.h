@@ -58,8 +58,8 @@ class ExpressionPool {
   ExprId tag(uint32_t value);
 
   // Matches whatever define() assigns to the rule. Not allowed inside negate(). The rule must match at least one
-  // non-empty text. Inside both(), alive() may run out of fuel: with recursive rules, its search has no end unless the
-  // shortest text of the rules matches the other parts too.
+  // non-empty text. If a recursive rule is inside both(), alive() first tries the shortest text that the rule matches.
+  // If that text does not match the other parts, the search may not terminate before the fuel runs out.
   ExprId rule(uint32_t index, bool nullable);
   // Defines a rule. The definition may start with other rules, provided that they do not lead back to this rule.
   void define(uint32_t index, ExprId definition);
@@ -196,7 +196,7 @@ class ExpressionPool {
   uint32_t shortest(ExprId e, int depth = 0) const;
   bool begins_without_digit(ExprId e) const;
 
-  // Length of a shortest text that matches, and the depth of the rules in it. kNoTextSize if none is known.
+  // Length and rule nesting depth of a shortest matching text. kNoTextSize if none is known.
   struct TextSize {
     uint32_t length, depth;
     auto operator<=>(const TextSize&) const = default;

@@ -1,5 +1,6 @@
-// Shortest texts of recursive rules. An intersection with such rules has infinitely many states, so a depth-first search
-// for a text that matches may never end. A shortest text of the rules, however, nearly always matches the other parts.
+// Finds shortest texts that recursive rules match. An intersection that contains such rules can have infinitely many
+// states, so a depth-first search for a matching text may never end. However, a shortest text of the rules nearly
+// always matches the other parts of the intersection.
 #include <algorithm>
 
 #include "text/grammar/expression.h"
@@ -12,8 +13,8 @@ constexpr int kDeepestText = 256;  // Maximum nesting depth of an expression, in
 
 }  // namespace
 
-// Computes the least fixed point: a rule is as long as the shortest way to write its definition (Knuth 1977). The depth
-// makes sure that following the shortest ways ends.
+// Computes the length of each rule's shortest text as a least fixed point (Knuth 1977). Sizes are compared by length,
+// then by depth. The depth ensures that append_shortest_text() terminates: each step leads to a rule of smaller depth.
 void ExpressionPool::find_rule_sizes() {
   rule_sizes_.assign(definitions_.size(), kNoTextSize);
   TextSizes known;
@@ -69,7 +70,7 @@ ExpressionPool::TextSize ExpressionPool::text_size(ExprId e, TextSizes& known, i
   return sum;
 }
 
-// Returns false if no text is known or it is too long.
+// Returns false if no matching text is known or if the text is too long.
 bool ExpressionPool::append_shortest_text(ExprId e, TextSizes& known, std::vector<CharClassId>& out, int depth) {
   if (depth == kDeepestText) return false;
   for (bool goes_on = true; goes_on;) {
@@ -110,7 +111,7 @@ bool ExpressionPool::append_shortest_text(ExprId e, TextSizes& known, std::vecto
   return true;
 }
 
-// Returns whether a shortest text of some part matches the whole intersection.
+// Returns whether the intersection `both` matches a shortest text of one of its parts.
 bool ExpressionPool::completes(ExprId both, TextSizes& known) {
   const std::vector<ExprId> parts(list(nodes_[both]).begin(), list(nodes_[both]).end());
   for (const ExprId part : parts) {

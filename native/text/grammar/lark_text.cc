@@ -89,7 +89,7 @@ class LarkParser {
       ++at_;
     }
   }
-  // Skips spaces. Skips line breaks too, unless the definition ends there.
+  // Skips spaces, and also line breaks unless they end the definition. Inside a group (`depth` > 0), they never do.
   void skip(int depth) {
     skip_spaces();
     const size_t begin = at_;
@@ -218,7 +218,7 @@ class LarkParser {
     }
     skip_spaces();
     if (!take_if("(")) {
-      refuse(at_, "expected \".\" or \"(\" after the library, found " + here());
+      refuse(at_, "expected \".\" or \"(\" after the library name, found " + here());
       return;
     }
     do {
@@ -337,7 +337,7 @@ class LarkParser {
     return is_terminal(name) ? as_terminal(node) : node;
   }
 
-  // In a rule, ignored terminals may follow each terminal.
+  // Inside a rule, the terminals of %ignore may follow each terminal.
   uint32_t as_terminal(uint32_t node) {
     if (in_terminal_ || failed_) return node;
     const uint32_t ignored = out_.add({Kind::kRule, ignore_rule_});
@@ -368,7 +368,7 @@ class LarkParser {
     for (std::string_view left = *text; !left.empty();) {
       const Utf8Char c = decode_utf8(left);
       left.remove_prefix(c.size);
-      if (c.code_point > 127) return refused(begin, "only ASCII letters can be matched without regard to case");
+      if (c.code_point > 127) return refused(begin, "a case-insensitive string may contain only ASCII characters");
       CodePointSet set = CodePointSet::of(c.code_point);
       const char letter = static_cast<char>(c.code_point);
       if (is_upper(letter)) set.add(c.code_point + 32, c.code_point + 32);
@@ -401,7 +401,7 @@ class LarkParser {
     return failed_ ? std::nullopt : std::optional(text);
   }
 
-  // Parses an escape after its backslash.
+  // Parses the rest of an escape sequence, after the backslash.
   uint32_t escape() {
     const size_t begin = at_ - 1;
     if (at_end()) return refused(begin, "the text ends with a backslash");
@@ -432,7 +432,7 @@ class LarkParser {
       value = value * 16 + static_cast<uint32_t>(digit);
     }
     if (value > kLastCodePoint || (value >= 0xD800 && value <= 0xDFFF))
-      return refused(begin, "an escape is not a character");
+      return refused(begin, "an escape is not a valid code point");
     return value;
   }
 
@@ -454,7 +454,7 @@ class LarkParser {
         case 's': flags.dot_all = true; break;
         case 'm':
         case 'u': break;  // Anchors are rejected anyway, and classes cover Unicode anyway.
-        default: return refused(at_, "the flag " + here() + " of a regular expression is not supported");
+        default: return refused(at_, "the regular expression flag " + here() + " is not supported");
       }
     }
     return add_regex(pattern, flags, begin);
@@ -480,7 +480,7 @@ class LarkParser {
 
   // ---- After all statements ----
 
-  // A terminal must not contain itself. Depth-first, on an explicit stack.
+  // Checks that no terminal contains itself. A depth-first search with an explicit stack instead of recursion.
   bool check_terminals() {
     enum class Mark : uint8_t { kNew, kOpen, kDone };
     struct Step {

@@ -31,7 +31,7 @@ CodePointSet white_space() {
   return set;
 }
 
-constexpr size_t kMaxRanges = 1 << 20;  // Of all classes of a pattern, which may be long ones such as \w.
+constexpr size_t kMaxRanges = 1 << 20;  // In all classes of a pattern. A class such as \w has hundreds.
 
 CodePointSet categories(std::initializer_list<std::string_view> names) {
   CodePointSet set;
@@ -40,7 +40,8 @@ CodePointSet categories(std::initializer_list<std::string_view> names) {
   return set;
 }
 
-// The classes of Python and Rust, which cover all of Unicode (UTS #18, annex C; without Other_Alphabetic).
+// The character classes \d, \w and \s of Python and Rust, which cover all of Unicode (UTS #18, annex C; \w without
+// Other_Alphabetic).
 const CodePointSet& unicode_digits() {
   static const CodePointSet set = categories({"Nd"});
   return set;
@@ -153,7 +154,7 @@ class RegexParser {
     return add({kind, true});
   }
 
-  // Adds the other case of each ASCII letter if case is ignored.
+  // If matching is case-insensitive, adds the other case of each ASCII letter.
   CodePointSet cased(CodePointSet set) {
     if (!flags_.ignore_case) return set;
     CodePointSet all = set;
@@ -165,7 +166,7 @@ class RegexParser {
   }
 
   uint32_t either(int depth) {
-    const RegexFlags outer = flags_;  // A group of flags holds until the end of the group that contains it.
+    const RegexFlags outer = flags_;  // Inline flags apply until the end of the enclosing group.
     const uint32_t node = either_within(depth);
     flags_ = outer;
     return node;
@@ -281,7 +282,7 @@ class RegexParser {
     if (!flags_.ignore_case || last < 128) return true;
     for (const auto& range : cased_letters().ranges())
       if (range.last > 127 && range.first <= last && range.last >= first)
-        return unsupported("a letter outside ASCII whose case is ignored");
+        return unsupported("a case-insensitive non-ASCII letter");
     return true;
   }
 
@@ -317,7 +318,7 @@ class RegexParser {
       unsupported("lookbehind");
       return 0;
     } else if (is_python_ && take_if("?P=")) {
-      unsupported("a back reference by name");
+      unsupported("a named back reference");
       return 0;
     } else if (take_if("?<") || (is_python_ && take_if("?P<"))) {
       while (at_ < text_.size() && text_[at_] != '>') ++at_;
@@ -329,7 +330,7 @@ class RegexParser {
       }
       ++at_;
       if (!flags()) return 0;
-      if (take_if(")")) return add({Kind::kEmpty});  // The flags hold for the rest of the surrounding group.
+      if (take_if(")")) return add({Kind::kEmpty});  // The flags apply to the rest of the enclosing group.
       ++at_;                                         // Skips the colon.
     }
     const uint32_t inner = either(depth + 1);
@@ -354,7 +355,7 @@ class RegexParser {
       return 0;
     }
     if (c == 'k') {
-      unsupported("a back reference by name");
+      unsupported("a named back reference");
       return 0;
     }
     if (is_python_ && (c == 'A' || c == 'z' || c == 'Z')) {

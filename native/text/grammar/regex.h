@@ -14,12 +14,12 @@
 namespace monolith::grammar {
 
 enum class RegexDialect : uint8_t {
-  kEcma,    // That of JSON Schema: ECMA-262 with the u flag.
-  kPython,  // What Python's re and Rust's regex have in common: Unicode classes, flags, (?P<name>...), \A and \z.
+  kEcma,    // The dialect of JSON Schema: ECMA-262 with the u flag.
+  kPython,  // The common subset of Python's re and Rust's regex: Unicode classes, flags, (?P<name>...), \A and \z.
 };
 
 struct RegexFlags {
-  bool ignore_case = false;  // Only for letters in ASCII.
+  bool ignore_case = false;  // Supported for ASCII letters only.
   bool dot_all = false;      // A dot also matches a line break.
   bool multi_line = false;   // ^ and $ would match at line breaks, so they are rejected.
 };

@@ -28,7 +28,7 @@ ExprId Regex::found_in(ExpressionPool& pool) const {
 
 ExprId Regex::whole(ExpressionPool& pool) const { return build(pool, root_, ExpressionPool::kEmpty, true); }
 
-// Expression for texts that begin with a match of `node` and then match `rest` up to the end.
+// Returns the expression for a match of the node `index`, followed by text that matches `rest` up to its end.
 ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_start) const {
   const Node& node = nodes_[index];
   if (!node.asserts) return pool.concat(plain(pool, index), rest);
@@ -43,7 +43,7 @@ ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_s
       return pool.either(std::move(ways));
     }
     case Kind::kConcat: {
-      // An element is at the start of the text only if nothing but assertions precedes it.
+      // An element is at the start of the text only if all elements before it are assertions.
       uint32_t first_real = node.a;
       while (
           first_real < node.b && nodes_[children_[first_real]].kind != Kind::kSet &&

@@ -79,7 +79,8 @@ class RuleBuilder {
     }
   }
 
-  // A regular expression may contain an empty class, so whether it matches non-empty texts takes a search.
+  // A regular expression may contain an empty character class, so finding out whether it matches any non-empty text
+  // requires a search.
   void convert_regexes() {
     const ExprId some = pool_.repeat(pool_.set(CodePointSet::all()), 1, kUnbounded);
     for (const Regex& regex : tree_.regexes) {

@@ -1,6 +1,6 @@
-// Parses grammars into a tree of rules, which rule_expressions.h converts to expressions. There are two notations: GBNF,
-// `name ::= ...` with literals, character classes, groups, alternatives, repetitions and references; and that of Lark,
-// of which lark_text.h documents the supported part. Pure.
+// Parses grammars into a tree of rules, which rule_expressions.h converts to expressions. There are two notations. GBNF
+// consists of rules `name ::= ...` with literals, character classes, groups, alternatives, repetitions and references.
+// For Lark's notation, lark_text.h documents the supported subset. Pure.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +37,14 @@ struct RuleTree {
   std::vector<CodePointSet> sets;
   std::vector<Regex> regexes;  // Without anchors and lookaheads.
   std::vector<Rule> rules;
-  uint32_t root = 0;  // Index of the rule that a whole text matches.
+  uint32_t root = 0;  // Index of the rule that the whole text must match.
 
   // On failure, `problem` describes the error with its line and column, and the tree must not be used.
   static bool parse_gbnf(std::string_view text, RuleTree& out, std::string& problem);
   static bool parse_lark(std::string_view text, RuleTree& out, std::string& problem);
 
   uint32_t add(Node node);
-  // Adds a concatenation or alternatives. A single child is returned as it is.
+  // Adds a concatenation or alternatives. If there is only one child, returns the child itself.
   uint32_t add_list(Kind kind, const std::vector<uint32_t>& parts);
   uint32_t add_literal(std::string text);
   uint32_t add_set(CodePointSet set);
@@ -52,7 +52,8 @@ struct RuleTree {
   void separate(CharPartition& partition) const;
 };
 
-// "line 3, column 7" of a byte offset. Lines and columns are counted from 1, columns in characters.
+// Converts a byte offset to a position such as "line 3, column 7". Lines and columns are counted from 1. Columns count
+// characters, not bytes.
 std::string place_of(std::string_view text, size_t at);
 
 }  // namespace monolith::grammar

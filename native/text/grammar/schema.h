@@ -96,9 +96,9 @@ struct SchemaProblem {
 
 enum class RuleNotation : uint8_t { kGbnf, kLark };
 
-// Internal keywords that constrain a string: to a regular expression in Python's dialect, from its first to its last
-// character, or to a Lark grammar. The leading \x01 keeps them apart from the keywords that a client sends. A schema may
-// contain only one Lark grammar.
+// Internal keywords that constrain a whole string: with a regular expression in Python's dialect, or with a Lark
+// grammar. The leading \x01 distinguishes them from the keywords that a client sends. A schema may contain at most one
+// of these keywords.
 inline constexpr const char* kRegexKeyword = "\x01regex";
 inline constexpr const char* kLarkKeyword = "\x01lark";
 
@@ -110,8 +110,8 @@ class Schema {
                                          std::vector<SchemaProblem>& problems);
   // Schema for any JSON object (`objects_only`) or any JSON value.
   static std::unique_ptr<Schema> any_json(bool objects_only);
-  // Grammars for plain text instead of JSON: the texts that a regular expression matches from end to end, the texts of
-  // the root rule (in Lark: start), or one of several given texts.
+  // Grammars for plain text instead of JSON. The whole text must match a regular expression or the root rule (in Lark:
+  // start), or it must be one of the given texts.
   static std::unique_ptr<Schema> regex(std::string_view pattern, const SchemaOptions& options,
                                        std::vector<SchemaProblem>& problems);
   static std::unique_ptr<Schema> rules(std::string_view text, const SchemaOptions& options,

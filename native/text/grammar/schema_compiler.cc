@@ -141,13 +141,14 @@ bool SchemaCompiler::gather_characters() {
   return false;
 }
 
-// Parses the schema's internal keyword for a text, if it has one, and separates its characters.
+// Parses the value of the schema's internal keyword (kRegexKeyword or kLarkKeyword), if there is one, and adds to the
+// partition the characters that it distinguishes.
 void SchemaCompiler::read_text_grammar(json::Id schema) {
   for (const char* keyword : {kRegexKeyword, kLarkKeyword}) {
     const json::Id value = doc_.member(schema, keyword);
     if (value == json::kAbsent) continue;
     if (!doc_.is(value, Kind::kString) || text_grammar_ != json::kAbsent)
-      return invalid(schema, keyword, "a schema may contain only one grammar for a text");
+      return invalid(schema, keyword, "a schema may contain at most one grammar for a string");
     text_grammar_ = value;
     std::string what;
     if (keyword == std::string_view(kLarkKeyword)) {

@@ -185,9 +185,9 @@ class SchemaCompiler {
   size_t steps_ = 0;
   int negating_ = 0;
   std::map<std::string, RegexEntry> regexes_;
-  Regex text_regex_;                       // The value of kRegexKeyword.
-  RuleTree text_rules_;                    // The value of kLarkKeyword.
-  json::Id text_grammar_ = json::kAbsent;  // The value of either keyword.
+  Regex text_regex_;                       // Parsed value of kRegexKeyword.
+  RuleTree text_rules_;                    // Parsed value of kLarkKeyword.
+  json::Id text_grammar_ = json::kAbsent;  // Value of whichever of the two is present.
   std::map<std::string, ExprId> found_;
   std::map<Conjunction, ShapeId> known_;
   std::vector<Conjunction> conjunctions_;

@@ -335,7 +335,7 @@ ExprId SchemaCompiler::found(json::Id schema, const char* keyword, const std::st
 ExprId SchemaCompiler::grammar_text(json::Id schema, const char* keyword) {
   const auto known = found_.find(keyword);
   if (known != found_.end()) return known->second;
-  std::string what = "no text matches it";
+  std::string what = "no text matches the pattern";
   const ExprId e = keyword == std::string_view(kRegexKeyword) ? text_regex_.whole(*pool_)
                                                               : texts_of_rules(text_rules_, *pool_, what);
   if (!pool_->failed() && !pool_->alive(e)) problem(SchemaProblem::Kind::kImpossible, schema, keyword, what);

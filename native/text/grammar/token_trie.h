@@ -54,7 +54,7 @@ struct TokenTree {
   std::span<const uint32_t> own_tokens(const Node& node) const {
     return std::span(tokens).subspan(node.first_token, node.n_own);
   }
-  // Tokens that start with the text of `node`.
+  // All tokens that start with `node`'s text, including those that are equal to it.
   std::span<const uint32_t> tokens_below(const Node& node) const {
     const size_t behind = node.end < nodes.size() ? nodes[node.end].first_token : tokens.size();
     return std::span(tokens).subspan(node.first_token, behind - node.first_token);

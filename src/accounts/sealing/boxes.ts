@@ -19,7 +19,7 @@ export function fields(...values: readonly (string | Buffer)[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** A nonce that is the same only for the same content, so that the same content always has the same encryption. */
+/** A nonce derived from the content, so that equal content always has the same ciphertext. */
 export function nonceOf(key: Buffer, bound: Buffer, plain: Buffer): Buffer {
   return createHmac('sha256', key).update(bound).update(plain).digest().subarray(0, NONCE);
 }

@@ -1,5 +1,5 @@
-// The JSON form of a text with its origin inside a sealed value. A block usually repeats the text, which is then left
-// out of it. Pure.
+// Converts a text and its origin to the JSON that a sealed value contains, and back. If a member of the block is equal
+// to the text, the JSON contains only the name of that member. Pure.
 import { parseExact, stringifyExact, withMembers } from '../../shared/exact-json.js';
 import type { SealedOrigin } from './sealer.js';
 
@@ -8,11 +8,11 @@ interface Packed {
   text?: string;
   upstream: string;
   block: Readonly<Record<string, unknown>> | null;
-  /** The member of the block that is the text. */
+  /** Name of the block's member that is equal to the text. In the stored block, that member is null. */
   same?: string;
 }
 
-/** `stored`: members in addition to the origin. */
+/** `stored`: the members that the JSON contains in addition to the origin. */
 export function packOrigin(
   text: string,
   { upstream, block }: SealedOrigin,

@@ -5,11 +5,11 @@ export interface SealContext {
   organizationId: string;
   /** The model that wrote the text. */
   model: string;
-  /** Set if an upstream wrote it. */
+  /** Set if an upstream generated the text. */
   origin?: SealedOrigin | null | undefined;
 }
 
-/** The upstream that wrote a text and, if it returned one, its own block for it. */
+/** The upstream that generated a text and, if the upstream returned one, its own block that contains the text. */
 export interface SealedOrigin {
   upstream: string;
   block: Readonly<Record<string, unknown>> | null;

@@ -1,18 +1,21 @@
-// The configuration files of coding agents, and the settings in them that point an agent at a server.
+// For each coding agent: the path of its configuration file, and the settings in it that point the agent at a server.
 
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Edit } from './json-file.js';
 
+/** The default variable for the API key. */
+export const KEY_VARIABLE = 'MONOLITH_KEY';
+
 export interface AgentModel {
   readonly name: string;
-  /** Null: not known. */
+  /** Context length in tokens. Null: not known. */
   readonly context: number | null;
   readonly maxOutput: number | null;
 }
 
 export interface AgentTarget {
-  /** Without a slash at the end and without /v1. */
+  /** The server's address, without a trailing slash and without /v1. */
   readonly url: string;
   /** The environment variable that holds the API key when the agent runs. */
   readonly keyVariable: string;
@@ -106,7 +109,9 @@ function qwenCode({ url, keyVariable, model, models }: AgentTarget): AgentConfig
       {
         path: ['modelProviders', 'openai'],
         mode: 'list',
-        isOwn: (entry) => entry['envKey'] === keyVariable,
+        // Entries for other servers may use a variable that the user has chosen.
+        isOwn: (entry) =>
+          entry['envKey'] === keyVariable && (keyVariable === KEY_VARIABLE || entry['baseUrl'] === `${url}/v1`),
         value: models.map(({ name, context }) => ({
           id: name,
           name,

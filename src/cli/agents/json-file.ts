@@ -5,8 +5,9 @@ import { isDeepStrictEqual } from 'node:util';
 type Entry = Readonly<Record<string, unknown>>;
 
 /**
- * One setting. `default`: set only if it is absent. `own`: replaced, because this program wrote it. `list`: entries for
- * which `isOwn` holds are replaced, and the others are kept. Without a mode, a different value is a conflict.
+ * One setting. `default`: set only if it is absent. `own`: always replaced, because this program wrote it. `list`:
+ * entries for which `isOwn` returns true are replaced, and the others are kept. Without a mode, a different value is a
+ * conflict.
  */
 export type Edit =
   | { readonly path: readonly string[]; readonly value: unknown; readonly mode?: 'default' | 'own' }
@@ -19,7 +20,7 @@ export type Edit =
 
 export interface Edited {
   readonly text: string;
-  /** Settings that have another value, which `text` replaces. */
+  /** Paths of the settings in conflict: they had other values, which `text` overwrites. */
   readonly replaced: readonly string[];
 }
 

@@ -1,15 +1,15 @@
 // Adds two marked blocks to a TOML configuration file: settings at its top and a table at its end. Both places are
 // valid in every TOML file, so the rest of the file is not parsed.
 
-const BEGIN = '# begin of the settings that "monolith agents" writes';
-const END = '# end of the settings that "monolith agents" writes';
+const BEGIN = '# begin: settings written by "monolith agents"';
+const END = '# end: settings written by "monolith agents"';
 const BLOCK = new RegExp(`^${BEGIN}\n[^]*?^${END}\n\n?`, 'gm');
 
 const block = (text: string): string => `${BEGIN}\n${text}\n${END}\n`;
 
 /**
- * Returns null if the rest of the file may set the same names, which would make the file invalid. `names`: what `root`
- * and `table` set.
+ * Returns null if the rest of the file may set a name that `root` or `table` sets. A name that is set twice would make
+ * the file invalid.
  */
 export function editToml(text: string | null, { root, table }: { root: string; table: string }): string | null {
   const rest = (text ?? '').replaceAll('\r\n', '\n').replace(BLOCK, '').trim();

@@ -164,6 +164,9 @@ const COMMON = { oneOfAsAnyOf: true, order: 'schema' } as const;
 const nativeSpace = <T extends GrammarOptions['whiteSpace']>(setting: 'compact' | 'flexible', spaced: T): 'none' | T =>
   setting === 'compact' ? 'none' : spaced;
 
+/** Only this service may use the engine's internal keywords. */
+const INTERNAL_NAME = /"\\u0001[^"]*":/;
+
 async function schemaGrammar(
   engine: Compile,
   options: Omit<GrammarOptions, 'kind'>,
@@ -171,11 +174,10 @@ async function schemaGrammar(
   path: string,
   ignoredKeywords: string[],
 ): Promise<NativeGrammar> {
-  const { grammar, problems } = await engine.compileGrammar({
-    ...options,
-    kind: 'json_schema',
-    schema: stringifyExact(schema),
-  });
+  const text = stringifyExact(schema);
+  if (INTERNAL_NAME.test(text))
+    throw apiError('invalid_json_schema', `${path}: a name starts with the control character U+0001.`, path);
+  const { grammar, problems } = await engine.compileGrammar({ ...options, kind: 'json_schema', schema: text });
   const last = problems.at(-1);
   if (grammar === null) throw refusal(schema, path, last);
   for (const problem of problems) ignoredKeywords.push(pathOf(schema, path, problem));

@@ -59,7 +59,7 @@ export interface RunAsked {
   api(server: Server): Written;
 }
 
-/** A request as one server gets it. */
+/** A request in the form in which it is sent to one server. */
 export interface Written {
   readonly api: UpstreamApi;
   readonly body: Body;
@@ -348,7 +348,7 @@ export class UpstreamRun implements RunningGeneration {
   }
 }
 
-/** The vendor's words for a model without reasoning. */
+/** Matches the error message that OpenAI returns if the model has no reasoning. */
 const refusesEncryption = (fault: UpstreamFault | Error): boolean =>
   fault instanceof UpstreamFault &&
   fault.kind === 'refused' &&

@@ -1,24 +1,24 @@
 // Selects the reasoning of earlier turns that one upstream can read back, for one attempt. Pure.
 import type { GenerationRequest, LeftOut, Message, Thought } from '../types.js';
 
-/** What an API reads back: its own thinking blocks or reasoning items, or text. */
+/** The form in which an API accepts earlier reasoning: its own thinking blocks, its own reasoning items, or text. */
 export type TakesBack = 'thinking' | 'reasoning' | 'text';
 
 export interface Recipient {
   takesBack: TakesBack;
   upstream: string;
-  /** The names of the local model. */
+  /** The name and aliases of the model on this server. */
   models: readonly string[];
   /** Whether the request turns thinking on; needed only for thinking blocks. */
   thinks: boolean;
 }
 
 export interface Selected {
-  /** Its thoughts are those to be sent. */
+  /** The request, with only the thoughts that are sent to the upstream. */
   request: GenerationRequest;
   /** All reasoning that is not sent, except foreign reasoning. Undefined: the request has none. */
   leftOut: readonly LeftOut[] | undefined;
-  /** Parameters that the upstream does not get. */
+  /** Parameters that are not sent to the upstream. */
   ignored: readonly string[];
 }
 
@@ -31,7 +31,7 @@ export function selectThoughts(request: GenerationRequest, to: Recipient): Selec
     return { request, leftOut: undefined, ignored: [] };
   const withKept = messages.map((message) => (message.role === 'assistant' ? kept(message, to) : message));
   const isOff = to.takesBack === 'thinking' && to.thinks && isBroken(withKept.slice(loop), isInterrupted);
-  // Without thinking, the vendor refuses thinking blocks in the turn that is continued.
+  // If thinking is off, the Messages API rejects thinking blocks in the running tool loop.
   const drops = to.takesBack === 'thinking' && (isOff || !to.thinks);
   const sent = withKept.map((message, index) => {
     if (message.role !== 'assistant') return message;
@@ -52,9 +52,12 @@ export function selectThoughts(request: GenerationRequest, to: Recipient): Selec
 type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 
 interface Loop {
-  /** The index of the first message of the running tool loop; the number of messages if there is none. */
+  /**
+   * Index of the first message of the running tool loop, or the number of messages if there is none. The loop consists
+   * of the messages since the last user message, if they end with tool results.
+   */
   start: number;
-  /** Whether text follows the last results. In the vendor's format, it belongs to the same user turn. */
+  /** Whether a user message follows the last tool results. In the Messages API, both are in the same user turn. */
   isInterrupted: boolean;
 }
 
@@ -83,8 +86,8 @@ function canRead({ origin, model, text }: Thought, { takesBack, upstream, models
 }
 
 /**
- * Whether the tool loop lacks reasoning without which the vendor does not continue it. A loop that never had any is
- * continued only if it has been interrupted.
+ * Whether the Messages API would reject the tool loop with thinking on, because reasoning is missing. It accepts a loop
+ * that never had reasoning only if the loop was interrupted.
  */
 function isBroken(loop: readonly Message[], isInterrupted: boolean): boolean {
   const turns = loop.filter((message) => message.role === 'assistant');

@@ -28,7 +28,7 @@ export class Server {
   /** See upstreamIds(). */
   readonly id: string;
   readonly model: string;
-  /** False once the server has refused to return encrypted reasoning, which models without reasoning do. */
+  /** False after the server has refused a request for encrypted reasoning, as for a model without reasoning. */
   encryptsReasoning = true;
   #mine = 0; // running requests of this thread
   readonly #meter: UpstreamMeter;

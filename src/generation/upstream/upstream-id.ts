@@ -1,4 +1,4 @@
-// Identifies the upstream that made a block of reasoning, because only that upstream can read it back. Pure.
+// Identifies the upstream that created a reasoning block, because only that upstream can read the block back. Pure.
 import { createHash } from 'node:crypto';
 import type { UpstreamServer } from '../../config/upstream.js';
 

@@ -53,13 +53,16 @@ export function foreignReasoning(messages: readonly ChatMessage[]): LeftOut[] {
 }
 
 const ENCRYPTED = 'reasoning.encrypted';
-/** Whether a message is an assistant turn that says nothing. */
+/** Whether a message is an assistant turn with an empty content list and no refusal or tool calls. */
 export function isEmptyTurn(message: ChatMessage): boolean {
   return (
     message.role === 'assistant' &&
     Array.isArray(message.content) &&
     message.content.length === 0 &&
     message.refusal == null &&
+    !message.reasoning_content &&
+    !message.reasoning &&
+    !message.reasoning_details?.length &&
     !message.tool_calls?.length
   );
 }
@@ -68,7 +71,10 @@ function joined(first: Content, second: Content): Content {
   if (typeof first === 'string' && typeof second === 'string') return `${first}\n\n${second}`;
   const parts = (content: Content): readonly ContentPart[] =>
     typeof content === 'string' ? [{ type: 'text', text: content }] : content;
-  return [...parts(first), ...parts(second)];
+  // Grows in place, because thousands of turns may be joined.
+  const all = (typeof first === 'string' ? parts(first) : first) as ContentPart[];
+  for (const part of parts(second)) all.push(part);
+  return all;
 }
 
 function toMessage(message: ChatMessage, path: string, turns: ToolTurns): Message {

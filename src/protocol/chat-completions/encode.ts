@@ -27,7 +27,7 @@ export interface ChatEnvelope {
   reasoningFields: readonly string[];
   metadata: Record<string, string> | null;
   newCallId: () => string;
-  /** Names of the custom tools, whose calls have free text as input. */
+  /** Names of the custom tools, whose input is free text. */
   customTools: ReadonlySet<string>;
   /** The prompt's token IDs, which are sent along with the output's. Null: token IDs were not requested. */
   promptIds: readonly number[] | null;
@@ -305,7 +305,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     }
   }
 
-  /** Sends more of a custom tool's input. */
+  /** Sends a delta of a custom tool's input. */
   #input({ choice, index }: { choice: number; index: number }, text: string): void {
     if (text === '') return;
     this.send(

@@ -25,7 +25,7 @@ import {
   type ChatMessage,
 } from './schema.js';
 
-/** `knows`: whether the model's chat template reads a variable. Absent: it reads none of the optional ones. */
+/** `knows`: whether the model's chat template reads a variable. Absent: assume that it reads no optional variable. */
 export interface ContentLimits {
   maxN: number;
   knows?: ((variable: string) => boolean) | undefined;
@@ -132,6 +132,7 @@ function toGeneration(
   const { definitions: tools, ignored: ignoredTools } = toTools(chat);
   const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
   const shown = limits.knows?.('verbosity') === true ? chat.verbosity : null;
+  const named = chat.verbosity == null || shown !== null ? ignored : [...ignored, 'verbosity'];
   const reasoning = reasoningSettings(chat, shown);
   return {
     request: {
@@ -154,7 +155,7 @@ function toGeneration(
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
       ...toEvaluation(chat, maxTokens),
-      ...(ignored.length === 0 ? {} : { ignored }),
+      ...(named.length === 0 ? {} : { ignored: named }),
     },
     stream: chat.stream === true,
     includeUsage: chat.stream_options?.include_usage === true,
@@ -162,7 +163,7 @@ function toGeneration(
     includeReasoning: chat.include_reasoning !== false,
     metadata: checkMetadata(chat.metadata),
     endUser: chat.safety_identifier ?? chat.user ?? null,
-    ignored: chat.verbosity == null || shown !== null ? ignored : [...ignored, 'verbosity'],
+    ignored: named,
     ignoredTools,
   };
 }
@@ -184,7 +185,7 @@ function refuseUnserved(chat: ChatEnvelopeFields): void {
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
 }
 
-/** Tools of other types are left out. Throws the ApiErrors of the shared tool and schema checks. */
+/** Leaves out tools of other types. Throws the ApiErrors of the shared tool and schema checks. */
 function toTools(chat: ChatEnvelopeFields): { definitions: ToolDefinition[]; ignored: string[] } {
   const ignored = new Set<string>();
   const inputs = (chat.tools ?? []).flatMap((tool, index): ToolInput | [] => {
@@ -212,13 +213,13 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
       : refuse(
           'tool_not_found',
           'tool_choice',
-          `tool_choice names a tool of type ${JSON.stringify(tool.type.slice(0, 64))}, which is left out on this server.`,
+          `tool_choice names a tool of type ${JSON.stringify(tool.type.slice(0, 64))}, which this server ignores.`,
         ),
   );
   return toToolChoice(tools, choice.allowed_tools.mode, names);
 }
 
-/** Returns the name of the tool. Throws ApiError tool_not_found if the tool of this name is of the other type. */
+/** Returns the name of the tool. Throws ApiError tool_not_found if no tool of that type has this name. */
 function nameIn(
   tools: readonly ToolDefinition[],
   named: { function: { name: string } } | { custom: { name: string } },

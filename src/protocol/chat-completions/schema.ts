@@ -61,8 +61,8 @@ export const toolCall = z.discriminatedUnion('type', [
   }),
 ]);
 
-/** One entry of OpenRouter's `reasoning_details`. Only the text is read; encrypted entries are another service's. */
-const reasoningDetail = z.object({ type: text, text: text.nullish() });
+/** One entry of OpenRouter's `reasoning_details`. Only the text is read; encrypted entries are from another service. */
+const reasoningDetail = opaque(z.object({ type: text, text: text.nullish() }));
 
 export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('system'), content, name: text.nullish() }),

@@ -32,27 +32,32 @@ interface Turn {
  * message without content.
  */
 export function toTurns(messages: readonly WireMessage[], unseen: ReadonlySet<WireBlock>): Turn[] {
-  let turns: Turn[] = [];
-  for (const [index, message] of messages.entries()) {
+  const entries = messages.map((message, index) => {
     const path = `messages[${index}]`;
     const all = placedBlocks(message, `${path}.content`);
     const seen = all.every(({ block }) => unseen.has(block)) ? [] : all;
-    const { summary, blocks } = message.role === 'assistant' ? fromSummary(seen) : { summary: null, blocks: seen };
-    if (summary !== null) turns = [...turns.filter(({ role }) => role === 'system'), summaryTurn(summary)];
-    if (blocks.length === 0) {
-      if (summary !== null) continue;
-      // A response may have no block, or a single empty text block, which clients send back unchanged.
-      if (message.role === 'assistant' && typeof message.content !== 'string') continue;
+    const { role } = message;
+    const { summary, blocks } = role === 'assistant' ? fromSummary(seen) : { summary: null, blocks: seen };
+    // A response may have no block, or a single empty text block, which clients send back unchanged.
+    const mayBeEmpty = summary !== null || (role === 'assistant' && typeof message.content !== 'string');
+    if (blocks.length === 0 && !mayBeEmpty)
       throw apiError('missing_required_parameter', `${path}.content must not be empty.`, `${path}.content`);
-    }
+    return { role, path, summary, blocks };
+  });
+  const turns: Turn[] = [];
+  const start = entries.findLastIndex(({ summary }) => summary !== null);
+  for (const [index, { role, path, summary, blocks }] of entries.entries()) {
+    if (index < start && role !== 'system') continue;
+    if (index === start && summary !== null) turns.push(summaryTurn(summary));
+    if (blocks.length === 0) continue;
     const last = turns.at(-1);
-    if (last?.role === message.role) for (const block of blocks) last.blocks.push(block);
-    else turns.push({ role: message.role, path, blocks });
+    if (last?.role === role) for (const block of blocks) last.blocks.push(block);
+    else turns.push({ role, path, blocks });
   }
   return turns;
 }
 
-/** A compaction block replaces what is before it. One without a summary has no effect. */
+/** Finds the last compaction block, which replaces everything before it. One without a summary has no effect. */
 function fromSummary(blocks: readonly Placed<WireBlock>[]): {
   summary: Placed<string> | null;
   blocks: Placed<WireBlock>[];
@@ -71,7 +76,7 @@ function fromSummary(blocks: readonly Placed<WireBlock>[]): {
   return { summary, blocks: rest };
 }
 
-/** A user turn, because many templates require the conversation to start with one. */
+/** Returns the summary as a user turn, because many templates require the conversation to start with one. */
 function summaryTurn({ block: summary, path }: Placed<string>): Turn {
   const text = `Summary of the conversation so far: ${summary}`;
   return { role: 'user', path, blocks: [{ block: { type: 'text', text }, path }] };
@@ -175,12 +180,11 @@ function assistantTurn(
       case 'redacted_thinking': {
         const thought = opened.get(block);
         if (thought === undefined) break;
-        const { text, model, origin } = thought;
         thoughts.push({
-          text,
+          text: thought.text,
           path: at,
-          model,
-          origin,
+          model: thought.model,
+          origin: thought.origin,
           after: { text: text.length, calls: toolCalls.length },
           current,
         });
@@ -206,7 +210,7 @@ function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string
     .join(separator);
 }
 
-/** Returns what the model reads of a block: its text, or what a hosted tool found. Throws for other block types. */
+/** Returns the text of a block, or of a hosted tool's call or result. Throws for other block types. */
 function textIn(block: WireBlock, path: string, isFirst: boolean): string {
   switch (block.type) {
     case 'text':

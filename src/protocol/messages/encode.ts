@@ -23,7 +23,7 @@ export interface MessageEnvelope {
   empty: boolean;
   /** Whether the output limit comes from the context window rather than from the request. */
   cappedByContext: boolean;
-  /** Returns the reasoning that the model did not see. Null: the client does not ask for this list. */
+  /** Returns the reasoning that the model did not see. Null: the client did not request this list. */
   leftOut: (() => readonly LeftOut[]) | null;
 }
 
@@ -186,7 +186,7 @@ function message(
   };
 }
 
-/** A block of unknown origin counts as one of another organization. */
+/** The format has no reason for a block of unknown origin, so it is reported as one of another organization. */
 const wireTransformation = ({ path, reason }: LeftOut): object => ({
   type: 'thinking_dropped',
   path: path.replace(/\[(\d+)\]/g, '.$1'),

@@ -3,7 +3,7 @@
 // (422).
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorCode } from '../../shared/error-codes.js';
-import { apiError } from '../../shared/errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { inOrder, seenBy, type Seen } from '../../generation/thoughts.js';
@@ -25,8 +25,8 @@ import { readTools } from './tools.js';
 export interface ParsedMessages {
   model: string;
   /**
-   * Runs the checks that come after the model lookup. `model`: the names of the model that was found. Throws ApiError
-   * 422.
+   * Runs the checks that follow the model lookup. `model`: the name and aliases of the model that was found. Throws
+   * ApiError 422.
    */
   content(model?: ModelNames): MessagesGeneration;
 }
@@ -102,8 +102,7 @@ function parsed(
   }
   const thinking = openThinkingBlocks(result, policy);
   const foreign = new Set(thinking.foreign.keys());
-  if (toTurns(result.messages, foreign).length === 0)
-    throw apiError('missing_required_parameter', 'messages must contain some content.', 'messages');
+  if (toTurns(result.messages, foreign).length === 0) throw noContent();
   return {
     model: result.model,
     content: (model = { name: result.model, asked: result.model }) => {
@@ -111,6 +110,7 @@ function parsed(
       const names = [model.asked, model.name];
       const others = [...thinking.opened].filter(([, { model: writer }]) => !names.includes(writer));
       const turns = toTurns(result.messages, new Set([...foreign, ...others.map(([block]) => block)]));
+      if (turns.length === 0) throw noContent();
       const { messages } = seenBy(toMessages(turns, result.system, thinking), names);
       const leftOut = inOrder(
         [...thinking.foreign.values()].map((path) => ({ path, reason: 'foreign' as const })),
@@ -121,6 +121,9 @@ function parsed(
     },
   };
 }
+
+const noContent = (): ApiError =>
+  apiError('missing_required_parameter', 'messages must contain some content.', 'messages');
 
 function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);

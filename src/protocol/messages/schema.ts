@@ -42,7 +42,7 @@ const documentBlock = z.object({
   ]),
 });
 
-/** Calls and results of tools that Anthropic's own service ran. They are shown to the model as text. */
+/** Calls and results of tools that Anthropic's servers ran. They are shown to the model as text. */
 const hostedBlock = opaque(
   z.looseObject({
     type: z.enum([
@@ -65,7 +65,7 @@ const toolReferenceBlock = z.object({ type: z.literal('tool_reference'), tool_na
 /** Other block types that only Anthropic's own service can produce or read. */
 const unservedTypes = ['fallback', 'tool_addition', 'tool_removal', 'container_upload', 'browser_state'] as const;
 const unservedBlock = opaque(z.object({ type: z.enum([...unservedTypes, 'compaction']) }));
-/** A summary of the messages before it. The other members are only for the service that wrote it. */
+/** A summary of the messages before the block. Only the service that wrote it can use the other members. */
 const compactionBlock = opaque(z.object({ type: z.literal('compaction'), content: text.nullish() }));
 
 const toolResultBlock = z.object({
@@ -137,7 +137,7 @@ const customTool = z.object({
   description: text.nullish(),
   input_schema: jsonObject().meta(given('type', { const: 'object' })),
   strict: z.boolean().nullish(),
-  /** Shown to the model only once a tool_reference names the tool. */
+  /** True: the model sees the tool only after a tool_reference or a call has named it. */
   defer_loading: z.boolean().nullish(),
 });
 const vendorTool = opaque(

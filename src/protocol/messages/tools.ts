@@ -1,4 +1,4 @@
-// The tools of a Messages request: those that the model sees, and the types of those that are left out. Pure.
+// Reads the tools of a Messages request: the tools that the model sees, and the types of those that are left out. Pure.
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolDefinition } from '../../generation/types.js';
@@ -45,8 +45,8 @@ export function readTools({ tools, messages, tool_choice: choice }: MessagesRequ
 }
 
 /**
- * Deferred tools are shown once the conversation has referred to them. They are all shown if nothing could find them
- * here: there is no other custom tool, or the request relies on Anthropic's own search for tools.
+ * A deferred tool is shown after the conversation has referred to it. All deferred tools are shown if nothing on this
+ * server could find them: no other custom tool exists, or the request relies on Anthropic's own tool search.
  */
 function shownTools(
   tools: readonly WireTool[],

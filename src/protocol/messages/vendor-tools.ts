@@ -1,5 +1,5 @@
-// Tools that Anthropic defines by type and date. Tools that the client runs become functions with the published
-// parameters; tools of Anthropic's servers are left out. Parameters: https://docs.claude.com (tool use). Pure.
+// Tools that Anthropic defines by type and date. A tool that the client runs becomes a function with the published
+// parameters; a tool that Anthropic's servers run is left out. Parameters: https://docs.claude.com (tool use). Pure.
 import type { JsonSchema } from '../../generation/types.js';
 
 interface ClientTool {
@@ -60,12 +60,12 @@ const editor = (undo: boolean): ClientTool => ({
 });
 
 const memory: ClientTool = {
-  description: 'Keeps notes in files below /memories that outlast the conversation. View /memories before other work.',
+  description: 'Stores notes in files under /memories that persist between conversations. View /memories first.',
   parameters: object(
     {
       command: commands(...FILE_COMMANDS, 'delete', 'rename'),
       ...FILE_PARAMETERS,
-      path: string('Path below /memories. Required except for rename.'),
+      path: string('Path under /memories. Required except for rename.'),
       insert_text: string('For insert: the text to be inserted.'),
       old_path: string('For rename: the old path.'),
       new_path: string('For rename: the new path.'),
@@ -143,5 +143,5 @@ export function clientTool(tool: Readonly<Record<string, unknown>> & { type: str
   return Object.hasOwn(CLIENT_TOOLS, tool.type) ? (CLIENT_TOOLS[tool.type]?.(tool) ?? null) : null;
 }
 
-/** A tool with which Anthropic's servers look for deferred tools. */
+/** Whether a tool is the one with which Anthropic's servers search for deferred tools. */
 export const isToolSearch = (type: string): boolean => type.startsWith('tool_search_tool_');

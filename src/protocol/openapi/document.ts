@@ -151,7 +151,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/apply-template',
     id: 'applyTemplate',
-    summary: 'Convert a conversation to the text of its prompt.',
+    summary: 'Render a conversation as prompt text with the chat template.',
     request: 'ApplyTemplateRequest',
     answer: 'RenderedPrompt',
   },

@@ -7,8 +7,6 @@ type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 
 /** Reasoning without its position. */
 export type OwnThought = Pick<Thought, 'text' | 'path' | 'model' | 'origin'>;
-type Reasoning = Pick<AssistantMessage, 'thoughts' | 'lacksReasoning'>;
-
 /**
  * Items that arrive while tool calls are open are deferred until all calls have results. Templates and models accept
  * results only directly after the calls, but clients that steer a running tool loop put their message between the calls
@@ -18,15 +16,17 @@ export class Conversation {
   readonly messages: Message[] = [];
   #turn: AssistantMessage | null = null; // the last message, while more items of its turn may follow
   #caller: AssistantMessage | null = null; // the message that contains the open calls
-  #noted: AssistantMessage | null = null; // the last message, if it ends with a note
+  #noted: AssistantMessage | null = null; // the last message, if it ends with text from note()
   #reasoning: OwnThought[] = []; // reasoning of the turn that is starting
   #lacksReasoning = false;
+  readonly #thoughts = new Map<AssistantMessage, Thought[]>();
   readonly #open = new Map<string, string>(); // call ID → its path, for calls that do not have a result yet
   readonly #answered = new Set<string>();
   readonly #waiting: Message[] = [];
 
   add(message: Extract<Message, { role: 'system' | 'user' }>): void {
-    this.#takeReasoning(null);
+    this.#reasoning = [];
+    this.#lacksReasoning = false;
     this.#push(message);
     this.#turn = null;
   }
@@ -35,12 +35,12 @@ export class Conversation {
     this.#reasoning.push(thought);
   }
 
-  /** Reasoning was left out at this point. */
+  /** Records that reasoning was left out at this point. */
   lacksReasoning(): void {
     this.#lacksReasoning = true;
   }
 
-  /** Adds text about what happened in the assistant's turn, in a message with the answer before or after it. */
+  /** Adds text about a hosted tool to the assistant's turn, in the same message as the output before or after it. */
   note(text: string, path: string): void {
     if (this.#turn === null) this.answer(text, path);
     else this.#turn.content = join(this.#turn.content, text);
@@ -49,11 +49,12 @@ export class Conversation {
 
   answer(content: string, path: string): void {
     if (this.#turn !== null && this.#turn === this.#noted) {
+      this.#takeReasoningInto(this.#turn);
       this.#turn.content = join(this.#turn.content, content);
       this.#noted = null;
       return;
     }
-    const message: AssistantMessage = { role: 'assistant', content, path, ...this.#takeReasoning(null) };
+    const message = this.#newTurn(content, path);
     this.#push(message);
     if (this.#open.size === 0) this.#turn = message;
   }
@@ -64,11 +65,12 @@ export class Conversation {
       throw apiError('invalid_value', `${path}.call_id is already used by an earlier tool call.`, `${path}.call_id`);
     const turn = this.#open.size > 0 ? this.#caller : this.#turn;
     if (turn === null) {
-      this.#caller = { role: 'assistant', content: null, path, ...this.#takeReasoning(null), toolCalls: [call] };
+      this.#caller = this.#newTurn(null, path);
+      this.#caller.toolCalls = [call];
       this.messages.push(this.#caller);
     } else {
-      Object.assign(turn, this.#takeReasoning(turn));
-      turn.toolCalls = [...(turn.toolCalls ?? []), call];
+      this.#takeReasoningInto(turn);
+      (turn.toolCalls ??= []).push(call);
       this.#caller = turn;
     }
     this.#turn = null;
@@ -102,17 +104,27 @@ export class Conversation {
     (this.#open.size > 0 ? this.#waiting : this.messages).push(message);
   }
 
-  /** `turn`: the message that the reasoning continues. */
-  #takeReasoning(turn: AssistantMessage | null): Reasoning {
-    const after = { text: turn?.content?.length ?? 0, calls: turn?.toolCalls?.length ?? 0 };
-    const thoughts = this.#reasoning.map((thought): Thought => ({ ...thought, after, current: true }));
-    const lacks = this.#lacksReasoning;
+  #newTurn(content: string | null, path: string): AssistantMessage {
+    const turn: AssistantMessage = { role: 'assistant', content, path };
+    this.#takeReasoningInto(turn, { text: 0, calls: 0 });
+    return turn;
+  }
+
+  /** Moves the reasoning of the turn that is starting into `turn`. `after`: where the reasoning stood in it. */
+  #takeReasoningInto(
+    turn: AssistantMessage,
+    after = { text: turn.content?.length ?? 0, calls: turn.toolCalls?.length ?? 0 },
+  ): void {
+    // A turn may have thousands of items, so its lists grow in place.
+    if (this.#reasoning.length > 0) {
+      const thoughts = this.#thoughts.get(turn) ?? [];
+      for (const thought of this.#reasoning) thoughts.push({ ...thought, after, current: true });
+      this.#thoughts.set(turn, thoughts);
+      turn.thoughts = thoughts;
+    }
+    if (this.#lacksReasoning) turn.lacksReasoning = true;
     this.#reasoning = [];
     this.#lacksReasoning = false;
-    return {
-      ...(thoughts.length === 0 ? {} : { thoughts: [...(turn?.thoughts ?? []), ...thoughts] }),
-      ...(lacks ? { lacksReasoning: true } : {}),
-    };
   }
 }
 

@@ -170,9 +170,14 @@ export class OpenCustomCall extends OpenItemBase<CustomToolCallItem> {
     this.announce(this.item('in_progress'));
   }
 
-  /** `json`: more of the arguments' JSON text. */
+  /** `json`: the next part of the arguments' JSON text. */
   delta(json: string): void {
     this.#add(this.#reader.add(json));
+  }
+
+  /** Adds what the reader still holds, without an event, because the response has failed. */
+  flush(): void {
+    this.#input.add(this.#reader.end(false));
   }
 
   item(status: ItemStatus): CustomToolCallItem {
@@ -213,7 +218,7 @@ export interface ReasoningForm {
    */
   summary: boolean;
   dialect: EventDialect;
-  /** Returns the `encrypted_content`. `block`: the upstream's own block. Null if it was not requested. */
+  /** Returns the `encrypted_content`. `block`: the upstream's own block. Null: encrypted content was not requested. */
   seal: ((text: string, block: JsonSchema | null) => string) | null;
 }
 

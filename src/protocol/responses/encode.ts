@@ -130,6 +130,7 @@ export class ResponseMachine {
    * nothing was generated. failure() emits the events for it.
    */
   settleFailure(error: ApiError, usage: Usage | null): void {
+    if (this.#open instanceof OpenCustomCall) this.#open.flush();
     if (this.#open !== null) this.resource.output.push(this.#open.item('incomplete'));
     this.#open = null;
     const { resource } = this;

@@ -1,5 +1,5 @@
-// Items that Codex writes for its own use, which stay in every later turn of a thread. What has text is read as the
-// standard item with the same meaning; the rest is left out. Pure.
+// Converts items that Codex writes for its own use and sends in every later turn of a thread. An item with text becomes
+// the standard item with the same meaning; the rest is left out. Pure.
 import type { OwnItem } from './items.js';
 import type { WireItem } from './schema-items.js';
 
@@ -19,11 +19,11 @@ export type HelperItem = Extract<
 export interface ReadHelper {
   /** Null: the whole item was left out. */
   item: OwnItem | null;
-  /** Paths of what was left out. */
+  /** Paths of the items and parts that were left out. */
   leftOut: string[];
 }
 
-/** `opens`: whether this server can open an encrypted summary. */
+/** `opens`: returns whether this server can decrypt a summary. */
 export function readHelperItem(item: HelperItem, path: string, opens: (sealed: string) => boolean): ReadHelper {
   switch (item.type) {
     case 'agent_message':
@@ -45,7 +45,7 @@ export function readHelperItem(item: HelperItem, path: string, opens: (sealed: s
   }
 }
 
-/** A message from one agent to another is a task or a report, which the model reads as a user message. */
+/** A message from one agent to another is a task or a report, so it becomes a user message. */
 function agentMessage(
   { id, message, content }: Extract<HelperItem, { type: 'agent_message' }>,
   path: string,

@@ -21,9 +21,9 @@ const CHAIN = 'previous_response_id';
 export interface InputContext {
   organizationId: string;
   sealer: Sealer;
-  /** The names of the model that is asked. */
+  /** The requested model's name and aliases. */
   models: readonly string[];
-  /** Whether unknown references to reasoning are errors. */
+  /** Whether references to unknown reasoning are errors. */
   rejects: boolean;
   chain: readonly ChainedResponse[];
   /** Stored items that the request refers to; see references(). */
@@ -35,13 +35,13 @@ export interface ReadInput {
   own: InputItem[];
   /** The messages of the chain and the input. */
   messages: Message[];
-  /** Reasoning and items that are not among the messages, or that the model does not see. */
+  /** Reasoning and items that the model will not see. */
   leftOut: LeftOut[];
   /** Tool lists that appear among the items. */
   tools: ToolList[];
 }
 
-/** The decrypted values of the input's items, by item index. Null: reasoning that does not open. */
+/** The decrypted values of the input's items, by item index. Null: reasoning that could not be decrypted. */
 export type OpenedSeals = ReadonlyMap<number, Unsealed | null>;
 
 /** IDs of stored items that the input needs, in this order: references, then reasoning items without text. */
@@ -62,8 +62,8 @@ export function references(input: readonly WireItem[]): string[] {
 }
 
 /**
- * Throws ApiError 400 invalid_encrypted_content for a summary that this service did not create for this organization,
- * and for such reasoning if `rejects`.
+ * Throws ApiError 400 invalid_encrypted_content for a summary that this service did not create for this organization
+ * and, if `rejects` is set, for such reasoning.
  */
 export function openSeals(
   input: readonly WireItem[],
@@ -85,7 +85,7 @@ export function openSeals(
 const foreignSummary = (what: string, path: string): ApiError =>
   apiError(
     'invalid_encrypted_content',
-    `${what} could not be verified: it was made by another service or with a removed key; send the messages it replaced.`,
+    `${what} could not be verified: another service created it, or its key was removed. Send the messages it replaced.`,
     path,
   );
 

@@ -73,7 +73,7 @@ export type KeptItem =
   | { id: string; type: 'compaction'; encrypted_content: string }
   | HostedItem;
 
-/** An item of a tool that another service ran, as the client sent it. */
+/** A call or result of a tool that another service ran, as the client sent it. */
 export interface HostedItem {
   id: string;
   type: HostedItemType;

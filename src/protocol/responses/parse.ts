@@ -206,6 +206,7 @@ function toGeneration(
   const effort = create.reasoning?.effort ?? null;
   const verbosity = create.text?.verbosity ?? null;
   const shown = templateKnows(model)('verbosity') ? verbosity : null;
+  const named = verbosity === shown ? ignored : [...ignored, 'text.verbosity'];
   const template = templateSettings(create.chat_template_kwargs, {
     parameters: { verbosity: shown },
     effort: effort === null ? null : { value: effort, param: 'reasoning.effort' },
@@ -244,7 +245,7 @@ function toGeneration(
       promptParam: 'input',
       ignoreEos: create.ignore_eos === true,
       ...(input.leftOut.length === 0 ? {} : { leftOut: input.leftOut }),
-      ...(ignored.length === 0 ? {} : { ignored }),
+      ...(named.length === 0 ? {} : { ignored: named }),
     },
     conversation: input.messages,
     input: input.own,
@@ -290,7 +291,7 @@ function toGeneration(
       user: create.user ?? null,
     },
     endUser: create.safety_identifier ?? create.user ?? null,
-    ignored: verbosity === shown ? ignored : [...ignored, 'text.verbosity'],
+    ignored: named,
     ignoredTools: tools.ignored,
   };
 }

@@ -43,7 +43,7 @@ export interface ResponseRunOptions {
   dialect: EventDialect;
   /** Whether a failure emits an `error` event before response.failed: true for event streams, false for WebSockets. */
   errorEvents: boolean;
-  /** Whether response.created lists the reasoning that was left out: true where there are no headers. */
+  /** Whether response.created lists the reasoning that was left out. True for WebSockets, which have no headers. */
   namesLeftOut?: boolean;
   /** Reserves memory for this many more bytes of the response. Throws ApiError 503 or 422. */
   hold?: (bytes: number) => void;

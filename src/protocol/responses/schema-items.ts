@@ -60,8 +60,8 @@ const messageSchema = z.discriminatedUnion('role', [
 ]);
 
 /**
- * Calls and results of tools that this service does not run, which occur in conversations from other providers. They
- * are shown to the model as text.
+ * Calls and results of hosted tools that this service does not run. They occur in conversations from other providers
+ * and are shown to the model as text.
  */
 export const hostedItemTypes = [
   'web_search_call',
@@ -84,12 +84,12 @@ export const hostedItemTypes = [
   'mcp_approval_response',
 ] as const;
 
-/** Items of Codex that this server cannot read: they are left out and named. */
+/** Codex items that this server cannot read. They are left out and listed in `x-ignored-content`. */
 const leftOutItemTypes = ['ghost_snapshot', 'other'] as const;
-/** Summaries under the names of other versions of Codex. One that this server did not make is left out and named. */
+/** Compaction items of other Codex versions. They are left out and listed if this server did not create them. */
 const summaryItemTypes = ['compaction_summary', 'context_compaction'] as const;
 
-/** A message between Codex's agents. Parts without text are left out and named. */
+/** A message between Codex's agents. Parts without text are left out and listed. */
 const agentMessage = opaque(
   z.object({
     type: z.literal('agent_message'),

@@ -118,7 +118,7 @@ function wireName(type: WireToolName['type'], name: string, namespace: string | 
   return { type, name, ...(namespace ? { namespace } : {}) };
 }
 
-/** Throws ApiError 422 tool_not_found if the tool of this name is of the other type. */
+/** Throws ApiError 422 tool_not_found if a tool has this name but not this type. */
 function checkType({ type, name, namespace }: WireToolName, tools: readonly ToolDefinition[]): void {
   const seen = modelName(name, namespace);
   const found = tools.find((tool) => tool.name === seen);

@@ -1,6 +1,6 @@
 // POST /tokenize and /detokenize: convert a text or a conversation to the model's tokens and back, in vLLM's formats.
-// POST /apply-template: converts a conversation to the text of its prompt, in llama-server's format. GET
-// /tokenizer_info: shows lm-eval that these endpoints exist. Event-loop thread only.
+// POST /apply-template: renders a conversation as prompt text, in llama-server's format. GET /tokenizer_info: shows
+// lm-eval that these endpoints exist. Event-loop thread only.
 import { z } from 'zod';
 import { ERRORS } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
@@ -130,21 +130,20 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
   });
 }
 
-/** Returns the text of the prompt that a chat completions request would have. */
+/** Returns the rendered prompt of a chat completions request as text. */
 async function applyTemplate(deps: Deps, exchange: Exchange): Promise<void> {
   const fields = validate(applyTemplateSchema, exchange.body);
   if (!fields.ok) throw fields.error;
   const caller = callerOf(exchange, '/apply-template', 'chat');
   const model = modelOf(deps, caller, fields.value.model);
-  const { request, ignored } = parseChat({ ...(exchange.body as object), model: model.asked }).content({
-    ...deps.limits,
-    knows: templateKnows(model),
-  });
-  nameIgnored({ parameters: ignored }, exchange);
+  const parsed = parseChat({ ...(exchange.body as object), model: model.asked }, deps.foreignThinking);
+  const { request, ignored, ignoredTools } = parsed.content({ ...deps.limits, knows: templateKnows(model) });
+  nameIgnored({ parameters: ignored, tools: ignoredTools }, exchange);
+  nameLeftOut(caller, request.leftOut);
   const found = await promptTokens(deps, caller, model, request);
   if (found === null || caller.aborted) return;
   const vocabulary = await vocabularyOf(model, caller);
-  // As in llama-server, the text can be sent as the prompt of a text completion, which adds the first token again.
+  // Omits the BOS token, as llama-server does: a text completion with this prompt adds the token again.
   const [first] = await vocabulary.encode('', true);
   const tokens = Int32Array.from(found);
   const shown = first !== undefined && tokens[0] === first ? tokens.subarray(1) : tokens;

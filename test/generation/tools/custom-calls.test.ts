@@ -1,5 +1,5 @@
-// Tests calls of custom tools that are forced on an untrained model: whatever it samples must be a text of the tool's
-// grammar, in every syntax. Plain code checks the texts.
+// Forces an untrained model to call custom tools: whatever it samples must match the tool's grammar, in every call
+// syntax. The tests check the output without the grammar engine.
 import t from 'tap';
 import { Engine } from '../../../src/engine/engine.js';
 import { customParameters, CustomInputReader } from '../../../src/generation/custom-tools.js';
@@ -76,7 +76,7 @@ t.test('the input of a custom tool always matches its grammar', async (t) => {
   }
 });
 
-t.test('a grammar that the engine cannot use is an error that says why and where', async (t) => {
+t.test('an unusable grammar is rejected with the reason and the position', async (t) => {
   const native = await loadStarter('custom-refused');
   const engine = new Engine(native);
   t.teardown(() => engine.close());
@@ -100,7 +100,7 @@ t.test('a grammar that the engine cannot use is an error that says why and where
   });
 });
 
-t.test('reads the input from arguments that arrive in any pieces', (t) => {
+t.test('decodes the input however the arguments are split into deltas', (t) => {
   const input = 'a "quoted"\n\\ \u00e9 \u{1f600} \u0001 end';
   const spellings = [
     JSON.stringify({ input }),

@@ -1,5 +1,5 @@
-// Tests reasoning that goes back to upstreams. The two scripted upstreams enforce the vendors' rules: they accept only
-// their own blocks, unchanged and in their places, and refuse a tool loop whose reasoning is missing.
+// Tests reasoning that is sent back to upstreams. The two scripted upstreams enforce the vendors' rules: they accept
+// only their own blocks, unchanged and at their positions, and reject a tool loop whose reasoning is missing.
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
@@ -19,7 +19,7 @@ type Json = Record<string, any>;
 const sse = (named: boolean, events: Json[]): string =>
   events.map((event) => `${named ? `event: ${event['type']}\n` : ''}data: ${JSON.stringify(event)}\n\n`).join('');
 
-/** Set by a test: whether the vendors answer with complete responses, although they are asked for streams. */
+/** Set by a test: whether the vendors return complete responses although streams were requested. */
 let answersWhole = false;
 
 /** A Messages vendor. Thinking is signed for the model and, like the redacted blocks, accepted only unchanged. */
@@ -445,7 +445,7 @@ t.test('a tool loop that moves between upstreams continues with thinking off', a
   ] as const) {
     const content = await first(from);
     const moved = await ask('/v1/messages', continued(to, content));
-    // The places of reasoning that was split by text differ.
+    // The positions of reasoning that was split by text differ.
     t.match(moved, { status: 200, parameters: 'thinking' }, `${from} to ${to}`);
     t.match(moved.content, from === 'b' ? 'messages[1].content[0], messages[1].content[2]' : places);
     t.match(serverA.heard.at(-1)!.body['thinking'], { type: 'disabled' });
@@ -459,7 +459,7 @@ t.test('a tool loop that moves between upstreams continues with thinking off', a
   t.match(back, ok, 'back at the first upstream, its blocks are used again');
 });
 
-t.test('foreign reasoning in a tool loop turns thinking off; the key of our seal may have been removed', async (t) => {
+t.test('foreign reasoning, or reasoning whose key was removed, in a tool loop turns thinking off', async (t) => {
   const content = await first('a');
   const foreign = [{ type: 'thinking', thinking: 'x', signature: 'EqoB' }, ...content.slice(2)];
   const off = { status: 200, content: 'messages[1].content[0]', parameters: 'thinking' };
@@ -513,7 +513,7 @@ t.test('foreign reasoning in a tool loop turns thinking off; the key of our seal
   });
 });
 
-t.test('a chat upstream gets text, or an empty field in place of lost reasoning of the tool loop', async (t) => {
+t.test('a chat upstream receives text, or an empty field in place of lost reasoning of the tool loop', async (t) => {
   const use = { type: 'tool_use', id: 'toolu_1', name: 'get', input: {} };
   const lost = [{ type: 'thinking', thinking: 'x', signature: 'EqoB' }, use];
   const answer = (heard: Heard | undefined): Json =>
@@ -525,7 +525,7 @@ t.test('a chat upstream gets text, or an empty field in place of lost reasoning 
     t.match(await ask('/v1/messages', continued(model, lost)), { status: 200, content: 'messages[1].content[0]' });
     t.equal(answer(serverC.heard.at(-1))[field], '');
     await ask('/v1/messages', continued(model, [use]));
-    t.notOk(field in answer(serverC.heard.at(-1)), 'reasoning that never was is not made up');
+    t.notOk(field in answer(serverC.heard.at(-1)), 'no field is added if there never was any reasoning');
   }
   await ask('/v1/messages', continued('none', lost));
   t.notMatch(serverC.heard.at(-1)!.text, /"reasoning(_content)?":/);
@@ -549,7 +549,7 @@ t.test('after a fallback, the block belongs to the model and the upstream that a
     const before = server.heard.length;
     t.match(await ask('/v1/messages', continued(fallback, content)), ok, 'the fallback gets its own block back');
     const again = await ask('/v1/messages', continued(model, content));
-    t.match(again, { status: 200, parameters: null }, 'so it does when it takes over again');
+    t.match(again, { status: 200, parameters: null }, 'the same is true when it takes over again');
     t.equal(again.content, null);
     t.equal(server.heard.length, before + 2);
     const [one, two] = server.heard.slice(-2).map(({ body }) => JSON.stringify(body['messages'] ?? body['input']));
@@ -571,7 +571,7 @@ t.test('after a fallback, the block belongs to the model and the upstream that a
   );
 });
 
-t.test('a Responses upstream that cannot encrypt reasoning is asked again without it, once', async (t) => {
+t.test('a request to a Responses upstream that cannot encrypt reasoning is retried without it, once', async (t) => {
   const before = serverB.heard.length;
   for (let turn = 0; turn < 2; turn++)
     t.equal((await ask('/v1/responses', { ...create, model: 'plain', input: [question] })).status, 200);

@@ -15,7 +15,7 @@ export interface Asked {
   /** Used for formats in which the limit is mandatory. */
   readonly maxOutputTokens: number;
   readonly upstream: Upstream;
-  /** Whether to ask for encrypted reasoning, in the format that has it. */
+  /** Whether to request encrypted reasoning. Only the `responses` format has it. */
   readonly encryptsReasoning: boolean;
 }
 
@@ -25,7 +25,7 @@ export type Body = Record<string, unknown>;
 export interface UpstreamApi {
   /** Path relative to the server's base URL. */
   readonly path: string;
-  /** The reasoning of earlier turns that the format can carry. */
+  /** The form in which the format accepts the reasoning of earlier turns. */
   readonly takesBack: TakesBack;
   /** Whether the request turns thinking on. Needed only if `takesBack` is `thinking`. */
   thinks?(asked: Asked): boolean;

@@ -147,7 +147,7 @@ function chatMessages(message: Message, thinkingField: Upstream['thinking_field'
   }
 }
 
-/** Some upstreams refuse a turn of the running tool loop without the field, even if the reasoning is lost. */
+/** Some upstreams reject a turn of the running tool loop without this field. If the reasoning was lost, it is empty. */
 function reasoningField(
   { reasoning = '', lacksReasoning }: Extract<Message, { role: 'assistant' }>,
   name: Upstream['thinking_field'],

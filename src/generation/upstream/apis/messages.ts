@@ -186,7 +186,7 @@ function contentOf(content: Content): object[] {
 class MessagesReader implements AnswerReader {
   /** Types of the open blocks, by index. */
   readonly #blocks = new Map<number, string>();
-  #thought: { index: number; block: Json; text: GrowingText } | null = null; // the open block of thinking
+  #thought: { index: number; block: Json; text: GrowingText } | null = null; // the open thinking block
 
   constructor(
     private readonly answer: AnswerEvents,
@@ -274,7 +274,7 @@ class MessagesReader implements AnswerReader {
     }
   }
 
-  /** Keeps the block exactly as the upstream has to get it back. */
+  /** Emits the block in exactly the form in which it must be sent back to the upstream. */
   #endThought(): void {
     const thought = this.#thought;
     if (thought === null) return;

@@ -62,7 +62,7 @@ function body(asked: Asked): Body {
   });
 }
 
-/** Without its encrypted form, the upstream cannot read reasoning back, because it stores nothing. */
+/** Requests encrypted reasoning: with `store: false`, the upstream can read back only reasoning in encrypted form. */
 function includeOf({ request: { topLogprobs }, upstream, encryptsReasoning }: Asked): string[] | undefined {
   const names = [
     ...(upstream.thinking === 'none' || !encryptsReasoning ? [] : ['reasoning.encrypted_content']),
@@ -150,7 +150,7 @@ interface Item {
   thoughtsOf: 'content' | 'summary' | null; // the list that contains the reasoning parts
 }
 
-/** An item with neither is known to the upstream only by its ID, which it forgets. */
+/** An item with neither is only a reference by ID, and the upstream stores no items. */
 const canBeReadBack = (item: Json): boolean =>
   textIn(item['encrypted_content']) !== '' || listIn(item['content']).length > 0;
 

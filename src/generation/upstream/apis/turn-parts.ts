@@ -1,9 +1,9 @@
-// The parts of an assistant turn in the order in which they were generated, with the upstream's own blocks of reasoning
-// in their places. Pure.
+// Lists the parts of an assistant turn in the order in which they were generated, with the upstream's own reasoning
+// blocks at their original positions. Pure.
 import type { Message, ToolCall } from '../../types.js';
 
 interface Forms {
-  /** May return nothing, for text that the format does not allow. */
+  /** Returns an empty list for text that the format does not allow. */
   text(text: string): object[];
   call(call: ToolCall): object;
 }
@@ -17,7 +17,7 @@ export function withThoughts(
   let written = 0;
   let called = 0;
   const upTo = (place: { text: number; calls: number }): void => {
-    // Text after a call precedes it here.
+    // All text is placed before the first call, even text that was generated after it.
     const end = place.calls > 0 ? text.length : Math.min(place.text, text.length);
     if (end > written) parts.push(...forms.text(text.slice(written, end)));
     written = Math.max(written, end);
@@ -28,7 +28,7 @@ export function withThoughts(
     if (origin?.block != null) parts.push(origin.block);
   }
   upTo({ text: text.length, calls: toolCalls.length });
-  // The vendors refuse reasoning that nothing follows.
+  // The vendors reject a turn that ends with reasoning.
   while (thoughts.some(({ origin }) => origin?.block != null && origin.block === parts.at(-1))) parts.pop();
   return parts;
 }

@@ -46,7 +46,7 @@ export const message = z.strictObject({
   stop_details: z.null(),
   container: z.null(),
   diagnostics: z.null(),
-  /** With the beta `thinking-binding-controls-2026-08-01`. */
+  /** Only with the beta `thinking-binding-controls-2026-08-01`. */
   input_transformations: z.array(transformation).optional(),
   usage,
 });

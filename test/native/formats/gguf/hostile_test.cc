@@ -73,7 +73,7 @@ const Attack kAttacks[] = {
     {"web_page", [] { return text("<!DOCTYPE html><html>"); }, ErrorCode::kInvalidFile, "HTML"},
     {"version_0", [] { return with_version(0); }, ErrorCode::kInvalidFile, "version 0"},
     {"version_1", [] { return with_version(1); }, ErrorCode::kUnsupported,
-     "version 1 of the format; only versions 2 and 3"},
+     "format version 1 is not supported; expected 2 or 3"},
     {"version_4", [] { return with_version(4); }, ErrorCode::kUnsupported, "version 4"},
     {"big_endian", [] { return with_version(0x03000000); }, ErrorCode::kUnsupported, "big-endian"},
     // Files with invalid counts.

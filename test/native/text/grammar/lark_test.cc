@@ -56,7 +56,7 @@ GrammarOptions argument(const char* keyword, const std::string& grammar) {
   return options;
 }
 
-// Returns 'w' for a whole text, 'b' for a proper prefix of one, 'n' for neither, and 'f' if the grammar reached its
+// Returns 'w' for a complete match, 'b' for a proper prefix of one, 'n' for neither, and 'f' if the grammar reached its
 // limits.
 char read(Grammar& grammar, std::string_view text) {
   Grammar::Position position = grammar.start();
@@ -70,7 +70,7 @@ char read(Grammar& grammar, std::string_view text) {
   return position.accepts ? 'w' : 'b';
 }
 
-// A grammar of our own for patches, of the kind that coding agents send.
+// A made-up patch grammar, similar to those that coding agents send.
 constexpr const char* kPatch = R"--(start: head change+ tail
 head: "=== patch" LF
 tail: "=== end" LF?
@@ -158,8 +158,7 @@ TEST(errors_in_lark_grammars_name_what_is_not_supported_and_where) {
        "the grammar is invalid: line 1, column 8: the regular expression contains an anchor or a lookahead"},
       {"start: /(?<!a)b/",
        "the grammar is invalid: line 1, column 8: the regular expression contains lookbehind (at byte 4)"},
-      {"start: /a/x",
-       "the grammar is invalid: line 1, column 11: the flag \"x\" of a regular expression is not supported"},
+      {"start: /a/x", "the grammar is invalid: line 1, column 11: the regular expression flag \"x\" is not supported"},
       {"start: \"a\"~3..2", "the grammar is invalid: line 1, column 12: the bounds of a repetition are out of order"},
       {"start: a\na: a \"x\"", "no text matches: the rule \"a\" recurses without end"},
   };
@@ -182,7 +181,7 @@ TEST(a_lark_grammar_binds_the_decoded_string_of_a_json_argument) {
   CHECK(read(*sums, R"--({"input":"((1+a)*2"})--") == 'n');
 }
 
-// The text may not contain the end of the argument, also where the grammar is recursive.
+// The text must not contain the marker that ends the argument, even if the grammar is recursive.
 TEST(a_lark_grammar_binds_the_raw_text_of_an_argument) {
   for (const auto& [grammar, good, bad] :
        {std::tuple{kPatch, "=== patch\n=== add a\n+</b>\n=== end", "=== patch\n=== add a\n+</end>\n=== end"},
@@ -216,7 +215,7 @@ TEST(a_regular_expression_in_pythons_dialect_binds_the_whole_string) {
   for (const auto& [pattern, what] :
        {std::pair{"(?x)a", "the pattern contains a group with an unsupported flag (at byte 3)"},
         std::pair{"(a)\\1", "the pattern contains a back reference (at byte 4)"},
-        std::pair{"(?i)é", "the pattern contains a letter outside ASCII whose case is ignored (at byte 6)"},
+        std::pair{"(?i)é", "the pattern contains a case-insensitive non-ASCII letter (at byte 6)"},
         std::pair{"(a", "the pattern is not a valid regular expression: a group is not closed (at byte 2)"}}) {
     std::vector<SchemaProblem> problems;
     CHECK(compiled(argument(kRegexKeyword, pattern), problems) == nullptr);
@@ -253,7 +252,7 @@ TEST(a_schema_may_contain_only_one_grammar_for_a_text) {
   options.text = R"({"type":"object","properties":{"a":{"\u0001lark":"start: \"a\""},"b":{"\u0001regex":"b"}}})";
   std::vector<SchemaProblem> problems;
   CHECK(compiled(options, problems) == nullptr);
-  CHECK(problems.back().what == "a schema may contain only one grammar for a text");
+  CHECK(problems.back().what == "a schema may contain at most one grammar for a string");
 }
 
 }  // namespace
