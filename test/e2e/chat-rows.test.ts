@@ -254,9 +254,10 @@ const rows: Row[] = [
     ],
     ['text', {}],
   ),
-  ...['prompt_cache_options', 'prompt_cache_retention', 'prediction', 'verbosity'].map((name) =>
+  ...['prompt_cache_options', 'prompt_cache_retention', 'prediction'].map((name) =>
     row(name, ['x', 1, {}, [1]], [], []),
   ),
+  row('verbosity', ['low', 'medium', 'high'], [['x', 'invalid_value']], [1, {}, [1]]),
   ...['audio', 'web_search_options', 'moderation'].map((name) => row(name, [], [[{}, 'unsupported_feature']], [])),
   ...['functions', 'function_call'].map((name) =>
     row(

