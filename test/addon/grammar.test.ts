@@ -37,7 +37,7 @@ t.test('invalid grammar options are refused with a TypeError that names them', a
     [undefined, 'options must be an object, not undefined'],
     [
       { kind: 'xml' },
-      "options.kind must be one of 'json_schema', 'json_object', 'json', 'regex', 'choice', 'grammar', not a string",
+      "options.kind must be one of 'json_schema', 'json_object', 'json', 'regex', 'choice', 'grammar', 'lark', not a string",
     ],
     [{ kind: 'json_schema' }, 'options.schema must be a string, not undefined'],
     [

@@ -117,7 +117,7 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
         defer_loading: true,
       }),
     },
-    'tools.async, tools.output_schema, tools.allowed_callers',
+    'tools.async, tools.output_schema, tools.allowed_callers, tools.defer_loading',
   ],
   ['responses', { tools: responsesTool({ async: false, output_schema: null }) }, null],
   [

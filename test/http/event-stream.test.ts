@@ -153,7 +153,7 @@ t.test(
     await nextTurn();
     socket.full = false;
     t.equal(socket.drain(), true);
-    t.same(written, ['data: 1\n\n', ':\n\n']);
+    t.same(written, ['data: 1\n\n', ':\n']);
     stream.close();
   },
 );

@@ -36,7 +36,11 @@ t.test('a parent response is kept from its lookup until the run ends for any rea
   const { responses } = open;
   const lookup = { organizationId: 'org_a', responses, charged, findModel: () => model };
   const caller = { identity: { organizationId: 'org_a' }, setHeader: () => undefined } as unknown as Caller;
-  const deps = { responses, admission: { headers: () => [] } } as unknown as ResponseRunDeps;
+  const deps = {
+    responses,
+    admission: { headers: () => [] },
+    limits: { maxN: 1, maxTools: 1 },
+  } as unknown as ResponseRunDeps;
   const begin = async (body: object = {}) => {
     const parent = record();
     await responses.save(parent);
