@@ -1,6 +1,6 @@
-// Runs real coding agents against a server whose model follows a script: the agent sends its own prompt and tools, the
-// model calls one of them, and the agent changes a file with it. No request may fail. npm run test:agents installs the
-// agents.
+// Runs real coding agents against a server whose models are on a scripted upstream: the agent sends its own prompt and
+// tools, the model calls one of them, and the agent changes a file with it. No request may fail. npm run test:agents
+// installs the agents.
 import t from 'tap';
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startScripted } from '../support/script-model.js';
+import { startMonolith } from '../e2e/monolith.js';
 
 t.setTimeout(600_000); // agents take their time to start
 
@@ -82,10 +82,10 @@ const agents: ((work: string) => Agent)[] = [
       const provider = {
         npm: '@ai-sdk/openai-compatible',
         options: { baseURL: `${url}/v1`, apiKey: key },
-        models: { 'gpt-5.5': { limit: { context: 131_072, output: 4_096 } } },
+        models: { scripted: { limit: { context: 131_072, output: 4_096 } } },
       };
       writeFileSync(join(folder, 'opencode.json'), JSON.stringify({ provider: { monolith: provider } }));
-      return { args: ['run', '--model', 'monolith/gpt-5.5', 'Write the file.'], env: {} };
+      return { args: ['run', '--model', 'monolith/scripted', 'Write the file.'], env: {} };
     },
   }),
 ];
@@ -98,11 +98,14 @@ for (const make of agents) {
   t.test(`${agent.name} changes a file`, { skip }, async (t) => {
     const home = mkdtempSync(join(tmpdir(), 'agent-home-'));
     mkdirSync(join(home, '.config'));
-    const server = await startScripted({
-      models: ['gpt-5.5'],
-      context: 131_072,
-      scripts: { A: scriptOf(agent.call), T: ['All ', 'done.'] },
-      env: { MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off' },
+    const upstream = await startUpstream(agent.call);
+    const model = { upstream: { url: `${upstream.url}/v1`, api: 'chat-completions', model: 'scripted', key: 'none' } };
+    const server = await startMonolith({
+      env: {
+        MONOLITH_MODELS: JSON.stringify({ 'gpt-5.5': model, scripted: model }),
+        MONOLITH_LIMITS_RPM: 'off',
+        MONOLITH_LIMITS_TPM: 'off',
+      },
     });
     const watched = await watch(server.port);
     try {
@@ -135,6 +138,7 @@ for (const make of agents) {
       t.match(output, /All\s+done\./, 'the agent shows the last answer');
     } finally {
       watched.close();
+      upstream.close();
       await server.stop();
       rmSync(home, { recursive: true, force: true });
       rmSync(work, { recursive: true, force: true });
@@ -142,11 +146,34 @@ for (const make of agents) {
   });
 }
 
-/** The tokens of a call, each of a few characters that occur only once. */
-function scriptOf({ name, arguments: input }: Agent['call']): string[] {
-  const text = `{"name": "${name}", "arguments": ${JSON.stringify(input)}}`;
-  const pieces = text.match(/[^]{1,12}/g) ?? [];
-  return ['<tool_call>', '\n', ...pieces, '\n', '</tool_call>'];
+interface ChatBody {
+  messages: { role: string }[];
+  tools?: { function: { name: string } }[];
+}
+
+/** Starts an upstream whose model calls the tool once, if it is offered, and then ends the task. */
+async function startUpstream({ name, arguments: input }: Agent['call']): Promise<{ url: string; close(): void }> {
+  const server = createServer((from: IncomingMessage, to: ServerResponse) => {
+    let text = '';
+    from.setEncoding('utf8').on('data', (more: string) => (text += more));
+    from.on('end', () => {
+      if (from.method !== 'POST') return void to.end(JSON.stringify({ object: 'list', data: [{ id: 'scripted' }] }));
+      const { messages, tools = [] } = JSON.parse(text) as ChatBody;
+      const isFirst = !messages.some(({ role }) => role === 'tool');
+      const offered = tools.some((tool) => tool.function.name === name);
+      const call = { index: 0, id: 'call_1', type: 'function', function: { name, arguments: JSON.stringify(input) } };
+      const calls = isFirst && offered;
+      const delta = calls ? { tool_calls: [call] } : { content: 'All done.' };
+      const chunk = (change: object, finish: string | null): string =>
+        `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'scripted', choices: [{ index: 0, delta: change, finish_reason: finish }] })}\n\n`;
+      to.writeHead(200, { 'content-type': 'text/event-stream' });
+      to.end(
+        `${chunk({ role: 'assistant', ...delta }, null)}${chunk({}, calls ? 'tool_calls' : 'stop')}data: [DONE]\n\n`,
+      );
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() };
 }
 
 interface Watched {
