@@ -2,7 +2,7 @@
 // construction. Small responses are not counted, because the accounting would cost more than it is worth. Event-loop
 // thread only.
 import { LARGE_ANSWER_BYTES } from '../http/response-memory-budget.js';
-import type { RunEvent } from './generation-accounting.js';
+import type { RunEvent } from './run-tally.js';
 
 /** Estimated bytes per tool call on top of its name and arguments: IDs and the format's JSON syntax. */
 const CALL_BYTES = 256;

@@ -3,7 +3,7 @@
 import type { SealContext, SealedOrigin } from '../accounts/sealing/sealer.js';
 import type { LeftOut } from '../generation/types.js';
 import type { AdmittedGeneration } from './admit.js';
-import type { RunEvent } from './generation-accounting.js';
+import type { RunEvent } from './run-tally.js';
 
 export class Author {
   leftOut: readonly LeftOut[];

@@ -3,7 +3,7 @@
 import { inOrder } from '../generation/thoughts.js';
 import type { GenerationRequest, LeftOut } from '../generation/types.js';
 import type { Caller } from './caller.js';
-import { logged, nameIgnored, printable, shownPlaces } from './ignored.js';
+import { headerPaths, logged, nameIgnored, printable } from './ignored.js';
 
 /** The setting `foreign_thinking`. */
 export type ForeignThinking = 'drop' | 'reject';
@@ -17,7 +17,7 @@ export function nameLeftOut(
 ): void {
   if (leftOut === undefined || leftOut.length === 0) return;
   const paths = leftOut.map(({ path }) => path);
-  caller.setHeader(HEADER, shownPlaces(paths).join(', '));
+  caller.setHeader(HEADER, headerPaths(paths));
   caller.annotate({ ignored_content: allPlaces(paths) });
 }
 

@@ -8,7 +8,9 @@ import type { RunningGeneration } from '../generation/provider.js';
 import type { GenerationEvent } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { AdmittedGeneration } from './admit.js';
-import { GenerationAccounting, type RunEnd, type RunEvent } from './generation-accounting.js';
+import { GenerationAccounting } from './generation-accounting.js';
+import type { RunEnd } from './run-end.js';
+import type { RunEvent } from './run-tally.js';
 import { finallyLeftOut, nameUnsent, renameLeftOut } from './foreign-thinking.js';
 import type { Usage } from './usage.js';
 

@@ -1,7 +1,7 @@
 // Lists the ignored parts of a request in response headers of bounded length and in the request log.
 
-/** Maximum number of paths in `x-ignored-content`. */
-export const MAX_PLACES = 16;
+/** Maximum number of paths in a header. */
+const MAX_PLACES = 16;
 
 /** Maximum number of names in a header. */
 export const MAX_NAMED = 20;
@@ -15,20 +15,14 @@ export function headerList(names: readonly string[]): string {
   return names.length > MAX_NAMED ? `${shown}, and more` : shown;
 }
 
-/** Formats field paths for a header. Paths may contain client-supplied names. */
-export function headerPaths(paths: readonly string[]): string {
-  const shown = paths
-    .slice(0, 16)
-    .map((path) => path.slice(0, 160).replace(/[^\w.$[\]-]/g, '_'))
-    .join(', ');
-  return paths.length > 16 ? `${shown}, and more` : shown;
-}
-
-/** The paths in `x-ignored-content`. The last entry is `and more` if there are too many. */
+/** The paths that a header lists. The last entry is `and more` if there are too many. */
 export function shownPlaces(paths: readonly string[]): string[] {
   const shown = paths.slice(0, MAX_PLACES).map(printable);
   return paths.length > MAX_PLACES ? [...shown, 'and more'] : shown;
 }
+
+/** Formats paths for a header. Paths may contain client-supplied names. */
+export const headerPaths = (paths: readonly string[]): string => shownPlaces(paths).join(', ');
 
 /** Makes a path safe for headers and the log. It may contain an ID that the client chose. */
 export const printable = (path: string): string => path.slice(0, 300).replace(/[^\w.:$[\]-]/g, '_');

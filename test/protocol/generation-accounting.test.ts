@@ -2,7 +2,8 @@
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import type { TokenCount } from '../../src/shared/token-count.js';
-import { RunTally, RunText, type RunEvent } from '../../src/protocol/generation-accounting.js';
+import { RunTally, type RunEvent } from '../../src/protocol/run-tally.js';
+import { RunText } from '../../src/protocol/run-text.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 
 const telemetry = createTelemetry({ format: 'json', level: 'silent' });

@@ -53,8 +53,8 @@ type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 
 interface Loop {
   /**
-   * Index of the first message of the running tool loop, or the number of messages if there is none. The loop consists
-   * of the messages since the last user message, if they end with tool results.
+   * A tool loop is running if the messages since the last user message end with tool results. This is the index of its
+   * first message, or the number of messages if no loop is running.
    */
   start: number;
   /** Whether a user message follows the last tool results. In the Messages API, both are in the same user turn. */

@@ -11,8 +11,6 @@ export const BLANK_LINE = '\n\n';
 type Of<T extends WireBlock['type']> = Extract<WireBlock, { type: T }>;
 export type ToolResultBlock = Of<'tool_result'>;
 type InnerBlock = Exclude<NonNullable<ToolResultBlock['content']>, string>[number];
-/** A call or result of a tool that Anthropic's servers ran. */
-export type HostedBlock = Of<'server_tool_use'>;
 export type ReadableBlock = InnerBlock | Of<'text' | 'image' | 'document' | 'search_result'>;
 
 /** A block with its path in the request. */

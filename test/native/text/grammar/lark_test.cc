@@ -216,6 +216,7 @@ TEST(a_regular_expression_in_pythons_dialect_binds_the_whole_string) {
        {std::pair{"(?x)a", "the pattern contains a group with an unsupported flag (at byte 3)"},
         std::pair{"(a)\\1", "the pattern contains a back reference (at byte 4)"},
         std::pair{"(?i)é", "the pattern contains a case-insensitive non-ASCII letter (at byte 6)"},
+        std::pair{"(?i)[aé]", "the pattern contains a case-insensitive non-ASCII letter (at byte 8)"},
         std::pair{"(a", "the pattern is not a valid regular expression: a group is not closed (at byte 2)"}}) {
     std::vector<SchemaProblem> problems;
     CHECK(compiled(argument(kRegexKeyword, pattern), problems) == nullptr);

@@ -1,0 +1,119 @@
+// Trace spans of one generation. Event-loop thread only.
+import { performance } from 'node:perf_hooks';
+import type { EndReason, GenerationRequest } from '../generation/types.js';
+import type { RequestTrace, SpanAttributes } from '../telemetry/request-trace.js';
+import type { AdmittedGeneration } from './admit.js';
+import type { RunEnd } from './run-end.js';
+import type { FinishedEvent, RunTally, StartedEvent } from './run-tally.js';
+
+/** The OpenTelemetry names for end reasons. All other reasons count as early ends. */
+const REASONS: Readonly<Partial<Record<EndReason, string>>> = {
+  end_of_turn: 'stop',
+  stop_string: 'stop',
+  tool_calls: 'tool_calls',
+};
+
+interface StartedAt {
+  readonly at: number;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+}
+
+/**
+ * The parameters and results of a generation, under the names of the OpenTelemetry conventions for generative AI, and
+ * its stages as timed by the engine's own clock. Contains no text.
+ */
+export class RunTrace {
+  readonly #submittedAt = performance.now();
+  #started: StartedAt | null = null;
+  #firstAt: number | null = null;
+
+  constructor(
+    private readonly trace: RequestTrace,
+    { request, asked, model }: Pick<AdmittedGeneration, 'request' | 'asked' | 'model'>,
+  ) {
+    const operation = request.raw === undefined ? 'chat' : 'text_completion';
+    trace.named(`${operation} ${asked}`);
+    trace.set({
+      'gen_ai.operation.name': operation,
+      'gen_ai.provider.name': 'monolith',
+      'gen_ai.request.model': asked,
+      'gen_ai.response.model': model,
+      ...requestAttributes(request),
+    });
+  }
+
+  /** The vision encoder runs between several waits, which are recorded together as one span. */
+  started({ queueMs, towerMs = 0, promptTokens, cachedTokens }: StartedEvent): void {
+    const left = this.#submittedAt + queueMs;
+    const at = left + towerMs;
+    this.#started = { at, promptTokens, cachedTokens };
+    this.trace.recordSpan('queue', this.#submittedAt, left);
+    if (towerMs > 0) this.trace.recordSpan('tower', left, at);
+  }
+
+  choiceFinished({ choice, reason, completionTokens, timings }: FinishedEvent): void {
+    if (this.#started === null) return;
+    const first = this.#first(this.#started, timings.prefillMs);
+    const finish = REASONS[reason] ?? 'length';
+    this.trace.recordSpan('decode', first, first + timings.decodeMs, {
+      'gen_ai.usage.output_tokens': completionTokens,
+      'monolith.choice': choice,
+      'monolith.finish_reason': reason,
+    });
+    this.trace.append('gen_ai.response.finish_reasons', finish);
+  }
+
+  close(end: RunEnd, tally: RunTally): void {
+    if (end.status === 'abandoned') return;
+    const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = tally.usage;
+    if (end.status !== 'completed') this.#endEarly('error' in end ? end.error.code : null, tally);
+    if (end.status === 'refused' || tally.startedAt === null) return;
+    this.trace.add('gen_ai.usage.input_tokens', promptTokens);
+    this.trace.add('gen_ai.usage.output_tokens', completionTokens);
+    this.trace.add('gen_ai.usage.cache_read.input_tokens', cachedTokens);
+    if (reasoningTokens > 0) this.trace.add('gen_ai.usage.reasoning.output_tokens', reasoningTokens);
+  }
+
+  /** All choices share one prefill. The first choice to end determines when it ended. */
+  #first(started: StartedAt, prefillMs: number): number {
+    if (this.#firstAt !== null) return this.#firstAt;
+    const { at, promptTokens, cachedTokens } = started;
+    this.#firstAt = at + prefillMs;
+    this.trace.recordSpan('prefill', at, this.#firstAt, {
+      'gen_ai.usage.input_tokens': promptTokens,
+      'gen_ai.usage.cache_read.input_tokens': cachedTokens,
+    });
+    return this.#firstAt;
+  }
+
+  /** Ends the spans of the stage in which the run ended early. */
+  #endEarly(error: string | null, { stage, firstTokenAt }: RunTally): void {
+    const now = performance.now();
+    if (stage === 'decode' && this.#started !== null) {
+      const first = this.#first(this.#started, Math.max(0, (firstTokenAt ?? now) - this.#started.at));
+      this.trace.recordSpan('decode', first, now, {}, error);
+    } else {
+      this.trace.recordSpan(stage, this.#started?.at ?? this.#submittedAt, now, {}, error);
+    }
+  }
+}
+
+function requestAttributes(request: GenerationRequest): SpanAttributes {
+  const { sampling, format, tools } = request;
+  return {
+    'gen_ai.request.max_tokens': request.maxTokens,
+    'gen_ai.request.choice.count': request.n === 1 ? null : request.n,
+    'gen_ai.request.temperature': sampling.temperature,
+    'gen_ai.request.top_p': sampling.topP,
+    'gen_ai.request.top_k': sampling.topK,
+    'gen_ai.request.frequency_penalty': sampling.frequencyPenalty,
+    'gen_ai.request.presence_penalty': sampling.presencePenalty,
+    // Integer span attributes are limited to 53 bits here, but a seed has up to 64.
+    'gen_ai.request.seed':
+      sampling.seed === undefined || sampling.seed > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(sampling.seed),
+    'gen_ai.output.type': format.type === 'json_object' || format.type === 'json_schema' ? 'json' : 'text',
+    'monolith.format': format.type === 'text' ? null : format.type,
+    'monolith.tools': tools.length === 0 ? null : tools.length,
+  };
+}
