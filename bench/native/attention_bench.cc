@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/machine/peak.h"
 #include "base/memory_bandwidth.h"
 #include "base/thread_pool.h"
@@ -41,7 +41,7 @@ struct Case {
   int value_dim = 0;
 };
 
-void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, double peak) {
+void measure(const Case& c, CpuIsa isa, int threads, double bandwidth, double peak) {
   const int context = c.depth + c.n_tokens, pages_each = (context + kPageTokens - 1) / kPageTokens;
   const int64_t n_pages = int64_t{pages_each} * c.n_sequences;
   const auto shape_of = [&](int n_layers) {
@@ -72,28 +72,27 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   std::normal_distribution<float> normal;
   std::vector<float> q(n_rows * q_dim), out(q.size());
   for (float& x : q) x = normal(random);
-  OpsScratch scratch;
-  if (!scratch.reserve(pool.size(), n_rows, q_dim, context, c.head_dim)) std::abort();
+  CpuBackend backend(isa, threads);
+  if (!backend.reserve(n_rows, q_dim, context, c.head_dim, {})) std::abort();
 
   // The 20th percentile excludes most calls that other programs on the machine slowed down.
   std::vector<double> times;
-  pool.begin_step();
+  backend.begin_step({});
   for (const double start = seconds(); times.size() < 40 || seconds() - start < least_seconds;) {
     const int layer = static_cast<int>(times.size()) % n_layers;
     const double before = seconds();
-    cpu_ops(isa).attention(pool, scratch,
-                           {segments,
-                            q.data(),
-                            q_dim,
-                            c.n_heads,
-                            layer,
-                            cache,
-                            {.scale = 0.125f, .window = c.window},
-                            out.data(),
-                            out_dim});
+    backend.attention({segments,
+                       q.data(),
+                       q_dim,
+                       c.n_heads,
+                       layer,
+                       cache,
+                       {.scale = 0.125f, .window = c.window},
+                       out.data(),
+                       out_dim});
     times.push_back(seconds() - before);
   }
-  pool.end_step();
+  backend.end_step();
   std::sort(times.begin(), times.end());
   const double best = times[times.size() / 5];
   double seen = 0;  // Attended positions, summed over all query tokens.
@@ -113,11 +112,10 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
-  ThreadPool pool(threads < 1 ? 1 : threads);
+  const int threads = std::max(1, argc > 1 ? std::atoi(argv[1]) : 2);
   if (argc > 4) least_seconds = std::atof(argv[4]);
-  const double bandwidth = read_bandwidth(pool.size(), size_t{256} << 20, 5).value();
-  std::printf("%d threads, read loop %.1f GB/s\n", pool.size(), bandwidth * 1e-9);
+  const double bandwidth = read_bandwidth(threads, size_t{256} << 20, 5).value();
+  std::printf("%d threads, read loop %.1f GB/s\n", threads, bandwidth * 1e-9);
   const KvType f16 = KvType::kF16, f32 = KvType::kF32, q8 = KvType::kQ8_0;
   const Case cases[] = {
       {"decode 32/4x64 @4096 f16", 32, 4, 64, f16, 1, 1, 4095},
@@ -167,9 +165,9 @@ int main(int argc, char** argv) {
   for (const CpuIsa isa : available_cpu_isas()) {
     // Skip the portable code without SIMD, which is two orders of magnitude slower.
     if (isa == CpuIsa::kPlain || (argc > 3 && cpu_isa_name(isa) != argv[3])) continue;
-    const double peak = measure_peak(isa, pool.size(), 5).float32;
+    const double peak = measure_peak(isa, threads, 5).float32;
     for (const Case& c : cases)
-      if (argc < 3 || std::strstr(c.name, argv[2])) measure(c, isa, pool, bandwidth, peak);
+      if (argc < 3 || std::strstr(c.name, argv[2])) measure(c, isa, threads, bandwidth, peak);
   }
   return 0;
 }

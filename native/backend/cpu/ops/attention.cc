@@ -12,9 +12,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/latents.h"
-#include "backend/cpu/ops/ops.h"
 
 namespace monolith {
 namespace {
@@ -234,19 +234,19 @@ size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t 
 
 }  // namespace
 
-void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call) const {
+void CpuBackend::attention(const AttentionCall& call) {
   const auto& cache = static_cast<const CpuKvCache&>(call.cache);
   const AttentionParams& params = call.params;
   const CpuKvCache::Layer& own = cache.layer(call.layer);
   const KvType type = cache.shape.type;
-  if (params.block > 0) return attend_to_blocks(pool, scratch, call);
-  if (params.chosen == nullptr) return attend(pool, scratch, call, own);
+  if (params.block > 0) return attend_to_blocks(call);
+  if (params.chosen == nullptr) return attend(call, own);
   // The first tokens of a segment have at most most_chosen positions and attend to all of them. For each later token,
   // the selected latents are gathered in order of position, and the token attends to them as if they were a separate
   // sequence.
   assert(own.latents && params.temperature_scale == 0.0f && params.window == 0);
   const int most = params.most_chosen;
-  std::vector<Segment>& seeing_all = scratch.seeing_all_;
+  std::vector<Segment>& seeing_all = ops_scratch_.seeing_all_;
   seeing_all.clear();
   for (const Segment& segment : call.segments) {
     Segment some = segment;
@@ -255,31 +255,30 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, const AttentionCal
   }
   AttentionCall part = call;
   part.segments = seeing_all;
-  if (!seeing_all.empty()) attend(pool, scratch, part, own);
+  if (!seeing_all.empty()) attend(part, own);
   const CpuKvCache::Chosen& chosen = cache.chosen();
   const CpuKvCache::Layer gathered = chosen.gathered(own);
   for (const Segment& segment : call.segments)
     for (int i = std::clamp(most - segment.first_position, 0, segment.n_tokens); i < segment.n_tokens; ++i) {
       const int row = segment.first_row + i;
       const auto* positions = reinterpret_cast<const int32_t*>(params.chosen) + int64_t{row} * most;
-      pool.parallel_for(most, kGatheredAlone, [&](int64_t begin, int64_t end, int) {
+      pool_.parallel_for(most, kGatheredAlone, [&](int64_t begin, int64_t end, int) {
         for (int64_t at = begin; at < end; ++at)
           copy_latents(own, type, segment.pages[positions[at] / kPageTokens], positions[at] % kPageTokens, gathered,
                        at);
       });
       const Segment alone{row, 1, most - 1, chosen.in_order.data()};
       part.segments = {&alone, 1};
-      attend(pool, scratch, part, gathered);
+      attend(part, gathered);
     }
 }
 
-void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call,
-                    const CpuKvCache::Layer& own) const {
+void CpuBackend::attend(const AttentionCall& call, const CpuKvCache::Layer& own) {
   const int n_kv_heads = own.n_kv_heads;
   const std::span<const Segment> segments = call.segments;
-  assert(call.n_heads % n_kv_heads == 0 && std::max(own.key_dim, own.value_dim) <= scratch.max_head_dim_);
-  assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
-  const Attention a = {.kernels = *kernels_,
+  assert(call.n_heads % n_kv_heads == 0 && std::max(own.key_dim, own.value_dim) <= ops_scratch_.max_head_dim_);
+  assert(pool_.size() <= ops_scratch_.threads_ && segments.size() < ops_scratch_.first_piece_.size());
+  const Attention a = {.kernels = ops_,
                        .segments = segments,
                        .q = call.q,
                        .q_stride = call.q_stride,
@@ -290,9 +289,9 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& 
                        .out = call.out,
                        .out_stride = call.out_stride};
   const size_t n_segments = segments.size();
-  std::vector<int64_t>& first_piece = scratch.first_piece_;
-  std::vector<int64_t>& first_partial = scratch.first_partial_;  // kWhole if the segment is not split into spans.
-  std::vector<int32_t>& split = scratch.split_segments_;
+  std::vector<int64_t>& first_piece = ops_scratch_.first_piece_;
+  std::vector<int64_t>& first_partial = ops_scratch_.first_partial_;  // kWhole if the segment is not split into spans.
+  std::vector<int32_t>& split = ops_scratch_.split_segments_;
   split.clear();
 
   int64_t products = 0;  // Query-key pairs over all heads. The values take the same number of multiplications again.
@@ -302,12 +301,12 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& 
   for (size_t s = 0; s < n_segments; ++s) {
     const Segment& segment = segments[s];
     const int64_t floats = a.queries(segment) * n_kv_heads * a.spans(segment) * a.state_floats();
-    const bool cut = !alone && pool.size() > 1 && a.spans(segment) > 1 &&
-                     a.products(segment) * kPiecesPerThread * pool.size() > products &&
-                     partial + floats <= scratch.partial_floats_;
+    const bool cut = !alone && pool_.size() > 1 && a.spans(segment) > 1 &&
+                     a.products(segment) * kPiecesPerThread * pool_.size() > products &&
+                     partial + floats <= ops_scratch_.partial_floats_;
     first_piece[s] = pieces;
     first_partial[s] = cut ? partial : kWhole;
-    const int run = a.run_of_spans(segment, pool.size());
+    const int run = a.run_of_spans(segment, pool_.size());
     pieces += a.tiles(segment) * n_kv_heads * (cut ? (a.spans(segment) + run - 1) / run : 1);
     if (!cut) continue;
     split.push_back(static_cast<int32_t>(s));
@@ -315,7 +314,7 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& 
     merged_floats = std::max(merged_floats, floats / n_kv_heads);
   }
 
-  pool.parallel_for(pieces, alone ? pieces : 1, [&](int64_t begin, int64_t end, int thread) {
+  pool_.parallel_for(pieces, alone ? pieces : 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p) {
       // Later tiles of a prompt attend to more positions, so the longest tasks start first.
       const int64_t index = pieces - 1 - p;
@@ -323,13 +322,13 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& 
       const Segment& segment = segments[s];
       const bool whole = first_partial[s] == kWhole;
       const int64_t local = index - first_piece[s];
-      const int n_spans = a.spans(segment), run = a.run_of_spans(segment, pool.size());
+      const int n_spans = a.spans(segment), run = a.run_of_spans(segment, pool_.size());
       const int n_runs = whole ? 1 : (n_spans + run - 1) / run;
       const int first_span = static_cast<int>(local % n_runs) * run;
       const int kv_head = static_cast<int>(local / n_runs % n_kv_heads);
       const int64_t first_query = local / n_runs / n_kv_heads * kTileQueries;
       assert(first_query / kTileQueries < a.tiles(segment));
-      Tile tile(a, segment, kv_head, first_query, scratch.tile(thread));
+      Tile tile(a, segment, kv_head, first_query, ops_scratch_.tile(thread));
       if (whole) {
         tile.whole();
         continue;
@@ -338,22 +337,24 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& 
       const int64_t slot = (int64_t{kv_head} * n_spans + first_span) * n_queries + first_query;
       const int first_kept = a.first_span(segment);
       tile.some_spans(first_kept + first_span, first_kept + std::min(first_span + run, n_spans),
-                      scratch.partials_ + first_partial[s] + slot * a.state_floats(), n_queries * a.state_floats());
+                      ops_scratch_.partials_ + first_partial[s] + slot * a.state_floats(),
+                      n_queries * a.state_floats());
     }
   });
   if (split.empty()) return;
   const int64_t grain = std::max<int64_t>(1, kMergedFloats * kMergeParts / merged_floats);
-  pool.parallel_for(static_cast<int64_t>(split.size()) * n_kv_heads * kMergeParts, grain,
-                    [&](int64_t begin, int64_t end, int thread) {
-                      for (int64_t p = begin; p < end; ++p) {
-                        const auto at = static_cast<size_t>(p / kMergeParts / n_kv_heads);
-                        const auto s = static_cast<size_t>(split[at]);
-                        const int kv_head = static_cast<int>(p / kMergeParts % n_kv_heads);
-                        const int64_t floats = a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();
-                        merge_partials(a, segments[s], kv_head, p % kMergeParts,
-                                       scratch.partials_ + first_partial[s] + kv_head * floats, scratch.tile(thread));
-                      }
-                    });
+  pool_.parallel_for(static_cast<int64_t>(split.size()) * n_kv_heads * kMergeParts, grain,
+                     [&](int64_t begin, int64_t end, int thread) {
+                       for (int64_t p = begin; p < end; ++p) {
+                         const auto at = static_cast<size_t>(p / kMergeParts / n_kv_heads);
+                         const auto s = static_cast<size_t>(split[at]);
+                         const int kv_head = static_cast<int>(p / kMergeParts % n_kv_heads);
+                         const int64_t floats = a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();
+                         merge_partials(a, segments[s], kv_head, p % kMergeParts,
+                                        ops_scratch_.partials_ + first_partial[s] + kv_head * floats,
+                                        ops_scratch_.tile(thread));
+                       }
+                     });
 }
 
 }  // namespace monolith

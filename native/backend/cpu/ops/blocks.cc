@@ -4,9 +4,9 @@
 #include <cassert>
 #include <cstring>
 
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/latents.h"
-#include "backend/cpu/ops/ops.h"
 
 namespace monolith {
 namespace {
@@ -52,10 +52,10 @@ struct Pooled {
 
 }  // namespace
 
-void CpuOps::pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<const Segment> segments,
-                         const LayerSlots& state, const float* values, const float* scores, float* out) const {
+void CpuBackend::pool_blocks(const BlockPool& blocks, std::span<const Segment> segments, const LayerSlots& state,
+                             const float* values, const float* scores, float* out) {
   const int64_t dim = blocks.dim, width = blocks.width();
-  pool.parallel_for((dim + kPooledNumbers - 1) / kPooledNumbers, 1, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for((dim + kPooledNumbers - 1) / kPooledNumbers, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t piece = begin; piece < end; ++piece) {
       const int64_t first = piece * kPooledNumbers, n = std::min(kPooledNumbers, dim - first);
       const auto pooled = [&](int32_t slot, int which) {
@@ -76,9 +76,8 @@ void CpuOps::pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<co
           const int64_t row = segment.first_row + i;
           const int phase = (segment.first_position + i) % blocks.block;
           const float* const bias = blocks.bias + phase * width;
-          own.add(*kernels_, values + row * width + own_at, scores + row * width + own_at, bias + own_at);
-          if (blocks.overlap)
-            next.add(*kernels_, values + row * width + first, scores + row * width + first, bias + first);
+          own.add(ops_, values + row * width + own_at, scores + row * width + own_at, bias + own_at);
+          if (blocks.overlap) next.add(ops_, values + row * width + first, scores + row * width + first, bias + first);
           if (phase + 1 < blocks.block) continue;
           float* const to = out + row * dim + first;
           for (int64_t d = 0; d < n; ++d) to[d] = own.values[d] / own.sum[d];
@@ -90,8 +89,9 @@ void CpuOps::pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<co
   });
 }
 
-void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<const Segment> segments, float* rows,
-                          CpuKvCache& cache) const {
+void CpuBackend::store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
+                              KvCache& kv_cache) {
+  auto& cache = static_cast<CpuKvCache&>(kv_cache);
   const CpuKvCache::Layer& own = cache.layer(blocks.layer);
   const RopeParams& rope = blocks.rope;
   constexpr int kMaxRotated = 1024;
@@ -100,18 +100,18 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
     const int64_t first = segment.first_position / blocks.block;
     // Number of blocks that end in this segment.
     const int64_t n = (segment.first_position + segment.n_tokens) / blocks.block - first;
-    pool.parallel_for(n, 8, [&](int64_t begin, int64_t end, int) {
+    pool_.parallel_for(n, 8, [&](int64_t begin, int64_t end, int) {
       float factors[2 * kMaxRotated];
       for (int64_t index = first + begin; index < first + end; ++index) {
         const int64_t position = (index + 1) * blocks.block - 1;
         float* const row = rows + (segment.first_row + position - segment.first_position) * own.key_dim;
-        kernels_->rms_norm(row, blocks.norm, blocks.eps, own.key_dim, row);
+        ops_.rms_norm(row, blocks.norm, blocks.eps, own.key_dim, row);
         if (rope.n_dims > 0) {
           const auto turns = static_cast<int32_t>(index * blocks.block);
           rope_factors(rope, {turns, turns, turns}, factors, factors + rope.n_dims);
-          kernels_->rotate(row + own.key_dim - rope.n_dims, factors, factors + rope.n_dims, rope.n_dims, rope.style);
+          ops_.rotate(row + own.key_dim - rope.n_dims, factors, factors + rope.n_dims, rope.n_dims, rope.style);
         }
-        store_latents(*kernels_, own, cache.shape.type, segment.pages[page_of_block(index, blocks.block)],
+        store_latents(ops_, own, cache.shape.type, segment.pages[page_of_block(index, blocks.block)],
                       static_cast<int>(index % own.page_rows), row);
       }
     });
@@ -120,7 +120,7 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
 
 // Processes each token separately. The rows that the token attends to are gathered in order, window first, and the
 // token attends to them as if they were a sequence of their own.
-void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call) const {
+void CpuBackend::attend_to_blocks(const AttentionCall& call) {
   const auto& cache = static_cast<const CpuKvCache&>(call.cache);
   const AttentionParams& params = call.params;
   const CpuKvCache::Layer& own = cache.layer(call.layer);
@@ -142,7 +142,7 @@ void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, const Atten
       const int n = n_near + (choose ? params.most_chosen : n_blocks);
       assert(n <= cache.shape.most_chosen);
       const auto* const chosen = reinterpret_cast<const int32_t*>(params.chosen) + int64_t{row} * params.most_chosen;
-      pool.parallel_for(n, kGatheredAlone, [&](int64_t begin, int64_t end, int) {
+      pool_.parallel_for(n, kGatheredAlone, [&](int64_t begin, int64_t end, int) {
         for (int64_t at = begin; at < end; ++at) {
           if (at < n_near) {
             const int64_t near = first + at;
@@ -157,7 +157,7 @@ void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, const Atten
       });
       const Segment view{row, 1, n - 1, room.in_order.data()};
       alone.segments = {&view, 1};
-      attend(pool, scratch, alone, gathered);
+      attend(alone, gathered);
     }
 }
 

@@ -3,9 +3,9 @@
 #include <cassert>
 #include <numeric>
 
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/latents.h"
-#include "backend/cpu/ops/ops.h"
 
 namespace monolith {
 namespace {
@@ -15,8 +15,9 @@ constexpr int64_t kProductsAlone = 64 * 1024;
 
 }  // namespace
 
-void CpuOps::select_positions(ThreadPool& pool, OpsScratch& scratch, const SparseIndexer& index,
-                              std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const {
+void CpuBackend::select_positions(const SparseIndexer& index, std::span<const Segment> segments,
+                                  const KvCache& kv_cache, float* chosen) {
+  const auto& cache = static_cast<const CpuKvCache&>(kv_cache);
   const CpuKvCache::Layer& keys = cache.layer(index.layer);
   const CpuKvCache::Chosen& room = cache.chosen();
   assert(keys.latents && keys.key_dim % kLanes == 0 && index.most <= cache.shape.most_chosen);
@@ -43,8 +44,8 @@ void CpuOps::select_positions(ThreadPool& pool, OpsScratch& scratch, const Spars
         return together.values.data;
       };
       const int64_t grain = std::max<int64_t>(1, kProductsAlone / (int64_t{kPageTokens} * index.n_heads * dim));
-      pool.parallel_for(n_pages, grain, [&](int64_t begin, int64_t end, int thread) {
-        float* const memory = scratch.tile(thread);
+      pool_.parallel_for(n_pages, grain, [&](int64_t begin, int64_t end, int thread) {
+        float* const memory = ops_scratch_.tile(thread);
         float* const gathered = memory + kTileQueries * kScoreStride + int64_t{kPageTokens} * dim;
         for (int64_t page = begin; page < end; ++page) {
           const std::byte* const own = page_at(page, gathered);
@@ -68,7 +69,7 @@ void CpuOps::select_positions(ThreadPool& pool, OpsScratch& scratch, const Spars
                                      .soft_cap = 0.0f,
                                      .scores = memory,
                                      .rows = memory + kTileQueries * kScoreStride};
-            kernels_->index_page(tile, own, next, weights + head, head == 0, room.scores + page * kPageTokens);
+            ops_.index_page(tile, own, next, weights + head, head == 0, room.scores + page * kPageTokens);
           }
         }
       });

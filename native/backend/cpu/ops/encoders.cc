@@ -4,8 +4,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
-#include "backend/cpu/ops/ops.h"
 #include "backend/encoder_operations.h"
 
 namespace monolith {
@@ -33,10 +33,9 @@ struct KeyLayout {
 
 }  // namespace
 
-void CpuOps::take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places,
-                          float* out) const {
+void CpuBackend::take_patches(const PatchImage& image, std::span<const PatchPlace> places, float* out) {
   const int64_t p = image.patch_size, patch = 3 * p * p;
-  pool.parallel_for(static_cast<int64_t>(places.size()), rows_per_piece(patch), [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(static_cast<int64_t>(places.size()), rows_per_piece(patch), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const PatchPlace place = places[static_cast<size_t>(i)];
       const uint8_t* from = image.pixels + (place.row * p * image.width + place.column * p) * 3;
@@ -52,34 +51,34 @@ void CpuOps::take_patches(ThreadPool& pool, const PatchImage& image, std::span<c
   });
 }
 
-void CpuOps::add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim,
-                            float* x) const {
-  pool.parallel_for(n_rows, rows_per_piece(dim * taps.conv_kernel_size), [&](int64_t begin, int64_t end, int) {
+void CpuBackend::add_table_rows(const TableTaps& taps, const float* table, int n_rows, int64_t dim, float* x) {
+  pool_.parallel_for(n_rows, rows_per_piece(dim * taps.conv_kernel_size), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
       for (int64_t tap = row * taps.conv_kernel_size; tap < (row + 1) * taps.conv_kernel_size; ++tap)
         if (taps.weights[tap] != 0.0f)
-          kernels_->add_scaled(x + row * dim, table + taps.rows[tap] * dim, taps.weights[tap], nullptr, dim);
+          ops_.add_scaled(x + row * dim, table + taps.rows[tap] * dim, taps.weights[tap], nullptr, dim);
   });
 }
 
-void CpuOps::rotate_rows(ThreadPool& pool, const RowRotation& rotation, int n_rows, float* x, int64_t row_stride,
-                         int n_heads, int head_dim) const {
+void CpuBackend::rotate_rows(const RowRotation& rotation, int n_rows, float* x, int64_t row_stride, int n_heads,
+                             int head_dim) {
   assert(rotation.section % 2 == 0 && head_dim % rotation.section == 0);
-  pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
       for (int head = 0; head < n_heads; ++head)
         for (int at = 0; at < head_dim; at += rotation.section)
-          kernels_->rotate(x + row * row_stride + int64_t{head} * head_dim + at, rotation.own + row * head_dim + at,
-                           rotation.partner + row * head_dim + at, rotation.section, rotation.style);
+          ops_.rotate(x + row * row_stride + int64_t{head} * head_dim + at, rotation.own + row * head_dim + at,
+                      rotation.partner + row * head_dim + at, rotation.section, rotation.style);
   });
 }
 
-int64_t CpuOps::encoder_key_floats(int max_rows, int n_heads, int head_dim) {
+int64_t CpuBackend::encoder_key_floats(int max_rows, int n_heads, int head_dim) const {
   return KeyLayout(max_rows, n_heads, head_dim).all;
 }
 
-void CpuOps::store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const float* k, const float* v,
-                                int64_t stride, int first_row, int n_rows) const {
+void CpuBackend::store_encoder_keys(const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
+                                    int first_row, int n_rows) {
+  if (keys.fixed16) return fixed16_store_keys(*fixed16_, pool_, keys, k, v, stride, first_row, n_rows);
   assert(first_row >= 0 && first_row + n_rows <= keys.max_rows);
   const KeyLayout layout(keys);
   auto* const pages = reinterpret_cast<int32_t*>(keys.memory);
@@ -87,7 +86,7 @@ void CpuOps::store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const
   const int64_t dim = keys.head_dim;
   // Work is split by page so that no two threads write to the same vector of keys.
   const int64_t first_page = first_row / kPageTokens, end_page = (first_row + n_rows + kPageTokens - 1) / kPageTokens;
-  pool.parallel_for(
+  pool_.parallel_for(
       (end_page - first_page) * keys.n_heads, rows_per_piece(dim * kPageTokens), [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t head = i % keys.n_heads, page = first_page + i / keys.n_heads;
@@ -106,19 +105,20 @@ void CpuOps::store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const
       });
 }
 
-void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const RowAttention& call) const {
+void CpuBackend::attend_rows(const RowAttention& call) {
+  if (call.keys.fixed16) return fixed16_attend(*fixed16_, pool_, fixed16_attention_, call);
   const EncoderKeys& keys = call.keys;
   const int dim = keys.head_dim;
-  assert(dim <= scratch.max_head_dim_ && pool.size() <= scratch.threads_);
+  assert(dim <= ops_scratch_.max_head_dim_ && pool_.size() <= ops_scratch_.threads_);
   const KeyLayout layout(keys);
   const int64_t state_floats = attention_state_floats(dim);
   const int64_t tiles = (int64_t{call.n_rows} + kTileQueries - 1) / kTileQueries;
-  pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
+  pool_.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t piece = begin; piece < end; ++piece) {
       // Tiles of the same head are computed one after another, so its keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kTileQueries;
       const int n = static_cast<int>(std::min<int64_t>(kTileQueries, call.n_rows - first));
-      float* const packed = scratch.tile(thread);
+      float* const packed = ops_scratch_.tile(thread);
       float* const scores = packed + kTileQueries * round_up_to_lanes(dim);
       float* const states = scores + kTileQueries * kScoreStride;
       float* const next = states + kTileQueries * state_floats;
@@ -147,31 +147,30 @@ void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const RowAttenti
                                .rows = nullptr};
       const int first_span = tile.starts[0] / kAttentionSpan,
                 n_spans = (tile.limits[n - 1] + kAttentionSpan - 1) / kAttentionSpan;
-      kernels_->attention_span(tile, first_span, states);
+      ops_.attention_span(tile, first_span, states);
       for (int span = first_span + 1; span < n_spans; ++span) {
-        kernels_->attention_span(tile, span, next);
-        kernels_->attention_merge_tile(tile, span, states, next);
+        ops_.attention_span(tile, span, next);
+        ops_.attention_merge_tile(tile, span, states, next);
       }
       for (int i = 0; i < n; ++i)
-        kernels_->attention_finish(states + i * state_floats, dim, call.out + (first + i) * call.stride + head * dim);
+        ops_.attention_finish(states + i * state_floats, dim, call.out + (first + i) * call.stride + head * dim);
     }
   });
 }
 
-void CpuOps::add_up_rows(ThreadPool& pool, const float* x, int group, float factor, int n_out, int64_t dim,
-                         float* out) const {
-  pool.parallel_for(n_out, rows_per_piece(dim * group), [&](int64_t begin, int64_t end, int) {
+void CpuBackend::add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) {
+  pool_.parallel_for(n_out, rows_per_piece(dim * group), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       std::memcpy(out + i * dim, x + i * group * dim, static_cast<size_t>(dim) * sizeof(float));
       for (int64_t row = i * group + 1; row < (i + 1) * group; ++row)
-        kernels_->add_scaled(out + i * dim, x + row * dim, 1.0f, nullptr, dim);
-      kernels_->scale(out + i * dim, dim, factor);
+        ops_.add_scaled(out + i * dim, x + row * dim, 1.0f, nullptr, dim);
+      ops_.scale(out + i * dim, dim, factor);
     }
   });
 }
 
-void CpuOps::clamp(ThreadPool& pool, float* x, int64_t count, float low, float high) const {
-  pool.parallel_for(count, kElementsPerPiece, [&](int64_t begin, int64_t end, int) {
+void CpuBackend::clamp(float* x, int64_t count, float low, float high) {
+  pool_.parallel_for(count, kElementsPerPiece, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
   });
 }

@@ -1,4 +1,3 @@
-#include "backend/cpu/ops/ops.h"
 
 #include <algorithm>
 #include <cassert>
@@ -6,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "base/checked.h"
 
@@ -203,9 +203,10 @@ size_t CpuKvCache::bytes_of_first(int64_t n_pages) const {
   return std::min(taken, bytes);
 }
 
-void CpuOps::copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const {
+void CpuBackend::copy_page(KvCache& kv_cache, int32_t from, int32_t to) {
+  auto& cache = static_cast<CpuKvCache&>(kv_cache);
   const std::span<const CpuKvCache::Pages> pieces = cache.pieces();
-  pool.parallel_for(static_cast<int64_t>(pieces.size()), 64, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(static_cast<int64_t>(pieces.size()), 64, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const CpuKvCache::Pages& piece = pieces[static_cast<size_t>(i)];
       std::memcpy(piece.data + static_cast<size_t>(to) * piece.page_stride,

@@ -1,13 +1,12 @@
-// The operations of the CPU backend other than matmul: norms, RoPE, the paged KV cache, attention, gated activations,
-// scaling. CpuBackend owns one OpsScratch and calls the CpuOps for its instruction set.
+// The memory of the CPU backend's operations other than matmul: the paged KV cache, and scratch memory. The files in
+// ops/ implement these operations as members of CpuBackend.
 //
 // All instruction sets run the same source over vectors of 16 floats (ops/rows-inl.h, ops/attention-inl.h,
 // ops/attention_q8-inl.h, ops/attention_latents-inl.h, ops/attention_integers-inl.h). The instruction sets produce the
 // same bits and differ only in how 16 lanes map to registers. The order of arithmetic for each result row depends only
 // on that row; see the batch invariance contract in backend.h.
 //
-// Threads: called by the engine thread. The ThreadPool that is passed in shares the work. Only CpuKvCache::create and
-// OpsScratch::reserve allocate memory.
+// Only CpuKvCache::create and OpsScratch::reserve allocate memory.
 #pragma once
 
 #include <cstddef>
@@ -126,7 +125,7 @@ class OpsScratch {
   static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
 
  private:
-  friend class CpuOps;
+  friend class CpuBackend;
   struct Sizes;
   static Sizes sizes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
   float* tile(int thread) const { return tiles_ + thread * tile_floats_; }
@@ -147,97 +146,8 @@ class OpsScratch {
   int next_rope_ = 0;  // Table that is replaced next.
 };
 
-// The operations, as specified in operations.h. Caches are CpuKvCache. Segments cover the rows without gaps or overlap.
-class CpuOps {
- public:
-  explicit constexpr CpuOps(const OpKernels& kernels) : kernels_(&kernels) {}
-  const OpKernels& kernels() const { return *kernels_; }
-
-  // Sum of squares: value i is added to partial sum i % 64, each in ascending order with fused multiply-add. The 64
-  // sums are then added in a fixed tree.
-  void rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows, int64_t dim,
-                float* out) const;
-  void rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
-                      int n_heads, int head_dim) const;
-  void rotate(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,
-              float* x, int64_t row_stride, int n_heads, int head_dim) const;
-  void rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
-                       int64_t dim) const;
-  // Computes the mean first, then the squared differences from it. Both sums are computed as in rms_norm().
-  void layer_norm(ThreadPool& pool, const float* x, const float* weight, const float* bias, float eps, int n_rows,
-                  int64_t dim, float* out) const;
-  void layer_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
-                         int64_t dim) const;
-  void add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const;
-  // Angles are computed in double. Sine and cosine are rounded to float.
-  void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeCall& call) const;
-  void rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const LatentsCall& call) const;
-  // Processes positions in absolute spans of kAttentionSpan. ops/attention-inl.h defines the order of sums. `out` must
-  // not overlap `q`.
-  void attention(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call) const;
-  void select_positions(ThreadPool& pool, OpsScratch& scratch, const SparseIndexer& index,
-                        std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const;
-  void gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
-             float* out) const;
-  void gate_heads(ThreadPool& pool, float* x, const float* gate, int n_rows, int n_heads, int head_dim) const;
-  void scale_columns(ThreadPool& pool, float* x, const float* factors, int n_rows, int64_t dim) const;
-  void add_weighted(ThreadPool& pool, float* x, const float* y, const float* weights, int64_t weight_stride,
-                    float offset, int n_rows, int64_t dim) const;
-  void rescale_to_norm(ThreadPool& pool, float* x, const float* y, int n_rows, int64_t dim) const;
-  void gaussian_topk(ThreadPool& pool, float* x, float deviations, int n_rows, int64_t dim) const;
-  void copy_rows(ThreadPool& pool, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) const;
-  void activate(ThreadPool& pool, Activation activation, float* x, int64_t count) const;
-  void xielu(ThreadPool& pool, const Xielu& params, float* x, int64_t count) const;
-  void scale(ThreadPool& pool, float* x, int64_t count, float factor) const;
-  void soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const;
-  void add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate, int n_rows,
-                int64_t dim) const;
-  // Recurrent operations. ops/recurrence-inl.h defines the order of sums. Work is split by channels, or by heads and
-  // blocks of their columns. A thread processes all rows of its part in order.
-  void convolve(ThreadPool& pool, const Convolution& convolution, std::span<const Segment> segments,
-                const LayerSlots& state, float* x, int64_t stride) const;
-  void delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
-                  const DeltaInputs& inputs, float* out) const;
-  void state_space(ThreadPool& pool, const StateSpace& space, std::span<const Segment> segments,
-                   const LayerSlots& state, const StateSpaceInputs& inputs, float* out) const;
-  // Work is split by elements. A thread processes all rows of its part in order.
-  void pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<const Segment> segments,
-                   const LayerSlots& state, const float* values, const float* scores, float* out) const;
-  void store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<const Segment> segments, float* rows,
-                    CpuKvCache& cache) const;
-  // Computes the mixing coefficients in double.
-  void hyper_connection_weights(ThreadPool& pool, const HyperConnections& mix, float* numbers, int n_rows) const;
-  void read_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* streams,
-                    int n_rows, int64_t dim, float* out) const;
-  void write_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* x, int n_rows,
-                     int64_t dim, float* streams) const;
-  void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) const;
-  // Operations of vision encoders; see encoder_operations.h. Attention works as it does for text, but keys and values
-  // are floats.
-  void take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places, float* out) const;
-  void add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim,
-                      float* x) const;
-  void rotate_rows(ThreadPool& pool, const RowRotation& rotation, int n_rows, float* x, int64_t row_stride, int n_heads,
-                   int head_dim) const;
-  static int64_t encoder_key_floats(int max_rows, int n_heads, int head_dim);
-  void store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
-                          int first_row, int n_rows) const;
-  void attend_rows(ThreadPool& pool, OpsScratch& scratch, const RowAttention& call) const;
-  void add_up_rows(ThreadPool& pool, const float* x, int group, float factor, int n_out, int64_t dim, float* out) const;
-  void clamp(ThreadPool& pool, float* x, int64_t count, float low, float high) const;
-  void copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const;
-
- private:
-  void attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call) const;
-  // Attends to the rows of `layer`, which need not be a layer of the cache.
-  void attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call, const CpuKvCache::Layer& layer) const;
-
-  const OpKernels* kernels_;
-};
-
-// Return the kernels of one instruction set, and the operations that use them. The processor must support it
-// (available_cpu_isas).
-const OpKernels& op_kernels(CpuIsa isa);
-const CpuOps& cpu_ops(CpuIsa isa, Arithmetic arithmetic = Arithmetic::kProduction);
+// Returns the kernels of one instruction set, which the processor must support (available_cpu_isas). With kFast,
+// attention uses the tile unit.
+const OpKernels& op_kernels(CpuIsa isa, Arithmetic arithmetic = Arithmetic::kProduction);
 
 }  // namespace monolith

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/latents.h"
-#include "backend/cpu/ops/ops.h"
 
 namespace monolith {
 namespace {
@@ -104,40 +104,39 @@ const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<cons
   return table;
 }
 
-void CpuOps::rotate(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,
-                    float* x, int64_t row_stride, int n_heads, int head_dim) const {
-  assert(rope.n_dims % 2 == 0 && rope.n_dims <= head_dim && head_dim <= scratch.max_head_dim_);
+void CpuBackend::rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride,
+                        int n_heads, int head_dim) {
+  assert(rope.n_dims % 2 == 0 && rope.n_dims <= head_dim && head_dim <= ops_scratch_.max_head_dim_);
   if (rope.n_dims == 0) return;
-  const RopeTable& table = scratch.prepare_rope(rope, segments, pool);
+  const RopeTable& table = ops_scratch_.prepare_rope(rope, segments, pool_);
   for (const Segment& segment : segments) {
-    pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
+    pool_.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = segment.first_row + begin; row < segment.first_row + end; ++row) {
         const float* const own = table.row(row);
         for (int head = 0; head < n_heads; ++head)
-          kernels_->rotate(x + row * row_stride + int64_t{head} * head_dim, own, own + rope.n_dims, rope.n_dims,
-                           rope.style);
+          ops_.rotate(x + row * row_stride + int64_t{head} * head_dim, own, own + rope.n_dims, rope.n_dims, rope.style);
       }
     });
   }
 }
 
-void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeCall& call) const {
+void CpuBackend::rope_and_store(const RopeCall& call) {
   const auto& cache = static_cast<const CpuKvCache&>(call.cache);
   const RopeParams& rope = call.rope;
   const CpuKvCache::Layer& own = cache.layer(call.layer);
   const int key_dim = own.key_dim, n_kv_heads = own.n_kv_heads;
-  assert(!own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= key_dim && key_dim <= scratch.max_head_dim_);
-  const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, call.segments, pool) : nullptr;
+  assert(!own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= key_dim && key_dim <= ops_scratch_.max_head_dim_);
+  const RopeTable* const table = rope.n_dims > 0 ? &ops_scratch_.prepare_rope(rope, call.segments, pool_) : nullptr;
   for (const Segment& segment : call.segments) {
-    assert(segment.first_row + segment.n_tokens <= scratch.max_rows_);
-    pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
+    assert(segment.first_row + segment.n_tokens <= ops_scratch_.max_rows_);
+    pool_.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = segment.first_row + i;
         const int64_t position = segment.first_position + i;
         const auto rotate = [&](float* x) {
           if (table == nullptr) return;
           const float* own = table->row(row);
-          kernels_->rotate(x, own, own + rope.n_dims, rope.n_dims, rope.style);
+          ops_.rotate(x, own, own + rope.n_dims, rope.n_dims, rope.style);
         };
         for (int head = 0; head < call.n_heads; ++head) rotate(call.q + row * call.q_stride + int64_t{head} * key_dim);
         if (call.k == nullptr) continue;
@@ -145,7 +144,7 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeCal
         for (int head = 0; head < n_kv_heads; ++head) {
           float* key = call.k + row * call.k_stride + int64_t{head} * key_dim;
           rotate(key);
-          store_position(*kernels_, own, cache.shape.type, head, page, static_cast<int>(position % kPageTokens), key,
+          store_position(ops_, own, cache.shape.type, head, page, static_cast<int>(position % kPageTokens), key,
                          call.v + row * call.v_stride + int64_t{head} * own.value_dim);
         }
       }
@@ -153,23 +152,23 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeCal
   }
 }
 
-void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const LatentsCall& call) const {
+void CpuBackend::rope_and_store_latents(const LatentsCall& call) {
   const auto& cache = static_cast<const CpuKvCache&>(call.cache);
   const RopeParams& rope = call.rope;
   const LatentQueries& queries = call.queries;
   const CpuKvCache::Layer& own = cache.layer(call.layer);
   const int shared = own.key_dim - own.value_dim;  // Dimensions after the value.
-  assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= shared && own.key_dim <= scratch.max_head_dim_);
-  const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, call.segments, pool) : nullptr;
+  assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= shared && own.key_dim <= ops_scratch_.max_head_dim_);
+  const RopeTable* const table = rope.n_dims > 0 ? &ops_scratch_.prepare_rope(rope, call.segments, pool_) : nullptr;
   for (const Segment& segment : call.segments) {
-    assert(segment.first_row + segment.n_tokens <= scratch.max_rows_);
-    pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
+    assert(segment.first_row + segment.n_tokens <= ops_scratch_.max_rows_);
+    pool_.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = segment.first_row + i, position = segment.first_position + i;
         const auto rotate = [&](float* x) {
           if (table == nullptr) return;
           const float* factors = table->row(row);
-          kernels_->rotate(x, factors, factors + rope.n_dims, rope.n_dims, rope.style);
+          ops_.rotate(x, factors, factors + rope.n_dims, rope.n_dims, rope.style);
         };
         for (int64_t head = 0; head < queries.n_heads; ++head) {
           float* const to = queries.to + row * queries.to_stride + head * own.key_dim + own.value_dim;
@@ -178,7 +177,7 @@ void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const
         }
         float* const latents = call.rows + row * call.row_stride;
         rotate(latents + own.value_dim);
-        store_latents(*kernels_, own, cache.shape.type, segment.pages[position / kPageTokens],
+        store_latents(ops_, own, cache.shape.type, segment.pages[position / kPageTokens],
                       static_cast<int>(position % kPageTokens), latents);
       }
     });

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
-#include "backend/cpu/ops/ops.h"
 
 namespace monolith {
 namespace {
@@ -40,10 +40,10 @@ void normalize(const HyperConnections& mix, double (&m)[kMaxStreams][kMaxStreams
 
 }  // namespace
 
-void CpuOps::hyper_connection_weights(ThreadPool& pool, const HyperConnections& mix, float* numbers, int n_rows) const {
+void CpuBackend::hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) {
   const int n = mix.n_streams;
   assert(n >= 1 && n <= kMaxStreams);
-  pool.parallel_for(n_rows, 16, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(rows.value(), 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       float* const own = numbers + row * mix.numbers();
       const auto logit = [&](int part, int i) { return double{own[i]} * mix.scale[part] + mix.base[i]; };
@@ -60,24 +60,24 @@ void CpuOps::hyper_connection_weights(ThreadPool& pool, const HyperConnections& 
   });
 }
 
-void CpuOps::read_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* streams,
-                          int n_rows, int64_t dim, float* out) const {
+void CpuBackend::read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows,
+                              int64_t dim, float* out) {
   const int n = mix.n_streams;
-  pool.parallel_for(n_rows, 4, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(rows.value(), 4, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       float* const to = out + row * dim;
       std::memset(to, 0, static_cast<size_t>(dim) * sizeof(float));
       for (int s = 0; s < n; ++s)
-        kernels_->add_scaled(to, streams + (row * n + s) * dim, numbers[row * mix.numbers() + s], nullptr, dim);
+        ops_.add_scaled(to, streams + (row * n + s) * dim, numbers[row * mix.numbers() + s], nullptr, dim);
     }
   });
 }
 
-void CpuOps::write_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* x,
-                           int n_rows, int64_t dim, float* streams) const {
+void CpuBackend::write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows,
+                               int64_t dim, float* streams) {
   const int n = mix.n_streams;
   assert(n >= 1 && n <= kMaxStreams);
-  pool.parallel_for(n_rows, 4, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(rows.value(), 4, [&](int64_t begin, int64_t end, int) {
     alignas(64) float sums[kMaxStreams * kColumns];
     for (int64_t row = begin; row < end; ++row) {
       const float* const own = numbers + row * mix.numbers();
@@ -87,9 +87,9 @@ void CpuOps::write_streams(ThreadPool& pool, const HyperConnections& mix, const 
         std::memset(sums, 0, sizeof sums);
         for (int to = 0; to < n; ++to) {
           float* const sum = sums + to * kColumns;
-          kernels_->add_scaled(sum, x + row * dim + first, own[n + to], nullptr, columns);
+          ops_.add_scaled(sum, x + row * dim + first, own[n + to], nullptr, columns);
           for (int from = 0; from < n; ++from)
-            kernels_->add_scaled(sum, stream(from), own[(2 + from) * n + to], nullptr, columns);
+            ops_.add_scaled(sum, stream(from), own[(2 + from) * n + to], nullptr, columns);
         }
         for (int to = 0; to < n; ++to) std::copy_n(sums + to * kColumns, columns, stream(to));
       }

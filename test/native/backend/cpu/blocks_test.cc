@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/ops/kernels.h"
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "check.h"
 #include "support/block_cases.h"
 
@@ -19,10 +19,8 @@ namespace {
 std::vector<float> run(const Sequence& s, CpuIsa isa, int threads, std::vector<int> cuts, bool apart, KvType type) {
   auto cache = CpuKvCache::create(shape_of(s, type));
   CHECK(cache.ok());
-  ThreadPool pool(threads);
-  OpsScratch scratch;
-  CHECK(scratch.reserve(threads, kRows, kHeads * kDim, 6 * kPageTokens, kDim).ok());
-  const CpuOps& ops = cpu_ops(isa);
+  CpuBackend ops(isa, threads);
+  CHECK(ops.reserve(kRows, kHeads * kDim, 6 * kPageTokens, kDim, {}).ok());
   const std::vector<int32_t> pages = {3, 0, 5, 1, 4};
   const std::vector<float> frequency = frequencies();
   const RopeParams rope{RopeStyle::kAdjacentPairs, kRotated, frequency.data(), 1.0f};
@@ -31,17 +29,16 @@ std::vector<float> run(const Sequence& s, CpuIsa isa, int threads, std::vector<i
   for (const Segment& segment : pieces(kRows, std::move(cuts), apart, pages.data())) {
     const std::span<const Segment> one(&segment, 1);
     std::vector<float> near = s.near, rows(kRows * kDim, NAN);
-    ops.rope_and_store_latents(pool, scratch, {{}, one, {}, near.data(), kDim, 0, **cache});
-    ops.pool_blocks(pool, s.pool, one, slots.view, s.values.data(), s.scores.data(), rows.data());
+    ops.rope_and_store_latents({{}, one, {}, near.data(), kDim, 0, **cache});
+    ops.pool_blocks(s.pool, one, slots.view, s.values.data(), s.scores.data(), rows.data());
     std::vector<float> again = rows;
-    ops.store_blocks(pool, {rope, s.block, s.norm.data(), kEps, 1}, one, rows.data(), **cache);
-    ops.store_blocks(pool, {rope, s.block, s.norm.data(), kEps, 2}, one, again.data(), **cache);
+    ops.store_blocks({rope, s.block, s.norm.data(), kEps, 1}, one, rows.data(), **cache);
+    ops.store_blocks({rope, s.block, s.norm.data(), kEps, 2}, one, again.data(), **cache);
     const bool chooses = s.pool.overlap;
     if (chooses)
-      ops.select_positions(pool, scratch, {s.index_q.data(), s.index_weights.data(), kIndexHeads, 2, s.most(), s.block},
-                           one, **cache, chosen.data());
-    ops.attention(pool, scratch,
-                  {one,
+      ops.select_positions({s.index_q.data(), s.index_weights.data(), kIndexHeads, 2, s.most(), s.block}, one, **cache,
+                           chosen.data());
+    ops.attention({one,
                    s.q.data(),
                    kHeads * kDim,
                    kHeads,
@@ -97,12 +94,12 @@ TEST(hyper_connections_match_double_on_every_instruction_set) {
   mix.base = one.base.data();
   std::vector<float> first;
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(2);
-    const CpuOps& ops = cpu_ops(isa);
+    CpuBackend ops(isa, 2);
     std::vector<float> numbers = one.logits, streams = one.start, read(one.result.size());
-    ops.hyper_connection_weights(pool, mix, numbers.data(), StreamCase::kRows);
-    ops.read_streams(pool, mix, numbers.data(), streams.data(), StreamCase::kRows, StreamCase::kWidth, read.data());
-    ops.write_streams(pool, mix, numbers.data(), one.result.data(), StreamCase::kRows, StreamCase::kWidth,
+    ops.hyper_connection_weights(mix, numbers.data(), RowCount::fixed(StreamCase::kRows));
+    ops.read_streams(mix, numbers.data(), streams.data(), RowCount::fixed(StreamCase::kRows), StreamCase::kWidth,
+                     read.data());
+    ops.write_streams(mix, numbers.data(), one.result.data(), RowCount::fixed(StreamCase::kRows), StreamCase::kWidth,
                       streams.data());
     one.check(read, streams);
     streams.insert(streams.end(), read.begin(), read.end());

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "check.h"
 
 using namespace monolith;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/machine/isa.h"
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "base/half.h"
 #include "check.h"
@@ -85,13 +85,11 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   for (int i = 0; i < n_pages_used; ++i)  // Pages in descending order, with gaps between them.
     pages[i] = setup.first_page + (n_pages_used - 1 - i) * setup.page_step;
 
-  ThreadPool pool(setup.threads);
-  OpsScratch scratch;
+  CpuBackend ops(setup.isa, setup.threads, setup.arithmetic);
   const int64_t q_dim = int64_t{shape.n_heads} * shape.head_dim;
   const int64_t kv_dim = int64_t{shape.n_kv_heads} * shape.head_dim;
-  const Status reserved = scratch.reserve(setup.threads, rows.n, q_dim, rows.n, shape.head_dim);
+  const Status reserved = ops.reserve(rows.n, q_dim, rows.n, shape.head_dim, {});
   CHECK(reserved.ok());
-  const CpuOps& ops = cpu_ops(setup.isa, setup.arithmetic);
   std::vector<float> out(rows.q.size(), -1.0f);
   const std::vector<int> cuts = setup.cuts.empty() ? std::vector<int>{rows.n} : setup.cuts;
   int at = 0;
@@ -110,8 +108,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     Segment segment = {0, n, at, pages.data()};
     if (together) segment.seen_end = setup.seen_end;
     if (!setup.rope_positions.empty()) segment.rope_positions = setup.rope_positions.data() + at;
-    ops.rope_and_store(pool, scratch,
-                       {rope,
+    ops.rope_and_store({rope,
                         {&segment, 1},
                         q.data(),
                         q_dim,
@@ -125,8 +122,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     AttentionParams params = params_of(shape, setup.window, setup.soft_cap);
     params.sinks = setup.sinks;
     params.chunked = setup.chunked;
-    ops.attention(pool, scratch,
-                  {{&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache, params, out.data() + at * q_dim, q_dim});
+    ops.attention({{&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache, params, out.data() + at * q_dim, q_dim});
     at += n;
   }
   return out;
@@ -345,20 +341,16 @@ TEST(wide_heads_are_as_precise_as_binary16) {
       REQUIRE(cache.ok());
       std::vector<int32_t> pages(kRows / kPageTokens + 1);
       for (size_t i = 0; i < pages.size(); ++i) pages[i] = int32_t(i);
-      ThreadPool pool(2);
-      OpsScratch scratch;
-      REQUIRE(scratch.reserve(2, kRows, kHeads * dim, kRows, dim).ok());
-      const CpuOps& ops = cpu_ops(available_cpu_isas().back());
+      CpuBackend ops(available_cpu_isas().back(), 2);
+      REQUIRE(ops.reserve(kRows, kHeads * dim, kRows, dim, {}).ok());
       const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
       std::vector<float> q = rows.q, k = rows.k;
       const Segment all{0, kRows, 0, pages.data()}, last{0, 1, kRows - 1, pages.data()};
       ops.rope_and_store(
-          pool, scratch,
           {none, {&all, 1}, q.data(), kHeads * dim, kHeads, k.data(), dim, rows.v.data(), dim, 0, **cache});
       for (const float scale : {0.02f, 0.09f, 0.3f}) {
         std::vector<float> got(kHeads * dim);
         ops.attention(
-            pool, scratch,
             {{&last, 1}, rows.q.data(), kHeads * dim, kHeads, 0, **cache, {.scale = scale}, got.data(), kHeads * dim});
         double own = 0, halves = 0;
         for (int head = 0; head < kHeads; ++head) {
@@ -662,14 +654,11 @@ TEST(attention_keeps_sequences_of_a_step_apart) {
       }
       auto cache = CpuKvCache::create(KvShape::of_equal_layers(kLayers, 3, dim, page, shape.type));
       REQUIRE(cache.ok());
-      ThreadPool pool(3);
-      OpsScratch scratch;
-      CHECK(scratch.reserve(3, row, q_dim, 300, dim).ok());
+      CpuBackend ops(isa, 3);
+      CHECK(ops.reserve(row, q_dim, 300, dim, {}).ok());
       std::vector<float> out(q.size());
-      cpu_ops(isa).rope_and_store(pool, scratch,
-                                  {rope, segments, q.data(), q_dim, 6, k.data(), kv_dim, v.data(), kv_dim, 0, **cache});
-      cpu_ops(isa).attention(pool, scratch,
-                             {segments, q.data(), q_dim, 6, 0, **cache, params_of(shape, 0, 0.0f), out.data(), q_dim});
+      ops.rope_and_store({rope, segments, q.data(), q_dim, 6, k.data(), kv_dim, v.data(), kv_dim, 0, **cache});
+      ops.attention({segments, q.data(), q_dim, 6, 0, **cache, params_of(shape, 0, 0.0f), out.data(), q_dim});
       for (size_t s = 0; s < lengths.size(); ++s) {
         const int n = s == 2 ? 16 : lengths[s];
         const float* begin = out.data() + segments[s].first_row * q_dim;
@@ -702,16 +691,14 @@ TEST(attention_of_mixed_sequence_lengths_equals_each_alone) {
     for (size_t i = 0; i < (*cache)->bytes / 2; ++i) halves[i] = float_to_half(normal(random));
     std::vector<float> q(positions.size() * n_heads * dim), together(q.size()), alone(q.size());
     for (float& x : q) x = normal(random);
-    ThreadPool one(1), three(3);
-    OpsScratch scratch;
-    CHECK(scratch.reserve(3, int(positions.size()), n_heads * dim, 2000, dim).ok());
-    const CpuOps& ops = cpu_ops(available_cpu_isas().back());
+    const CpuIsa isa = available_cpu_isas().back();
+    CpuBackend three(isa, 3), one(isa, 1);
+    for (CpuBackend* ops : {&three, &one})
+      CHECK(ops->reserve(int(positions.size()), n_heads * dim, 2000, dim, {}).ok());
     const AttentionParams params = {.scale = 0.125f, .window = window};
-    ops.attention(three, scratch,
-                  {segments, q.data(), n_heads * dim, n_heads, 0, **cache, params, together.data(), n_heads * dim});
+    three.attention({segments, q.data(), n_heads * dim, n_heads, 0, **cache, params, together.data(), n_heads * dim});
     for (const Segment& segment : segments)
-      ops.attention(one, scratch,
-                    {{&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache, params, alone.data(), n_heads * dim});
+      one.attention({{&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache, params, alone.data(), n_heads * dim});
     check_same_bits(together, alone, n_heads * dim,
                     "heads of " + std::to_string(dim) + ", window " + std::to_string(window));
   }
@@ -725,8 +712,8 @@ TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
     auto* bytes = reinterpret_cast<uint8_t*>(cache.layer(0).keys.of_head(0));
     for (size_t i = 0; i < cache.bytes; ++i) bytes[i] = uint8_t(i * 31 % 251);
     const std::vector<uint8_t> before(bytes, bytes + cache.bytes);
-    ThreadPool pool(2);
-    cpu_ops(CpuIsa::kPlain).copy_page(pool, cache, 1, 3);
+    CpuBackend ops(CpuIsa::kPlain, 2);
+    ops.copy_page(cache, 1, 3);
     const size_t key = cache.layer(0).keys.page_stride, value = cache.layer(0).values.page_stride;
     CHECK_EQ(key, dim == 40 ? size_t{40 * 16 * 2} : size_t{16 * (160 * 2 + 4)});
     CHECK_EQ(value, dim == 40 ? size_t{48 * 16 * 2} : size_t{16 * (160 * 2 + 4)});

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/ops/kernels.h"
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "check.h"
 #include "support/encoder_cases.h"
 
@@ -22,20 +22,17 @@ struct AttentionCase : EncoderAttentionCase {
 
   // Stores keys and computes attention in runs of `run` rows.
   std::vector<float> computed(CpuIsa isa, int threads, int run) const {
-    ThreadPool pool(threads);
-    OpsScratch scratch;
-    CHECK(scratch.reserve(threads, 64, 64, 1, head_dim).ok());
-    const CpuOps& ops = cpu_ops(isa);
-    std::vector<float> memory(size_t(CpuOps::encoder_key_floats(n_rows + 5, n_heads, head_dim)), std::nanf("")),
+    CpuBackend ops(isa, threads);
+    CHECK(ops.reserve(64, 64, 1, head_dim, {}).ok());
+    std::vector<float> memory(size_t(ops.encoder_key_floats(n_rows + 5, n_heads, head_dim)), std::nanf("")),
         out(q.size());
     const EncoderKeys keys{memory.data(), n_rows + 5, n_heads, head_dim};
     const int64_t stride = int64_t{n_heads} * head_dim;
     for (int at = 0; at < n_rows; at += run)
-      ops.store_encoder_keys(pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at,
+      ops.store_encoder_keys(keys, k.data() + at * stride, v.data() + at * stride, stride, at,
                              std::min(run, n_rows - at));
     for (int at = 0; at < n_rows; at += run)
-      ops.attend_rows(pool, scratch,
-                      {keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
+      ops.attend_rows({keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
                        std::min(run, n_rows - at), scale(), out.data() + at * stride});
     return out;
   }
@@ -74,10 +71,10 @@ TEST(vision_rope_uses_the_given_factors) {
     const auto x = random_floats(size_t(n_rows) * n_heads * head_dim, 4),
                own = random_floats(size_t(n_rows) * head_dim, 5), partner = random_floats(size_t(n_rows) * head_dim, 6);
     for (const CpuIsa isa : available_cpu_isas()) {
-      ThreadPool pool(2);
+      CpuBackend ops(isa, 2);
       auto got = x;
-      cpu_ops(isa).rotate_rows(pool, {own.data(), partner.data(), style, section}, n_rows, got.data(),
-                               n_heads * head_dim, n_heads, head_dim);
+      ops.rotate_rows({own.data(), partner.data(), style, section}, n_rows, got.data(), n_heads * head_dim, n_heads,
+                      head_dim);
       for (int row = 0; row < n_rows; ++row)
         for (int head = 0; head < n_heads; ++head)
           for (int d = 0; d < head_dim; ++d) {
@@ -98,9 +95,9 @@ TEST(patches_are_ordered_by_color_row_and_column) {
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = uint8_t(i * 37);
   const auto levels = random_floats(3 * 256, 7);
   const std::vector<PatchPlace> places = {{2, 0}, {0, 2}, {1, 1}};
-  ThreadPool pool(2);
+  CpuBackend ops(CpuIsa::kPlain, 2);
   std::vector<float> out(places.size() * 27);
-  cpu_ops(CpuIsa::kPlain).take_patches(pool, {pixels.data(), width, patch, levels.data()}, places, out.data());
+  ops.take_patches({pixels.data(), width, patch, levels.data()}, places, out.data());
   for (size_t i = 0; i < places.size(); ++i)
     for (int colour = 0; colour < 3; ++colour)
       for (int y = 0; y < patch; ++y)
@@ -122,9 +119,9 @@ TEST(table_rows_are_added_and_rows_are_summed) {
     weights.insert(weights.end(), {0.25f * static_cast<float>(row), -0.5f, 0.0f});
   }
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(2);
+    CpuBackend ops(isa, 2);
     auto got = x;
-    cpu_ops(isa).add_table_rows(pool, {3, rows.data(), weights.data()}, table.data(), n_rows, dim, got.data());
+    ops.add_table_rows({3, rows.data(), weights.data()}, table.data(), n_rows, dim, got.data());
     for (int row = 0; row < n_rows; ++row)
       for (int i = 0; i < dim; ++i) {
         double expected = x[size_t(row * dim + i)];
@@ -133,7 +130,7 @@ TEST(table_rows_are_added_and_rows_are_summed) {
         CHECK(std::abs(got[size_t(row * dim + i)] - expected) <= 1e-6 * (1 + std::abs(expected)));
       }
     std::vector<float> sums(size_t(2 * dim));
-    cpu_ops(isa).add_up_rows(pool, x.data(), 4, 0.25f, 2, dim, sums.data());
+    ops.add_up_rows(x.data(), 4, 0.25f, 2, dim, sums.data());
     for (int group = 0; group < 2; ++group)
       for (int i = 0; i < dim; ++i) {
         double sum = 0;
@@ -141,7 +138,7 @@ TEST(table_rows_are_added_and_rows_are_summed) {
         CHECK(std::abs(sums[size_t(group * dim + i)] - sum / 4) <= 1e-6);
       }
     auto held = x;
-    cpu_ops(isa).clamp(pool, held.data(), int64_t(held.size()), -0.5f, 0.25f);
+    ops.clamp(held.data(), int64_t(held.size()), -0.5f, 0.25f);
     for (size_t i = 0; i < x.size(); ++i) CHECK_EQ(held[i], std::clamp(x[i], -0.5f, 0.25f));
   }
 }
@@ -152,11 +149,11 @@ TEST(quick_gelu_matches_double_with_and_without_a_gate) {
   const auto up = random_floats(x.size(), 21);
   std::vector<float> first;
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(3);
+    CpuBackend ops(isa, 3);
     auto plain = x;
     std::vector<float> gated(x.size());
-    cpu_ops(isa).activate(pool, Activation::kQuickGelu, plain.data(), int64_t(x.size()));
-    cpu_ops(isa).gated(pool, Activation::kQuickGelu, x.data(), up.data(), 1, int64_t(x.size()), gated.data());
+    ops.activate(Activation::kQuickGelu, plain.data(), RowCount::fixed(1), int64_t(x.size()));
+    ops.gated(Activation::kQuickGelu, x.data(), up.data(), RowCount::fixed(1), int64_t(x.size()), gated.data());
     for (size_t i = 0; i < x.size(); ++i) {
       const double expected = x[i] / (1 + std::exp(-double(1.702f) * x[i]));
       CHECK(std::abs(plain[i] - expected) <= 0x1p-22 * std::abs(expected) + 0x1p-22 * std::abs(x[i] * expected));

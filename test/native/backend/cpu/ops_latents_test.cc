@@ -10,7 +10,7 @@
 
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/ops/kernels.h"
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "base/half.h"
 #include "check.h"
 #include "formats/gguf/quantize.h"
@@ -77,13 +77,11 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);
   std::vector<int32_t> pages(n_used);
   for (int i = 0; i < n_used; ++i) pages[i] = setup.first_page + (n_used - 1 - i) * setup.page_step;
-  ThreadPool pool(setup.threads);
-  OpsScratch scratch;
+  CpuBackend ops(setup.isa, setup.threads);
   const int64_t q_dim = int64_t{shape.n_heads} * (kNope + shape.row - shape.value),
                 wide = int64_t{shape.n_heads} * shape.row;
   const int64_t out_dim = int64_t{shape.n_heads} * shape.value;
-  CHECK(scratch.reserve(setup.threads, rows.n, wide, rows.n, shape.row).ok());
-  const CpuOps& ops = cpu_ops(setup.isa);
+  CHECK(ops.reserve(rows.n, wide, rows.n, shape.row, {}).ok());
   std::vector<float> out(size_t(rows.n) * out_dim, -1.0f);
   const std::vector<int> cuts = setup.cuts.empty() ? std::vector<int>{rows.n} : setup.cuts;
   int at = 0;
@@ -93,7 +91,6 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     std::vector<float> latents(rows.latents.begin() + at * shape.row, rows.latents.begin() + (at + n) * shape.row);
     const Segment segment = {0, n, at, pages.data()};
     ops.rope_and_store_latents(
-        pool, scratch,
         {rope,
          {&segment, 1},
          {rows.q.data() + at * q_dim, q_dim, kNope + shape.row - shape.value, absorbed.data(), wide, shape.n_heads},
@@ -102,7 +99,6 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
          2,
          **cache});
     ops.attention(
-        pool, scratch,
         {{&segment, 1}, absorbed.data(), wide, shape.n_heads, 2, **cache, kParams, out.data() + at * out_dim, out_dim});
     at += n;
   }
@@ -245,17 +241,14 @@ TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   REQUIRE(cache.ok());
   std::vector<int32_t> pages(kRows / kPageTokens + 1);
   for (size_t i = 0; i < pages.size(); ++i) pages[i] = int32_t(i);
-  ThreadPool pool(2);
-  OpsScratch scratch;
-  REQUIRE(scratch.reserve(2, kRows, kHeads * 576, kRows, 576).ok());
-  const CpuOps& ops = cpu_ops(available_cpu_isas().back());
+  CpuBackend ops(available_cpu_isas().back(), 2);
+  REQUIRE(ops.reserve(kRows, kHeads * 576, kRows, 576, {}).ok());
   std::vector<float> latents = rows.latents;
   const Segment all{0, kRows, 0, pages.data()}, last{0, 1, kRows - 1, pages.data()};
-  ops.rope_and_store_latents(pool, scratch, {{}, {&all, 1}, {}, latents.data(), 576, 2, **cache});
+  ops.rope_and_store_latents({{}, {&all, 1}, {}, latents.data(), 576, 2, **cache});
   for (const float scale : {0.02f, 0.07f, 0.2f}) {
     std::vector<float> got(kHeads * 512);
-    ops.attention(pool, scratch,
-                  {{&last, 1},
+    ops.attention({{&last, 1},
                    rows.absorbed.data(),
                    kHeads * 576,
                    kHeads,
@@ -368,8 +361,8 @@ TEST(pages_of_latents_are_copied_whole) {
     for (size_t i = 0; i < piece.bytes; ++i) piece.data[piece.page_stride + i] = std::byte(i * 31 % 251);
   }
   CHECK_EQ(copied * 4, cache.bytes);
-  ThreadPool pool(2);
-  cpu_ops(CpuIsa::kPlain).copy_page(pool, cache, 1, 3);
+  CpuBackend ops(CpuIsa::kPlain, 2);
+  ops.copy_page(cache, 1, 3);
   for (const int layer : {0, 2}) {
     const CpuKvCache::Pages& rows = cache.layer(layer).values;
     CHECK(std::memcmp(rows.data + 3 * rows.page_stride, rows.data + rows.page_stride, rows.bytes) == 0);
@@ -400,36 +393,33 @@ TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
                               std::vector<float> keys, const std::vector<float>& values) {
         auto cache = CpuKvCache::create({{{StateKind::kKeysAndValues, n_kv, key_dim, value_dim, 0}}, 20, type});
         CHECK(cache.ok());
-        ThreadPool pool(2);
-        OpsScratch scratch;
-        CHECK(scratch.reserve(2, n, n_heads * most, n, most).ok());
+        CpuBackend ops(isa, 2);
+        CHECK(ops.reserve(n, n_heads * most, n, most, {}).ok());
         std::vector<int32_t> pages;
         for (int i = 0; i < 19; ++i) pages.push_back(18 - i);
         const Segment segment{0, n, 0, pages.data()};
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
-        cpu_ops(isa).rope_and_store(pool, scratch,
-                                    {none,
-                                     {&segment, 1},
-                                     queries.data(),
-                                     n_heads * key_dim,
-                                     n_heads,
-                                     keys.data(),
-                                     n_kv * key_dim,
-                                     values.data(),
-                                     n_kv * value_dim,
-                                     0,
-                                     **cache});
+        ops.rope_and_store({none,
+                            {&segment, 1},
+                            queries.data(),
+                            n_heads * key_dim,
+                            n_heads,
+                            keys.data(),
+                            n_kv * key_dim,
+                            values.data(),
+                            n_kv * value_dim,
+                            0,
+                            **cache});
         std::vector<float> out(size_t(n) * n_heads * value_dim), result;
-        cpu_ops(isa).attention(pool, scratch,
-                               {{&segment, 1},
-                                queries.data(),
-                                n_heads * key_dim,
-                                n_heads,
-                                0,
-                                **cache,
-                                {.scale = 0.2f},
-                                out.data(),
-                                n_heads * value_dim});
+        ops.attention({{&segment, 1},
+                       queries.data(),
+                       n_heads * key_dim,
+                       n_heads,
+                       0,
+                       **cache,
+                       {.scale = 0.2f},
+                       out.data(),
+                       n_heads * value_dim});
         for (int i = 0; i < n * n_heads; ++i)
           result.insert(result.end(), out.begin() + i * value_dim, out.begin() + i * value_dim + value);
         return result;
@@ -518,10 +508,8 @@ TEST(sparse_attention_uses_the_selected_latents) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas())
       for (const auto& [threads, piece] : {std::pair{1, kRows}, std::pair{3, 7}}) {
-        const CpuOps& ops = cpu_ops(isa);
-        ThreadPool pool(threads);
-        OpsScratch scratch;
-        CHECK(scratch.reserve(threads, kRows, kHeads * kRow, kRows, kRow).ok());
+        CpuBackend ops(isa, threads);
+        CHECK(ops.reserve(kRows, kHeads * kRow, kRows, kRow, {}).ok());
         KvShape shape{{{StateKind::kLatents, 1, kRow, kValue, 0}, {StateKind::kLatents, 1, kIndexDim, kIndexDim, 1}},
                       9,
                       type,
@@ -538,15 +526,13 @@ TEST(sparse_attention_uses_the_selected_latents) {
           std::vector<float> own(latents.begin() + at * kRow, latents.begin() + (at + n) * kRow),
               out(n * kHeads * kValue);
           std::vector<float> own_keys(keys.begin() + at * kIndexDim, keys.begin() + (at + n) * kIndexDim);
-          ops.rope_and_store_latents(pool, scratch, {none, {&segment, 1}, {}, own.data(), kRow, 0, cache});
-          ops.rope_and_store_latents(pool, scratch, {none, {&segment, 1}, {}, own_keys.data(), kIndexDim, 1, cache});
+          ops.rope_and_store_latents({none, {&segment, 1}, {}, own.data(), kRow, 0, cache});
+          ops.rope_and_store_latents({none, {&segment, 1}, {}, own_keys.data(), kIndexDim, 1, cache});
           float* const to = chosen.data() + at * kMax;
           ops.select_positions(
-              pool, scratch,
               {index_q.data() + at * kIndexHeads * kIndexDim, weights.data() + at * kIndexHeads, kIndexHeads, 1, kMax},
               {&segment, 1}, cache, to);
-          ops.attention(pool, scratch,
-                        {{&segment, 1},
+          ops.attention({{&segment, 1},
                          q.data() + at * kHeads * kRow,
                          kHeads * kRow,
                          kHeads,
@@ -595,9 +581,8 @@ TEST(sparse_attention_uses_the_selected_latents) {
             gathered.insert(gathered.end(), latents.begin() + p * kRow, latents.begin() + (p + 1) * kRow);
           const int n = static_cast<int>(positions.size());
           const Segment stored{0, n, 0, in_order.data()}, last{0, 1, n - 1, in_order.data()};
-          ops.rope_and_store_latents(pool, scratch, {none, {&stored, 1}, {}, gathered.data(), kRow, 0, **apart});
-          ops.attention(pool, scratch,
-                        {{&last, 1},
+          ops.rope_and_store_latents({none, {&stored, 1}, {}, gathered.data(), kRow, 0, **apart});
+          ops.attention({{&last, 1},
                          q.data() + row * kHeads * kRow,
                          kHeads * kRow,
                          kHeads,

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/logits.h"
 #include "base/half.h"
@@ -61,12 +61,12 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
     }
     std::vector<float> plain;
     for (const CpuIsa isa : available_cpu_isas()) {
-      ThreadPool pool(isa == CpuIsa::kPlain ? 1 : 3);
+      CpuBackend ops(isa, isa == CpuIsa::kPlain ? 1 : 3);
       std::vector<float> out(x.size()), in_place = x;
-      cpu_ops(isa).rms_norm(pool, x.data(), weight.data(), 1e-5f, n_rows, dim, out.data());
+      ops.rms_norm(x.data(), weight.data(), 1e-5f, RowCount::fixed(n_rows), dim, out.data());
       // With 64 partial sums of squares, there are about dim / 64 roundings, plus half a dozen single ones.
       check_relative(out, expected, (8 + double(dim) / 64) * 0x1p-24, "dim " + std::to_string(dim));
-      cpu_ops(isa).rms_norm(pool, in_place.data(), weight.data(), 1e-5f, n_rows, dim, in_place.data());
+      ops.rms_norm(in_place.data(), weight.data(), 1e-5f, RowCount::fixed(n_rows), dim, in_place.data());
       CHECK(same_bits(in_place, out));
       if (plain.empty()) plain = out;
       CHECK(same_bits(out, plain));
@@ -78,14 +78,14 @@ TEST(rms_norm_heads_equals_rms_norm_of_each_head) {
   const int n_rows = 5, n_heads = 3, head_dim = 80, stride = n_heads * head_dim + 7;
   const auto x = random_floats(n_rows * stride, 4), weight = random_floats(head_dim, 5);
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(2);
+    CpuBackend ops(isa, 2);
     auto expected = x, got = x;
     for (int row = 0; row < n_rows; ++row)
       for (int head = 0; head < n_heads; ++head) {
         float* at = expected.data() + row * stride + head * head_dim;
-        cpu_ops(isa).rms_norm(pool, at, weight.data(), 1e-6f, 1, head_dim, at);
+        ops.rms_norm(at, weight.data(), 1e-6f, RowCount::fixed(1), head_dim, at);
       }
-    cpu_ops(isa).rms_norm_heads(pool, got.data(), stride, weight.data(), 1e-6f, n_rows, n_heads, head_dim);
+    ops.rms_norm_heads(got.data(), stride, weight.data(), 1e-6f, RowCount::fixed(n_rows), n_heads, head_dim);
     CHECK(same_bits(got, expected));
   }
 }
@@ -95,16 +95,15 @@ TEST(group_norms_have_separate_weights_and_head_norms_may_have_none) {
   const auto x = random_floats(n_rows * n_groups * dim, 4), weight = random_floats(n_groups * dim, 5);
   const std::vector<float> ones(dim, 1.0f);
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(2);
-    const CpuOps& ops = cpu_ops(isa);
+    CpuBackend ops(isa, 2);
     auto expected = x, got = x, with_ones = x, without = x;
     for (int i = 0; i < n_rows * n_groups; ++i)
-      ops.rms_norm(pool, expected.data() + i * dim, weight.data() + i % n_groups * dim, 1e-6f, 1, dim,
+      ops.rms_norm(expected.data() + i * dim, weight.data() + i % n_groups * dim, 1e-6f, RowCount::fixed(1), dim,
                    expected.data() + i * dim);
-    ops.rms_norm_groups(pool, got.data(), weight.data(), 1e-6f, n_rows, n_groups, dim);
+    ops.rms_norm_groups(got.data(), weight.data(), 1e-6f, RowCount::fixed(n_rows), n_groups, dim);
     CHECK(same_bits(got, expected));
-    ops.rms_norm_heads(pool, with_ones.data(), n_groups * dim, ones.data(), 1e-6f, n_rows, n_groups, dim);
-    ops.rms_norm_heads(pool, without.data(), n_groups * dim, nullptr, 1e-6f, n_rows, n_groups, dim);
+    ops.rms_norm_heads(with_ones.data(), n_groups * dim, ones.data(), 1e-6f, RowCount::fixed(n_rows), n_groups, dim);
+    ops.rms_norm_heads(without.data(), n_groups * dim, nullptr, 1e-6f, RowCount::fixed(n_rows), n_groups, dim);
     CHECK(same_bits(without, with_ones));
   }
 }
@@ -124,23 +123,21 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           REQUIRE(cache.ok());
           std::vector<int32_t> pages(first / kPageTokens + 4, -1);
           for (int i = 0; i < 4; ++i) pages[first / kPageTokens + i] = 3 - i;
-          ThreadPool pool(2);
-          OpsScratch scratch;
-          CHECK(scratch.reserve(2, 64, n_heads * head_dim, first + n, head_dim).ok());
+          CpuBackend ops(isa, 2);
+          CHECK(ops.reserve(64, n_heads * head_dim, first + n, head_dim, {}).ok());
           auto rotated_q = q, rotated_k = k;
           const Segment segment = {0, n, first, pages.data()};
-          cpu_ops(isa).rope_and_store(pool, scratch,
-                                      {rope,
-                                       {&segment, 1},
-                                       rotated_q.data(),
-                                       n_heads * head_dim,
-                                       n_heads,
-                                       rotated_k.data(),
-                                       head_dim,
-                                       v.data(),
-                                       head_dim,
-                                       0,
-                                       **cache});
+          ops.rope_and_store({rope,
+                              {&segment, 1},
+                              rotated_q.data(),
+                              n_heads * head_dim,
+                              n_heads,
+                              rotated_k.data(),
+                              head_dim,
+                              v.data(),
+                              head_dim,
+                              0,
+                              **cache});
           double worst = 0;
           bool stored = true;
           for (int row = 0; row < n; ++row) {
@@ -187,13 +184,12 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           // A query head is rotated exactly like a key with the same values.
           auto again = std::vector<float>(q.begin(), q.begin() + head_dim), zero = again;
           const Segment one = {0, 1, first, pages.data()};
-          cpu_ops(isa).rope_and_store(
-              pool, scratch,
+          ops.rope_and_store(
               {rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim, v.data(), head_dim, 0, **cache});
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
           // rotate() gives the same queries as rope_and_store().
           auto alone = q;
-          cpu_ops(isa).rotate(pool, scratch, rope, {&segment, 1}, alone.data(), n_heads * head_dim, n_heads, head_dim);
+          ops.rotate(rope, {&segment, 1}, alone.data(), n_heads * head_dim, n_heads, head_dim);
           CHECK(same_bits(alone, rotated_q));
         }
 }
@@ -203,20 +199,18 @@ TEST(rope_follows_changed_positions_and_parameters) {
   auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, 4, 8, KvType::kF32));
   REQUIRE(cache.ok());
   const std::vector<int32_t> pages = {0, 1, 2, 3, 4, 5, 6, 7};
-  ThreadPool pool(1);
-  OpsScratch reused;
-  CHECK(reused.reserve(1, 4, 4, 128, 4).ok());
+  CpuBackend reused(CpuIsa::kPlain, 1);
+  CHECK(reused.reserve(4, 4, 128, 4, {}).ok());
   const auto k = random_floats(16, 9), v = k;
-  const auto rotated = [&](OpsScratch& scratch, const RopeParams& rope, int position) {
+  const auto rotated = [&](CpuBackend& ops, const RopeParams& rope, int position) {
     auto x = k;
     const Segment segments[] = {{0, 1, position, pages.data()}, {1, 3, position + 9, pages.data()}};
-    cpu_ops(CpuIsa::kPlain)
-        .rope_and_store(pool, scratch, {rope, segments, nullptr, 0, 0, x.data(), 4, v.data(), 4, 0, **cache});
+    ops.rope_and_store({rope, segments, nullptr, 0, 0, x.data(), 4, v.data(), 4, 0, **cache});
     return x;
   };
   const auto check = [&](const RopeParams& rope, int position) {
-    OpsScratch fresh;
-    CHECK(fresh.reserve(1, 4, 4, 128, 4).ok());
+    CpuBackend fresh(CpuIsa::kPlain, 1);
+    CHECK(fresh.reserve(4, 4, 128, 4, {}).ok());
     CHECK(same_bits(rotated(reused, rope, position), rotated(fresh, rope, position)));
   };
   check({RopeStyle::kHalves, 4, frequency.data()}, 3);
@@ -246,10 +240,10 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
       }
       std::vector<float> plain;
       for (const CpuIsa isa : available_cpu_isas()) {
-        ThreadPool pool(2);
+        CpuBackend ops(isa, 2);
         std::vector<float> out(x.size());
-        cpu_ops(isa).layer_norm(pool, x.data(), weight.data(), biased ? bias.data() : nullptr, 1e-5f, n_rows, dim,
-                                out.data());
+        ops.layer_norm(x.data(), weight.data(), biased ? bias.data() : nullptr, 1e-5f, RowCount::fixed(n_rows), dim,
+                       out.data());
         double worst = 0;
         for (size_t i = 0; i < out.size(); ++i) worst = std::max(worst, std::abs(out[i] - expected[i]));
         CHECK(worst < 2e-5);
@@ -274,71 +268,64 @@ TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
   };
   struct Case {
     const char* name;
-    std::function<void(const CpuOps&, ThreadPool&, float*)> run;
+    std::function<void(CpuBackend&, float*)> run;
     std::function<double(size_t)> expected;
   };
   const Case cases[] = {
       {"gate_heads",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
-         ops.gate_heads(pool, at, gates.data(), n_rows, n_heads, int(dim) / n_heads);
+       [&](CpuBackend& ops, float* at) {
+         ops.gate_heads(at, gates.data(), RowCount::fixed(n_rows), n_heads, int(dim) / n_heads);
        },
        [&](size_t i) { return x[i] * sigmoid(gates[i / (dim / n_heads)]); }},
       {"scale_columns",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
-         ops.scale_columns(pool, at, columns.data(), n_rows, dim);
-       },
+       [&](CpuBackend& ops, float* at) { ops.scale_columns(at, columns.data(), RowCount::fixed(n_rows), dim); },
        [&](size_t i) { return double(x[i]) * columns[i % dim]; }},
       {"add_weighted",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
-         ops.add_weighted(pool, at, y.data(), weights.data() + 1, 4, 0.5f, n_rows, dim);
+       [&](CpuBackend& ops, float* at) {
+         ops.add_weighted(at, y.data(), weights.data() + 1, 4, 0.5f, RowCount::fixed(n_rows), dim);
        },
        [&](size_t i) { return x[i] + (weights[i / dim * 4 + 1] + 0.5) * y[i]; }},
-      {"add_bias",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.add_bias(pool, at, columns.data(), n_rows, dim); },
+      {"add_bias", [&](CpuBackend& ops, float* at) { ops.add_bias(at, columns.data(), RowCount::fixed(n_rows), dim); },
        [&](size_t i) { return double(x[i]) + columns[i % dim]; }},
       {"match_length",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.rescale_to_norm(pool, at, y.data(), n_rows, dim); },
+       [&](CpuBackend& ops, float* at) { ops.rescale_to_norm(at, y.data(), RowCount::fixed(n_rows), dim); },
        [&](size_t i) {
          const auto square = [](double v) { return v * v; };
          return x[i] * std::sqrt(of_row(y, i, square) / of_row(x, i, square));
        }},
-      {"keep_outliers",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.gaussian_topk(pool, at, 0.8f, n_rows, dim); },
+      {"keep_outliers", [&](CpuBackend& ops, float* at) { ops.gaussian_topk(at, 0.8f, RowCount::fixed(n_rows), dim); },
        [&](size_t i) {
          const double mean = of_row(x, i, [](double v) { return v; }) / double(dim);
          const double squares = of_row(x, i, [&](double v) { return (v - mean) * (v - mean); });
          return std::max(x[i] - mean - double(0.8f) * std::sqrt(squares / double(dim - 1)), 0.0);
        }},
       {"activate, relu squared",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
-         ops.activate(pool, Activation::kReluSquared, at, n_rows * dim);
-       },
+       [&](CpuBackend& ops, float* at) { ops.activate(Activation::kReluSquared, at, RowCount::fixed(n_rows), dim); },
        [&](size_t i) { return x[i] > 0 ? double(x[i]) * x[i] : 0.0; }},
       {"activate, SiLU",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kSilu, at, n_rows * dim); },
+       [&](CpuBackend& ops, float* at) { ops.activate(Activation::kSilu, at, RowCount::fixed(n_rows), dim); },
        [&](size_t i) { return x[i] * sigmoid(x[i]); }},
       {"activate, GELU",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kGelu, at, n_rows * dim); },
+       [&](CpuBackend& ops, float* at) { ops.activate(Activation::kGelu, at, RowCount::fixed(n_rows), dim); },
        [&](size_t i) {
          return x[i] * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x[i] + 0.044715 * std::pow(double(x[i]), 3)));
        }},
       {"gated with a limit",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
-         ops.gated(pool, {Activation::kSilu, 0.4f}, at, y.data(), n_rows, dim, at);
+       [&](CpuBackend& ops, float* at) {
+         ops.gated({Activation::kSilu, 0.4f}, at, y.data(), RowCount::fixed(n_rows), dim, at);
        },
        [&](size_t i) {
          return std::min(x[i] * sigmoid(x[i]), double(0.4f)) * std::clamp(double(y[i]), -double(0.4f), double(0.4f));
        }},
-      {"copy_rows",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.copy_rows(pool, y.data(), 7, n_rows, dim, at); },
+      {"copy_rows", [&](CpuBackend& ops, float* at) { ops.copy_rows(y.data(), 7, RowCount::fixed(n_rows), dim, at); },
        [&](size_t i) { return double(y[i / dim * 7 + i % dim]); }},
   };
   for (const Case& one : cases) {
     std::vector<float> plain;
     for (const CpuIsa isa : available_cpu_isas()) {
-      ThreadPool pool(2);
+      CpuBackend ops(isa, 2);
       auto got = x;
-      one.run(cpu_ops(isa), pool, got.data());
+      one.run(ops, got.data());
       double worst = 0;
       for (size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - one.expected(i)));
       if (!(worst < 3e-6))
@@ -360,9 +347,9 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
   for (size_t i = 0; i < gate.size(); ++i) expected.push_back(gate[i] / (1 + std::exp(-double(gate[i]))) * up[i]);
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(3);
+    CpuBackend ops(isa, 3);
     auto out = gate;
-    cpu_ops(isa).gated(pool, Activation::kSilu, out.data(), up.data(), n_rows, dim, out.data());
+    ops.gated(Activation::kSilu, out.data(), up.data(), RowCount::fixed(n_rows), dim, out.data());
     check_relative(out, expected, 5 * 0x1p-24,
                    std::string(cpu_isa_name(isa)));  // Allows 1 ulp for exp, and three roundings.
     if (plain.empty()) plain = out;
@@ -370,7 +357,7 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
     // Inputs far out of range must not overflow to NaN.
     const float far[] = {1000.0f, -1000.0f, kInfinity}, one[] = {1.0f, 1.0f, 1.0f};
     float result[3];
-    cpu_ops(isa).gated(pool, Activation::kSilu, far, one, 1, 3, result);
+    ops.gated(Activation::kSilu, far, one, RowCount::fixed(1), 3, result);
     CHECK(result[0] == 1000.0f && result[1] == 0.0f && result[2] == kInfinity);
   }
 }
@@ -384,9 +371,9 @@ TEST(sigmoid_multiply_matches_double_and_every_instruction_set) {
   for (size_t i = 0; i < gate.size(); ++i) expected.push_back(up[i] / (1 + std::exp(-double(gate[i]))));
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(3);
+    CpuBackend ops(isa, 3);
     auto out = gate;
-    cpu_ops(isa).gated(pool, Activation::kSigmoid, out.data(), up.data(), 1, dim, out.data());
+    ops.gated(Activation::kSigmoid, out.data(), up.data(), RowCount::fixed(1), dim, out.data());
     check_relative(out, expected, 5 * 0x1p-24, std::string(cpu_isa_name(isa)));
     if (plain.empty()) plain = out;
     CHECK(same_bits(out, plain));
@@ -405,9 +392,9 @@ TEST(gelu_multiply_matches_double_and_every_instruction_set) {
   }
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(3);
+    CpuBackend ops(isa, 3);
     std::vector<float> out(gate.size());
-    cpu_ops(isa).gated(pool, Activation::kGelu, gate.data(), up.data(), 1, dim, out.data());
+    ops.gated(Activation::kGelu, gate.data(), up.data(), RowCount::fixed(1), dim, out.data());
     // With a rounded u, exp(-2u) has an error of 2u / 2^24 for the product and for its factor. Where that error is
     // large, the result is small.
     for (size_t i = 0; i < out.size(); ++i)
@@ -417,7 +404,7 @@ TEST(gelu_multiply_matches_double_and_every_instruction_set) {
     CHECK(same_bits(out, plain));
     const float far[] = {1e30f, -1e30f, kInfinity, 15.0f}, one[] = {1.0f, 1.0f, 1.0f, 1.0f};
     float result[4];
-    cpu_ops(isa).gated(pool, Activation::kGelu, far, one, 1, 4, result);
+    ops.gated(Activation::kGelu, far, one, RowCount::fixed(1), 4, result);
     CHECK(result[0] == 1e30f && result[1] == 0.0f && result[2] == kInfinity && result[3] == 15.0f);
   }
 }
@@ -429,9 +416,9 @@ TEST(xielu_matches_double_and_every_instruction_set) {
   const Xielu params{.positive = 1.1f, .negative = 1.7f, .linear = 0.5f, .least = -1e-6f};
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(2);
+    CpuBackend ops(isa, 2);
     auto got = x;
-    cpu_ops(isa).xielu(pool, params, got.data(), static_cast<int64_t>(got.size()));
+    ops.xielu(params, got.data(), RowCount::fixed(1), static_cast<int64_t>(got.size()));
     for (size_t i = 0; i < x.size(); ++i) {
       const double v = x[i], curve = v > 0 ? params.positive * v * v
                                            : (std::expm1(std::min(v, double(params.least))) - v) * params.negative;
@@ -449,16 +436,16 @@ TEST(scaled_and_gated_sums_are_equal_on_every_instruction_set) {
   const float gate[] = {0.0f, -2.0f, 200.0f};
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
-    ThreadPool pool(2);
+    CpuBackend ops(isa, 2);
     auto sum = x, gated = x;
-    cpu_ops(isa).add_rows(pool, sum.data(), y.data(), 0.22f, nullptr, n_rows, dim);
-    cpu_ops(isa).add_rows(pool, gated.data(), y.data(), 2.0f, gate, n_rows, dim);
+    ops.add_rows(sum.data(), y.data(), 0.22f, nullptr, RowCount::fixed(n_rows), dim);
+    ops.add_rows(gated.data(), y.data(), 2.0f, gate, RowCount::fixed(n_rows), dim);
     for (size_t i = 0; i < x.size(); ++i) {
       CHECK_EQ(sum[i], std::fma(y[i], 0.22f, x[i]));
       const double share = 2 / (1 + std::exp(-double(gate[i / size_t(dim)])));
       CHECK(std::abs(gated[i] - (x[i] + share * y[i])) < 1e-6);
     }
-    cpu_ops(isa).scale(pool, sum.data(), int64_t(sum.size()), 3.0f);
+    ops.scale(sum.data(), RowCount::fixed(1), int64_t(sum.size()), 3.0f);
     CHECK_EQ(sum[5], std::fma(y[5], 0.22f, x[5]) * 3.0f);
     sum.insert(sum.end(), gated.begin(), gated.end());
     if (plain.empty()) plain = sum;
@@ -470,8 +457,8 @@ TEST(gather_rows_picks_rows) {
   const auto x = random_floats(6 * 5, 12);
   const int32_t rows[] = {4, 0, 4};
   std::vector<float> out(15);
-  ThreadPool pool(2);
-  cpu_ops(available_cpu_isas().back()).gather_rows(pool, x.data(), rows, 3, 5, out.data());
+  CpuBackend ops(CpuIsa::kPlain, 2);
+  ops.gather_rows(x.data(), rows, 5, out.data());
   for (int i = 0; i < 3; ++i) CHECK(std::memcmp(&out[i * 5], &x[rows[i] * 5], 5 * sizeof(float)) == 0);
 }
 

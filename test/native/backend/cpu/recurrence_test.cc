@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "check.h"
 #include "support/recurrence_cases.h"
 
@@ -17,17 +17,17 @@ namespace {
 
 std::vector<float> run(const DeltaCase& one, CpuIsa isa, int threads, std::span<const Segment> segments,
                        const LayerSlots& slots) {
-  ThreadPool pool(threads);
+  CpuBackend ops(isa, threads);
   std::vector<float> rows = one.x, decays = one.decay, betas = one.beta;
   std::vector<float> out(static_cast<size_t>(one.n_rows * one.rule.n_value_heads * one.rule.value_dim));
-  cpu_ops(isa).delta_rule(pool, one.rule, segments, slots,
-                          {.q = rows.data(),
-                           .k = rows.data() + one.keys,
-                           .v = rows.data() + 2 * one.keys,
-                           .stride = one.stride,
-                           .decay = decays.data(),
-                           .beta = betas.data()},
-                          out.data());
+  ops.delta_rule(one.rule, segments, slots,
+                 {.q = rows.data(),
+                  .k = rows.data() + one.keys,
+                  .v = rows.data() + 2 * one.keys,
+                  .stride = one.stride,
+                  .decay = decays.data(),
+                  .beta = betas.data()},
+                 out.data());
   return out;
 }
 
@@ -104,10 +104,9 @@ TEST(a_convolution_matches_double_with_any_chunks) {
           for (const std::vector<int>& cuts : {std::vector<int>{}, {1}, {2}, {7, 14}, {1, 2, 3, 4}, {18}}) {
             for (const bool apart : {false, true}) {
               Slots slots(std::max<int64_t>(one.convolution.state_floats(), 1));
-              ThreadPool pool(2);
+              CpuBackend ops(isa, 2);
               std::vector<float> out = one.x;
-              cpu_ops(isa).convolve(pool, one.convolution, pieces(one.n_rows, cuts, apart), slots.view, out.data(),
-                                    one.stride);
+              ops.convolve(one.convolution, pieces(one.n_rows, cuts, apart), slots.view, out.data(), one.stride);
               check_near(out, expected, 1e-4,
                          std::to_string(n_channels) + " channels, " + std::to_string(conv_kernel_size) + " taps");
               if (first.empty()) first = out;

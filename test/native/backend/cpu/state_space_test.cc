@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "check.h"
 #include "support/recurrence_cases.h"
 
@@ -20,13 +20,12 @@ std::vector<float> run(const StateSpaceCase& one, CpuIsa isa, int threads, std::
                        std::vector<float>& state) {
   const StateSpace& space = one.space;
   state.assign(static_cast<size_t>(3 * space.state_floats()), 1e30f);
-  ThreadPool pool(threads);
+  CpuBackend ops(isa, threads);
   std::vector<float> steps = one.step, out(static_cast<size_t>(one.n_rows * space.width()));
   const float* const b = one.x.data() + space.width();
-  cpu_ops(isa).state_space(
-      pool, space, segments, {state.data(), space.state_floats()},
-      {.x = one.x.data(), .b = b, .c = b + space.group_width(), .stride = one.stride, .step = steps.data()},
-      out.data());
+  ops.state_space(space, segments, {state.data(), space.state_floats()},
+                  {.x = one.x.data(), .b = b, .c = b + space.group_width(), .stride = one.stride, .step = steps.data()},
+                  out.data());
   return out;
 }
 

@@ -301,7 +301,7 @@ TEST(experts_give_the_same_bits_with_any_kernels) {
     const auto run = [&](const MatmulKernels& kernels) {
       MatmulScratch scratch;
       CHECK(scratch.reserve(kRows, 512, pool.size()).ok());
-      CpuMixture layer(kernels, cpu_ops(CpuIsa::kAvx512).kernels(), pool, scratch);
+      CpuMixture layer(kernels, op_kernels(CpuIsa::kAvx512), pool, scratch);
       CHECK(layer.reserve(kRows, kShape).ok());
       std::vector<float> out(static_cast<size_t>(kRows) * kShape.n_embd);
       layer.run(mixture, logits.data(), x.data(), kRows, out.data(), false);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cuda/cuda_backend.h"
 #include "check.h"
 #include "emulator/emulator.h"
@@ -115,12 +115,11 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
 
 // Pools the blocks on the CPU, at each token that ends a block.
 std::vector<float> pooled_by_processor(const Sequence& s) {
-  ThreadPool threads(1);
+  CpuBackend ops(CpuIsa::kPlain, 1);
   Slots slots(s.pool.state_floats());
   std::vector<float> rows(kRows * kDim);
   const Segment whole{0, kRows, 0, nullptr, kNoSlot, 0};
-  cpu_ops(available_cpu_isas().front())
-      .pool_blocks(threads, s.pool, {&whole, 1}, slots.view, s.values.data(), s.scores.data(), rows.data());
+  ops.pool_blocks(s.pool, {&whole, 1}, slots.view, s.values.data(), s.scores.data(), rows.data());
   return rows;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/recurrence/slot_chains.h"
 #include "check.h"
@@ -139,12 +139,11 @@ TEST(cuda_convolutions_equal_the_cpus_bit_for_bit) {
         Device device(std::max<int64_t>(one.convolution.state_floats(), 1));
         const std::vector<float> got = device.run(one, with_pages(pieces(rows, {}, false)));
         check_near(got, one.expected(), 1e-4, what);
-        ThreadPool pool(1);
+        CpuBackend ops(CpuIsa::kPlain, 1);
         std::vector<float> processors = one.x,
                            state(static_cast<size_t>(std::max<int64_t>(one.convolution.state_floats(), 1)));
-        cpu_ops(CpuIsa::kPlain)
-            .convolve(pool, one.convolution, pieces(rows, {}, false), {state.data(), one.convolution.state_floats()},
-                      processors.data(), one.stride);
+        ops.convolve(one.convolution, pieces(rows, {}, false), {state.data(), one.convolution.state_floats()},
+                     processors.data(), one.stride);
         CHECK(same_bits(got, processors));
         if (conv_kernel_size > 1) CHECK(same_bits(device.state(0), state));
         check_cuts(device, one, rows, what);
