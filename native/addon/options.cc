@@ -7,6 +7,7 @@
 #include "addon/image_handle.h"
 #include "backend/registry/registry.h"
 #include "backend/sampling.h"
+#include "engine/output/call_texts.h"
 #include "engine/schedule/queue_room.h"
 
 namespace monolith::addon {
@@ -23,8 +24,6 @@ constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};
-constexpr EncodeOptions kBehind{
-    .add_special = false, .parse_special = true, .guard = 0, .continues = true, .verbatim = true};
 
 std::string read_marker(Arguments& arguments, const Named& object, const char* key) {
   return arguments.string(arguments.field(object, key), kMaxMarkerBytes);
@@ -52,109 +51,62 @@ ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const
   return params;
 }
 
-// Looks up the token of a tool-call marker. Only control and user-defined tokens count, because the characters of an
-// ordinary token can also result from other tokens.
-Marker call_marker(std::string text, const Tokenizer& tokenizer) {
-  Marker marker{std::move(text), kNoToken};
-  const TokenId token = marker.text.empty() ? kNoToken : tokenizer.find(marker.text);
-  if (token != kNoToken) {
-    const TokenKind kind = tokenizer.kind(token);
-    if (kind == TokenKind::kControl || kind == TokenKind::kUserDefined) marker.token = token;
-  }
-  return marker;
-}
-
-// Reads the tool-call options into `request`. If calls are forbidden, bans the markers and sets nothing else.
-void read_calls(Arguments& arguments, const Named& options, const Engine& engine, GenerationRequest& request) {
-  const Tokenizer& tokenizer = engine.tokenizer();
-  const Named calls = arguments.field(options, "calls");
-  if (arguments.is_absent(calls)) return;
-  arguments.object(calls);
-  CallParams params;
-  const Named open = arguments.field(calls, "open");
-  params.open = call_marker(arguments.string(open, kMaxMarkerBytes), tokenizer);
-  if (params.open.text.empty()) arguments.reject(open, "is empty");
-  params.close = call_marker(read_marker(arguments, calls, "close"), tokenizer);
-  params.at_start = arguments.boolean(arguments.field(calls, "atStart"));
-  const Named list = arguments.field(calls, "prefixes");
+std::vector<std::string> read_call_prefixes(Arguments& arguments, const Named& list) {
   std::vector<std::string> prefixes(arguments.array_length(list, kMaxCallPrefixes));
   for (uint32_t i = 0; i < prefixes.size() && arguments.ok(); ++i) {
     const Named entry = arguments.element(list, i);
     prefixes[i] = arguments.string(entry, kMaxCallPrefixBytes);
     if (prefixes[i].empty()) arguments.reject(entry, "is empty");
   }
-  const Named grammars = arguments.field(calls, "grammars");
-  if (!arguments.is_absent(grammars)) {
-    const uint32_t n = arguments.array_length(grammars, kMaxCallPrefixes);
-    if (arguments.ok() && n != prefixes.size()) arguments.reject(grammars, "must have one entry for each of prefixes");
-    for (uint32_t i = 0; i < n && arguments.ok(); ++i) {
-      const Named entry = arguments.element(grammars, i);
-      params.grammars.push_back(arguments.is_null(entry) ? nullptr : GrammarHandle::read(arguments, entry, engine));
-    }
-    if (std::ranges::all_of(params.grammars, [](const GrammarRef& grammar) { return grammar == nullptr; }))
-      params.grammars.clear();
+  return prefixes;
+}
+
+// Returns one grammar for each prefix, with null for calls without one; nothing if no call has a grammar.
+std::vector<GrammarRef> read_call_grammars(Arguments& arguments, const Named& list, size_t n_prefixes,
+                                           const Engine& engine) {
+  const uint32_t n = arguments.array_length(list, kMaxCallPrefixes);
+  if (arguments.ok() && n != n_prefixes) arguments.reject(list, "must have one entry for each of prefixes");
+  std::vector<GrammarRef> grammars;
+  for (uint32_t i = 0; i < n && arguments.ok(); ++i) {
+    const Named entry = arguments.element(list, i);
+    grammars.push_back(arguments.is_null(entry) ? nullptr : GrammarHandle::read(arguments, entry, engine));
   }
-  const Named next_field = arguments.field(calls, "next");
-  std::vector<std::string> next;
-  if (!arguments.is_absent(next_field)) {
-    next.resize(arguments.array_length(next_field, kMaxCallPrefixes));
-    for (uint32_t i = 0; i < next.size() && arguments.ok(); ++i) {
-      const Named entry = arguments.element(next_field, i);
-      next[i] = arguments.string(entry, kMaxCallPrefixBytes);
-      if (next[i].empty()) arguments.reject(entry, "is empty");
-    }
-  }
-  const Named answer_field = arguments.field(calls, "answer");
-  const std::string answer = arguments.is_absent(answer_field) ? "" : arguments.string(answer_field, kMaxMarkerBytes);
-  const Named end_field = arguments.field(calls, "end");
-  const Named ends_itself = arguments.field(calls, "endsItself");
-  if (!arguments.is_absent(ends_itself)) params.ends_itself = arguments.boolean(ends_itself);
-  const std::string end = arguments.is_absent(end_field) ? "" : arguments.string(end_field, kMaxMarkerBytes);
-  if (!next.empty() && (prefixes.empty() || next.size() % prefixes.size() != 0))
-    arguments.reject(next_field, "must have as many entries as prefixes, or a multiple of that");
-  const bool required = arguments.boolean(arguments.field(calls, "required"));
+  const bool any = std::ranges::any_of(grammars, [](const GrammarRef& grammar) { return grammar != nullptr; });
+  return any ? grammars : std::vector<GrammarRef>();
+}
+
+// Reads the tool-call options into `request`. If calls are forbidden, bans the markers and sets nothing else.
+void read_calls(Arguments& arguments, const Named& options, const Engine& engine, GenerationRequest& request) {
+  const Named calls = arguments.field(options, "calls");
+  if (arguments.is_absent(calls)) return;
+  arguments.object(calls);
+  const auto optional = [&](const char* key, const auto& read) {
+    if (const Named field = arguments.field(calls, key); !arguments.is_absent(field)) read(field);
+  };
+  CallTexts texts;
+  const Named open = arguments.field(calls, "open");
+  texts.open = arguments.string(open, kMaxMarkerBytes);
+  if (texts.open.empty()) arguments.reject(open, "is empty");
+  texts.close = read_marker(arguments, calls, "close");
+  texts.at_start = arguments.boolean(arguments.field(calls, "atStart"));
+  texts.prefixes = read_call_prefixes(arguments, arguments.field(calls, "prefixes"));
+  const size_t n = texts.prefixes.size();
+  optional("grammars", [&](const Named& list) { texts.grammars = read_call_grammars(arguments, list, n, engine); });
+  optional("next", [&](const Named& list) {
+    texts.next = read_call_prefixes(arguments, list);
+    if (!texts.next.empty() && (n == 0 || texts.next.size() % n != 0))
+      arguments.reject(list, "must have as many entries as prefixes, or a multiple of that");
+  });
+  optional("answer", [&](const Named& field) { texts.answer = arguments.string(field, kMaxMarkerBytes); });
+  optional("end", [&](const Named& field) { texts.end = arguments.string(field, kMaxMarkerBytes); });
+  optional("endsItself", [&](const Named& field) { texts.ends_itself = arguments.boolean(field); });
+  texts.required = arguments.boolean(arguments.field(calls, "required"));
   const Named forbidden_field = arguments.field(calls, "forbidden");
   const bool forbidden = arguments.boolean(forbidden_field);
-  if (required && forbidden) arguments.reject(forbidden_field, "cannot be combined with required");
+  if (texts.required && forbidden) arguments.reject(forbidden_field, "cannot be combined with required");
   if (!arguments.ok()) return;
-
-  if (forbidden) {
-    // The closing marker is banned too: a model that cannot open a call may still write the rest of one.
-    for (const Marker& marker : {params.open, params.close})
-      if (marker.token != kNoToken) request.sampling.banned.push_back(marker.token);
-    return;
-  }
-  // If the opening marker is a single token, no token extends across its end, so the prefix is tokenized separately. If
-  // the marker is ordinary text, a token may extend across its end, so the marker and the prefix are tokenized
-  // together.
-  const bool is_token = params.open.token != kNoToken;
-  for (const std::string& prefix : prefixes) {
-    std::vector<TokenId> ids;
-    if (is_token) ids.push_back(params.open.token);
-    tokenizer.encode(is_token ? prefix : params.open.text + prefix, kAsWritten, ids);
-    if (is_token) params.prefixes.emplace_back(ids.begin() + 1, ids.end());
-    // If a marker written as ordinary text ends on a token boundary, the text after it is tokenized separately.
-    else
-      tokenizer.encode(prefix, kBehind, params.prefixes.emplace_back());
-    if (!is_token) params.starts.push_back(ids);
-    if (required) params.required.push_back(std::move(ids));
-  }
-  if (!answer.empty()) {
-    tokenizer.encode(answer, kBehind, params.answer);
-    if (is_token) params.answer_start.push_back(params.open.token);
-    tokenizer.encode(is_token ? answer : params.open.text + answer, kAsWritten, params.answer_start);
-  }
-  if (required && prefixes.empty()) {
-    std::vector<TokenId> ids;
-    tokenizer.encode(params.open.text, kAsWritten, ids);
-    params.required.push_back(std::move(ids));
-  }
-  if (!params.grammars.empty() && !end.empty()) {
-    for (const std::string& text : next) tokenizer.encode(text, kBehind, params.next.emplace_back());
-    tokenizer.encode(end, kBehind, params.end);
-  }
-  if (prefixes.empty() && !is_token) tokenizer.encode(params.open.text, kAsWritten, params.starts.emplace_back());
-  request.calls = std::move(params);
+  if (forbidden) return forbid_calls(texts, engine.tokenizer(), request.sampling);
+  request.calls = tokenize_calls(std::move(texts), engine.tokenizer());
 }
 
 SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_vocab) {
