@@ -1,6 +1,7 @@
 // One upstream server of a model: its connections, its load, and a circuit breaker driven by real requests. One
 // instance per server and HTTP worker; the counters are shared by all threads. Event-loop thread only.
-import { buildConnector, Pool } from 'undici';
+import { createRequire } from 'node:module';
+import type { Pool } from 'undici';
 import type { Config } from '../../config/settings.js';
 import type { UpstreamServer } from '../../config/upstream.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
@@ -10,6 +11,8 @@ import { secretsIn } from './secrets.js';
 import { sharedNow, type SharedRow } from './shared-counts.js';
 import type { Socket } from 'node:net';
 import { mayReadNow } from './slices.js';
+
+const require = createRequire(import.meta.url);
 
 export type UpstreamSettings = Config['upstream'];
 
@@ -49,8 +52,10 @@ export class Server {
     this.#meter = meter({ model, server: host });
     this.headers = { ...(settings.key === null ? {} : this.api.headers(settings.key)), ...settings.headers };
     this.secrets = secretsIn([...(settings.key === null ? [] : [settings.key]), ...Object.values(settings.headers)]);
-    const connect = buildConnector({ timeout: limits.connect_ms });
-    this.pool = new Pool(origin, {
+    // Loaded on demand: most servers run only local models.
+    const undici = require('undici') as typeof import('undici');
+    const connect = undici.buildConnector({ timeout: limits.connect_ms });
+    this.pool = new undici.Pool(origin, {
       connect: (options, done) =>
         connect(options, (...result) => {
           if (result[0] === null) gate(result[1]);

@@ -5,8 +5,9 @@
 
 import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
-import pg from 'pg';
+import type pg from 'pg';
 import type { PoolClient, PoolConfig } from 'pg';
+import { driver } from './driver.js';
 import { isBroken, isConflict, isUnavailable, reasonOf, unavailable } from './failures.js';
 
 export interface DatabaseSettings {
@@ -70,7 +71,7 @@ const types: PoolConfig['types'] = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
     oid === INT8 && format !== 'binary'
       ? Number
-      : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
+      : driver().types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
 };
 
 /** Options for every connection, including the one for notifications. */
@@ -111,7 +112,7 @@ class PooledDatabase implements Database {
   constructor(settings: DatabaseSettings, { onFailure = () => undefined }: DatabaseOptions) {
     this.address = shownAddress(settings.url);
     this.#onFailure = onFailure;
-    this.#pool = new pg.Pool({
+    this.#pool = new (driver().Pool)({
       ...connectionOptions(settings),
       max: settings.connections,
       idleTimeoutMillis: IDLE_MS,

@@ -4,8 +4,9 @@
 // incompatible migration waits until the processes of older releases have ended.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import type pg from 'pg';
 import { StorageError } from '../store.js';
+import { driver } from './driver.js';
 import { connectionOptions, shownAddress } from './database.js';
 import type { DatabaseSettings, Queryable } from './database.js';
 import { isAnswer, isConflict, isLockTimeout, reasonOf } from './failures.js';
@@ -67,7 +68,7 @@ export async function migrate(
   upTo = DATABASE_VERSION,
   steps: readonly Migration[] = MIGRATIONS,
 ): Promise<void> {
-  const client = new pg.Client({
+  const client = new (driver().Client)({
     ...connectionOptions(settings),
     statement_timeout: LOCK_MS,
     query_timeout: LOCK_MS + 1_000,

@@ -2,7 +2,8 @@
 // Notifications sent while the connection is down are lost, so receivers must also check the state after a reconnect
 // and periodically. Event-loop thread only.
 
-import pg from 'pg';
+import type pg from 'pg';
+import { driver } from './driver.js';
 import { connectionOptions } from './database.js';
 import type { DatabaseSettings } from './database.js';
 
@@ -78,7 +79,7 @@ export class Notifications {
   }
 
   async #connect(): Promise<void> {
-    const client = new pg.Client({ ...connectionOptions(this.settings), query_timeout: PING_ANSWER_MS });
+    const client = new (driver().Client)({ ...connectionOptions(this.settings), query_timeout: PING_ANSWER_MS });
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client, new Error('the connection was closed')));
     client.on('notification', ({ payload }) => {
