@@ -28,7 +28,6 @@ const userBlock = (block: object) => ({ messages: [{ role: 'user', content: [blo
 const textBlock = { type: 'text', text: 'A: hi' };
 const document = { type: 'document', source: { type: 'text', data: 'A: hi' } };
 
-const namespace = (more: object) => [{ type: 'namespace', name: 'n', tools: responsesTool({}), ...more }];
 const hostedItem = (more: object) => ({
   input: [{ type: 'mcp_call', id: 'm', name: 'f', arguments: '{}', server_label: 's', ...more }, ...messages],
 });
@@ -151,7 +150,6 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
     },
     'tools.async, tools.output_schema, tools.allowed_callers, tools.defer_loading',
   ],
-  ['responses', { tools: namespace({ description: 'x' }) }, 'tools.description'],
   ['responses', hostedItem({ approval_request_id: 'a', status: 'completed' }), null],
   ['responses', hostedItem({ agent: { agent_name: 'x' } }), 'input.agent'],
   [

@@ -135,6 +135,7 @@ export const toolSchema = z.union([
     z.object({
       type: z.literal('namespace'),
       name: text.min(1),
+      description: text.nullish(),
       tools: z.array(z.union([z.discriminatedUnion('type', [functionTool, customTool]), otherTool])).max(MAX_TOOLS),
     }),
   ]),
