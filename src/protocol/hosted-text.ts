@@ -128,7 +128,7 @@ export const unshownMembers: Unshown = function* (value) {
 const SHOWN_NAMES: ReadonlySet<string> = new Set(SHOWN);
 
 function* unshown(value: unknown, path: string, depth: number, type: string): ReturnType<Unshown> {
-  if (typeof value !== 'object' || value === null) return;
+  if (typeof value !== 'object' || value === null || depth > 2 * MAX_DEPTH) return;
   if (Array.isArray(value)) {
     for (const entry of value) yield* unshown(entry, path, depth + 1, type);
     return;

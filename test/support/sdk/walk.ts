@@ -121,8 +121,7 @@ export class KeyWalk {
     const leaves = [...optionsOf(shape), ...optionsOf(entries ?? { kind: 'union', options: [] })].filter(
       ({ kind }) => kind !== 'object' && kind !== 'list',
     );
-    const isObject = leaves.length < optionsOf(shape).length;
-    if (leaves.length > 0 || !isObject) await this.#leaf(shape, entries, place);
+    if (leaves.length > 0) await this.#leaf(shape, entries, place);
     await Promise.all([
       ...variantsOf(shape).map((variant) => this.#variant(variant, place, (value) => value)),
       ...variantsOf(entries ?? { kind: 'any' }).map((variant) => this.#variant(variant, place, (value) => [value])),
