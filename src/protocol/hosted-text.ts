@@ -1,6 +1,8 @@
 // Converts calls and results of tools that another service ran to text, so that a conversation that started there can
 // continue with those results. Pure.
 import { stringifyAsWritten } from '../shared/exact-json.js';
+import { isRecord } from './entry-limits.js';
+import type { Unshown } from './unread.js';
 
 /** Names of the members that contain readable text, in the order in which they are shown. */
 const SHOWN = [
@@ -8,6 +10,7 @@ const SHOWN = [
   'server_label',
   'tool_name',
   'title',
+  'description',
   'url',
   'uri',
   'filename',
@@ -21,13 +24,20 @@ const SHOWN = [
   'data',
   'stdout',
   'stderr',
+  'logs',
+  'lines',
   'return_code',
   'exit_code',
   'error_code',
+  'error_message',
   'error',
+  'message',
+  'approve',
+  'reason',
   'arguments',
   'input',
   'action',
+  'actions',
   'operation',
   'diff',
   'path',
@@ -41,21 +51,40 @@ const SHOWN = [
   'tool_references',
   'source',
 ] as const;
+/** Members that link items of a history, repeat what its order says, or can be read only by the service that wrote them. */
+const BOOKKEEPING = new Set([
+  'type',
+  'id',
+  'call_id',
+  'tool_use_id',
+  'approval_request_id',
+  'status',
+  'encrypted_content',
+  'encrypted_index',
+  'encrypted_stdout',
+]);
+/** Objects whose `type` says what happened, or which tool is meant if it has no name. */
+const TYPED = new Set(['operation', 'outcome', 'tools']);
 const MAX_DEPTH = 8;
 const MAX_CHARACTERS = 64 * 1024;
 /** Matches base64 data, such as images, which is not shown. */
 const ENCODED = /^[A-Za-z0-9+/_=-]{512,}$/;
 
+interface Block {
+  readonly type: string;
+}
+
 /** Returns the block's or item's type, followed by at most 64 Ki characters of its readable text. */
-export function hostedText(block: { readonly type: string }): string {
+export function hostedText(block: Block): string {
   const lines: string[] = [];
-  collect(block, lines, 0);
+  if ((block as { status?: unknown }).status === 'failed') lines.push('failed');
+  collect(block, lines, 0, block.type);
   const text = lines.join('\n');
   const shown = text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
   return shown === '' ? `[${block.type}]` : `[${block.type}]\n${shown}`;
 }
 
-function collect(value: unknown, lines: string[], depth: number): void {
+function collect(value: unknown, lines: string[], depth: number, type: string): void {
   if (typeof value === 'string') {
     if (value !== '' && !ENCODED.test(value)) lines.push(value);
   } else if (typeof value === 'number' || typeof value === 'boolean') {
@@ -63,15 +92,53 @@ function collect(value: unknown, lines: string[], depth: number): void {
   } else if (typeof value !== 'object' || value === null || depth === MAX_DEPTH) {
     return;
   } else if (Array.isArray(value)) {
-    for (const entry of value) collect(entry, lines, depth + 1);
+    for (const entry of value) collect(entry, lines, depth + 1, type);
   } else {
     const record = value as Readonly<Record<string, unknown>>;
     for (const name of SHOWN) {
       if (!Object.hasOwn(record, name)) continue;
       const shown = record[name];
-      // The input of a call may have any members.
-      if (name === 'input' && typeof shown === 'object' && shown !== null) lines.push(stringifyAsWritten(shown));
-      else collect(shown, lines, depth + 1);
+      if (isVerbatim(name, shown, type)) {
+        lines.push(stringifyAsWritten(shown));
+        continue;
+      }
+      for (const entry of TYPED.has(name) ? [shown].flat() : [])
+        if (isRecord(entry) && typeof entry['type'] === 'string' && entry['name'] === undefined)
+          lines.push(entry['type']);
+      collect(shown, lines, depth + 1, type);
     }
+  }
+}
+
+/** Whether an object is shown as JSON: the input of a call may have any members. */
+function isVerbatim(name: string, value: unknown, type: string): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return (
+    name === 'input' ||
+    (name === 'arguments' && !Array.isArray(value)) ||
+    (type === 'computer_call' && (name === 'action' || name === 'actions'))
+  );
+}
+
+/** Lists the members of a block or item that hostedText() does not show. */
+export const unshownMembers: Unshown = function* (value) {
+  yield* unshown(value, '', 0, String((value as Partial<Block>).type));
+};
+
+const SHOWN_NAMES: ReadonlySet<string> = new Set(SHOWN);
+
+function* unshown(value: unknown, path: string, depth: number, type: string): ReturnType<Unshown> {
+  if (typeof value !== 'object' || value === null || depth > 2 * MAX_DEPTH) return;
+  if (Array.isArray(value)) {
+    for (const entry of value) yield* unshown(entry, path, depth + 1, type);
+    return;
+  }
+  for (const [name, member] of Object.entries(value)) {
+    const at = path === '' ? name : `${path}.${name}`;
+    if (BOOKKEEPING.has(name) || isVerbatim(name, member, type)) continue;
+    const isShown = SHOWN_NAMES.has(name) && depth < MAX_DEPTH && !(typeof member === 'string' && ENCODED.test(member));
+    if (isShown) yield* unshown(member, at, depth + 1, type);
+    // Annotations of a tool are not those of a text, which are echoes.
+    else yield { name: name === 'annotations' ? at : name, path: at, value: member };
   }
 }

@@ -33,6 +33,26 @@ const toolFields: NeutralFields = {
 
 const neutral: NeutralFields = { ...echoed, ...cacheMarks, ...samplers, ...toolFields };
 
+/** The value at a path of member names, or undefined. */
+function at(body: Body, ...names: string[]): unknown {
+  let value: unknown = body;
+  for (const name of names) {
+    if (!isRecord(value)) return undefined;
+    value = value[name];
+  }
+  return value;
+}
+
+/** Streams have no padding that hides the length of their deltas. */
+const obfuscation = (body: Body): string[] =>
+  at(body, 'stream_options', 'include_obfuscation') === true ? ['stream_options.include_obfuscation'] : [];
+
+/** The model does not see the description of an output schema. */
+function description(body: Body, ...names: string[]): string[] {
+  const value = at(body, ...names, 'description');
+  return saysNothing(value) || value === '' ? [] : [[...names, 'description'].join('.')];
+}
+
 /** For each parameter, the values that have no effect. */
 const chatRules: Rules = {
   add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
@@ -61,11 +81,13 @@ export function ineffectiveInChat(body: Body): string[] {
     ...unreadFields(chatRequestSchema, body, neutral),
     ...ineffectiveValues(chatRules, body),
     ...cacheOptions(body),
+    ...obfuscation(body),
+    ...description(body, 'response_format', 'json_schema'),
   ];
 }
 
 export function ineffectiveInCompletions(body: Body): string[] {
-  return unreadFields(completionRequestSchema, body, neutral);
+  return [...unreadFields(completionRequestSchema, body, neutral), ...obfuscation(body)];
 }
 
 export function ineffectiveInMessages(body: Body): string[] {
@@ -90,6 +112,8 @@ export function ineffectiveInResponses(body: Body): string[] {
       stream_id: always,
     }),
     ...ineffectiveValues(responsesRules, body),
+    ...obfuscation(body),
+    ...description(body, 'text', 'format'),
   ];
 }
 

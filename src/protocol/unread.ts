@@ -7,12 +7,29 @@ type Schema = z.core.$ZodType;
 type IsNeutral = (value: unknown) => boolean;
 export type NeutralFields = Readonly<Record<string, IsNeutral>>;
 
-/** Schemas of objects whose unread fields are not listed, because the whole object is ignored or rejected. */
-const opaqueSchemas = new WeakSet<Schema>();
+/** Lists the fields of an object that have no effect. `path`: relative to the object. */
+export type Unshown = (value: object) => Iterable<{ name: string; path: string; value: unknown }>;
 
-export function opaque<T extends Schema>(schema: T): T {
-  opaqueSchemas.add(schema);
+const NOTHING: Unshown = () => [];
+
+/** Schemas of objects whose fields are listed by a function instead of by the schema. */
+const opaqueSchemas = new WeakMap<Schema, Unshown>();
+
+/**
+ * Marks the schema of an object whose members it does not describe. `unshown` lists those without effect. By default,
+ * none are listed, because the whole object is ignored or rejected.
+ */
+export function opaque<T extends Schema>(schema: T, unshown = NOTHING): T {
+  opaqueSchemas.set(schema, unshown);
   return schema;
+}
+
+/** Lists all members of an object except those in `read`. */
+export function unreadMembers(read: readonly string[]): Unshown {
+  return (value) =>
+    Object.entries(value)
+      .filter(([name]) => !read.includes(name))
+      .map(([name, member]) => ({ name, path: name, value: member as unknown }));
 }
 
 /** Maximum number of objects and lists to examine, which limits the time for long conversations. */
@@ -39,7 +56,15 @@ class Walk {
   visit(schema: Schema, value: unknown, path: string): void {
     if (typeof value !== 'object' || value === null || --this.#left < 0) return;
     const meant = branchFor(schema, value);
-    if (meant === null || opaqueSchemas.has(meant)) return;
+    if (meant === null) return;
+    const unshown = opaqueSchemas.get(meant);
+    if (unshown !== undefined) {
+      for (const { name, path: inner, value: member } of unshown(value)) {
+        if (--this.#left < 0) return;
+        this.#list(name, member, path === '' ? inner : `${path}.${inner}`, false);
+      }
+      return;
+    }
     const { def } = (meant as z.core.$ZodTypes)._zod;
     if (def.type === 'array' && Array.isArray(value))
       for (const entry of value as unknown[]) this.visit(def.element, entry, path);
@@ -50,8 +75,12 @@ class Walk {
     for (const [name, member] of Object.entries(value)) {
       const at = path === '' ? name : `${path}.${name}`;
       if (Object.hasOwn(shape, name)) this.visit(shape[name] as Schema, member, at);
-      else if (this.names.size < MAX_NAMES && !this.#isNeutral(name, member, path === '')) this.names.add(at);
+      else this.#list(name, member, at, path === '');
     }
+  }
+
+  #list(name: string, value: unknown, at: string, isParameter: boolean): void {
+    if (this.names.size < MAX_NAMES && !this.#isNeutral(name, value, isParameter)) this.names.add(at);
   }
 
   #isNeutral(name: string, value: unknown, isParameter: boolean): boolean {

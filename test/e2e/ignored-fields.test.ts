@@ -3,7 +3,7 @@
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';
-import { ask } from '../support/wire.js';
+import { ask, post } from '../support/wire.js';
 import { eventually } from './monolith.js';
 
 t.setTimeout(300_000); // the machine may be busy
@@ -27,6 +27,10 @@ const messagesTool = (more: object) => [{ name: 'f', input_schema: parameters, .
 const userBlock = (block: object) => ({ messages: [{ role: 'user', content: [block] }] });
 const textBlock = { type: 'text', text: 'A: hi' };
 const document = { type: 'document', source: { type: 'text', data: 'A: hi' } };
+
+const hostedItem = (more: object) => ({
+  input: [{ type: 'mcp_call', id: 'm', name: 'f', arguments: '{}', server_label: 's', ...more }, ...messages],
+});
 
 const rows: [format: keyof typeof formats, more: object, ignored: string | null][] = [
   ['chat', { verbosity: 'low' }, 'verbosity'],
@@ -63,7 +67,34 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
     { messages: [...messages, { role: 'assistant', content: 'x', annotations: [], audio: null }, ...messages] },
     null,
   ],
+  ['chat', { stream: true, stream_options: { include_obfuscation: true } }, 'stream_options.include_obfuscation'],
+  ['chat', { stream: true, stream_options: { include_obfuscation: false } }, null],
+  [
+    'chat',
+    { response_format: { type: 'json_schema', json_schema: { name: 's', schema: parameters, description: 'x' } } },
+    'response_format.json_schema.description',
+  ],
   ['messages', { thinking: { type: 'between_tools' } }, 'thinking.type'],
+  [
+    'messages',
+    { tools: [{ type: 'text_editor_20250728', name: 'str_replace_based_edit_tool', max_characters: 9, strict: true }] },
+    'tools.max_characters, tools.strict',
+  ],
+  [
+    'messages',
+    {
+      tools: [
+        { type: 'computer_20250124', name: 'computer', display_width_px: 9, display_height_px: 9, display_number: 1 },
+      ],
+    },
+    'tools.display_number',
+  ],
+  ['messages', { tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 1 }] }, null],
+  [
+    'messages',
+    userBlock({ type: 'mcp_tool_result', tool_use_id: 'x', is_error: true, content: [{ type: 'text', text: 'A: x' }] }),
+    'messages.content.is_error',
+  ],
   ['messages', { thinking: { type: 'adaptive', display: 'updates' } }, 'thinking.display'],
   ['messages', { output_config: { task_budget: { type: 'tokens', total: 1000 } } }, 'output_config.task_budget'],
   ['messages', { speed: 'fast', inference_geo: 'us' }, 'inference_geo, speed'],
@@ -119,6 +150,18 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
     },
     'tools.async, tools.output_schema, tools.allowed_callers, tools.defer_loading',
   ],
+  ['responses', hostedItem({ approval_request_id: 'a', status: 'completed' }), null],
+  ['responses', hostedItem({ agent: { agent_name: 'x' } }), 'input.agent'],
+  [
+    'responses',
+    { input: [{ type: 'agent_message', author: 'a', recipient: 'b', content: 'A: hi' }] },
+    'input.author, input.recipient',
+  ],
+  [
+    'responses',
+    { text: { format: { type: 'json_schema', name: 's', schema: parameters, description: 'x' } } },
+    'text.format.description',
+  ],
   ['responses', { tools: responsesTool({ async: false, output_schema: null }) }, null],
   [
     'responses',
@@ -136,7 +179,9 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
 t.test('each field without effect is listed', async (t) => {
   for (const [format, more, expected] of rows) {
     const { path, body } = formats[format];
-    const { status, headers, text } = await ask(server, path, { model, ...body, ...more });
+    const response = await post(server, path, { model, ...body, ...more });
+    const { status, headers } = response;
+    const text = await response.text();
     t.equal(status, 200, `${format} ${JSON.stringify(more)} ${text.slice(0, 200)}`);
     t.equal(headers.get('x-ignored-parameters'), expected, `${format} ${JSON.stringify(more)}`);
   }

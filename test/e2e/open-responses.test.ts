@@ -254,6 +254,50 @@ for (const [name, settings] of [
       t.equal(textOf(next), 'It is 14 degrees!');
     });
 
+    t.test('13, streamed: the events of a call report its arguments', async (t) => {
+      const input = [message('user', "W: What's the weather like in San Francisco?")];
+      const body = { model, ...settings, input, tools: [weather], stream: true };
+      const list = (await events(await post(server, '/v1/responses', body)))
+        .slice(0, -1)
+        .map(({ data }) => JSON.parse(data) as WireEvent);
+      const resource = checkEvents(t, list);
+      t.equal(resource.output.at(-1)?.type, 'function_call');
+      const ofItem = list.filter(({ output_index: index }) => index === resource.output.length - 1);
+      t.match(ofItem.at(0), {
+        type: 'response.output_item.added',
+        item: { type: 'function_call', name: 'get_weather' },
+      });
+      t.match(ofItem.at(-1), {
+        type: 'response.output_item.done',
+        item: { type: 'function_call', status: 'completed' },
+      });
+      const deltas = ofItem.filter(({ type }) => type === 'response.function_call_arguments.delta');
+      const done = ofItem.find(({ type }) => type === 'response.function_call_arguments.done');
+      t.ok(deltas.length > 0);
+      t.equal(deltas.map(({ delta }) => delta).join(''), done?.['arguments']);
+    });
+
+    t.test('13, forced: the result of a call continues the stored response', async (t) => {
+      const resource = await create(t, {
+        input: 'W: Use the weather tool to get the temperature in San Francisco.',
+        tools: [weather],
+        tool_choice: { type: 'function', name: 'get_weather' },
+      });
+      const call = resource.output.find(({ type }) => type === 'function_call') as { call_id?: string } | undefined;
+      t.match(call?.call_id, /^call_/);
+      const output = { type: 'function_call_output', call_id: call?.call_id, output: '14 C' };
+      const next = await create(t, { previous_response_id: resource.id, input: [output] });
+      t.equal(next.status, 'completed');
+      t.equal(textOf(next), 'It is 14 degrees!');
+    });
+
+    t.test('15, stored: continues a response by its ID over HTTP', async (t) => {
+      const first = await create(t, { input: 'Remember the word harbor.' });
+      const second = await create(t, { previous_response_id: first.id, input: 'Which word?' });
+      answered(t, second);
+      t.equal(second.previous_response_id, first.id);
+    });
+
     t.test('14: accepts an image', async (t) => {
       const png = await sharp(
         Buffer.from(

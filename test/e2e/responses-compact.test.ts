@@ -63,6 +63,13 @@ t.test('POST /v1/responses/compact and /v1/responses/input_tokens', async (t) =>
     },
   ];
 
+  t.test('compaction lists tools in the input as ignored', async (t) => {
+    const tools = [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }];
+    const { status, headers } = await compact({ input: [{ type: 'additional_tools', tools }, ...window] });
+    t.equal(status, 200);
+    t.equal(headers.get('x-ignored-parameters'), 'input.tools');
+  });
+
   t.test('compaction keeps user messages and replaces the rest with one encrypted item', async (t) => {
     const { status, body, headers } = await compact({
       input: window,

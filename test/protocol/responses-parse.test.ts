@@ -257,6 +257,34 @@ t.test('the response object repeats every field, with its effective or default v
   );
 });
 
+t.test("the model sees a namespace's description with its first tool", async (t) => {
+  const tools = [
+    { type: 'web_search' },
+    { type: 'function', name: 'f', description: 'Counts.' },
+    { type: 'custom', name: 'c' },
+  ];
+  const namespace = (name: string, description: string | null) => ({ type: 'namespace', name, description, tools });
+  const { request, echo } = parse({
+    ...base,
+    tools: [
+      namespace('crm', 'Customers.'),
+      namespace('erp', null),
+      { ...namespace('web', 'Pages.'), tools: [tools[2]] },
+    ],
+  });
+  t.same(
+    request.tools.map(({ name, description }) => [name, description]),
+    [
+      ['crm__f', 'crm: Customers.\n\nCounts.'],
+      ['crm__c', undefined],
+      ['erp__f', 'Counts.'],
+      ['erp__c', undefined],
+      ['web__c', 'web: Pages.'],
+    ],
+  );
+  t.match(echo.tools, [{ description: 'Counts.' }, { description: null }], 'the echo is unchanged');
+});
+
 t.test('every setting is passed to the model', async (t) => {
   const created = parse({
     ...base,

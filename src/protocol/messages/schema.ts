@@ -6,7 +6,9 @@ import { constraintFields } from '../constraints.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { list } from '../list.js';
-import { opaque } from '../unread.js';
+import { unshownMembers } from '../hosted-text.js';
+import { opaque, unreadMembers } from '../unread.js';
+import { unreadSettings } from './vendor-tools.js';
 
 const text = z.string();
 
@@ -59,6 +61,7 @@ const hostedBlock = opaque(
       'advisor_tool_result',
     ]),
   }),
+  unshownMembers,
 );
 const toolReferenceBlock = z.object({ type: z.literal('tool_reference'), tool_name: text });
 
@@ -66,7 +69,10 @@ const toolReferenceBlock = z.object({ type: z.literal('tool_reference'), tool_na
 const unservedTypes = ['fallback', 'tool_addition', 'tool_removal', 'container_upload', 'browser_state'] as const;
 const unservedBlock = opaque(z.object({ type: z.enum([...unservedTypes, 'compaction']) }));
 /** A summary of the messages before the block. Only the service that wrote it can use the other members. */
-const compactionBlock = opaque(z.object({ type: z.literal('compaction'), content: text.nullish() }));
+const compactionBlock = opaque(
+  z.object({ type: z.literal('compaction'), content: text.nullish() }),
+  unreadMembers(['type', 'content', 'encrypted_content', 'signature']),
+);
 
 const toolResultBlock = z.object({
   type: z.literal('tool_result'),
@@ -142,6 +148,7 @@ const customTool = z.object({
 });
 const vendorTool = opaque(
   z.looseObject({ type: text.refine((type) => type !== 'custom').meta({ not: { const: 'custom' } }) }),
+  unreadSettings,
 );
 
 const oneCall = { disable_parallel_tool_use: z.boolean().nullish() };

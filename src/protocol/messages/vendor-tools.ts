@@ -1,6 +1,7 @@
 // Tools that Anthropic defines by type and date. A tool that the client runs becomes a function with the published
 // parameters; a tool that Anthropic's servers run is left out. Parameters: https://docs.claude.com (tool use). Pure.
 import type { JsonSchema } from '../../generation/types.js';
+import { unreadMembers, type Unshown } from '../unread.js';
 
 interface ClientTool {
   description: string;
@@ -142,6 +143,18 @@ const CLIENT_TOOLS: Readonly<Record<string, (tool: Readonly<Record<string, unkno
 export function clientTool(tool: Readonly<Record<string, unknown>> & { type: string }): ClientTool | null {
   return Object.hasOwn(CLIENT_TOOLS, tool.type) ? (CLIENT_TOOLS[tool.type]?.(tool) ?? null) : null;
 }
+
+const unreadSetting = unreadMembers(['type', 'name']);
+const unreadOfComputer = unreadMembers(['type', 'name', 'display_width_px', 'display_height_px']);
+const unreadOfZoom = unreadMembers(['type', 'name', 'display_width_px', 'display_height_px', 'enable_zoom']);
+
+/** Lists the settings without effect of a tool that the client runs. A tool of another type is ignored as a whole. */
+export const unreadSettings: Unshown = (tool) => {
+  const { type } = tool as { type: string };
+  if (!Object.hasOwn(CLIENT_TOOLS, type)) return [];
+  if (type === 'computer_20251124') return unreadOfZoom(tool);
+  return (type.startsWith('computer_') ? unreadOfComputer : unreadSetting)(tool);
+};
 
 /** Whether a tool is the one with which Anthropic's servers search for deferred tools. */
 export const isToolSearch = (type: string): boolean => type.startsWith('tool_search_tool_');

@@ -96,10 +96,9 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
     findModel: () => findModel(deps, caller, asked),
   });
   continued.release();
-  nameIgnored(
-    { parameters: [...Object.keys(body).filter((name) => !FIELDS.includes(name)), ...created.ignored] },
-    exchange,
-  );
+  const unread = Object.keys(body).filter((name) => !FIELDS.includes(name));
+  const tools = created.request.tools.length > 0 || created.ignoredTools.length > 0 ? ['input.tools'] : [];
+  nameIgnored({ parameters: [...unread, ...created.ignored, ...tools] }, exchange);
   nameLeftOut(caller, created.request.leftOut);
   return {
     caller,

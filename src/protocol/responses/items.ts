@@ -230,7 +230,7 @@ function toPart(part: InputPart, role: Role | 'tool', path: string): KeptPart {
       return role === 'assistant' ? { type: 'refusal', refusal: part.refusal } : refuse();
     case 'input_image':
       if (role !== 'user' && role !== 'tool') return refuse();
-      if (part.image_url == null)
+      if (part.image_url == null || part.file_id)
         throw apiError('unsupported_content', `${path}: images by file_id are not supported; use image_url.`, path);
       return { type: 'input_image', image_url: part.image_url, detail: part.detail ?? 'auto' };
     default:

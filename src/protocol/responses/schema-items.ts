@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { BROKEN_TEXT, clientId, given, isWhole, jsonObject, MAX_ID } from '../fields.js';
 import { flatCustomGrammar } from '../custom-tools.js';
+import { unshownMembers } from '../hosted-text.js';
 import { list } from '../list.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { opaque } from '../unread.js';
@@ -90,14 +91,12 @@ const leftOutItemTypes = ['ghost_snapshot', 'other'] as const;
 const summaryItemTypes = ['compaction_summary', 'context_compaction'] as const;
 
 /** A message between Codex's agents. Parts without text are left out and listed. */
-const agentMessage = opaque(
-  z.object({
-    type: z.literal('agent_message'),
-    id: itemId,
-    message: text.nullish(),
-    content: z.union([text, list(z.object({ type: text, text: text.nullish() }))]).nullish(),
-  }),
-);
+const agentMessage = z.object({
+  type: z.literal('agent_message'),
+  id: itemId,
+  message: text.nullish(),
+  content: z.union([text, list(z.object({ type: text, text: text.nullish() }))]).nullish(),
+});
 
 const toolName = z.string().min(1).max(128);
 const SERVED_TOOLS: readonly string[] = ['function', 'custom', 'namespace'];
@@ -190,7 +189,7 @@ export const itemSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('compaction'), id: itemId, encrypted_content: text }),
   z.object({ type: z.literal('item_reference'), id: storedId }),
   z.object({ type: z.literal('additional_tools'), tools: z.array(toolSchema).max(MAX_TOOLS) }),
-  opaque(z.looseObject({ type: z.enum(hostedItemTypes), id: itemId })),
+  opaque(z.looseObject({ type: z.enum(hostedItemTypes), id: itemId }), unshownMembers),
   agentMessage,
   opaque(z.object({ type: z.literal('agent_reasoning'), id: itemId, text: text.nullish() })),
   opaque(z.object({ type: z.enum(summaryItemTypes), id: itemId, encrypted_content: text.nullish() })),

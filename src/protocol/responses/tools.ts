@@ -50,20 +50,26 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
   const inputs: ToolInput[] = [];
   const read: ReadTools = { definitions: [], names: new Map(), wire: [], ignored: [] };
   const ignored = new Set<string>();
-  const add = (tool: FunctionEntry | CustomEntry, namespace: string | null, path: string): void => {
+  const add = (
+    tool: FunctionEntry | CustomEntry,
+    namespace: string | null,
+    path: string,
+    about: string | null = null,
+  ): void => {
     const { name, description } = tool;
     const custom = tool.type === 'custom';
     const seen = modelName(name, namespace);
     if (namespace !== null || custom) read.names.set(seen, { name, namespace, custom });
     const head = { name, ...(namespace === null ? {} : { namespace }), description: description ?? null };
+    const shown = about === null ? description : `${namespace}: ${about}${description ? `\n\n${description}` : ''}`;
     if (custom) {
       const format = tool.format ?? { type: 'text' };
       const grammar = format.type === 'text' ? null : { ...format, path: `${path}.format.definition` };
-      inputs.push(customTool({ name: seen, description }, grammar, path));
+      inputs.push(customTool({ name: seen, description: shown }, grammar, path));
       read.wire.push({ type: 'custom', ...head, format });
     } else {
       const { parameters, strict } = tool;
-      inputs.push({ path, name: seen, description, parameters, strict });
+      inputs.push({ path, name: seen, description: shown, parameters, strict });
       read.wire.push({ type: 'function', ...head, parameters: parameters ?? null, strict: strict ?? null });
     }
     if (inputs.length > MAX_TOOLS)
@@ -73,11 +79,18 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
     tools.forEach((tool, index) => {
       if (isServed(tool)) add(tool, null, `${path}[${index}]`);
       else if (!isNamespace(tool)) ignored.add(tool.type);
-      else
+      else {
+        // The namespace's description is shown once, with its first tool.
+        let about = tool.description || null;
         tool.tools.forEach((inner, at) => {
-          if (isServed(inner)) add(inner, tool.name, `${path}[${index}].tools[${at}]`);
-          else ignored.add(inner.type);
+          if (!isServed(inner)) {
+            ignored.add(inner.type);
+            return;
+          }
+          add(inner, tool.name, `${path}[${index}].tools[${at}]`, about);
+          about = null;
         });
+      }
     });
   }
   read.definitions = toToolDefinitions(inputs);
