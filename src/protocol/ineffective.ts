@@ -43,7 +43,6 @@ const chatRules: Rules = {
 
 const messagesRules: Rules = {
   cache_control: (value) => !defaultLifetime(value),
-  context_management: (value) => !saysNothing(value),
   diagnostics: (value) => !saysNothing(value),
   inference_geo: (value) => value !== null,
   speed: (value) => value === 'fast',

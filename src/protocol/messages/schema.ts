@@ -7,6 +7,7 @@ import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { list } from '../list.js';
 import { opaque } from '../unread.js';
+import { contextManagementField } from './context-management.js';
 
 const text = z.string();
 
@@ -202,7 +203,7 @@ export const messagesRequestSchema = z.object({
   cache_control: z.unknown().optional(),
   inference_geo: z.unknown().optional(),
   diagnostics: z.unknown().optional(),
-  context_management: z.unknown().optional(),
+  context_management: contextManagementField,
   betas: z.unknown().optional(),
 
   container: z.unknown().optional(),

@@ -11,7 +11,7 @@ import { findModel, type GenerationDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { nameIgnored } from '../ignored.js';
-import { Summarizer, transcript } from './compact-summary.js';
+import { Summarizer, transcript } from '../context/summarizer.js';
 import { NOTHING_BEFORE, findChainEnqueued, readContent } from './input-chain.js';
 import { validateCreateInSlices, parseCreate } from './parse.js';
 import { wireUsage } from './resource.js';
