@@ -50,7 +50,6 @@ const messagesRules: Rules = {
 
 const responsesRules: Rules = {
   access_programs: (value) => !saysNothing(value),
-  context_management: (value) => !saysNothing(value),
   image: (value) => !saysNothing(value),
   prompt_cache_retention: (value) => value !== null && value !== 'in_memory' && value !== 'in-memory',
 };

@@ -108,7 +108,7 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
     { prompt_cache_options: { comparison_response_id: 'resp_1' } },
     'prompt_cache_options.comparison_response_id',
   ],
-  ['responses', { context_management: [{ type: 'compaction', compact_threshold: 1000 }] }, 'context_management'],
+  ['responses', { context_management: [{ type: 'compaction', compact_threshold: 1000 }] }, null],
   ['chat', { context_management: { edits: [] } }, 'context_management'],
   ['responses', { reasoning: { mode: 'pro', context: 'all_turns' } }, 'reasoning.mode, reasoning.context'],
   ['responses', { reasoning: { mode: 'standard', context: 'auto' } }, null],

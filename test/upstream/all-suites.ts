@@ -56,6 +56,9 @@ const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'compaction keeps the system prompt, and applies if the prompt does not fit': COUNT,
     'a client disconnect stops a running compaction': GAUGES,
   },
+  'responses-context': {
+    'the threshold is a number of input tokens, and the context window is a threshold too': COUNT,
+  },
   'responses-socket': {
     'a message with generate: false only fills the prefix cache': CACHE,
     'rate limits are applied when a queued message starts': GAUGES,
