@@ -242,7 +242,7 @@ const story: Param[] = [
 const compactAt = (value: number, more: object = {}): Edits => [
   { type: 'compact_20260112', trigger: { type: 'input_tokens', value }, ...more },
 ];
-const content = `${summary}\n\nThe user's last message, which the summary does not replace:\nA: and then?`;
+const content = `${summary}\n\nThe user's last message, in full:\nA: and then?`;
 
 t.test('a conversation above the trigger is compacted, and the response starts with the summary', async (t) => {
   const answer = await create(story, compactAt(1_000));
@@ -355,26 +355,6 @@ t.test('responses and events match the published schemas', async (t) => {
   t.same(publishedAnswers.TokenCount.safeParse((await post('/messages/count_tokens', sent)).body).error, undefined);
 });
 
-t.test('a client disconnect stops a running compaction', async (t) => {
-  const leaving = new AbortController();
-  const long: Param[] = [{ role: 'user', content: 'x '.repeat(150_000) }, { role: 'assistant', content: 'y' }, ask];
-  const answer = client.beta.messages.stream(body(long, compactAt(1_000)), { signal: leaving.signal }).finalMessage();
-  answer.catch(() => undefined);
-  // All names of the file share one engine, whose metrics have the first name.
-  const metric = async (name: string) => (await server.metrics()).get(`${name}{model="hal-1.0"}`);
-  t.ok(await eventually(async () => (await metric('monolith_sequences_running')) === 1));
-  leaving.abort();
-  await t.rejects(answer);
-  t.ok(
-    await eventually(async () => {
-      const before = await metric('monolith_steps_total');
-      await sleep(100);
-      return before !== undefined && before === (await metric('monolith_steps_total'));
-    }, 5_000),
-    'the running part and all following parts are cancelled',
-  );
-});
-
 t.test('a refused summary is an error with its own status, streamed or not', async (t) => {
   const sent = { messages: story, context_management: { edits: compactAt(100, { instructions: 'x'.repeat(20_000) }) } };
   for (const stream of [false, true])
@@ -382,6 +362,42 @@ t.test('a refused summary is an error with its own status, streamed or not', asy
       status: 400,
       body: { error: { code: 'context_length_exceeded', param: 'messages' } },
     });
+});
+
+t.test('while the summary is written, the stream is kept alive, and a disconnect stops it', async (t) => {
+  const slow = await startScripted({
+    env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' },
+  });
+  t.teardown(() => slow.stop());
+  const stream = (messages: Param[], signal: AbortSignal | null = null): Promise<Response> => {
+    const { betas: _, ...sent } = body(messages, compactAt(1_000, { pause_after_compaction: true }));
+    return fetch(`${slow.url}/v1/messages`, {
+      method: 'POST',
+      signal,
+      body: JSON.stringify({ ...sent, stream: true }),
+      headers: { 'x-api-key': slow.key, 'content-type': 'application/json' },
+    });
+  };
+  const [first, ...more] = (await events(await stream(story))).map(({ event }) => event);
+  t.equal(first, 'ping');
+  t.equal(more.at(-1), 'message_stop');
+
+  const leaving = new AbortController();
+  const long: Param[] = [{ role: 'user', content: 'x '.repeat(50_000) }, { role: 'assistant', content: 'y' }, ask];
+  const response = await stream(long, leaving.signal);
+  // All names of the file share one engine, whose metrics have the first name.
+  const metric = async (name: string) => (await slow.metrics()).get(`${name}{model="hal-1.0"}`);
+  t.ok(await eventually(async () => (await metric('monolith_sequences_running')) === 1));
+  leaving.abort();
+  await t.rejects(response.text());
+  t.ok(
+    await eventually(async () => {
+      const before = await metric('monolith_steps_total');
+      await sleep(100);
+      return before !== undefined && before === (await metric('monolith_steps_total'));
+    }, 1_500),
+    'the running part and all following parts are cancelled',
+  );
 });
 
 t.test('the model description lists the edits', async (t) => {
@@ -400,6 +416,12 @@ t.test('a compaction in a tool loop replaces the calls', async (t) => {
   t.equal(answer.content[0]?.type, 'compaction');
   const next = [ask, ...uses(4), { role: 'assistant' as const, content: answer.content }, ask];
   t.equal((await create(next)).stop_reason, 'end_turn');
+
+  const paused = compactAt(1_000, { pause_after_compaction: true });
+  const first = await create([ask, ...uses(4)], paused);
+  const second = await create([{ role: 'assistant', content: first.content }, ...uses(4)], paused);
+  t.match(first.content, [{ type: 'compaction', content: /A: weather\?$/ }]);
+  t.same(second.content, first.content, 'a second compaction repeats the same user message');
 });
 
 t.test('invalid edits are refused with the name of the field', async (t) => {

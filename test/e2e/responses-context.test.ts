@@ -31,7 +31,7 @@ const story: Input = [
 ];
 /** The message that replaces the conversation. */
 const replaced = user(
-  `Summary of the conversation so far: ${summary}\n\nThe user's last message, which the summary does not replace:\nA: and then?`,
+  `Summary of the conversation so far: ${summary}\n\nThe user's last message, in full:\nA: and then?`,
 );
 const create = (body: Partial<Create>) =>
   client.responses.create({ model, reasoning: { effort: 'none' }, ...body } as Create);
@@ -184,6 +184,21 @@ t.test('compaction in a tool loop, over a WebSocket and in the background', asyn
   const { id } = await create({ input: story, context_management: compaction, background: true });
   t.ok(await eventually(async () => (await client.responses.retrieve(id)).status === 'completed'));
   t.same(typesOf(await client.responses.retrieve(id)), ['compaction', 'message']);
+});
+
+t.test('while the summary is written, the stream is kept alive', async (t) => {
+  const slow = await startScripted({
+    env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' },
+  });
+  t.teardown(() => slow.stop());
+  const response = await fetch(`${slow.url}/v1/responses`, {
+    method: 'POST',
+    body: JSON.stringify({ model, input: story, context_management: compaction, stream: true }),
+    headers: { authorization: `Bearer ${slow.key}`, 'content-type': 'application/json' },
+  });
+  const text = await response.text();
+  t.match(text, /^:/, 'the first line is a comment');
+  t.match(text, 'response.completed');
 });
 
 t.test('images of a compacted request are stored with it', async (t) => {

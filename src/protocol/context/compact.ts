@@ -6,11 +6,8 @@ import type { GenerationDeps } from '../admit.js';
 import type { Caller } from '../caller.js';
 import type { Usage } from '../usage.js';
 import type { PromptMeter } from './prompt-meter.js';
-import { summaryText } from './summary-text.js';
+import { lastMessageIn, summaryText, withLastMessage } from './summary-text.js';
 import { plain, Summarizer, transcript } from './summarizer.js';
-
-const lastMessageText = (text: string): string =>
-  `\n\nThe user's last message, which the summary does not replace:\n${text}`;
 
 /** The last user message is repeated only if it takes at most this fraction of the threshold. */
 const LARGEST_SHARE = 1 / 4;
@@ -49,7 +46,7 @@ export async function compact(
   const limit = Math.min(threshold, measured.contextWindow);
   const turns = request.messages.filter(({ role }) => role !== 'system');
   const lastUser = turns.findLast(({ role }) => role === 'user');
-  const asked = plain(lastUser?.content ?? null);
+  const asked = lastMessageIn(plain(lastUser?.content ?? null));
   const repeats = asked !== '' && (await meter.sizeOf(asked)) <= limit * LARGEST_SHARE;
   const summarizer = new Summarizer(deps, caller, model, {
     instructions,
@@ -62,7 +59,7 @@ export async function compact(
   if (written === null) return null;
   const { usage } = written;
   if (written.text === '') return { summary: null, usage, request };
-  const summary = repeats ? written.text + lastMessageText(asked) : written.text;
+  const summary = repeats ? withLastMessage(written.text, asked) : written.text;
   const images = turns.at(-1) === lastUser ? imagesOf(lastUser) : [];
   return { summary, usage, request: { ...request, messages: withSummary(request, summary, images) } };
 }
