@@ -9,9 +9,9 @@ import type { HeldImages } from '../generation/images/held-images.js';
 import type { ImageLoader } from '../generation/images/load-images.js';
 import { apiError } from '../shared/errors.js';
 import { lifecycleHeaders } from '../generation/model-deprecation.js';
-import type { RequestContext, PreparedGeneration, Provider } from '../generation/provider.js';
+import type { RequestContext, PreparedGeneration, PromptCount, Provider } from '../generation/provider.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
-import type { GenerationRequest } from '../generation/types.js';
+import type { GenerationRequest, Message } from '../generation/types.js';
 import type { Scope } from '../shared/identity.js';
 import { permit } from '../shared/permissions.js';
 import type { RequestSink } from '../shared/request-entry.js';
@@ -128,6 +128,38 @@ async function loadRequest(
   return { provider, request: messages === request.messages ? request : { ...request, messages }, held };
 }
 
+/** A prompt's size, and the request's messages with their images loaded. */
+export interface MeasuredPrompt {
+  readonly count: PromptCount;
+  readonly contextWindow: number;
+  readonly messages: readonly Message[];
+}
+
+/**
+ * Counts the prompt without setting any response header. Returns null if the client disconnected in the meantime.
+ * Throws ApiError 422 or 503.
+ */
+export async function measurePrompt(
+  deps: Pick<PromptDeps, 'images' | 'limits'>,
+  caller: Caller,
+  model: ServedModel,
+  asked: GenerationRequest,
+): Promise<MeasuredPrompt | null> {
+  const context = contextOf(caller);
+  let loaded: LoadedRequest | undefined;
+  try {
+    loaded = await loadRequest(deps, caller, { model, request: asked, context });
+    const { provider, request } = loaded;
+    const count = await provider.count(request, context);
+    return { count, contextWindow: provider.contextWindow, messages: request.messages };
+  } catch (error) {
+    if (caller.aborted) return null;
+    throw error;
+  } finally {
+    loaded?.held.release();
+  }
+}
+
 /**
  * Returns the number of prompt tokens, or null if the client disconnected in the meantime. Throws ApiError 422 or 503.
  */
@@ -137,21 +169,21 @@ export async function countPrompt(
   model: ServedModel,
   asked: GenerationRequest,
 ): Promise<number | null> {
-  const context = contextOf(caller);
-  let loaded: LoadedRequest | undefined;
-  try {
-    loaded = await loadRequest(deps, caller, { model, request: asked, context });
-    const { tokens, exact, leftOut, ignored } = await loaded.provider.count(loaded.request, context);
-    if (leftOut !== undefined) renameLeftOut(caller, asked.leftOut, finallyLeftOut(asked, leftOut));
-    nameUnsent(caller, asked, ignored);
-    if (!exact) caller.setHeader('x-token-count', 'estimate');
-    return tokens;
-  } catch (error) {
-    if (caller.aborted) return null;
-    throw error;
-  } finally {
-    loaded?.held.release();
-  }
+  const measured = await measurePrompt(deps, caller, model, asked);
+  if (measured === null) return null;
+  nameCounted(caller, asked, measured.count);
+  return measured.count.tokens;
+}
+
+/** Names in the response what the count leaves out. */
+export function nameCounted(
+  caller: Caller,
+  asked: GenerationRequest,
+  { exact, leftOut, ignored }: Omit<PromptCount, 'tokens'>,
+): void {
+  if (leftOut !== undefined) renameLeftOut(caller, asked.leftOut, finallyLeftOut(asked, leftOut));
+  nameUnsent(caller, asked, ignored);
+  if (!exact) caller.setHeader('x-token-count', 'estimate');
 }
 
 /**

@@ -63,7 +63,6 @@ const chatRules: Rules = {
 
 const messagesRules: Rules = {
   cache_control: (value) => !defaultLifetime(value),
-  context_management: (value) => !saysNothing(value),
   diagnostics: (value) => !saysNothing(value),
   inference_geo: (value) => value !== null,
   speed: (value) => value === 'fast',
@@ -71,7 +70,6 @@ const messagesRules: Rules = {
 
 const responsesRules: Rules = {
   access_programs: (value) => !saysNothing(value),
-  context_management: (value) => !saysNothing(value),
   image: (value) => !saysNothing(value),
   prompt_cache_retention: (value) => value !== null && value !== 'in_memory' && value !== 'in-memory',
 };

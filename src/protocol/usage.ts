@@ -6,3 +6,11 @@ export interface Usage {
   completionTokens: number; // across all choices, including reasoning tokens
   reasoningTokens: number;
 }
+
+/** Adds the counts of two generations. */
+export const sumOf = (one: Usage, other: Usage): Usage => ({
+  promptTokens: one.promptTokens + other.promptTokens,
+  cachedTokens: one.cachedTokens + other.cachedTokens,
+  completionTokens: one.completionTokens + other.completionTokens,
+  reasoningTokens: one.reasoningTokens + other.reasoningTokens,
+});

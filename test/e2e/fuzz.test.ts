@@ -32,6 +32,33 @@ interface Endpoint {
   bodies: Record<string, unknown>[];
 }
 
+/** A Messages request whose conversation is edited and compacted. */
+const edited = {
+  model: 'clarke-1.0',
+  max_tokens: 4,
+  tools: [{ name: 'f', input_schema: parameters }],
+  context_management: {
+    edits: [
+      {
+        type: 'clear_tool_uses_20250919',
+        trigger: { type: 'tool_uses', value: 1 },
+        keep: { type: 'tool_uses', value: 1 },
+        clear_at_least: { type: 'input_tokens', value: 10 },
+        exclude_tools: ['g'],
+        clear_tool_inputs: ['f'],
+      },
+      { type: 'compact_20260112', trigger: { type: 'input_tokens', value: 100 }, instructions: 'Short.' },
+    ],
+  },
+  messages: [
+    { role: 'user', content: 'A: weather?' },
+    ...['a', 'b'].flatMap((id) => [
+      { role: 'assistant', content: [{ type: 'tool_use', id, name: 'f', input: { location: 'Oslo' } }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: `T: ${'x'.repeat(100)}` }] },
+    ]),
+  ],
+};
+
 const endpoints: Endpoint[] = [
   {
     path: '/v1/chat/completions',
@@ -179,12 +206,14 @@ const endpoints: Endpoint[] = [
         output_config: { format: { type: 'json_schema', schema: parameters }, effort: 'low' },
         messages: [{ role: 'user', content: 'J: hi' }],
       },
+      edited,
     ],
   },
   {
     path: '/v1/messages/count_tokens',
     shape: 'messages',
     bodies: [
+      edited,
       {
         model: 'clarke-1.0',
         system: 'Be brief.',
@@ -211,6 +240,16 @@ const endpoints: Endpoint[] = [
         reasoning: { effort: 'low', summary: 'auto' },
         text: { format: { type: 'text' }, verbosity: 'low' },
         input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'A: hi' }] }],
+      },
+      {
+        model: 'clarke-1.0',
+        max_output_tokens: 16,
+        context_management: [{ type: 'compaction', compact_threshold: 1_000 }],
+        input: [
+          { role: 'user', content: `A: ${'x'.repeat(1_000)}` },
+          { role: 'assistant', content: 'Hi.' },
+          { role: 'user', content: 'A: more' },
+        ],
       },
       {
         model: 'clarke-1.0',

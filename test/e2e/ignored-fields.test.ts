@@ -100,7 +100,11 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
   ['messages', { speed: 'fast', inference_geo: 'us' }, 'inference_geo, speed'],
   ['messages', { speed: 'standard' }, null],
   ['messages', { diagnostics: { previous_message_id: 'msg_1' } }, 'diagnostics'],
-  ['messages', { context_management: { edits: [{ type: 'clear_thinking_20251015' }] } }, 'context_management'],
+  [
+    'messages',
+    { context_management: { edits: [{ type: 'compact_20260112', model: 'x' }] } },
+    'context_management.edits.model',
+  ],
   ['messages', { context_management: { edits: [] } }, null],
   ['messages', { cache_control: { type: 'ephemeral' } }, null],
   ['messages', { cache_control: { type: 'ephemeral', ttl: '1h' } }, 'cache_control'],
@@ -135,7 +139,8 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
     { prompt_cache_options: { comparison_response_id: 'resp_1' } },
     'prompt_cache_options.comparison_response_id',
   ],
-  ['responses', { context_management: [{ type: 'compaction', compact_threshold: 1000 }] }, 'context_management'],
+  ['responses', { context_management: [{ type: 'compaction', compact_threshold: 1000 }] }, null],
+  ['chat', { context_management: { edits: [] } }, 'context_management'],
   ['responses', { reasoning: { mode: 'pro', context: 'all_turns' } }, 'reasoning.mode, reasoning.context'],
   ['responses', { reasoning: { mode: 'standard', context: 'auto' } }, null],
   [

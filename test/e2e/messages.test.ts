@@ -340,7 +340,7 @@ t.test("a coding agent's first requests are served", async (t) => {
   };
   const answer = await post(server, `${PATH}?beta=true`, agent([first], '0a1b2'), headers);
   t.equal(answer.status, 200);
-  t.equal(answer.headers.get('x-ignored-parameters'), 'system.cache_control, context_management');
+  t.equal(answer.headers.get('x-ignored-parameters'), 'system.cache_control');
   const sent = (await events(answer)).map(({ data }) => JSON.parse(data) as Event);
   const content = blocksOf(sent);
   t.match(

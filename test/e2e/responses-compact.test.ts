@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';
-import { TASK } from '../../src/protocol/responses/compact-summary.js';
+import { TASK } from '../../src/protocol/context/summarizer.js';
 import { mismatch } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';

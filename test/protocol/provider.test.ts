@@ -174,7 +174,7 @@ const generation: GenerationDeps = {
 const background = new BackgroundResponses(opened.responses, telemetry);
 const server = await startRoutes([
   chatCompletionsRoute({ ...generation, reasoningField: 'both' }),
-  ...messagesRoutes({ ...generation, sealer, foreignThinking: 'reject' }),
+  ...messagesRoutes({ ...generation, sealer, foreignThinking: 'reject', settings: config.responses }),
   ...responsesRoutes({
     ...generation,
     sealer,

@@ -50,6 +50,15 @@ const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'a client disconnect stops a running compaction': GAUGES,
     'input_tokens returns the prompt length that a response would report': COUNT,
   },
+  'messages-context': {
+    'the default trigger is a number of input tokens, and the context window is a trigger too': COUNT,
+    'clear_at_least keeps the cleared part unchanged until a further group can be cleared': COUNT,
+    'compaction keeps the system prompt, and applies if the prompt does not fit': COUNT,
+    'while the summary is written, the stream is kept alive, and a disconnect stops it': GAUGES,
+  },
+  'responses-context': {
+    'the threshold is a number of input tokens, and the context window is a threshold too': COUNT,
+  },
   'responses-socket': {
     'a message with generate: false only fills the prefix cache': CACHE,
     'rate limits are applied when a queued message starts': GAUGES,

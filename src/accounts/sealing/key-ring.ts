@@ -15,6 +15,7 @@ export interface SealingKey {
   readonly thinkingText: Buffer;
   readonly reasoning: Buffer;
   readonly compaction: Buffer;
+  readonly contextSummary: Buffer;
   readonly accountSecrets: Buffer;
   readonly affinity: Buffer;
 }
@@ -49,6 +50,7 @@ function deriveKey(secret: Uint8Array): SealingKey {
     thinkingText: derive('thinking text'),
     reasoning: derive('reasoning'),
     compaction: derive('compaction'),
+    contextSummary: derive('context summary'),
     accountSecrets: derive('account secrets'),
     affinity: derive('affinity'),
   };

@@ -15,7 +15,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { decode, decrypt, encrypt, fields, nonceOf } from './boxes.js';
 import type { KeyRing, SealingKey } from './key-ring.js';
 import { packOrigin, unpackOrigin } from './origin-json.js';
-import type { OpenedThinking, SealContext, Sealer, Unsealed } from './sealer.js';
+import type { OpenedThinking, SealContext, Sealer, SealKind, Unsealed } from './sealer.js';
 
 const SIGNED = 1;
 const SEALED = 2;
@@ -86,7 +86,7 @@ export class KeySealer implements Sealer {
     return null;
   }
 
-  seal(kind: 'reasoning' | 'compaction', text: string, { organizationId, model, origin }: SealContext): string {
+  seal(kind: SealKind, text: string, { organizationId, model, origin }: SealContext): string {
     const key = this.keys.current;
     if (origin != null) {
       const plain = packOrigin(text, origin, { model, text });
@@ -103,7 +103,7 @@ export class KeySealer implements Sealer {
     );
   }
 
-  unseal(kind: 'reasoning' | 'compaction', sealed: string, organizationId: string): Unsealed | null {
+  unseal(kind: SealKind, sealed: string, organizationId: string): Unsealed | null {
     const hasOrigin = sealed.startsWith(PREFIX_WITH_ORIGIN);
     const value = hasOrigin || sealed.startsWith(PREFIX) ? decode(sealed.slice(PREFIX.length)) : null;
     if (value === null || value.length < 1) return null;

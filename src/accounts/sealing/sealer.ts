@@ -27,6 +27,12 @@ export interface OpenedThinking extends Unsealed {
   format: 'signed' | 'sealed';
 }
 
+/**
+ * `compaction`: a summary that stands for the items it was made of. `contextSummary`: a summary that replaces all items
+ * before it.
+ */
+export type SealKind = 'reasoning' | 'compaction' | 'contextSummary';
+
 export interface Sealer {
   /** Format 1, or 3 with an origin: bound to the text (Messages API, `signature`). */
   signThinking(text: string, context: SealContext): string;
@@ -35,7 +41,7 @@ export interface Sealer {
   /** Null if verification fails. `thinking`: the visible text; must be empty for formats 2 and 4. */
   openThinking(signature: string, thinking: string, organizationId: string): OpenedThinking | null;
   /** Returns `enc1.…`, or `enc2.…` with an origin. The value is bound to the organization. */
-  seal(kind: 'reasoning' | 'compaction', text: string, context: SealContext): string;
+  seal(kind: SealKind, text: string, context: SealContext): string;
   /** Null if it is invalid. */
-  unseal(kind: 'reasoning' | 'compaction', sealed: string, organizationId: string): Unsealed | null;
+  unseal(kind: SealKind, sealed: string, organizationId: string): Unsealed | null;
 }

@@ -219,7 +219,9 @@ export class UpstreamProvider implements Provider {
       models: [request.model, this.model.id],
       thinks: chosen.thinks?.({ ...rest, request }) === true,
     });
-    const { leftOut, ignored } = selected;
+    const { leftOut } = selected;
+    // Which turns to drop could only be decided with the server's token counts.
+    const ignored = request.truncation === 'auto' ? [...selected.ignored, 'truncation'] : selected.ignored;
     return { body: chosen.body({ ...rest, request: selected.request } satisfies Asked), leftOut, ignored };
   }
 

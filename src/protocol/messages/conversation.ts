@@ -3,6 +3,7 @@
 import { apiError } from '../../shared/errors.js';
 import type { Message, Thought, ToolCall } from '../../generation/types.js';
 import { stringifyAsWritten } from '../../shared/exact-json.js';
+import { summaryText } from '../context/summary-text.js';
 import { MAX_ID } from '../fields.js';
 import { hostedText } from '../hosted-text.js';
 import { ToolTurns } from '../tool-turns.js';
@@ -78,8 +79,7 @@ function fromSummary(blocks: readonly Placed<WireBlock>[]): {
 
 /** Returns the summary as a user turn, because many templates require the conversation to start with one. */
 function summaryTurn({ block: summary, path }: Placed<string>): Turn {
-  const text = `Summary of the conversation so far: ${summary}`;
-  return { role: 'user', path, blocks: [{ block: { type: 'text', text }, path }] };
+  return { role: 'user', path, blocks: [{ block: { type: 'text', text: summaryText(summary) }, path }] };
 }
 
 function placedBlocks({ content }: WireMessage, path: string): Placed<WireBlock>[] {

@@ -7,6 +7,7 @@ import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
 import type { Usage } from '../usage.js';
+import { compactionEvents, wireApplied, wireCompaction, wireIterations, type ContextReport } from './context-answer.js';
 import { completePart } from './partial-json.js';
 
 export interface MessageEnvelope {
@@ -25,6 +26,8 @@ export interface MessageEnvelope {
   cappedByContext: boolean;
   /** Returns the reasoning that the model did not see. Null: the client did not request this list. */
   leftOut: (() => readonly LeftOut[]) | null;
+  /** Null: the request has no `context_management`. */
+  context: ContextReport | null;
 }
 
 type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
@@ -156,31 +159,31 @@ function wireUsage(usage: Usage): object {
   };
 }
 
-function stopFields({ cappedByContext }: MessageEnvelope, finished: FinishedEvent | null): object {
+/** How a message ended. `paused`: after a compaction, without generating a response. Null: it has not ended. */
+type Ended = FinishedEvent | 'paused' | null;
+
+function stopFields({ cappedByContext }: Pick<MessageEnvelope, 'cappedByContext'>, ended: Ended): object {
+  const finished = ended === 'paused' ? null : ended;
   const reason = cappedByContext && finished?.reason === 'max_tokens' ? 'context_full' : finished?.reason;
   return {
-    stop_reason: reason === undefined ? null : STOP_REASONS[reason],
+    stop_reason: ended === 'paused' ? 'compaction' : reason === undefined ? null : STOP_REASONS[reason],
     stop_sequence: finished?.reason === 'stop_string' ? finished.stopString : null,
     stop_details: null,
     container: null,
   };
 }
 
-function message(
-  envelope: MessageEnvelope,
-  content: readonly object[],
-  finished: FinishedEvent | null,
-  usage: object,
-): object {
-  const { id, model } = envelope;
+function message(envelope: MessageEnvelope, content: readonly object[], ended: Ended, usage: object): object {
+  const { id, model, context } = envelope;
   return {
     id,
     type: 'message',
     role: 'assistant',
     model,
     content,
-    ...stopFields(envelope, finished),
+    ...stopFields(envelope, ended),
     diagnostics: null,
+    ...(context === null ? {} : { context_management: ended === null ? null : wireApplied(context.applied) }),
     ...(envelope.leftOut === null ? {} : { input_transformations: envelope.leftOut().map(wireTransformation) }),
     usage,
   };
@@ -223,9 +226,12 @@ function inputOf(text: string): object {
 export class MessageCollector {
   readonly #content: object[] = [];
   readonly #blocks: Blocks;
-  #finished: FinishedEvent | null = null;
+  #ended: Ended;
 
   constructor(private readonly envelope: MessageEnvelope) {
+    const compaction = envelope.context?.compaction ?? null;
+    this.#ended = compaction?.pauses === true ? 'paused' : null;
+    if (compaction !== null) this.#content.push(wireCompaction(compaction.summary));
     let block: BlockStart = { type: 'text' };
     let growing = new GrowingText();
     let signature = '';
@@ -249,11 +255,12 @@ export class MessageCollector {
 
   take(event: OutputEvent): void {
     this.#blocks.take(event);
-    if (event.type === 'finished') this.#finished = event;
+    if (event.type === 'finished') this.#ended = event;
   }
 
   body(usage: Usage): object {
-    return message(this.envelope, this.#content, this.#finished, wireUsage(usage));
+    const counts = { ...wireUsage(usage), ...wireIterations(this.envelope, usage) };
+    return message(this.envelope, this.#content, this.#ended, counts);
   }
 }
 
@@ -267,13 +274,13 @@ export type Emit = (data: string, name: string) => void;
 export class MessageStreamEncoder {
   readonly #blocks: Blocks;
   #started = false;
-  #finished: FinishedEvent | null = null;
+  #ended: Ended = null;
 
   constructor(
     private readonly envelope: MessageEnvelope,
     private readonly emit: Emit,
   ) {
-    let index = -1;
+    let index = envelope.context?.compaction == null ? -1 : 0;
     let head = ''; // constant part of the block's deltas, up to the text
     this.#blocks = new Blocks(envelope, {
       start: (block) => {
@@ -318,22 +325,28 @@ export class MessageStreamEncoder {
       'message_start',
     );
     this.emit('{"type":"ping"}', 'ping');
+    const compaction = this.envelope.context?.compaction ?? null;
+    if (compaction === null) return;
+    for (const event of compactionEvents(compaction.summary)) this.emit(JSON.stringify(event), event.type);
+    if (compaction.pauses) this.#ended = 'paused';
   }
 
   take(event: OutputEvent): void {
-    if (!this.#started || this.#finished !== null) throw new Error('received an event outside a message');
+    if (!this.#started || this.#ended !== null) throw new Error('received an event outside a message');
     this.#blocks.take(event);
-    if (event.type === 'finished') this.#finished = event;
+    if (event.type === 'finished') this.#ended = event;
   }
 
   /** Sends the last events. Call after the `finished` event. */
   end(usage: Usage): void {
-    if (this.#finished === null) throw new Error('the message ended before its finished event');
+    if (this.#ended === null) throw new Error('the message ended before its finished event');
+    const { context } = this.envelope;
     this.emit(
       JSON.stringify({
         type: 'message_delta',
-        delta: stopFields(this.envelope, this.#finished),
-        usage: wireCounts(usage),
+        delta: stopFields(this.envelope, this.#ended),
+        usage: { ...wireCounts(usage), ...wireIterations(this.envelope, usage) },
+        ...(context === null ? {} : { context_management: wireApplied(context.applied) }),
       }),
       'message_delta',
     );

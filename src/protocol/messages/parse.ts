@@ -8,6 +8,8 @@ import { checkOutputFormat } from '../../generation/output-format.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { inOrder, seenBy, type Seen } from '../../generation/thoughts.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
+import { withAllThinking } from '../context/clear-thinking.js';
+import type { ContextEdits } from '../context/edits.js';
 import { toSampling } from '../fields.js';
 import { constrainedFormat } from '../constraints.js';
 import { ineffectiveInMessages } from '../ineffective.js';
@@ -18,7 +20,8 @@ import { isRecord } from '../entry-limits.js';
 import { validate } from '../validation.js';
 import { overlong } from './bounds.js';
 import { countTokensSchema, messageSchema, messagesRequestSchema, type MessagesRequest } from './schema.js';
-import { openThinkingBlocks, thinkingSettings, type ThinkingPolicy } from './thinking.js';
+import { readContextEdits } from './context-management.js';
+import { isThinking, openThinkingBlocks, thinkingSettings, type ThinkingPolicy } from './thinking.js';
 import { toMessages, toTurns } from './conversation.js';
 import { readTools } from './tools.js';
 
@@ -39,6 +42,8 @@ export interface MessagesGeneration {
   /** False: thinking is returned only in encrypted form, in its signature. */
   visibleThinking: boolean;
   userId: string | null;
+  /** Null: the request has no `context_management`. */
+  edits: ContextEdits | null;
   ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
 }
@@ -111,13 +116,15 @@ function parsed(
       const others = [...thinking.opened].filter(([, { model: writer }]) => !names.includes(writer));
       const turns = toTurns(result.messages, new Set([...foreign, ...others.map(([block]) => block)]));
       if (turns.length === 0) throw noContent();
-      const { messages } = seenBy(toMessages(turns, result.system, thinking), names);
+      const edits = readContextEdits(result.context_management, isThinking(result.thinking));
+      const given = toMessages(turns, result.system, thinking);
+      const { messages } = seenBy(edits?.keptThinkingTurns == null ? given : withAllThinking(given), names);
       const leftOut = inOrder(
         [...thinking.foreign.values()].map((path) => ({ path, reason: 'foreign' as const })),
         others.map(([, { path }]) => ({ path, reason: 'other_model' as const })),
       );
       const ignored = ineffectiveInMessages(body as Record<string, unknown>);
-      return toGeneration(result, { messages, leftOut }, ignored, output);
+      return { ...toGeneration(result, { messages, leftOut }, ignored, output), edits };
     },
   };
 }
@@ -134,7 +141,7 @@ function toGeneration(
   { messages, leftOut }: Seen,
   ignored: string[],
   { maxTokens, stream, generates }: Output,
-): MessagesGeneration {
+): Omit<MessagesGeneration, 'edits'> {
   refuseUnserved(wire);
   const thinking = thinkingSettings(wire, generates ? maxTokens : null);
   const { effort, promptEffort, reasoningBudget, templateVariables, visible } = thinking;

@@ -11,8 +11,10 @@ import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newMessageId } from '../../shared/ids.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import { GrowingText } from '../../shared/growing-text.js';
-import { admit, countPrompt, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { admit, findModel, withAdmitted, type AdmittedGeneration } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';
+import type { ContextReport } from './context-answer.js';
+import { countEdited, manageContext, type ManageDeps, type Managed } from './manage-context.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { Author } from '../author.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
@@ -26,7 +28,7 @@ import { validateMessagesInSlices, parseMessages, type MessagesGeneration, type 
 const PATH = '/v1/messages';
 const COUNT_PATH = '/v1/messages/count_tokens';
 
-export interface MessagesDeps extends GenerationDeps {
+export interface MessagesDeps extends ManageDeps {
   sealer: Sealer;
   foreignThinking: ForeignThinking;
 }
@@ -43,8 +45,16 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       async handler(exchange) {
         const { caller, model, asked } = read(deps, exchange, PATH);
         exchange.annotate({ stream: asked.stream });
-        const admitted = await admit(deps, caller, model, asked.request).catch(refuseImage);
-        if (admitted !== null) withAdmitted(admitted, () => answer(deps.sealer, exchange, asked, admitted));
+        const managed = await manageContext(deps, exchange, { caller, model, asked }).catch(refuseImage);
+        if (managed === null) return;
+        const { request, context } = managed;
+        if (context?.compaction?.pauses === true) {
+          answerPaused(exchange, asked, { model: model.asked, context });
+          return;
+        }
+        const admitted = await admit(deps, caller, model, request).catch(refuseImage);
+        if (admitted !== null)
+          withAdmitted(admitted, () => answer(deps.sealer, exchange, { ...asked, request, context }, admitted));
       },
     },
     {
@@ -55,8 +65,8 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       validateInSlices: validateMessagesInSlices,
       async handler(exchange) {
         const { caller, model, asked } = read(deps, exchange, COUNT_PATH);
-        const tokens = await countPrompt(deps, caller, model, asked.request).catch(refuseImage);
-        if (tokens !== null) exchange.json(200, { input_tokens: tokens });
+        const counted = await countEdited(deps, caller, model, asked).catch(refuseImage);
+        if (counted !== null) exchange.json(200, counted);
       },
     },
   ];
@@ -124,7 +134,40 @@ const hasBeta = (exchange: Exchange, beta: string): boolean =>
     .split(',')
     .some((one) => one.trim() === beta);
 
-function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, admitted: AdmittedGeneration): void {
+/** Answers with the summary alone. */
+function answerPaused(
+  exchange: Exchange,
+  { stream, visibleThinking }: MessagesGeneration,
+  { model, context }: { model: string; context: ContextReport },
+): void {
+  const envelope: MessageEnvelope = {
+    id: newMessageId(),
+    model,
+    visibleThinking,
+    signature: () => '',
+    empty: true,
+    cappedByContext: false,
+    leftOut: null,
+    context,
+  };
+  const usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
+  if (!stream) {
+    exchange.json(200, new MessageCollector(envelope).body(usage));
+    return;
+  }
+  const out = exchange.sse();
+  const encoder = new MessageStreamEncoder(envelope, (data, name) => out.send(data, name));
+  encoder.start(usage);
+  encoder.end(usage);
+  out.end();
+}
+
+function answer(
+  sealer: Sealer,
+  exchange: Exchange,
+  asked: MessagesGeneration & Managed,
+  admitted: AdmittedGeneration,
+): void {
   const author = new Author(exchange.identity.organizationId, admitted);
   const envelope: MessageEnvelope = {
     id: newMessageId(),
@@ -136,6 +179,7 @@ function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, a
     empty: asked.request.maxTokens === 0,
     cappedByContext: admitted.prepared.cappedByContext,
     leftOut: hasBeta(exchange, BINDING_BETA) ? () => author.leftOut : null,
+    context: asked.context,
   };
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const check = new FormatCheck(asked.request.format);

@@ -9,6 +9,7 @@ import { list } from '../list.js';
 import { unshownMembers } from '../hosted-text.js';
 import { opaque, unreadMembers } from '../unread.js';
 import { unreadSettings } from './vendor-tools.js';
+import { contextManagementField } from './context-management.js';
 
 const text = z.string();
 
@@ -209,7 +210,7 @@ export const messagesRequestSchema = z.object({
   cache_control: z.unknown().optional(),
   inference_geo: z.unknown().optional(),
   diagnostics: z.unknown().optional(),
-  context_management: z.unknown().optional(),
+  context_management: contextManagementField,
   betas: z.unknown().optional(),
 
   container: z.unknown().optional(),

@@ -71,7 +71,8 @@ function open(block: ThinkingBlock, sealer: Pick<Sealer, 'openThinking'>, organi
   return opened?.format === 'sealed' ? opened : null;
 }
 
-const isOn = ({ type }: NonNullable<MessagesRequest['thinking']>): boolean => type === 'enabled' || type === 'adaptive';
+export const isThinking = (thinking: MessagesRequest['thinking']): boolean =>
+  thinking?.type === 'enabled' || thinking?.type === 'adaptive';
 
 export interface ThinkingSettings {
   effort: GenerationRequest['effort'];
@@ -91,7 +92,7 @@ export function thinkingSettings(
   maxTokens: number | null,
 ): ThinkingSettings {
   const template = templateSettings(kwargs, {
-    thinking: thinking == null ? null : { on: isOn(thinking), param: 'thinking' },
+    thinking: thinking == null ? null : { on: isThinking(thinking), param: 'thinking' },
   });
   const promptEffort = output?.effort ?? undefined;
   const variable = template.variables?.['reasoning_effort'] ?? undefined;

@@ -146,10 +146,10 @@ function messagesModel(model: ModelDescription): object {
       citations: no,
       code_execution: no,
       context_management: {
-        supported: false,
-        clear_thinking_20251015: null,
-        clear_tool_uses_20250919: null,
-        compact_20260112: null,
+        supported: true,
+        clear_thinking_20251015: supports(thinking),
+        clear_tool_uses_20250919: supports(true),
+        compact_20260112: supports(true),
       },
       effort: {
         supported: thinking,

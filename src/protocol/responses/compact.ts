@@ -11,9 +11,9 @@ import { findModel, type GenerationDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { nameIgnored } from '../ignored.js';
-import { Summarizer, transcript } from './compact-summary.js';
+import { Summarizer, transcript } from '../context/summarizer.js';
 import { NOTHING_BEFORE, findChainEnqueued, readContent } from './input-chain.js';
-import { validateCreateInSlices, parseCreate } from './parse.js';
+import { validateCreateInSlices, parseCreate, type CreateGeneration } from './parse.js';
 import { wireUsage } from './resource.js';
 
 const PATH = '/v1/responses/compact';
@@ -105,7 +105,7 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
     model,
     instructions: created.echo.instructions,
     text: transcript(created.conversation),
-    kept: userMessages(continued.chain, created.input),
+    kept: userMessages(continued.chain, created),
   };
 }
 
@@ -114,9 +114,14 @@ export function pick(body: Readonly<Record<string, unknown>>, names: readonly st
   return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
 }
 
-/** Returns all user messages of the conversation as they were sent, with their IDs and statuses. */
-function userMessages(chain: readonly ChainedResponse[], input: readonly StoredItem[]): object[] {
-  return [...chain.flatMap((record) => record.input), ...input].flatMap(({ id, item, images }) => {
+/** Returns the user messages since the last automatic compaction as they were sent, with their IDs and statuses. */
+function userMessages(
+  chain: readonly ChainedResponse[],
+  { input, windowStart }: Pick<CreateGeneration, 'input' | 'windowStart'>,
+): object[] {
+  const all: readonly StoredItem[] = [...chain.flatMap((record) => [...record.input, ...record.output]), ...input];
+  const start = windowStart === null ? 0 : all.findLastIndex(({ id }) => id === windowStart);
+  return all.slice(start).flatMap(({ id, item, images }) => {
     if (item['role'] !== 'user') return [];
     const { content } = item;
     const parts =

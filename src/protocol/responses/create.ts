@@ -22,7 +22,7 @@ const DONE = '[DONE]';
 
 export interface CreateDeps extends ResponseRunDeps {
   background: Pick<BackgroundResponses, 'start'>;
-  settings: DialectSettings;
+  settings: DialectSettings & ResponseRunDeps['settings'];
 }
 
 export function createRoute(deps: CreateDeps): Route {
@@ -69,6 +69,8 @@ async function begin(deps: CreateDeps, exchange: Exchange): Promise<Begun | null
     errorEvents: true,
     hold: (bytes) => exchange.reserve(bytes),
     ...into(out),
+    // Opened before the response is admitted, so that keep-alives are sent while the summary is written.
+    ...(out === null ? {} : { onCompacting: () => (out.stream = exchange.sse(lateFailure)) }),
   });
   return turn === null ? null : { turn, out };
 }

@@ -19,7 +19,7 @@ import {
 } from './encode-items.js';
 import { EventWriter, type WireEvent } from './encode-writer.js';
 import type { ToolName } from './tools.js';
-import { wireUsage, type OutputItem, type ResponseResource } from './resource.js';
+import { wireUsage, type CompactionItem, type OutputItem, type ResponseResource } from './resource.js';
 
 export interface MachineOptions {
   reasoning: ReasoningForm;
@@ -96,12 +96,21 @@ export class ResponseMachine {
     }
   }
 
+  /** Adds the summary that replaces the conversation. Must precede all other items. */
+  compaction(item: CompactionItem): void {
+    const place = { output_index: this.resource.output.length, item };
+    this.#out.write('response.output_item.added', place);
+    this.#out.write('response.output_item.done', place);
+    this.resource.output.push(item);
+  }
+
   /** The generation ended naturally or at a limit, so open items are closed. terminal() emits the event for it. */
   end(reason: EndReason, usage: Usage, completedAt: number): void {
     this.#run();
     const whole = WHOLE.has(reason);
     // A generation without tokens still counts as a response, and clients expect it to contain a message.
-    if (whole && !this.resource.output.some(({ type }) => type !== 'reasoning')) this.#message();
+    if (whole && !this.resource.output.some(({ type }) => type !== 'reasoning' && type !== 'compaction'))
+      this.#message();
     this.#close(whole ? 'completed' : 'incomplete');
     this.#settle(whole ? 'completed' : 'incomplete', usage);
     if (whole) this.resource.completed_at = completedAt;

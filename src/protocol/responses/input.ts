@@ -7,6 +7,7 @@ import { customArguments } from '../../generation/custom-tools.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
+import { summaryText } from '../context/summary-text.js';
 import { hostedText } from '../hosted-text.js';
 import { Conversation, type OwnThought } from './conversation.js';
 import type { InputItem } from './input-images.js';
@@ -39,10 +40,15 @@ export interface ReadInput {
   leftOut: LeftOut[];
   /** Tool lists that appear among the items. */
   tools: ToolList[];
+  /** ID of the item with which the prompt starts, after the system messages. Null: it starts with the first item. */
+  windowStart: string | null;
 }
 
+/** `replaces`: the summary replaces all items before it. */
+type Opened = Unsealed & { replaces?: boolean };
+
 /** The decrypted values of the input's items, by item index. Null: reasoning that could not be decrypted. */
-export type OpenedSeals = ReadonlyMap<number, Unsealed | null>;
+export type OpenedSeals = ReadonlyMap<number, Opened | null>;
 
 /** IDs of stored items that the input needs, in this order: references, then reasoning items without text. */
 export function references(input: readonly WireItem[]): string[] {
@@ -69,10 +75,13 @@ export function openSeals(
   input: readonly WireItem[],
   { sealer, organizationId, rejects }: Pick<InputContext, 'sealer' | 'organizationId' | 'rejects'>,
 ): OpenedSeals {
-  const opened = new Map<number, Unsealed | null>();
+  const opened = new Map<number, Opened | null>();
   for (const [index, item] of input.entries()) {
     if ((item.type !== 'reasoning' && item.type !== 'compaction') || item.encrypted_content == null) continue;
-    const value = sealer.unseal(item.type, item.encrypted_content, organizationId);
+    const value =
+      item.type === 'compaction'
+        ? openSummary(sealer, item.encrypted_content, organizationId)
+        : sealer.unseal('reasoning', item.encrypted_content, organizationId);
     const path = `input[${index}]`;
     if (value === null && item.type === 'compaction') throw foreignSummary(`${path}.encrypted_content`, path);
     if (value === null && rejects)
@@ -80,6 +89,11 @@ export function openSeals(
     opened.set(index, value);
   }
   return opened;
+}
+
+function openSummary(sealer: Sealer, sealed: string, organizationId: string): Opened | null {
+  const whole = sealer.unseal('contextSummary', sealed, organizationId);
+  return whole === null ? sealer.unseal('compaction', sealed, organizationId) : { ...whole, replaces: true };
 }
 
 const foreignSummary = (what: string, path: string): ApiError =>
@@ -105,7 +119,7 @@ interface Placed {
   kept: KeptItem | { type: 'unknown' };
   images: readonly Uint8Array[] | undefined;
   path: string;
-  opened: Unsealed | null | undefined;
+  opened: Opened | null | undefined;
 }
 
 class Reader {
@@ -134,7 +148,7 @@ class Reader {
     }
   }
 
-  wire(item: WireItem, index: number, opened: Unsealed | null | undefined): void {
+  wire(item: WireItem, index: number, opened: Opened | null | undefined): void {
     const path = `input[${index}]`;
     switch (item.type) {
       case 'message':
@@ -169,7 +183,7 @@ class Reader {
       case 'context_compaction':
       case 'ghost_snapshot':
       case 'other': {
-        const helper = readHelperItem(item, path, (sealed) => this.#unseal('compaction', sealed) !== null);
+        const helper = readHelperItem(item, path, (sealed) => this.#openSummary(sealed) !== null);
         for (const left of helper.leftOut) this.#leftOut.push({ path: left, reason: 'unread' });
         if (helper.item !== null) this.add(toKept(helper.item, path), path, undefined);
         return;
@@ -184,7 +198,7 @@ class Reader {
     }
   }
 
-  add(item: InputItem, path: string, opened: Unsealed | null | undefined): void {
+  add(item: InputItem, path: string, opened: Opened | null | undefined): void {
     const repeats = this.#chain.has(item.id) || this.#ownIds.has(item.id);
     this.#ownIds.add(item.id);
     this.#own.push(repeats ? { ...item, repeats } : item);
@@ -217,7 +231,7 @@ class Reader {
       );
   }
 
-  #place(item: StoredItem, path: string, opened: Unsealed | null | undefined): void {
+  #place(item: StoredItem, path: string, opened: Opened | null | undefined): void {
     const kept = keptItem(item);
     this.#placed.push({ kept, images: item.images, path, opened });
     if (kept.type === 'function_call' && kept.status !== 'incomplete') this.#open.set(kept.call_id, kept);
@@ -231,10 +245,30 @@ class Reader {
       ),
     );
     const conversation = new Conversation();
-    for (const placed of this.#placed) this.#append(conversation, placed, answered);
+    const start = this.#windowStart();
+    for (const [index, placed] of this.#placed.entries())
+      if (index >= start || isSystem(placed)) this.#append(conversation, placed, answered);
     conversation.end();
     const { messages, leftOut } = seenBy(conversation.messages, this.context.models);
-    return { own: this.#own, messages, tools: this.#tools, leftOut: inOrder(this.#leftOut, leftOut) };
+    const first = this.#placed[start]?.kept;
+    return {
+      own: this.#own,
+      messages,
+      tools: this.#tools,
+      leftOut: inOrder(this.#leftOut, leftOut),
+      windowStart: first?.type === 'compaction' ? first.id : null,
+    };
+  }
+
+  /** Index of the latest item that replaces all items before it, or 0. */
+  #windowStart(): number {
+    for (let index = this.#placed.length - 1; index > 0; index--) {
+      const placed = this.#placed[index] as Placed;
+      if (placed.kept.type !== 'compaction') continue;
+      placed.opened ??= this.#openSummary(placed.kept.encrypted_content);
+      if (placed.opened?.replaces === true) return index;
+    }
+    return 0;
   }
 
   #append(conversation: Conversation, { kept, images, path, opened }: Placed, answered: ReadonlySet<string>): void {
@@ -277,9 +311,11 @@ class Reader {
         conversation.lacksReasoning();
         return;
       case 'compaction': {
-        const summary = opened ?? this.#unseal('compaction', kept.encrypted_content);
+        const summary = opened ?? this.#openSummary(kept.encrypted_content);
         if (summary === null) throw foreignSummary(`${path}: a stored summary`, path);
-        conversation.add({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
+        // Many templates require the conversation to start with a user message.
+        const role = summary.replaces === true ? 'user' : 'system';
+        conversation.add({ role, content: summaryText(summary.text), path });
         return;
       }
       default:
@@ -290,7 +326,7 @@ class Reader {
   /** Null: the reasoning is left out. */
   #reasoning(
     kept: Extract<KeptItem, { type: 'reasoning' }>,
-    opened: Unsealed | null | undefined,
+    opened: Opened | null | undefined,
     path: string,
   ): OwnThought | null {
     const left = (): null => {
@@ -298,7 +334,7 @@ class Reader {
       return null;
     };
     if (kept.encrypted_content !== undefined) {
-      const unsealed = opened === undefined ? this.#unseal('reasoning', kept.encrypted_content) : opened;
+      const unsealed = opened === undefined ? this.#openReasoning(kept.encrypted_content) : opened;
       return unsealed === null ? left() : { path, ...unsealed };
     }
     const unsealed = { path, model: null, origin: kept[ORIGIN] ?? null };
@@ -314,10 +350,17 @@ class Reader {
     return { ...unsealed, origin, text: summary };
   }
 
-  #unseal(kind: 'reasoning' | 'compaction', sealed: string): Unsealed | null {
-    return this.context.sealer.unseal(kind, sealed, this.context.organizationId);
+  #openReasoning(sealed: string): Unsealed | null {
+    return this.context.sealer.unseal('reasoning', sealed, this.context.organizationId);
+  }
+
+  #openSummary(sealed: string): Opened | null {
+    return openSummary(this.context.sealer, sealed, this.context.organizationId);
   }
 }
+
+const isSystem = ({ kept }: Placed): boolean =>
+  kept.type === 'message' && (kept.role === 'system' || kept.role === 'developer');
 
 const reasoningText = (parts: readonly { text: string }[] | undefined): string =>
   (parts ?? []).map(({ text }) => text).join('\n');

@@ -8,6 +8,7 @@ import type { GenerationRequest, Message, OutputFormat } from '../../generation/
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling } from '../fields.js';
+import type { Compaction } from '../context/edits.js';
 import { constrainedFormat } from '../constraints.js';
 import type { ForeignThinking } from '../foreign-thinking.js';
 import { ineffectiveInResponses } from '../ineffective.js';
@@ -19,6 +20,7 @@ import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
 import { validate, validateList } from '../validation.js';
 import { overlong, withType } from './bounds.js';
+import { readCompaction } from './context-management.js';
 import { openSeals, readInput, references, type OpenedSeals } from './input.js';
 import type { InputItem } from './input-images.js';
 import { wireFormat, type ResourceEcho } from './resource.js';
@@ -84,6 +86,10 @@ export interface CreateGeneration {
   store: boolean;
   background: boolean;
   stream: boolean;
+  /** When the conversation is to be compacted; null for never. */
+  compaction: Compaction | null;
+  /** ID of the latest item that replaces all items before it. Null: there is none. */
+  windowStart: string | null;
   /** Nothing is generated: the prompt is validated and its prefix is cached. */
   prewarm: boolean;
   /** Reasoning text goes into `summary` instead of `content`. */
@@ -249,6 +255,8 @@ function toGeneration(
     },
     conversation: input.messages,
     input: input.own,
+    compaction: readCompaction(create.context_management),
+    windowStart: input.windowStart,
     previousId: create.previous_response_id ?? null,
     base: chain[chain.length - 1 - unsaved]?.id ?? null,
     tail: unsaved === 0 ? [] : chain.slice(-unsaved),

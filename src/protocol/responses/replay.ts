@@ -30,7 +30,7 @@ export function replayEvents(resource: ResponseResource, dialect: EventDialect):
     out.write('response.in_progress', { response: { ...before, status: 'in_progress' } });
   resource.output.forEach((item, index) => {
     // Items that were open when the response failed have no `.done` events.
-    const done = resource.status !== 'failed' || item.status === 'completed';
+    const done = resource.status !== 'failed' || item.type === 'compaction' || item.status === 'completed';
     new ItemReplay(out, index, dialect, done).item(item);
   });
   writeTerminal(out, resource);
@@ -142,6 +142,9 @@ class ItemReplay {
         break;
       case 'reasoning':
         this.#reasoning(item);
+        break;
+      case 'compaction':
+        this.#added(item);
     }
     if (this.done) this.out.write('response.output_item.done', { output_index: this.index, item });
   }

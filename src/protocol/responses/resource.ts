@@ -55,7 +55,13 @@ export interface ReasoningItem {
   content?: { type: 'reasoning_text'; text: string }[];
   encrypted_content?: string;
 }
-export type OutputItem = MessageItem | FunctionCallItem | CustomToolCallItem | ReasoningItem;
+/** A summary that replaces all items before it. */
+export interface CompactionItem {
+  id: string;
+  type: 'compaction';
+  encrypted_content: string;
+}
+export type OutputItem = MessageItem | FunctionCallItem | CustomToolCallItem | ReasoningItem | CompactionItem;
 
 export type WireTool = { name: string; namespace?: string; description: string | null } & (
   | { type: 'function'; parameters: object | null; strict: boolean | null }

@@ -8,18 +8,18 @@ import { ApiError, toApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EndReason, LeftOut } from '../../generation/types.js';
 import { newResponseId } from '../../shared/ids.js';
-import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';
-import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { admit, withAdmitted, type AdmittedGeneration } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';
 import { Author } from '../author.js';
 import type { Caller } from '../caller.js';
 import { shownPlaces } from '../ignored.js';
 import type { ForeignThinking } from '../foreign-thinking.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
-import type { Usage } from '../usage.js';
+import { sumOf, type Usage } from '../usage.js';
+import { compactContext, type CompactContextDeps, type ContextCompaction } from './compact-context.js';
 import { ResponseMachine } from './encode.js';
 import type { EventDialect } from './encode-items.js';
 import type { WireEvent } from './encode-writer.js';
@@ -29,8 +29,7 @@ import { withOrigin } from './items.js';
 import { newResource, type OutputItem } from './resource.js';
 import type { RunningResponses } from './stored-running.js';
 
-export interface ResponseRunDeps extends GenerationDeps {
-  sealer: Sealer;
+export interface ResponseRunDeps extends CompactContextDeps {
   foreignThinking?: ForeignThinking | undefined;
   responses: ResponseStore;
   running: RunningResponses;
@@ -47,6 +46,8 @@ export interface ResponseRunOptions {
   namesLeftOut?: boolean;
   /** Reserves memory for this many more bytes of the response. Throws ApiError 503 or 422. */
   hold?: (bytes: number) => void;
+  /** Called before the conversation is compacted, which may take a while. */
+  onCompacting?: () => void;
   /** Replaces the store's own save(). Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
   /**
@@ -84,13 +85,14 @@ export async function startResponseRun(
 ): Promise<ResponseRun | null> {
   const { release } = created;
   try {
-    const admitted = await admit(deps, caller, model, created.request);
-    if (admitted === null) {
+    const managed = await compactContext(deps, { caller, model }, created, options.onCompacting);
+    const admitted = managed === null ? null : await admit(deps, caller, model, managed.request);
+    if (managed === null || admitted === null) {
       release();
       return null;
     }
     const turn = withAdmitted(admitted, () => {
-      const run = new ResponseRun(deps, admitted, created, options);
+      const run = new ResponseRun(deps, admitted, { ...created, compacted: managed.compacted }, options);
       run.start();
       return run;
     });
@@ -117,6 +119,7 @@ export class ResponseRun implements RunSink {
   readonly #createdAt = Math.floor(this.#madeAt);
   /** The parts of the request that are needed until the end. Excludes the messages, which may be large. */
   readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
+  #compacted: Pick<ContextCompaction, 'item' | 'usage'> | null = null;
   #resolve!: (end: ResponseRunEnd) => void;
   #reason: EndReason = 'end_of_turn';
   #isCancelled = false;
@@ -124,7 +127,7 @@ export class ResponseRun implements RunSink {
   constructor(
     private readonly deps: ResponseRunDeps,
     private readonly admitted: AdmittedGeneration,
-    created: CreateGeneration,
+    created: CreateGeneration & { compacted: ContextCompaction | null },
     private readonly options: ResponseRunOptions,
   ) {
     const { organizationId } = admitted.caller.identity;
@@ -136,7 +139,9 @@ export class ResponseRun implements RunSink {
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    this.#input = withImages(created.input, request.messages);
+    const { compacted } = created;
+    if (compacted !== null) this.#compacted = { item: compacted.item, usage: compacted.usage };
+    this.#input = withImages(created.input, compacted?.messages ?? request.messages);
     this.#memory = new AnswerMemory((bytes) => options.hold?.(bytes));
     this.#guard = created.prewarm ? null : FormatGuard.for(request.format, 1);
     this.#machine = new ResponseMachine(newResource(this.id, this.#createdAt, created.echo), {
@@ -226,6 +231,7 @@ export class ResponseRun implements RunSink {
     }
     // If nothing is to be generated, the engine's end event only means that the prompt has been processed.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
+    if (event.type === 'started' && this.#compacted !== null) this.#machine.compaction(this.#compacted.item);
   }
 
   #nameLeftOut(leftOut: readonly LeftOut[]): void {
@@ -234,7 +240,7 @@ export class ResponseRun implements RunSink {
   }
 
   complete(usage: Usage): void {
-    void this.#complete(usage);
+    void this.#complete(this.#withCompaction(usage));
   }
 
   failed(error: unknown): void {
@@ -264,7 +270,7 @@ export class ResponseRun implements RunSink {
     const announced = this.options.take !== null && (this.#machine.started || this.options.sent?.() === true);
     try {
       if (announced) this.#machine.begin();
-      const { usage } = this.#run;
+      const usage = this.#withCompaction(this.#run.usage);
       this.#machine.settleFailure(error, usage.completionTokens === 0 ? null : usage);
       if (announced) await this.#save(this.record());
     } catch (again) {
@@ -277,7 +283,7 @@ export class ResponseRun implements RunSink {
 
   async #cancelled(): Promise<void> {
     try {
-      this.#machine.cancel(this.#run.usage);
+      this.#machine.cancel(this.#withCompaction(this.#run.usage));
       if (this.#created.background) await this.#save(this.record());
     } catch (error) {
       this.#unexpected(error);
@@ -304,6 +310,11 @@ export class ResponseRun implements RunSink {
             input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input],
           };
     await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
+  }
+
+  /** Adds the tokens that writing the summary took. */
+  #withCompaction(usage: Usage): Usage {
+    return this.#compacted === null ? usage : sumOf(usage, this.#compacted.usage);
   }
 
   /** ApiErrors are expected failures; the storage logs its own errors. */

@@ -19,6 +19,7 @@ import { REASONING_EFFORTS } from '../../generation/types.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { opaque } from '../unread.js';
+import { contextManagementField } from './context-management.js';
 import { itemSchema, toolSchema } from './schema-items.js';
 
 const text = z.string();
@@ -146,7 +147,7 @@ const createFields = z.object({
   generate: z.boolean().nullish(),
 
   prompt_cache_retention: z.unknown().optional(),
-  context_management: z.unknown().optional(),
+  context_management: contextManagementField,
   image: z.unknown().optional(),
   access_programs: z.unknown().optional(),
   ignore_eos: z.boolean().nullish(),

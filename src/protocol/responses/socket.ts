@@ -31,7 +31,7 @@ const OVERTIME_MS = 600_000;
 const SMALL_MESSAGE = 65_536;
 
 export interface SocketDeps extends ResponseRunDeps {
-  settings: DialectSettings;
+  settings: DialectSettings & ResponseRunDeps['settings'];
   maxAgeS: Config['ws']['max_age_s'];
   /**
    * Maximum message size in bytes. It also limits the total size of all queued messages. Responses that can be
@@ -359,7 +359,11 @@ class TurnCaller implements Caller {
     return !this.socket.open;
   }
   onAborted(callback: () => void): void {
-    this.current.onClosed = callback;
+    const { onClosed } = this.current;
+    this.current.onClosed = () => {
+      onClosed?.();
+      callback();
+    };
   }
   keeping(): BufferReservation {
     return this.current.turn.keeping();

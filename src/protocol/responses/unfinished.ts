@@ -97,5 +97,7 @@ function cut(item: OutputItem, text: string, logprobs: WireTokenLogprob[], isSum
       return isSummary
         ? { ...item, status, summary: [{ type: 'summary_text', text }] }
         : { ...item, status, content: [{ type: 'reasoning_text', text }] };
+    case 'compaction':
+      return item;
   }
 }

@@ -93,7 +93,7 @@ export function openGeneration({
           names: () => pool.list().map(({ model }) => model.id),
           info: (name) => tokenizerInfo(pool, name),
         }),
-        ...messagesRoutes({ ...generation, sealer, foreignThinking }),
+        ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),
         ...responsesRoutes(stored),
       ],
       sockets: [

@@ -13,6 +13,13 @@ const toolUse = z.strictObject({
   caller: z.strictObject({ type: z.literal('direct') }),
 });
 
+/** Only in responses to requests with `context_management`. */
+const compaction = z.strictObject({
+  type: z.literal('compaction'),
+  content: z.string().nullable(),
+  encrypted_content: z.null(),
+});
+
 const outputDetails = z.strictObject({ thinking_tokens: count() });
 const usage = z.strictObject({
   input_tokens: count(),
@@ -27,7 +34,49 @@ const usage = z.strictObject({
   inference_geo: z.null(),
 });
 
-const stopReason = z.enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'model_context_window_exceeded']);
+const iterationCounts = {
+  input_tokens: count(),
+  cache_creation: z.null(),
+  cache_creation_input_tokens: count(),
+  cache_read_input_tokens: count(),
+  output_tokens: count(),
+};
+/** Only if the conversation was compacted. */
+const iterations = z
+  .array(
+    z.discriminatedUnion('type', [
+      z.strictObject({ type: z.literal('compaction'), ...iterationCounts }),
+      z.strictObject({ type: z.literal('message'), model: z.string(), ...iterationCounts }),
+    ]),
+  )
+  .optional();
+
+/** Only in responses to requests with `context_management`. */
+const contextManagement = z.strictObject({
+  applied_edits: z.array(
+    z.discriminatedUnion('type', [
+      z.strictObject({
+        type: z.literal('clear_tool_uses_20250919'),
+        cleared_tool_uses: count(),
+        cleared_input_tokens: count(),
+      }),
+      z.strictObject({
+        type: z.literal('clear_thinking_20251015'),
+        cleared_thinking_turns: count(),
+        cleared_input_tokens: count(),
+      }),
+    ]),
+  ),
+});
+
+const stopReason = z.enum([
+  'end_turn',
+  'max_tokens',
+  'stop_sequence',
+  'tool_use',
+  'model_context_window_exceeded',
+  'compaction',
+]);
 
 const transformation = z.strictObject({
   type: z.literal('thinking_dropped'),
@@ -40,7 +89,7 @@ export const message = z.strictObject({
   type: z.literal('message'),
   role: z.literal('assistant'),
   model: z.string(),
-  content: z.array(z.discriminatedUnion('type', [text, thinking, toolUse])),
+  content: z.array(z.discriminatedUnion('type', [text, thinking, toolUse, compaction])),
   stop_reason: stopReason,
   stop_sequence: z.string().nullable(),
   stop_details: z.null(),
@@ -48,7 +97,8 @@ export const message = z.strictObject({
   diagnostics: z.null(),
   /** Only with the beta `thinking-binding-controls-2026-08-01`. */
   input_transformations: z.array(transformation).optional(),
-  usage,
+  context_management: contextManagement.optional(),
+  usage: usage.extend({ iterations }),
 });
 
 const index = count();
@@ -56,7 +106,13 @@ const index = count();
 export const messageEvent = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('message_start'),
-    message: message.extend({ content: z.array(z.never()), stop_reason: z.null(), stop_sequence: z.null() }),
+    message: message.extend({
+      content: z.array(z.never()),
+      stop_reason: z.null(),
+      stop_sequence: z.null(),
+      context_management: z.null().optional(),
+      usage,
+    }),
   }),
   z.strictObject({ type: z.literal('ping') }),
   z.strictObject({
@@ -66,6 +122,7 @@ export const messageEvent = z.discriminatedUnion('type', [
       text.extend({ text: z.literal('') }),
       thinking.extend({ thinking: z.literal(''), signature: z.literal('') }),
       toolUse.extend({ input: z.strictObject({}) }),
+      compaction.extend({ content: z.null() }),
     ]),
   }),
   z.strictObject({
@@ -76,6 +133,7 @@ export const messageEvent = z.discriminatedUnion('type', [
       z.strictObject({ type: z.literal('thinking_delta'), thinking: z.string() }),
       z.strictObject({ type: z.literal('signature_delta'), signature: z.string().min(1) }),
       z.strictObject({ type: z.literal('input_json_delta'), partial_json: z.string() }),
+      compaction.extend({ type: z.literal('compaction_delta') }),
     ]),
   }),
   z.strictObject({ type: z.literal('content_block_stop'), index }),
@@ -94,9 +152,14 @@ export const messageEvent = z.discriminatedUnion('type', [
       output_tokens: count(),
       output_tokens_details: outputDetails.nullable(),
       server_tool_use: z.null(),
+      iterations,
     }),
+    context_management: contextManagement.optional(),
   }),
   z.strictObject({ type: z.literal('message_stop') }),
 ]);
 
-export const tokenCount = z.strictObject({ input_tokens: count() });
+export const tokenCount = z.strictObject({
+  input_tokens: count(),
+  context_management: z.strictObject({ original_input_tokens: count() }).optional(),
+});

@@ -50,6 +50,7 @@ export const outputItem = z.discriminatedUnion('type', [
     content: z.array(reasoningText).optional(),
     encrypted_content: text.optional(),
   }),
+  z.strictObject({ id: id('cmp'), type: z.literal('compaction'), encrypted_content: text }),
 ]);
 
 const tool = z.strictObject({

@@ -6,7 +6,7 @@ import type { Content, GenerationRequest, Message } from '../../generation/types
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
 import { unattendedContext, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
-import type { Usage } from '../usage.js';
+import { sumOf, type Usage } from '../usage.js';
 
 /** The system message for each generation. */
 export const TASK =
@@ -30,6 +30,8 @@ export interface SummaryOptions {
   instructions: string | null;
   /** Maximum number of tokens in the summary. Small context windows reduce it further. */
   maxTokens: number;
+  /** The field that errors about the prompt name. */
+  promptParam?: GenerationRequest['promptParam'];
 }
 
 /**
@@ -56,7 +58,8 @@ export function transcript(messages: readonly Message[]): string {
 
 const SPEAKER = { system: 'System', user: 'User', assistant: 'Assistant' } as const;
 
-function plain(content: Content | null): string {
+/** The text of a content, with a note in place of each image. */
+export function plain(content: Content | null): string {
   if (content === null) return '';
   return typeof content === 'string'
     ? content
@@ -67,7 +70,7 @@ function plain(content: Content | null): string {
 export class Summarizer {
   #running: GenerationRun | null = null;
   #left: (() => void) | null = null;
-  readonly #usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
+  #usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
 
   constructor(
     private readonly deps: GenerationDeps,
@@ -118,7 +121,7 @@ export class Summarizer {
           if (event.type === 'text' && event.section === 'content') text += event.text;
         },
         complete: (usage) => {
-          for (const key of Object.keys(usage) as (keyof Usage)[]) this.#usage[key] += usage[key];
+          this.#usage = sumOf(this.#usage, usage);
           resolve(text.trim());
         },
         failed: reject,
@@ -157,7 +160,7 @@ export class Summarizer {
       parallelToolCalls: true,
       format: { type: 'text' },
       truncation: 'disabled',
-      promptParam: 'input',
+      promptParam: this.options.promptParam ?? 'input',
       ignoreEos: false,
     };
   }

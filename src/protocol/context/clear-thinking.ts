@@ -1,0 +1,34 @@
+// Shows or removes the reasoning of earlier assistant turns. Pure.
+import type { Message } from '../../generation/types.js';
+
+/** Returns the messages with the reasoning of all turns, not only of the running tool loop. Call before seenBy(). */
+export function withAllThinking(messages: readonly Message[]): Message[] {
+  return messages.map((message) =>
+    message.role !== 'assistant' || message.thoughts === undefined
+      ? message
+      : { ...message, thoughts: message.thoughts.map((thought) => ({ ...thought, current: true })) },
+  );
+}
+
+/** An assistant turn is everything from one user message to the next; `turns` counts those that lost reasoning. */
+export function clearThinking(messages: readonly Message[], kept: number): { messages: Message[]; turns: number } {
+  const cleared: Message[] = [];
+  let turns = 0; // with reasoning, counted from the end
+  let counted = false; // whether the current turn is among them
+  for (const message of messages.toReversed()) {
+    if (message.role === 'user') counted = false;
+    if (message.role !== 'assistant' || message.thoughts === undefined) {
+      cleared.push(message);
+      continue;
+    }
+    if (!counted) turns++;
+    counted = true;
+    cleared.push(turns > kept ? withoutThinking(message) : message);
+  }
+  return { messages: cleared.reverse(), turns: Math.max(0, turns - kept) };
+}
+
+function withoutThinking(message: Extract<Message, { role: 'assistant' }>): Message {
+  const { thoughts: _thoughts, reasoning: _reasoning, ...rest } = message;
+  return rest;
+}

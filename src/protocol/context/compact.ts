@@ -1,0 +1,95 @@
+// Replaces a conversation by a summary that the model writes. System messages stay. The last user message is repeated
+// after the summary, because everything before the summary is dropped, in this request and in later ones.
+import type { ServedModel } from '../../generation/served-models.js';
+import type { ContentPart, GenerationRequest, Message } from '../../generation/types.js';
+import type { GenerationDeps } from '../admit.js';
+import type { Caller } from '../caller.js';
+import type { Usage } from '../usage.js';
+import type { PromptMeter } from './prompt-meter.js';
+import { lastMessageIn, summaryText, withLastMessage } from './summary-text.js';
+import { plain, Summarizer, transcript } from './summarizer.js';
+
+/** The last user message is repeated only if it takes at most this fraction of the threshold. */
+const LARGEST_SHARE = 1 / 4;
+
+export interface Compacted {
+  /** What replaces the conversation. Null: the model wrote no summary, so the conversation stays as it is. */
+  summary: string | null;
+  /** The tokens that writing it took. */
+  usage: Usage;
+  request: GenerationRequest;
+}
+
+export interface CompactOptions {
+  instructions: string | null;
+  /** Maximum number of tokens in the summary. */
+  maxTokens: number;
+  /** The number of tokens that the prompt may have. */
+  threshold: number;
+}
+
+/** False if nothing precedes the last message, or if nothing is to be generated after it. */
+export function isCompactable({ messages, maxTokens, continueFinal, raw }: GenerationRequest): boolean {
+  if (maxTokens === 0 || continueFinal || raw !== undefined) return false;
+  return messages.filter(({ role }) => role !== 'system').length > 1;
+}
+
+/** Returns null if the client disconnected. Throws ApiError like admit(). */
+export async function compact(
+  deps: GenerationDeps,
+  { caller, model, meter }: { caller: Caller; model: ServedModel; meter: PromptMeter },
+  request: GenerationRequest,
+  { instructions, maxTokens, threshold }: CompactOptions,
+): Promise<Compacted | null> {
+  const measured = await meter.measure(request);
+  if (measured === null) return null;
+  const limit = Math.min(threshold, measured.contextWindow);
+  const turns = request.messages.filter(({ role }) => role !== 'system');
+  const lastUser = turns.findLast(({ role }) => role === 'user');
+  const asked = lastMessageIn(plain(lastUser?.content ?? null));
+  const repeats = asked !== '' && (await meter.sizeOf(asked)) <= limit * LARGEST_SHARE;
+  const summarizer = new Summarizer(deps, caller, model, {
+    instructions,
+    maxTokens: Math.max(1, Math.min(maxTokens, Math.floor(limit / 4))),
+    promptParam: request.promptParam,
+  });
+  caller.onAborted?.(() => summarizer.cancel());
+  const told = repeats && turns.at(-1) === lastUser ? turns.slice(0, -1) : turns;
+  const written = await summarizer.run(transcript(told));
+  if (written === null) return null;
+  const { usage } = written;
+  if (written.text === '') return { summary: null, usage, request };
+  const summary = repeats ? withLastMessage(written.text, asked) : written.text;
+  const images = turns.at(-1) === lastUser ? imagesOf(lastUser) : [];
+  return { summary, usage, request: { ...request, messages: withSummary(request, summary, images) } };
+}
+
+/** The messages after a compaction. The next request's prompt starts with the same ones. */
+function withSummary(
+  { messages, promptParam }: GenerationRequest,
+  summary: string,
+  images: readonly ContentPart[],
+): Message[] {
+  const systems = messages.filter((message) => message.role === 'system');
+  const text = summaryText(summary);
+  return [
+    ...(promptParam === 'messages' ? joined(systems) : systems),
+    {
+      role: 'user',
+      path: promptParam,
+      content: images.length === 0 ? text : [{ type: 'text', text }, ...images],
+    },
+  ];
+}
+
+/** In the Messages format, system messages before the first turn are one message. */
+function joined(systems: readonly Extract<Message, { role: 'system' }>[]): Message[] {
+  const [first] = systems;
+  if (first === undefined) return [];
+  return [{ ...first, content: systems.map(({ content }) => content).join('\n\n') }];
+}
+
+const imagesOf = (message: Message | undefined): ContentPart[] =>
+  message === undefined || message.content === null || typeof message.content === 'string'
+    ? []
+    : message.content.filter(({ type }) => type === 'image');
