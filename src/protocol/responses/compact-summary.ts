@@ -6,7 +6,7 @@ import type { Content, GenerationRequest, Message } from '../../generation/types
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
 import { unattendedContext, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
-import type { Usage } from '../usage.js';
+import { addUsage, type Usage } from '../usage.js';
 
 /** The system message for each generation. */
 export const TASK =
@@ -67,7 +67,7 @@ function plain(content: Content | null): string {
 export class Summarizer {
   #running: GenerationRun | null = null;
   #left: (() => void) | null = null;
-  readonly #usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
+  #usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
 
   constructor(
     private readonly deps: GenerationDeps,
@@ -118,7 +118,7 @@ export class Summarizer {
           if (event.type === 'text' && event.section === 'content') text += event.text;
         },
         complete: (usage) => {
-          for (const key of Object.keys(usage) as (keyof Usage)[]) this.#usage[key] += usage[key];
+          this.#usage = addUsage([this.#usage, usage]);
           resolve(text.trim());
         },
         failed: reject,
