@@ -1,6 +1,7 @@
 // Converts calls and results of tools that another service ran to text, so that a conversation that started there can
 // continue with those results. Pure.
 import { stringifyAsWritten } from '../shared/exact-json.js';
+import { fromSearchContent } from './search-content.js';
 
 /** Names of the members that contain readable text, in the order in which they are shown. */
 const SHOWN = [
@@ -32,6 +33,7 @@ const SHOWN = [
   'diff',
   'path',
   'tools',
+  'encrypted_content',
   'content',
   'result',
   'results',
@@ -71,7 +73,11 @@ function collect(value: unknown, lines: string[], depth: number): void {
       const shown = record[name];
       // The input of a call may have any members.
       if (name === 'input' && typeof shown === 'object' && shown !== null) lines.push(stringifyAsWritten(shown));
+      // Only the results of this server's own searches can be decoded.
+      else if (name === 'encrypted_content') collect(searchContent(shown), lines, depth + 1);
       else collect(shown, lines, depth + 1);
     }
   }
 }
+
+const searchContent = (value: unknown): string | null => (typeof value === 'string' ? fromSearchContent(value) : null);

@@ -11,7 +11,7 @@ import { hostedText } from '../hosted-text.js';
 import { Conversation, type OwnThought } from './conversation.js';
 import type { InputItem } from './input-images.js';
 import { readHelperItem } from './helper-items.js';
-import { keptItem, ORIGIN, textItem, toKept, type KeptItem, type KeptPart, type WireOutput } from './items.js';
+import { keptItem, ORIGIN, RESULTS, textItem, toKept, type KeptItem, type KeptPart, type WireOutput } from './items.js';
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
 
@@ -44,21 +44,25 @@ export interface ReadInput {
 /** The decrypted values of the input's items, by item index. Null: reasoning that could not be decrypted. */
 export type OpenedSeals = ReadonlyMap<number, Unsealed | null>;
 
-/** IDs of stored items that the input needs, in this order: references, then reasoning items without text. */
+/**
+ * IDs of stored items that the input needs, in this order: references, then reasoning items without text and web
+ * searches without results.
+ */
 export function references(input: readonly WireItem[]): string[] {
   const ids: string[] = [];
-  const reasoning: string[] = [];
+  const others: string[] = [];
   for (const item of input) {
     if (item.type === 'item_reference') ids.push(item.id);
+    else if (needsResults(item)) others.push(item.id);
     else if (
       item.type === 'reasoning' &&
       item.id &&
       item.encrypted_content == null &&
       reasoningText(item.content ?? undefined) === ''
     )
-      reasoning.push(item.id);
+      others.push(item.id);
   }
-  return [...ids, ...reasoning];
+  return [...ids, ...others];
 }
 
 /**
@@ -180,8 +184,17 @@ class Reader {
       case 'program_output':
         throw apiError('unsupported_content', `${path}: items of type ${item.type} are not supported.`, path);
       default:
-        this.add(toKept(item, path), path, opened);
+        this.add(this.#withResults(toKept(item, path), needsResults(item), path), path, opened);
     }
+  }
+
+  /** Adds the stored results to a web search that the client sends back, because its item shows only the query. */
+  #withResults(own: InputItem, isNeeded: boolean, path: string): InputItem {
+    const stored = isNeeded ? this.#stored(own.id) : null;
+    const results = stored?.item[RESULTS];
+    if (stored === null || results === undefined) return own;
+    this.#count(stored, path);
+    return { ...own, item: { ...own.item, [RESULTS]: results } };
   }
 
   add(item: InputItem, path: string, opened: Unsealed | null | undefined): void {
@@ -282,8 +295,10 @@ class Reader {
         conversation.add({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
         return;
       }
-      default:
-        conversation.note(hostedText(kept), path);
+      default: {
+        const { [RESULTS]: results, ...item } = kept;
+        conversation.note(hostedText(results === undefined ? item : Object.assign({ results }, item)), path);
+      }
     }
   }
 
@@ -318,6 +333,10 @@ class Reader {
     return this.context.sealer.unseal(kind, sealed, this.context.organizationId);
   }
 }
+
+/** Whether it is a web search by this server whose results the client did not include. */
+const needsResults = (item: WireItem): item is WireItem & { id: string } =>
+  item.type === 'web_search_call' && item.id?.startsWith('ws_') === true && !('results' in item);
 
 const reasoningText = (parts: readonly { text: string }[] | undefined): string =>
   (parts ?? []).map(({ text }) => text).join('\n');
