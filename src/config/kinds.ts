@@ -54,7 +54,7 @@ export const searchUrl: Kind<string> = {
     .max(2048)
     .refine((value) => {
       if (!URL.canParse(value)) return false;
-      // Only the path and the query: the service's host must not depend on what a model writes.
+      // The model writes the query, so the host and the credentials must not depend on it.
       const { protocol, host, username, password, pathname, search } = new URL(value.replaceAll('{query}', MARK));
       return (
         /^https?:$/.test(protocol) &&
@@ -66,7 +66,7 @@ export const searchUrl: Kind<string> = {
   expects: 'a URL that starts with http:// or https:// and has {query} in its path or query',
   metavar: 'URL',
 };
-/** Lower-case letters, because URL changes the case of a host. */
+/** In lower case, because URL() changes the case of a host. */
 const MARK = 'monolithquery';
 
 /** A PostgreSQL URL. The host may be a Unix socket's directory: postgres://user@/name?host=/run/postgresql. */

@@ -31,7 +31,7 @@ const toolFields: NeutralFields = {
   allowed_callers: (value) => Array.isArray(value) && value.every((caller) => caller === 'direct'),
 };
 
-/** Values of a web search tool's fields that mean the same as without the field. */
+/** For each field of a web search tool, the values that have no effect in the vendors' services either. */
 export const searchFields: NeutralFields = {
   ...cacheMarks,
   type: always,

@@ -116,7 +116,7 @@ export class RunTally {
     return this.firstTokenAt === null ? 'prefill' : 'decode';
   }
 
-  /** The prompt of each round counts, including its cached tokens. The time of the searches is no token latency. */
+  /** The prompt of each round counts, including its cached tokens. Inter-token latency excludes the searches. */
   #continued(event: ContinuedEvent): void {
     this.queueMs = (this.queueMs ?? 0) + Math.round(event.queueMs);
     this.#promptTokens += event.promptTokens;

@@ -96,11 +96,11 @@ function domainFilter(
   return { allowedDomains, blockedDomains };
 }
 
-/** The fields are nested in an object, so that those that say nothing are not listed. */
+/** The tool is nested in an object, because unreadFields() also lists empty fields of a whole request. */
 const ignoredIn = (schema: z.ZodType, value: object, path: string): string[] =>
   unreadFields(z.object({ [path]: schema }), { [path]: value }, searchFields);
 
-/** The client may have a tool of the same name. The other name differs at its start, which constrained decoding needs. */
+/** The client may have a tool of the same name. */
 function freeName(taken: ReadonlySet<string>): string {
   let name = SEARCH_TOOL.name;
   for (let number = 1; taken.has(name); number++) name = `search_web_${number}`;

@@ -37,7 +37,7 @@ export class SearchService {
     private readonly onFailure: (error: unknown) => void,
   ) {}
 
-  /** If `signal` is aborted, the outcome means nothing. */
+  /** The outcome is meaningless if `signal` is aborted. */
   async search(query: string, filter: DomainFilter, signal: AbortSignal): Promise<SearchOutcome> {
     const startedAt = performance.now();
     const outcome = await this.#search(query, filter, signal);
