@@ -25,6 +25,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   hub: 'Model hub',
   chat: 'Chat Completions API',
   responses: 'Responses API',
+  tools: 'Server tools',
   ws: 'WebSockets',
   database: 'Shared database (PostgreSQL)',
   secrets: 'Secrets',

@@ -47,6 +47,28 @@ export function url(...schemes: string[]): Kind<string> {
   };
 }
 
+/** URL of a search, in which `{query}` stands for the query. */
+export const searchUrl: Kind<string> = {
+  schema: z
+    .string()
+    .max(2048)
+    .refine((value) => {
+      if (!URL.canParse(value)) return false;
+      // The model writes the query, so the host and the credentials must not depend on it.
+      const { protocol, host, username, password, pathname, search } = new URL(value.replaceAll('{query}', MARK));
+      return (
+        /^https?:$/.test(protocol) &&
+        host !== '' &&
+        ![host, username, password].some((part) => part.includes(MARK)) &&
+        (pathname + search).includes(MARK)
+      );
+    }),
+  expects: 'a URL that starts with http:// or https:// and has {query} in its path or query',
+  metavar: 'URL',
+};
+/** In lower case, because URL() changes the case of a host. */
+const MARK = 'monolithquery';
+
 /** A PostgreSQL URL. The host may be a Unix socket's directory: postgres://user@/name?host=/run/postgresql. */
 export const databaseUrl: Kind<string> = {
   schema: z

@@ -12,6 +12,7 @@ import { models, upstream, hub } from './settings/models.js';
 import { webhooks, metrics, telemetry } from './settings/monitoring.js';
 import { server } from './settings/server.js';
 import { database, secrets, usage, requests } from './settings/storage.js';
+import { tools } from './settings/tools.js';
 import type { Setting } from './settings/setting.js';
 
 export const settings = {
@@ -25,6 +26,7 @@ export const settings = {
   chat,
   foreign_thinking,
   responses,
+  tools,
   ws,
   database,
   secrets,

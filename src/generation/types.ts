@@ -1,6 +1,8 @@
 // The internal form of requests and their events. Every API format is converted to a GenerationRequest, and encodes
 // GenerationEvents. This file does not depend on any format or on token IDs.
 import type { ApiError } from '../shared/errors.js';
+import type { SearchOutcome } from './web-search/outcome.js';
+import type { WebSearchOptions } from './web-search/search-options.js';
 
 /** In ascending order. */
 export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
@@ -175,6 +177,8 @@ export interface GenerationRequest {
   tools: readonly ToolDefinition[];
   toolChoice: ToolChoice; // { mode: 'none', allowed: null } if there are no tools
   parallelToolCalls: boolean; // false: at most one call
+  /** Present if one of the tools is the server's own web search. */
+  webSearch?: WebSearchOptions | undefined;
   format: OutputFormat;
   /**
    * 'auto': if the prompt does not fit, the oldest turns are dropped. System messages and the last user message are
@@ -287,6 +291,23 @@ export type GenerationEvent =
   // together: the JSON text of an object, or the beginning of one
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
+  // The next four events exist only if the server runs web searches (web-search/search-run.ts). The model is writing a
+  // call of the search tool.
+  | { type: 'search_called'; choice: number; tokens: number }
+  // `query` is null if the call has none. The next event of the choice is `search_finished`.
+  | { type: 'search_started'; choice: number; query: string | null }
+  | { type: 'search_finished'; choice: number; outcome: SearchOutcome }
+  // The next round has started, with the results in its prompt. `before`: counts of the round that ended with searches.
+  | {
+      type: 'continued';
+      choice: number;
+      promptTokens: number;
+      cachedTokens: number;
+      queueMs: number;
+      before: { completionTokens: number; timings: ChoiceTimings };
+      model?: string;
+      upstream?: string;
+    }
   // `stopSequenceUnknown`: the upstream did not report whether a stop string ended the choice.
   | {
       type: 'finished';
@@ -308,3 +329,8 @@ export type GenerationEvent =
     }
   // An error from an upstream server, with a message for the client.
   | { type: 'failed'; code: 'upstream'; message: string; error: ApiError };
+
+export type SearchEvent = Extract<
+  GenerationEvent,
+  { type: 'search_called' | 'search_started' | 'search_finished' | 'continued' }
+>;

@@ -12,6 +12,8 @@ import { lifecycleHeaders } from '../generation/model-deprecation.js';
 import type { RequestContext, PreparedGeneration, PromptCount, Provider } from '../generation/provider.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationRequest, Message } from '../generation/types.js';
+import { withWebSearch } from '../generation/web-search/search-run.js';
+import type { SearchService } from '../generation/web-search/search-service.js';
 import type { Scope } from '../shared/identity.js';
 import { permit } from '../shared/permissions.js';
 import type { RequestSink } from '../shared/request-entry.js';
@@ -28,6 +30,8 @@ export interface PromptDeps {
   models: Pick<ServedModels, 'find'>;
   images: ImageLoader;
   limits: RequestLimits;
+  /** Absent: the server runs no web searches. */
+  webSearch?: Pick<SearchService, 'search'> | undefined;
 }
 
 /** Configured limits of one request. */
@@ -234,6 +238,14 @@ export function templateKnows(model: ServedModel): (variable: string) => boolean
   };
 }
 
+/** What the content checks of a chat completions request depend on. */
+export function contentLimits(
+  deps: Pick<PromptDeps, 'limits' | 'webSearch'>,
+  model: ServedModel,
+): { maxN: number; knows: (variable: string) => boolean; webSearch: boolean } {
+  return { maxN: deps.limits.maxN, knows: templateKnows(model), webSearch: deps.webSearch !== undefined };
+}
+
 /**
  * Runs all steps up to and including the reservation. Returns null if the client disconnected in the meantime. Throws
  * ApiError 400 (too long), 422, 429 or 503.
@@ -253,6 +265,14 @@ export async function admit(
     const { provider, request } = loaded;
     const from = performance.now();
     prepared = await provider.prepare(request, context);
+    const { webSearch: options } = request;
+    if (options !== undefined && deps.webSearch !== undefined)
+      prepared = withWebSearch(prepared, {
+        service: deps.webSearch,
+        request: { ...request, webSearch: options },
+        context,
+        provider: () => ensureLoaded(model, caller),
+      });
     caller.trace?.recordSpan('prepare', from, performance.now(), {
       'gen_ai.usage.input_tokens': prepared.promptTokens.tokens,
     });

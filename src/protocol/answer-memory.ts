@@ -22,6 +22,11 @@ export class AnswerMemory {
         return this.add(CALL_BYTES + Buffer.byteLength(event.name));
       case 'call_arguments':
         return this.add(Buffer.byteLength(event.text));
+      case 'search_finished':
+        if ('results' in event.outcome)
+          for (const { title, url, content } of event.outcome.results)
+            this.add(CALL_BYTES + Buffer.byteLength(title + url + content));
+        return;
       default:
     }
   }

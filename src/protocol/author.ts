@@ -19,8 +19,8 @@ export class Author {
   }
 
   take(event: RunEvent): void {
-    if (event.type !== 'started') return;
-    this.leftOut = event.leftOut ?? [];
+    if (event.type !== 'started' && event.type !== 'continued') return;
+    if (event.type === 'started') this.leftOut = event.leftOut ?? [];
     this.model = event.model ?? this.model;
     this.#upstream = event.upstream ?? null;
   }

@@ -28,6 +28,11 @@ export class FormatGuard {
     if (section === 'content') this.#contents[choice]?.add(text);
   }
 
+  /** Forgets the content so far, which precedes a web search and is a part of its own. */
+  restart(choice: number): void {
+    this.#contents[choice] = new GrowingText();
+  }
+
   /** Throws ApiError model_error, whose message does not quote the response. */
   finished({ choice, reason }: FinishedEvent): void {
     if (reason !== 'end_of_turn' && reason !== 'tool_calls') return;

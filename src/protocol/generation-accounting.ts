@@ -51,16 +51,26 @@ export class GenerationAccounting {
   take(event: RunEvent): void {
     this.tally.take(event);
     this.#text?.take(event);
+    this.#trace?.take(event);
+    if (event.type === 'continued' || event.type === 'search_finished') this.#annotateRounds();
     if (event.type !== 'started') return;
     if (event.leftOut !== undefined && event.leftOut.length > 0)
       this.#leftOut = allPlaces(event.leftOut.map(({ path }) => path));
-    this.#trace?.started(event);
     const { promptTokens, cachedTokens, queueMs, towerMs } = event;
     this.admitted.caller.annotate({
       prompt_tokens: promptTokens,
       cached_tokens: cachedTokens,
       queue_ms: Math.round(queueMs),
       ...(towerMs === undefined ? {} : { tower_ms: Math.round(towerMs) }),
+    });
+  }
+
+  #annotateRounds(): void {
+    const { promptTokens, cachedTokens, webSearches = 0 } = this.tally.usage;
+    this.admitted.caller.annotate({
+      prompt_tokens: promptTokens,
+      cached_tokens: cachedTokens,
+      web_searches: webSearches,
     });
   }
 

@@ -1,6 +1,7 @@
 // Converts calls and results of tools that another service ran to text, so that a conversation that started there can
 // continue with those results. Pure.
 import { stringifyAsWritten } from '../shared/exact-json.js';
+import { fromSearchContent } from './search-content.js';
 import { isRecord } from './entry-limits.js';
 import type { Unshown } from './unread.js';
 
@@ -42,6 +43,7 @@ const SHOWN = [
   'diff',
   'path',
   'tools',
+  'encrypted_content',
   'content',
   'result',
   'results',
@@ -105,7 +107,8 @@ function collect(value: unknown, lines: string[], depth: number, type: string): 
       for (const entry of TYPED.has(name) ? [shown].flat() : [])
         if (isRecord(entry) && typeof entry['type'] === 'string' && entry['name'] === undefined)
           lines.push(entry['type']);
-      collect(shown, lines, depth + 1, type);
+      // Only the results of this server's own searches can be decoded.
+      collect(name === 'encrypted_content' ? searchContent(shown) : shown, lines, depth + 1, type);
     }
   }
 }
@@ -142,3 +145,5 @@ function* unshown(value: unknown, path: string, depth: number, type: string): Re
     else yield { name: name === 'annotations' ? at : name, path: at, value: member };
   }
 }
+
+const searchContent = (value: unknown): string | null => (typeof value === 'string' ? fromSearchContent(value) : null);

@@ -31,6 +31,17 @@ const toolFields: NeutralFields = {
   allowed_callers: (value) => Array.isArray(value) && value.every((caller) => caller === 'direct'),
 };
 
+/** For each field of a web search tool, the values that have no effect in the vendors' services either. */
+export const searchFields: NeutralFields = {
+  ...cacheMarks,
+  type: always,
+  allowed_callers: (value) => Array.isArray(value) && value.includes('direct'),
+  external_web_access: (value) => value === true,
+  response_inclusion: (value) => value === 'full',
+  search_content_types: (value) => Array.isArray(value) && value.every((type) => type === 'text'),
+  search_context_size: (value) => value === 'medium',
+};
+
 const neutral: NeutralFields = { ...echoed, ...cacheMarks, ...samplers, ...toolFields };
 
 /** The value at a path of member names, or undefined. */

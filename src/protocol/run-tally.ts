@@ -8,8 +8,9 @@ import type { CancelStage, GenerationMeter } from '../telemetry/types.js';
 import type { Usage } from './usage.js';
 
 export type RunEvent = Exclude<GenerationEvent, { type: 'failed' }>;
-export type OutputEvent = Exclude<RunEvent, { type: 'started' | 'finished' | 'prompt' | 'tokens' | 'thought' }>;
+export type OutputEvent = Extract<RunEvent, { choice: number; tokens: number }>;
 export type StartedEvent = Extract<RunEvent, { type: 'started' }>;
+export type ContinuedEvent = Extract<RunEvent, { type: 'continued' }>;
 export type FinishedEvent = Extract<RunEvent, { type: 'finished' }>;
 
 /** Counts for one choice so far. */
@@ -35,6 +36,7 @@ export class RunTally {
   #cachedTokens = 0;
   #completionTokens = 0;
   #reasoningTokens = 0;
+  #webSearches = 0;
   readonly #choices: ChoiceTally[];
 
   /**
@@ -63,6 +65,13 @@ export class RunTally {
       case 'prompt':
       case 'tokens':
       case 'thought':
+      case 'search_started':
+        return;
+      case 'search_finished':
+        if ('results' in event.outcome) this.#webSearches++;
+        return;
+      case 'continued':
+        this.#continued(event);
         return;
       case 'finished':
         this.choicesLeft--;
@@ -84,6 +93,7 @@ export class RunTally {
       cachedTokens: this.#cachedTokens,
       completionTokens: this.#completionTokens,
       reasoningTokens: this.#reasoningTokens,
+      ...(this.#webSearches === 0 ? {} : { webSearches: this.#webSearches }),
     };
   }
 
@@ -104,6 +114,15 @@ export class RunTally {
   get stage(): CancelStage {
     if (this.startedAt === null) return 'queue';
     return this.firstTokenAt === null ? 'prefill' : 'decode';
+  }
+
+  /** The prompt of each round counts, including its cached tokens. Inter-token latency excludes the searches. */
+  #continued(event: ContinuedEvent): void {
+    this.queueMs = (this.queueMs ?? 0) + Math.round(event.queueMs);
+    this.#promptTokens += event.promptTokens;
+    this.#cachedTokens += event.cachedTokens;
+    for (const choice of this.#choices) choice.lastTokenAt = 0;
+    this.meter.started(event);
   }
 
   #output(event: OutputEvent): void {

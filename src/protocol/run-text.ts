@@ -47,6 +47,8 @@ export class RunText {
         return this.#add(event.choice, event.section, event.text, false);
       case 'call_started':
         return this.#add(event.choice, 'call', `${event.name} `, true);
+      case 'search_started':
+        return this.#add(event.choice, 'call', `web_search ${event.query ?? ''}`, true);
       case 'call_arguments':
         return this.#add(event.choice, 'call', event.text, false);
       default:

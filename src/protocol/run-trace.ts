@@ -4,7 +4,7 @@ import type { EndReason, GenerationRequest } from '../generation/types.js';
 import type { RequestTrace, SpanAttributes } from '../telemetry/request-trace.js';
 import type { AdmittedGeneration } from './admit.js';
 import type { RunEnd } from './run-end.js';
-import type { FinishedEvent, RunTally, StartedEvent } from './run-tally.js';
+import type { ContinuedEvent, FinishedEvent, RunEvent, RunTally, StartedEvent } from './run-tally.js';
 
 /** The OpenTelemetry names for end reasons. All other reasons count as early ends. */
 const REASONS: Readonly<Partial<Record<EndReason, string>>> = {
@@ -27,6 +27,9 @@ export class RunTrace {
   readonly #submittedAt = performance.now();
   #started: StartedAt | null = null;
   #firstAt: number | null = null;
+  #searchedAt = 0;
+  /** Sums of the rounds that ended with web searches. */
+  readonly #earlier = { prefillMs: 0, decodeMs: 0, completionTokens: 0 };
 
   constructor(
     private readonly trace: RequestTrace,
@@ -43,8 +46,28 @@ export class RunTrace {
     });
   }
 
+  take(event: RunEvent): void {
+    switch (event.type) {
+      case 'started':
+        return this.#start(event);
+      case 'search_started':
+        this.#searchedAt = performance.now();
+        return;
+      case 'search_finished': {
+        const { outcome } = event;
+        const [results, error] = 'error' in outcome ? [null, outcome.error] : [outcome.results.length, null];
+        const attributes = { 'monolith.search.results': results };
+        this.trace.recordSpan('web search', this.#searchedAt, performance.now(), attributes, error);
+        return;
+      }
+      case 'continued':
+        return this.#continue(event);
+      default:
+    }
+  }
+
   /** The vision encoder runs between several waits, which are recorded together as one span. */
-  started({ queueMs, towerMs = 0, promptTokens, cachedTokens }: StartedEvent): void {
+  #start({ queueMs, towerMs = 0, promptTokens, cachedTokens }: StartedEvent): void {
     const left = this.#submittedAt + queueMs;
     const at = left + towerMs;
     this.#started = { at, promptTokens, cachedTokens };
@@ -52,12 +75,29 @@ export class RunTrace {
     if (towerMs > 0) this.trace.recordSpan('tower', left, at);
   }
 
+  /** Records the remaining spans of the last round, and starts those of the next one. */
+  #continue({ promptTokens, cachedTokens, queueMs, before: { completionTokens, timings } }: ContinuedEvent): void {
+    if (this.#started !== null) {
+      const first = this.#first(this.#started, timings.prefillMs);
+      this.trace.recordSpan('decode', first, first + timings.decodeMs, {
+        'gen_ai.usage.output_tokens': completionTokens,
+      });
+    }
+    this.#earlier.prefillMs += timings.prefillMs;
+    this.#earlier.decodeMs += timings.decodeMs;
+    this.#earlier.completionTokens += completionTokens;
+    const at = performance.now();
+    this.trace.recordSpan('queue', at - queueMs, at);
+    this.#started = { at, promptTokens, cachedTokens };
+    this.#firstAt = null;
+  }
+
   choiceFinished({ choice, reason, completionTokens, timings }: FinishedEvent): void {
     if (this.#started === null) return;
-    const first = this.#first(this.#started, timings.prefillMs);
+    const first = this.#first(this.#started, timings.prefillMs - this.#earlier.prefillMs);
     const finish = REASONS[reason] ?? 'length';
-    this.trace.recordSpan('decode', first, first + timings.decodeMs, {
-      'gen_ai.usage.output_tokens': completionTokens,
+    this.trace.recordSpan('decode', first, first + timings.decodeMs - this.#earlier.decodeMs, {
+      'gen_ai.usage.output_tokens': completionTokens - this.#earlier.completionTokens,
       'monolith.choice': choice,
       'monolith.finish_reason': reason,
     });

@@ -5,12 +5,16 @@ export interface Usage {
   cachedTokens: number;
   completionTokens: number; // across all choices, including reasoning tokens
   reasoningTokens: number;
+  /** Web searches that the server ran successfully. Absent: none. */
+  webSearches?: number;
 }
 
-/** Adds the counts of two generations. */
-export const sumOf = (one: Usage, other: Usage): Usage => ({
-  promptTokens: one.promptTokens + other.promptTokens,
-  cachedTokens: one.cachedTokens + other.cachedTokens,
-  completionTokens: one.completionTokens + other.completionTokens,
-  reasoningTokens: one.reasoningTokens + other.reasoningTokens,
-});
+export function addUsage(all: readonly Usage[]): Usage {
+  const sum = (key: Exclude<keyof Usage, 'webSearches'>): number => all.reduce((total, usage) => total + usage[key], 0);
+  return {
+    promptTokens: sum('promptTokens'),
+    cachedTokens: sum('cachedTokens'),
+    completionTokens: sum('completionTokens'),
+    reasoningTokens: sum('reasoningTokens'),
+  };
+}

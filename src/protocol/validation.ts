@@ -41,6 +41,13 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
   return result.value;
 }
 
+/** Validates one value that is at `at` in the request. Throws ApiError 400 or 422. */
+export function validatedAt<T>(schema: z.ZodType<T>, value: unknown, at: readonly PropertyKey[]): T {
+  const result = schema.safeParse(value, { reportInput: false });
+  if (result.success) return result.data;
+  throw refusal(firstFault(result.error.issues, value, at)).error;
+}
+
 /**
  * Validates every entry of a list that may be long and that is at `path` in the request. Stops at the first structural
  * error, whereas validate() would first collect every issue in every entry. `from` maps an entry to the value that is

@@ -53,6 +53,7 @@ export const newCompletionId = (): string => `cmpl-${base62(29)}`;
 export const newMessageId = (): string => `msg_${base62(24)}`;
 export const newToolCallId = (): string => `call_${base62(24)}`;
 export const newToolUseId = (): string => `toolu_${base62(24)}`;
+export const newServerToolUseId = (): string => `srvtoolu_${base62(24)}`;
 /**
  * 48 hexadecimal digits: twelve for the time in milliseconds, then 144 random bits. So rows that are stored together
  * and expire together are neighbors in key order, and a database writes only a few pages for many of them.
@@ -63,7 +64,7 @@ const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
 /** Other strings are not response IDs, and may be too long for a storage key. */
 export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
-export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'cmp' | 'item';
+export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;
 
 export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav';

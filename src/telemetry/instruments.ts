@@ -161,6 +161,15 @@ export class Instruments {
     ),
   );
 
+  private readonly webSearches = this.counts(
+    'monolith_web_searches_total',
+    'Web searches that the server ran, by outcome: completed, or the reason of the failure.',
+    ['outcome'],
+  );
+  private readonly webSearchSeconds = this.counted(
+    new HistogramCounts('monolith_web_search_seconds', 'Duration of web searches.', LATENCY, ['outcome']),
+  );
+
   private readonly redisCalls = this.counts(
     'monolith_redis_calls_total',
     'Redis calls for shared limits by outcome: answered, late (redis.timeout_ms exceeded) or failed.',
@@ -270,6 +279,11 @@ export class Instruments {
   countersCalled(kind: string, outcome: string, seconds: number): void {
     this.redisCalls.inc({ kind, outcome });
     this.redisSeconds.observe({ kind }, seconds);
+  }
+
+  searched(outcome: string, seconds: number): void {
+    this.webSearches.inc({ outcome });
+    this.webSearchSeconds.observe({ outcome }, seconds);
   }
 
   /** Null: Redis is not configured, so its metrics are not exported. */

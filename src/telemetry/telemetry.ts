@@ -105,6 +105,10 @@ class ServerTelemetry implements Telemetry {
     this.instruments.countersCalled(call, outcome, seconds);
   }
 
+  searched(outcome: string, seconds: number): void {
+    this.instruments.searched(outcome, seconds);
+  }
+
   observeCounters(read: () => CountersGauges | null): void {
     this.readCounters = read;
   }

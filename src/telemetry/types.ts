@@ -97,6 +97,8 @@ export interface Telemetry {
   request(record: RequestRecord): void;
   /** A call to Redis: its kind, outcome and duration. */
   countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void;
+  /** Counts a web search that the server ran. */
+  searched(outcome: 'completed' | 'query_too_long' | 'too_many_requests' | 'unavailable', seconds: number): void;
   /** Sets the function that returns the state of Redis at each scrape; it returns null if Redis is not configured. */
   observeCounters(read: () => CountersGauges | null): void;
   /** Sets the function that returns the engine gauges at each scrape. */

@@ -187,6 +187,27 @@ t.test('an error names the source of the value and what was expected', (t) => {
   t.end();
 });
 
+t.test('the URL of a search service has the query after its host', (t) => {
+  const url = 'http://user:pass@10.0.0.1:8888/search?q={query}&format=json';
+  const { web_search } = load(['--tools-web-search-url', url]).config.tools;
+  t.same(web_search, { url, results: 5, timeout_ms: 10_000 });
+  t.equal(load(['--tools-web-search-url', 'off']).config.tools.web_search.url, null);
+  for (const wrong of [
+    'http://127.0.0.1/search?q=x',
+    'ftp://127.0.0.1/{query}',
+    'http://{query}/search',
+    'http://{query}@127.0.0.1/search',
+    'http://127.0.0.1:{query}/search',
+    'http://127.0.0.1/search#{query}',
+    '/search?q={query}',
+  ]) {
+    const message = problem(() => load(['--tools-web-search-url', wrong]));
+    t.match(message, /has \{query\} in its path or query/, wrong);
+    t.notOk(message.includes(wrong), 'the URL may contain a key');
+  }
+  t.end();
+});
+
 t.test('a former name works as a flag, a variable and a key, and is reported once', (t) => {
   const file = join(empty, 'former.json');
   const write = (content: object): string[] => {

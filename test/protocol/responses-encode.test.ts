@@ -53,6 +53,7 @@ function machine(
   const made = new ResponseMachine(resource, {
     reasoning: options.reasoning ?? plain,
     toolNames: new Map(options.toolNames ?? []),
+    searchForm: { sources: false, results: false },
     take: options.whole === true ? null : (event) => sent.push(event),
   });
   return {

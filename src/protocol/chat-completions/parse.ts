@@ -12,6 +12,7 @@ import { ineffectiveInChat } from '../ineffective.js';
 import { templateSettings, type TemplateSettings } from '../template-variables.js';
 import { refuseSamplers } from '../samplers.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
+import { chatSearch, type ReadSearch } from '../web-search.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
 import { validate, validateList } from '../validation.js';
@@ -29,6 +30,8 @@ import {
 export interface ContentLimits {
   maxN: number;
   knows?: ((variable: string) => boolean) | undefined;
+  /** Whether this server runs web searches. */
+  webSearch?: boolean | undefined;
 }
 
 export interface ParsedChat {
@@ -102,6 +105,7 @@ function toGeneration(
   limits: ContentLimits,
 ): ChatGeneration {
   refuseUnserved(chat);
+  const searches = searchOptions(chat, limits);
   const n = chat.n ?? 1;
   if (n > limits.maxN) refuse('unsupported_value', 'n', `n must be at most ${limits.maxN} on this server.`);
   if (chat.stream_options && chat.stream !== true) {
@@ -129,10 +133,14 @@ function toGeneration(
       'continue_final_message requires the last message to be an assistant message without tool calls.',
     );
   }
-  const { definitions: tools, ignored: ignoredTools } = toTools(chat);
+  const { definitions: tools, ignored: ignoredTools, search } = toTools(chat, searches);
   const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
   const shown = limits.knows?.('verbosity') === true ? chat.verbosity : null;
-  const named = chat.verbosity == null || shown !== null ? ignored : [...ignored, 'verbosity'];
+  const named = [
+    ...ignored,
+    ...(chat.verbosity == null || shown !== null ? [] : ['verbosity']),
+    ...(search?.ignored ?? []),
+  ];
   const reasoning = reasoningSettings(chat, shown);
   return {
     request: {
@@ -150,6 +158,7 @@ function toGeneration(
       tools,
       toolChoice: toChoice(tools, chat.tool_choice),
       parallelToolCalls: chat.parallel_tool_calls !== false && !namesOne(chat.tool_choice),
+      ...(search === null ? {} : { webSearch: search.options }),
       format: toFormat(chat),
       truncation: 'disabled',
       promptParam: 'messages',
@@ -170,7 +179,7 @@ function toGeneration(
 
 /** Rejects known fields that this server does not support, unless their value has no effect. */
 function refuseUnserved(chat: ChatEnvelopeFields): void {
-  for (const name of ['audio', 'web_search_options', 'moderation'] as const) {
+  for (const name of ['audio', 'moderation'] as const) {
     if (chat[name] != null) refuse('unsupported_feature', name, `${name} is not supported.`);
   }
   for (const name of ['functions', 'function_call'] as const) {
@@ -185,8 +194,20 @@ function refuseUnserved(chat: ChatEnvelopeFields): void {
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
 }
 
+/** Returns null if no web search was requested. */
+function searchOptions({ web_search_options: options, n }: ChatEnvelopeFields, limits: ContentLimits): object | null {
+  if (options == null) return null;
+  if (limits.webSearch !== true)
+    refuse('unsupported_feature', 'web_search_options', 'web_search_options is not supported.');
+  if (n != null && n > 1) refuse('conflicting_parameters', 'n', 'n must be 1 with web_search_options.');
+  return options;
+}
+
 /** Leaves out tools of other types. Throws the ApiErrors of the shared tool and schema checks. */
-function toTools(chat: ChatEnvelopeFields): { definitions: ToolDefinition[]; ignored: string[] } {
+function toTools(
+  chat: ChatEnvelopeFields,
+  searches: object | null,
+): { definitions: ToolDefinition[]; ignored: string[]; search: ReadSearch | null } {
   const ignored = new Set<string>();
   const inputs = (chat.tools ?? []).flatMap((tool, index): ToolInput | [] => {
     if ('function' in tool) return { path: `tools[${index}].function`, ...tool.function };
@@ -199,9 +220,10 @@ function toTools(chat: ChatEnvelopeFields): { definitions: ToolDefinition[]; ign
     const grammar = format.type === 'text' ? null : { ...format.grammar, path: `${path}.format.grammar.definition` };
     return customTool(tool.custom, grammar, path);
   });
-  const tools = toToolDefinitions(inputs);
+  const search = searches === null ? null : chatSearch(searches, new Set(inputs.map(({ name }) => name)));
+  const tools = toToolDefinitions(search === null ? inputs : [...inputs, search.input]);
   checkToolSchemas(tools);
-  return { definitions: tools, ignored: [...ignored] };
+  return { definitions: tools, ignored: [...ignored], search };
 }
 
 function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['tool_choice']): ToolChoice {

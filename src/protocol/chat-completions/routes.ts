@@ -3,13 +3,14 @@
 //   parse ─► model ─► content ─► admit (admit.ts) ─► events ─► format guard ─► encoder ─► response
 //   400      404/403  422        422, 429, 503                          500
 import type { ServedModel } from '../../generation/served-models.js';
+import { isSearchEvent } from '../../generation/web-search/search-events.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { newChatCompletionId, newToolCallId } from '../../shared/ids.js';
 import { FormatGuard } from '../format-guard.js';
 import {
   admit,
+  contentLimits,
   findModel,
-  templateKnows,
   withAdmitted,
   type AdmittedGeneration,
   type GenerationDeps,
@@ -60,7 +61,7 @@ function read(deps: ChatDeps, exchange: Exchange): { caller: Caller; model: Serv
   const parsed = parseChat(exchange.body, deps.foreignThinking);
   const caller = callerOf(exchange, PATH, 'chat');
   const model = findModel(deps, caller, parsed.model);
-  const chat = parsed.content({ ...deps.limits, knows: templateKnows(model) });
+  const chat = parsed.content(contentLimits(deps, model));
   nameIgnored({ parameters: chat.ignored, tools: chat.ignoredTools }, exchange);
   nameLeftOut(caller, chat.request.leftOut);
   annotateEndUser(exchange, chat.endUser);
@@ -109,6 +110,9 @@ function answer(
 abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;
   protected readonly memory: AnswerMemory;
+  #hasContent = false;
+  /** Whether a search separates the content so far from the rest. Both go into the same message. */
+  #isNewPart = false;
 
   constructor(
     protected readonly exchange: Exchange,
@@ -117,8 +121,10 @@ abstract class Answer implements RunSink {
     this.memory = new AnswerMemory((bytes) => exchange.reserve(bytes));
   }
 
-  event(event: Parameters<RunSink['event']>[0]): void {
-    if (event.type === 'started') return;
+  event(given: Parameters<RunSink['event']>[0]): void {
+    if (given.type === 'continued') this.#isNewPart = this.#hasContent;
+    if (given.type === 'started' || isSearchEvent(given)) return;
+    const event = this.#separated(given);
     if (event.type === 'prompt' || event.type === 'tokens') return this.encoder.evaluation(event);
     if (this.guard !== null) {
       if (event.type === 'text') {
@@ -127,6 +133,15 @@ abstract class Answer implements RunSink {
       } else if (event.type === 'finished') this.guard.finished(event);
     }
     this.encoder.event(event);
+  }
+
+  /** Adds a blank line between the content before and after a search. */
+  #separated<T extends Parameters<RunSink['event']>[0]>(event: T): T {
+    if (event.type !== 'text' || event.section !== 'content' || event.text === '') return event;
+    const isNewPart = this.#isNewPart;
+    this.#hasContent = true;
+    this.#isNewPart = false;
+    return isNewPart ? { ...event, text: `\n\n${event.text}` } : event;
   }
 
   abstract complete(usage: Usage): void;

@@ -236,7 +236,8 @@ export const chatRequestSchema = z.object({
     .nullish(),
 
   audio: z.unknown().optional(),
-  web_search_options: z.unknown().optional(),
+  /** The fields are read by web-search.ts. */
+  web_search_options: opaque(z.looseObject({})).nullish(),
   moderation: z.unknown().optional(),
   functions: z.unknown().optional(),
   function_call: z.unknown().optional(),

@@ -3,6 +3,7 @@
 // response and cancels the other generations. Event-loop thread only.
 import { toApiError, type ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
+import { isSearchEvent } from '../../generation/web-search/search-events.js';
 import type { GenerationRequest, SpelledToken } from '../../generation/types.js';
 import type { EventStream, Exchange } from '../../http/exchange.js';
 import type { JsonText } from '../../http/json-text.js';
@@ -12,8 +13,8 @@ import { AnswerMemory } from '../answer-memory.js';
 import type { Caller } from '../caller.js';
 import { FormatGuard } from '../format-guard.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
-import type { Usage } from '../usage.js';
-import { addUsage, completionBody, PromptAnswer, type CompletionEnvelope, type PromptRules } from './encode.js';
+import { addUsage, type Usage } from '../usage.js';
+import { completionBody, PromptAnswer, type CompletionEnvelope, type PromptRules } from './encode.js';
 import type { CompletionGeneration } from './parse.js';
 
 /** Maximum number of prompts from one request that run concurrently, so that one request cannot fill the queue. */
@@ -228,7 +229,7 @@ class PromptSink implements RunSink {
 
   event(event: Parameters<RunSink['event']>[0]): void {
     const { answer, guard } = this;
-    if (event.type === 'started') return;
+    if (event.type === 'started' || isSearchEvent(event)) return;
     if (event.type === 'prompt') {
       answer.prompt(event);
       return this.#hold();

@@ -50,16 +50,6 @@ type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 const finishReason = ({ reason }: FinishedEvent): 'stop' | 'length' =>
   reason === 'end_of_turn' || reason === 'stop_string' ? 'stop' : 'length';
 
-export function addUsage(all: readonly Usage[]): Usage {
-  const sum = (key: keyof Usage): number => all.reduce((total, usage) => total + usage[key], 0);
-  return {
-    promptTokens: sum('promptTokens'),
-    cachedTokens: sum('cachedTokens'),
-    completionTokens: sum('completionTokens'),
-    reasoningTokens: sum('reasoningTokens'),
-  };
-}
-
 /** The output for one prompt. */
 export class PromptAnswer {
   readonly #order: EventOrder;

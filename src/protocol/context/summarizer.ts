@@ -6,7 +6,7 @@ import type { Content, GenerationRequest, Message } from '../../generation/types
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
 import { unattendedContext, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
-import { sumOf, type Usage } from '../usage.js';
+import { addUsage, type Usage } from '../usage.js';
 
 /** The system message for each generation. */
 export const TASK =
@@ -121,7 +121,7 @@ export class Summarizer {
           if (event.type === 'text' && event.section === 'content') text += event.text;
         },
         complete: (usage) => {
-          this.#usage = sumOf(this.#usage, usage);
+          this.#usage = addUsage([this.#usage, usage]);
           resolve(text.trim());
         },
         failed: reject,

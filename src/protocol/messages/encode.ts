@@ -2,10 +2,12 @@
 // content blocks start and end, and both forms only write its output, so a stream's joined deltas equal the
 // non-streamed response.
 import type { EndReason, GenerationEvent, JsonSchema, LeftOut } from '../../generation/types.js';
-import { newToolUseId } from '../../shared/ids.js';
+import type { SearchOutcome, SearchResult } from '../../generation/web-search/outcome.js';
+import { newServerToolUseId, newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
+import { toSearchContent } from '../search-content.js';
 import type { Usage } from '../usage.js';
 import { compactionEvents, wireApplied, wireCompaction, wireIterations, type ContextReport } from './context-answer.js';
 import { completePart } from './partial-json.js';
@@ -32,7 +34,12 @@ export interface MessageEnvelope {
 
 type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
-type BlockStart = { type: 'thinking' } | { type: 'text' } | { type: 'tool_use'; id: string; name: string };
+type BlockStart =
+  | { type: 'thinking' }
+  | { type: 'text' }
+  | { type: 'tool_use' | 'server_tool_use'; id: string; name: string }
+  /** Complete from the start. */
+  | { type: 'web_search_tool_result'; id: string; outcome: SearchOutcome };
 
 /**
  * Receives the state machine's output. For each block: a start, any number of appends, at most one signature, and a
@@ -64,6 +71,7 @@ class Blocks {
   #last: BlockStart['type'] | null = null;
   #thinking = new GrowingText(); // text of the open thinking block
   #arguments = false; // whether the open call has arguments
+  #search = ''; // ID of the running search
 
   constructor(
     private readonly envelope: MessageEnvelope,
@@ -106,6 +114,17 @@ class Blocks {
         if (event.complete && !this.#arguments) this.writer.append('{}');
         this.#close();
         return;
+      case 'search_started':
+        this.#close();
+        this.#search = newServerToolUseId();
+        this.#start({ type: 'server_tool_use', id: this.#search, name: 'web_search' });
+        this.writer.append(JSON.stringify(event.query === null ? {} : { query: event.query }));
+        this.#close();
+        return;
+      case 'search_finished':
+        this.#start({ type: 'web_search_tool_result', id: this.#search, outcome: event.outcome });
+        this.#close();
+        return;
       case 'finished':
         this.#close();
         if (this.envelope.empty || this.#last === 'text' || this.#last === 'tool_use') return;
@@ -145,7 +164,8 @@ function wireCounts(usage: Usage): object {
     cache_read_input_tokens: usage.cachedTokens,
     output_tokens: usage.completionTokens,
     output_tokens_details: { thinking_tokens: usage.reasoningTokens },
-    server_tool_use: null,
+    server_tool_use:
+      usage.webSearches === undefined ? null : { web_search_requests: usage.webSearches, web_fetch_requests: 0 },
   };
 }
 
@@ -210,6 +230,27 @@ const wireCall = (id: string, name: string, input: object): object => ({
   caller: { type: 'direct' },
 });
 
+const wireServerCall = (id: string, name: string, input: object): object => ({
+  ...wireCall(id, name, input),
+  type: 'server_tool_use',
+});
+const wireSearch = (id: string, outcome: SearchOutcome): object => ({
+  type: 'web_search_tool_result',
+  tool_use_id: id,
+  content:
+    'error' in outcome
+      ? { type: 'web_search_tool_result_error', error_code: outcome.error }
+      : outcome.results.map(wireResult),
+  caller: { type: 'direct' },
+});
+const wireResult = ({ url, title, content, publishedAt }: SearchResult): object => ({
+  type: 'web_search_result',
+  url,
+  title,
+  encrypted_content: toSearchContent(content),
+  page_age: publishedAt,
+});
+
 /** Parses the arguments into an object, as the format requires. Numbers keep their exact digits. */
 function inputOf(text: string): object {
   let value: unknown;
@@ -247,8 +288,7 @@ export class MessageCollector {
       },
       stop: () => {
         const text = growing.toString();
-        if (block.type === 'tool_use') this.#content.push(wireCall(block.id, block.name, inputOf(text)));
-        else this.#content.push(block.type === 'text' ? wireText(text) : wireThinking(text, signature));
+        this.#content.push(wholeBlock(block, text, signature));
       },
     });
   }
@@ -261,6 +301,21 @@ export class MessageCollector {
   body(usage: Usage): object {
     const counts = { ...wireUsage(usage), ...wireIterations(this.envelope, usage) };
     return message(this.envelope, this.#content, this.#ended, counts);
+  }
+}
+
+function wholeBlock(block: BlockStart, text: string, signature: string): object {
+  switch (block.type) {
+    case 'text':
+      return wireText(text);
+    case 'thinking':
+      return wireThinking(text, signature);
+    case 'tool_use':
+      return wireCall(block.id, block.name, inputOf(text));
+    case 'server_tool_use':
+      return wireServerCall(block.id, block.name, inputOf(text));
+    case 'web_search_tool_result':
+      return wireSearch(block.id, block.outcome);
   }
 }
 
@@ -298,6 +353,7 @@ export class MessageStreamEncoder {
             head = `${delta}{"type":"thinking_delta","thinking":`;
             break;
           case 'tool_use':
+          case 'server_tool_use':
             head = `${delta}{"type":"input_json_delta","partial_json":`;
             emit(`${head}""}}`, 'content_block_delta');
         }
@@ -362,5 +418,9 @@ function emptyBlock(block: BlockStart): object {
       return wireThinking('', '');
     case 'tool_use':
       return wireCall(block.id, block.name, {});
+    case 'server_tool_use':
+      return wireServerCall(block.id, block.name, {});
+    case 'web_search_tool_result':
+      return wireSearch(block.id, block.outcome);
   }
 }

@@ -48,6 +48,11 @@ export interface MessagesGeneration {
   ignoredTools: string[]; // types of tools that were left out
 }
 
+export interface ParsePolicy extends ThinkingPolicy {
+  /** Whether this server runs web searches. */
+  webSearch?: boolean | undefined;
+}
+
 /** Validates the entries of a large request in slices, ahead of parseMessages(), which reports any errors. */
 export function validateMessagesInSlices(body: unknown): Iterator<unknown> | null {
   if (!isRecord(body) || !Array.isArray(body['messages']) || overlong(body) !== null) return null;
@@ -58,7 +63,7 @@ export function validateMessagesInSlices(body: unknown): Iterator<unknown> | nul
  * `purpose` is 'count' for /v1/messages/count_tokens. Throws ApiError 400 for a body that is not a valid messages
  * request.
  */
-export function parseMessages(body: unknown, policy: ThinkingPolicy, purpose: 'generate' | 'count'): ParsedMessages {
+export function parseMessages(body: unknown, policy: ParsePolicy, purpose: 'generate' | 'count'): ParsedMessages {
   const tooLong = overlong(body);
   if (tooLong !== null) throw tooLong;
   if (purpose === 'count') {
@@ -90,12 +95,7 @@ const NO_OUTPUT: Output = { maxTokens: null, stream: false, generates: false };
 
 type Invalid = Extract<ReturnType<typeof validate>, { ok: false }>;
 
-function parsed(
-  result: MessagesRequest | Invalid,
-  body: unknown,
-  policy: ThinkingPolicy,
-  output: Output,
-): ParsedMessages {
+function parsed(result: MessagesRequest | Invalid, body: unknown, policy: ParsePolicy, output: Output): ParsedMessages {
   if ('error' in result) {
     if (result.isShape) throw result.error;
     return {
@@ -124,7 +124,7 @@ function parsed(
         others.map(([, { path }]) => ({ path, reason: 'other_model' as const })),
       );
       const ignored = ineffectiveInMessages(body as Record<string, unknown>);
-      return { ...toGeneration(result, { messages, leftOut }, ignored, output), edits };
+      return { ...toGeneration(result, { messages, leftOut }, ignored, output, policy.webSearch === true), edits };
     },
   };
 }
@@ -139,14 +139,16 @@ function refuse(code: ErrorCode, param: string, message: string): never {
 function toGeneration(
   wire: MessagesRequest,
   { messages, leftOut }: Seen,
-  ignored: string[],
+  unread: string[],
   { maxTokens, stream, generates }: Output,
+  searches: boolean,
 ): Omit<MessagesGeneration, 'edits'> {
   refuseUnserved(wire);
   const thinking = thinkingSettings(wire, generates ? maxTokens : null);
   const { effort, promptEffort, reasoningBudget, templateVariables, visible } = thinking;
   const format = outputFormat(wire);
-  const { definitions: tools, ignored: ignoredTools } = readTools(wire);
+  const { definitions: tools, ignored: ignoredTools, ignoredFields, webSearch } = readTools(wire, searches);
+  const ignored = [...unread, ...ignoredFields];
   checkOutputFormat(format);
 
   const last = messages.at(-1);
@@ -183,6 +185,7 @@ function toGeneration(
         wire.tool_choice.type !== 'none' &&
         wire.tool_choice.disable_parallel_tool_use === true
       ),
+      ...(webSearch === undefined ? {} : { webSearch }),
       format,
       truncation: 'disabled',
       promptParam: 'messages',

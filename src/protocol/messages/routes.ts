@@ -106,13 +106,18 @@ function refuseImage(error: unknown): never {
 }
 
 function parse(
-  { sealer, foreignThinking }: MessagesDeps,
+  { sealer, foreignThinking, webSearch }: MessagesDeps,
   exchange: Exchange,
   purpose: 'generate' | 'count',
 ): ParsedMessages {
   return parseMessages(
     exchange.body,
-    { sealer, foreignThinking, organizationId: exchange.identity.organizationId },
+    {
+      sealer,
+      foreignThinking,
+      organizationId: exchange.identity.organizationId,
+      webSearch: webSearch !== undefined,
+    },
     purpose,
   );
 }
@@ -200,7 +205,7 @@ type RunEvent = Parameters<RunSink['event']>[0];
  * not checked.
  */
 class FormatCheck {
-  readonly #text = new GrowingText();
+  #text = new GrowingText();
 
   constructor(private readonly format: MessagesGeneration['request']['format']) {}
 
@@ -213,6 +218,8 @@ class FormatCheck {
   take(event: RunEvent): void {
     if (this.format.type === 'text') return;
     if (event.type === 'text' && event.section === 'content') this.#text.add(event.text);
+    // The text before a search is a block of its own.
+    if (event.type === 'search_started') this.#text = new GrowingText();
     if (event.type !== 'finished' || event.reason !== 'end_of_turn') return;
     checkAnswer(this.format, this.#text.toString());
   }

@@ -2,7 +2,9 @@
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolDefinition } from '../../generation/types.js';
+import type { WebSearchOptions } from '../../generation/web-search/search-options.js';
 import { toToolDefinitions, type ToolInput } from '../tools.js';
+import { isMessagesSearch, messagesSearch } from '../web-search.js';
 import type { MessagesRequest, WireTool } from './schema.js';
 import { clientTool, isToolSearch } from './vendor-tools.js';
 
@@ -10,16 +12,22 @@ export interface ReadTools {
   definitions: ToolDefinition[];
   /** Types of the tools that were left out, without duplicates. */
   ignored: string[];
+  /** Present if this server runs the request's web search tool. */
+  webSearch?: WebSearchOptions;
+  /** Paths of fields without effect. */
+  ignoredFields: readonly string[];
 }
 
 type CustomTool = Extract<WireTool, { input_schema: unknown }>;
 
 const isCustom = (tool: WireTool): tool is CustomTool => 'input_schema' in tool && (tool.type ?? 'custom') === 'custom';
 
-/** Throws ApiError 422 for invalid names or schemas. */
-export function readTools({ tools, messages, tool_choice: choice }: MessagesRequest): ReadTools {
+/** `searches`: whether this server runs web searches. Throws ApiError 422 for invalid names or schemas. */
+export function readTools({ tools, messages, tool_choice: choice }: MessagesRequest, searches: boolean): ReadTools {
   const inputs: ToolInput[] = [];
   const ignored = new Set<string>();
+  let webSearch: WebSearchOptions | undefined;
+  let ignoredFields: readonly string[] = [];
   const isShown = shownTools(tools ?? [], messages, choice?.type === 'tool' ? choice.name : null);
   for (const [index, tool] of (tools ?? []).entries()) {
     const path = `tools[${index}]`;
@@ -34,6 +42,13 @@ export function readTools({ tools, messages, tool_choice: choice }: MessagesRequ
       continue;
     }
     const type = tool.type as string;
+    if (searches && isMessagesSearch(type)) {
+      const search = messagesSearch(tool, index);
+      inputs.push(search.input);
+      webSearch = search.options;
+      ignoredFields = search.ignored;
+      continue;
+    }
     const known = clientTool({ ...tool, type });
     const { name } = tool as { name?: unknown };
     if (known === null || typeof name !== 'string') ignored.add(type);
@@ -41,7 +56,7 @@ export function readTools({ tools, messages, tool_choice: choice }: MessagesRequ
   }
   const definitions = toToolDefinitions(inputs);
   checkToolSchemas(definitions);
-  return { definitions, ignored: [...ignored] };
+  return { definitions, ignored: [...ignored], ignoredFields, ...(webSearch === undefined ? {} : { webSearch }) };
 }
 
 /**

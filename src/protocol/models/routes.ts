@@ -14,6 +14,8 @@ export interface ModelsOptions {
   list(): readonly ModelDescription[];
   /** Finds a model by name or alias. The returned description carries the requested name. Throws ApiError 404. */
   find(asked: string): { description: ModelDescription; name: string };
+  /** Whether this server runs web searches. */
+  webSearch: boolean;
 }
 
 export function modelsRoutes(options: ModelsOptions): Route[] {
@@ -38,7 +40,7 @@ function serveOne(exchange: Exchange, options: ModelsOptions): void {
   const { description: model, name } = options.find(id);
   if (!mayUse(exchange.identity, name))
     throw apiError('model_not_allowed', `This API key does not have access to the model "${id}".`, 'model');
-  exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model));
+  exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model, options));
 }
 
 function serveList(exchange: Exchange, options: ModelsOptions): void {
@@ -57,7 +59,7 @@ function serveList(exchange: Exchange, options: ModelsOptions): void {
   }
   const page = paged(listed, exchange.query);
   exchange.json(200, {
-    data: page.models.map(messagesModel),
+    data: page.models.map((model) => messagesModel(model, options)),
     has_more: page.hasMore,
     first_id: page.models[0]?.id ?? null,
     last_id: page.models.at(-1)?.id ?? null,
@@ -122,7 +124,7 @@ function chatModel(model: ModelDescription): object {
   };
 }
 
-function messagesModel(model: ModelDescription): object {
+function messagesModel(model: ModelDescription, { webSearch }: Pick<ModelsOptions, 'webSearch'>): object {
   const no = { supported: false };
   const supports = (supported: boolean): { supported: boolean } => ({ supported });
   const thinking = model.efforts.some((effort) => effort !== 'none');
@@ -161,7 +163,7 @@ function messagesModel(model: ModelDescription): object {
       },
       image_input: supports(model.inputModalities.includes('image')),
       pdf_input: no,
-      server_tools: { supported: false, code_execution: no, web_search: no },
+      server_tools: { supported: webSearch, code_execution: no, web_search: supports(webSearch) },
       structured_outputs: supports(true),
       thinking: {
         supported: thinking,

@@ -1,10 +1,10 @@
-// The four kinds of output items while they are open. An item emits its start event when it is created, and is closed
-// once. Only an open item accepts deltas, so no delta can precede the start. The state machine (encode.ts) keeps only
-// one item open at a time. Pure.
+// The kinds of output items while they are open (encode-search.ts has one more). Pure.
 import type { JsonSchema, TokenLogprob, Logprob } from '../../generation/types.js';
 import { CustomInputReader } from '../../generation/custom-tools.js';
 import { newItemId, newToolCallId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
+import { OpenItemBase, type ClosedStatus } from './encode-item.js';
+import type { OpenSearch } from './encode-search.js';
 import type { EventWriter } from './encode-writer.js';
 import type { ToolName } from './tools.js';
 import type {
@@ -12,16 +12,12 @@ import type {
   FunctionCallItem,
   ItemStatus,
   MessageItem,
-  OutputItem,
   ReasoningItem,
   WireLogprob,
   WireTokenLogprob,
 } from './resource.js';
 
 export type EventDialect = 'openai' | 'openresponses';
-
-/** The final statuses of an item. */
-export type ClosedStatus = Exclude<ItemStatus, 'in_progress'>;
 
 /** Impossible tokens have a log probability of minus infinity, which JSON cannot represent. */
 const LOWEST_LOGPROB = -9999;
@@ -32,37 +28,6 @@ function wireLogprob({ token, logprob, bytes }: Logprob): WireLogprob {
 
 function wireTokenLogprob(entry: TokenLogprob): WireTokenLogprob {
   return { ...wireLogprob(entry), top_logprobs: entry.top.map(wireLogprob) };
-}
-
-abstract class OpenItemBase<Item extends OutputItem> {
-  constructor(
-    protected readonly out: EventWriter,
-    protected readonly index: number,
-    readonly id: string,
-  ) {}
-
-  /** The item in its current state. */
-  abstract item(status: ItemStatus): Item;
-  /** Emits the `.done` events for the item's parts. */
-  protected abstract finish(status: ClosedStatus): void;
-
-  /** Emits the item's `.done` events. The item accepts nothing afterwards. */
-  close(status: ClosedStatus): Item {
-    this.finish(status);
-    const item = this.item(status);
-    this.out.write('response.output_item.done', { output_index: this.index, item });
-    return item;
-  }
-
-  protected announce(item: object): void {
-    this.out.write('response.output_item.added', { output_index: this.index, item });
-  }
-
-  /** The start of each of the item's deltas, serialized once. */
-  protected head(place: 'content_index' | 'summary_index' | null): string {
-    const start = `"item_id":"${this.id}","output_index":${this.index},`;
-    return place === null ? `${start}"delta":` : `${start}"${place}":0,"delta":`;
-  }
 }
 
 export class OpenMessage extends OpenItemBase<MessageItem> {
@@ -291,4 +256,4 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   }
 }
 
-export type OpenItem = OpenMessage | OpenCall | OpenCustomCall | OpenReasoning;
+export type OpenItem = OpenMessage | OpenCall | OpenCustomCall | OpenReasoning | OpenSearch;

@@ -17,14 +17,17 @@ import {
   type OpenItem,
   type ReasoningForm,
 } from './encode-items.js';
+import { OpenSearch, type SearchForm } from './encode-search.js';
 import { EventWriter, type WireEvent } from './encode-writer.js';
 import type { ToolName } from './tools.js';
-import { wireUsage, type CompactionItem, type OutputItem, type ResponseResource } from './resource.js';
+import type { SearchResult } from '../../generation/web-search/outcome.js';
+import { wireToolUsage, wireUsage, type CompactionItem, type OutputItem, type ResponseResource } from './resource.js';
 
 export interface MachineOptions {
   reasoning: ReasoningForm;
   /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   toolNames: ReadonlyMap<string, ToolName>;
+  searchForm: SearchForm;
   /** Receives the events. Null: only the resource is needed. */
   take: ((event: WireEvent) => void) | null;
 }
@@ -41,6 +44,8 @@ export class ResponseMachine {
   #open: OpenItem | null = null;
   /** The upstream's own blocks, by the ID of the reasoning item. */
   readonly blocks = new Map<string, JsonSchema>();
+  /** The results of web searches, by the ID of their item. */
+  readonly results = new Map<string, readonly SearchResult[]>();
   /** Members of response.created in addition to the response. */
   created: Readonly<Record<string, unknown>> = {};
 
@@ -71,7 +76,19 @@ export class ResponseMachine {
     switch (event.type) {
       case 'started':
       case 'finished':
+      case 'search_called':
+      case 'continued':
         return;
+      case 'search_started':
+        this.#add((index) => new OpenSearch(this.#out, index, event.query ?? '', this.options.searchForm));
+        return;
+      case 'search_finished': {
+        if (!(this.#open instanceof OpenSearch)) throw new Error('received the end of a search that is not running');
+        this.#open.outcome = event.outcome;
+        if ('results' in event.outcome) this.results.set(this.#open.id, event.outcome.results);
+        this.#close('completed');
+        return;
+      }
       case 'text':
         if (event.text === '' && !event.logprobs?.length) return;
         if (event.section === 'content') this.#message().delta(event.text, event.logprobs);
@@ -109,8 +126,9 @@ export class ResponseMachine {
     this.#run();
     const whole = WHOLE.has(reason);
     // A generation without tokens still counts as a response, and clients expect it to contain a message.
-    if (whole && !this.resource.output.some(({ type }) => type !== 'reasoning' && type !== 'compaction'))
-      this.#message();
+    const isAnswer = ({ type }: OutputItem): boolean =>
+      type !== 'reasoning' && type !== 'web_search_call' && type !== 'compaction';
+    if (whole && !this.resource.output.some(isAnswer)) this.#message();
     this.#close(whole ? 'completed' : 'incomplete');
     this.#settle(whole ? 'completed' : 'incomplete', usage);
     if (whole) this.resource.completed_at = completedAt;
@@ -178,6 +196,7 @@ export class ResponseMachine {
     this.#phase = 'ended';
     this.resource.status = status;
     this.resource.usage = usage === null ? null : wireUsage(usage);
+    if (usage?.webSearches !== undefined) this.resource.tool_usage = wireToolUsage(usage.webSearches);
   }
 
   #message(): OpenMessage {

@@ -2,7 +2,7 @@
 // Items are listed in the form in which they are stored; only images depend on the query. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 import type { ItemPage as StoredPage, StoredItem } from '../../storage/response-store.js';
-import { ORIGIN } from './items.js';
+import { HIDDEN } from './items.js';
 
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
@@ -56,8 +56,9 @@ export function itemPage({ items, more }: StoredPage, imageUrls: boolean): ItemP
 const LISTS = ['content', 'output'] as const;
 
 function shown(stored: StoredItem, imageUrls: boolean): Readonly<Record<string, unknown>> {
-  const { [ORIGIN]: _origin, ...own } = stored.item;
-  let item: Readonly<Record<string, unknown>> = own;
+  let item: Readonly<Record<string, unknown>> = Object.fromEntries(
+    Object.entries(stored.item).filter(([name]) => !HIDDEN.has(name)),
+  );
   for (const list of LISTS) {
     const parts = item[list];
     if (!Array.isArray(parts) || !parts.some(isImage)) continue;

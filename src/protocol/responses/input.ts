@@ -12,7 +12,7 @@ import { hostedText } from '../hosted-text.js';
 import { Conversation, type OwnThought } from './conversation.js';
 import type { InputItem } from './input-images.js';
 import { readHelperItem } from './helper-items.js';
-import { keptItem, ORIGIN, textItem, toKept, type KeptItem, type KeptPart, type WireOutput } from './items.js';
+import { keptItem, ORIGIN, RESULTS, textItem, toKept, type KeptItem, type KeptPart, type WireOutput } from './items.js';
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
 
@@ -50,21 +50,25 @@ type Opened = Unsealed & { replaces?: boolean };
 /** The decrypted values of the input's items, by item index. Null: reasoning that could not be decrypted. */
 export type OpenedSeals = ReadonlyMap<number, Opened | null>;
 
-/** IDs of stored items that the input needs, in this order: references, then reasoning items without text. */
+/**
+ * IDs of stored items that the input needs, in this order: references, then reasoning items without text and web
+ * searches without results.
+ */
 export function references(input: readonly WireItem[]): string[] {
   const ids: string[] = [];
-  const reasoning: string[] = [];
+  const others: string[] = [];
   for (const item of input) {
     if (item.type === 'item_reference') ids.push(item.id);
+    else if (needsResults(item)) others.push(item.id);
     else if (
       item.type === 'reasoning' &&
       item.id &&
       item.encrypted_content == null &&
       reasoningText(item.content ?? undefined) === ''
     )
-      reasoning.push(item.id);
+      others.push(item.id);
   }
-  return [...ids, ...reasoning];
+  return [...ids, ...others];
 }
 
 /**
@@ -194,8 +198,17 @@ class Reader {
       case 'program_output':
         throw apiError('unsupported_content', `${path}: items of type ${item.type} are not supported.`, path);
       default:
-        this.add(toKept(item, path), path, opened);
+        this.add(this.#withResults(toKept(item, path), needsResults(item), path), path, opened);
     }
+  }
+
+  /** Adds the stored results to a web search that the client sends back, because its item shows only the query. */
+  #withResults(own: InputItem, isNeeded: boolean, path: string): InputItem {
+    const stored = isNeeded ? this.#stored(own.id) : null;
+    const results = stored?.item[RESULTS];
+    if (stored === null || results === undefined) return own;
+    this.#count(stored, path);
+    return { ...own, item: { ...own.item, [RESULTS]: results } };
   }
 
   add(item: InputItem, path: string, opened: Opened | null | undefined): void {
@@ -318,8 +331,10 @@ class Reader {
         conversation.add({ role, content: summaryText(summary.text), path });
         return;
       }
-      default:
-        conversation.note(hostedText(kept), path);
+      default: {
+        const { [RESULTS]: results, ...item } = kept;
+        conversation.note(hostedText(results === undefined ? item : Object.assign({ results }, item)), path);
+      }
     }
   }
 
@@ -361,6 +376,10 @@ class Reader {
 
 const isSystem = ({ kept }: Placed): boolean =>
   kept.type === 'message' && (kept.role === 'system' || kept.role === 'developer');
+
+/** Whether it is a web search by this server whose results the client did not include. */
+const needsResults = (item: WireItem): item is WireItem & { id: string } =>
+  item.type === 'web_search_call' && item.id?.startsWith('ws_') === true && !('results' in item);
 
 const reasoningText = (parts: readonly { text: string }[] | undefined): string =>
   (parts ?? []).map(({ text }) => text).join('\n');

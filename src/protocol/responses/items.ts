@@ -4,6 +4,7 @@ import { apiError } from '../../shared/errors.js';
 import { newItemId, type ItemPrefix } from '../../shared/ids.js';
 import type { StoredItem } from '../../storage/response-store.js';
 import type { ThoughtOrigin } from '../../generation/types.js';
+import type { SearchResult } from '../../generation/web-search/outcome.js';
 import type { InputItem } from './input-images.js';
 import type { ItemStatus } from './resource.js';
 import type { HostedItemType, InputPart, WireItem } from './schema-items.js';
@@ -26,6 +27,20 @@ export const withOrigin = (
 ): Record<string, unknown> => ({
   ...item,
   [ORIGIN]: origin,
+});
+
+/** The member of a stored web search item that holds its results, which clients see only if they request them. */
+export const RESULTS = 'monolith_results';
+
+/** Members that clients neither see nor set. */
+export const HIDDEN: ReadonlySet<string> = new Set([ORIGIN, RESULTS]);
+
+export const withResults = (
+  item: Readonly<Record<string, unknown>>,
+  results: readonly SearchResult[],
+): Record<string, unknown> => ({
+  ...item,
+  [RESULTS]: results.map(({ title, url, content }) => ({ title, url, text: content })),
 });
 
 export type KeptItem =
@@ -77,6 +92,8 @@ export type KeptItem =
 export interface HostedItem {
   id: string;
   type: HostedItemType;
+  /** Present in stored web searches of this server. */
+  [RESULTS]?: unknown;
 }
 
 /** Stored items were created by this file or are output items, which have the same form. */
@@ -184,8 +201,10 @@ export function toKept(item: OwnItem, path: string): InputItem {
       });
     case 'compaction':
       return keep({ id: idOf(item, 'cmp'), type: 'compaction', encrypted_content: item.encrypted_content });
-    default:
-      return keep({ ...item, id: idOf(item, 'item') });
+    default: {
+      const { [RESULTS]: _results, ...own } = item as typeof item & { [RESULTS]?: unknown };
+      return keep({ ...own, id: idOf(item, 'item') });
+    }
   }
 }
 

@@ -26,6 +26,7 @@ import type { InputItem } from './input-images.js';
 import { wireFormat, type ResourceEcho } from './resource.js';
 import { createEnvelopeSchema, type CreateEnvelope } from './schema.js';
 import { itemSchema, type WireItem } from './schema-items.js';
+import type { SearchForm } from './encode-search.js';
 import { readToolChoice, readTools, type ToolName } from './tools.js';
 
 /**
@@ -35,6 +36,8 @@ export interface ParseContext {
   organizationId: string;
   sealer: Sealer;
   foreignThinking?: ForeignThinking | undefined; // absent: drop
+  /** Absent: this server runs no web searches. */
+  webSearch?: object | undefined;
 }
 
 export interface ParseOptions {
@@ -96,6 +99,8 @@ export interface CreateGeneration {
   summarize: boolean;
   /** Reasoning items have `encrypted_content`. */
   sealReasoning: boolean;
+  /** What items of web searches show besides the query. */
+  searchForm: SearchForm;
   /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   toolNames: ReadonlyMap<string, ToolName>;
   echo: ResourceEcho;
@@ -201,8 +206,11 @@ function toGeneration(
     models: [model.asked, model.name],
     rejects: context.foreignThinking === 'reject',
   });
-  const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools]);
-  const toolChoice = readToolChoice(create.tool_choice, tools.definitions);
+  const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools], {
+    searches: context.webSearch !== undefined,
+    maxCalls: create.max_tool_calls ?? null,
+  });
+  const toolChoice = readToolChoice(create.tool_choice, tools);
   const textFormat = toFormat(create.text?.format);
   const format = constrainedFormat(create, textFormat, 'text.format');
   checkOutputFormat(format);
@@ -212,7 +220,7 @@ function toGeneration(
   const effort = create.reasoning?.effort ?? null;
   const verbosity = create.text?.verbosity ?? null;
   const shown = templateKnows(model)('verbosity') ? verbosity : null;
-  const named = verbosity === shown ? ignored : [...ignored, 'text.verbosity'];
+  const named = [...ignored, ...(verbosity === shown ? [] : ['text.verbosity']), ...(tools.search?.ignored ?? [])];
   const template = templateSettings(create.chat_template_kwargs, {
     parameters: { verbosity: shown },
     effort: effort === null ? null : { value: effort, param: 'reasoning.effort' },
@@ -246,6 +254,7 @@ function toGeneration(
       tools: tools.definitions,
       toolChoice: toolChoice.internal,
       parallelToolCalls: parallelToolCalls && !namesOne(create.tool_choice),
+      ...(tools.search === null ? {} : { webSearch: tools.search.options }),
       format,
       truncation,
       promptParam: 'input',
@@ -267,6 +276,10 @@ function toGeneration(
     prewarm,
     summarize: summary !== null,
     sealReasoning: include.has('reasoning.encrypted_content'),
+    searchForm: {
+      sources: include.has('web_search_call.action.sources'),
+      results: include.has('web_search_call.results'),
+    },
     toolNames: tools.names,
     echo: {
       background,

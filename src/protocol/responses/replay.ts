@@ -10,6 +10,7 @@ import type {
   OutputItem,
   ReasoningItem,
   ResponseResource,
+  WebSearchItem,
 } from './resource.js';
 
 /** Returns all events, numbered from 0. The last one is the terminal event, unless the response has not ended. */
@@ -145,6 +146,9 @@ class ItemReplay {
         break;
       case 'compaction':
         this.#added(item);
+        break;
+      case 'web_search_call':
+        this.#search(item);
     }
     if (this.done) this.out.write('response.output_item.done', { output_index: this.index, item });
   }
@@ -175,6 +179,15 @@ class ItemReplay {
     this.#added({ ...item, status: 'in_progress', input: '' });
     if (item.input !== '') this.out.write('response.custom_tool_call_input.delta', { ...place, delta: item.input });
     this.#done('response.custom_tool_call_input.done', { ...place, input: item.input });
+  }
+
+  #search({ results: _results, ...item }: WebSearchItem): void {
+    const { sources: _sources, ...action } = item.action;
+    this.#added({ ...item, status: 'in_progress', action });
+    const place = { output_index: this.index, item_id: item.id };
+    this.out.write('response.web_search_call.in_progress', place);
+    this.out.write('response.web_search_call.searching', place);
+    if (item.status === 'completed') this.out.write('response.web_search_call.completed', place);
   }
 
   #reasoning(item: ReasoningItem): void {

@@ -61,12 +61,37 @@ export interface CompactionItem {
   type: 'compaction';
   encrypted_content: string;
 }
-export type OutputItem = MessageItem | FunctionCallItem | CustomToolCallItem | ReasoningItem | CompactionItem;
+export interface WebSearchItem {
+  id: string;
+  type: 'web_search_call';
+  status: 'in_progress' | 'completed' | 'failed';
+  action: {
+    type: 'search';
+    query: string;
+    queries: string[];
+    sources?: { type: 'url'; url: string }[];
+  };
+  results?: { title: string; url: string; text: string }[];
+}
+export type OutputItem =
+  | MessageItem
+  | FunctionCallItem
+  | CustomToolCallItem
+  | ReasoningItem
+  | CompactionItem
+  | WebSearchItem;
 
-export type WireTool = { name: string; namespace?: string; description: string | null } & (
-  | { type: 'function'; parameters: object | null; strict: boolean | null }
-  | { type: 'custom'; format: WireCustomFormat }
-);
+export type WireTool =
+  | ({ name: string; namespace?: string; description: string | null } & (
+      | { type: 'function'; parameters: object | null; strict: boolean | null }
+      | { type: 'custom'; format: WireCustomFormat }
+    ))
+  | {
+      type: string; // web_search or one of its versions
+      filters: { allowed_domains: readonly string[] | null; blocked_domains?: readonly string[] } | null;
+      search_context_size: 'medium';
+      user_location: null;
+    };
 export type WireCustomFormat = { type: 'text' } | { type: 'grammar'; syntax: 'lark' | 'regex'; definition: string };
 
 export interface WireToolName {
@@ -79,7 +104,8 @@ export type WireToolChoice =
   | 'auto'
   | 'required'
   | WireToolName
-  | { type: 'allowed_tools'; mode: 'auto' | 'required'; tools: WireToolName[] };
+  | { type: string } // web search
+  | { type: 'allowed_tools'; mode: 'auto' | 'required'; tools: (WireToolName | { type: string })[] };
 
 export type WireFormat =
   | { type: 'text' }
@@ -131,6 +157,13 @@ export interface ResponseResource extends ResourceEcho {
   output: OutputItem[];
   service_tier: 'default';
   usage: WireUsage | null;
+  /** Present if there were web searches. */
+  tool_usage?: WireToolUsage;
+}
+
+export interface WireToolUsage {
+  image_gen: object;
+  web_search: { num_requests: number };
 }
 
 /** Returns the resource for a response that starts now. */
@@ -164,6 +197,17 @@ export function wireUsage(usage: Usage): WireUsage {
     total_tokens: usage.promptTokens + usage.completionTokens,
   };
 }
+
+/** Clients expect the counts of all tools, even of those that this server does not have. */
+export const wireToolUsage = (searches: number): WireToolUsage => ({
+  image_gen: {
+    input_tokens: 0,
+    input_tokens_details: { image_tokens: 0, text_tokens: 0 },
+    output_tokens: 0,
+    total_tokens: 0,
+  },
+  web_search: { num_requests: searches },
+});
 
 export function wireFormat(format: OutputFormat, description: string | null): WireFormat {
   if (format.type === 'text' || format.type === 'json_object') return format;

@@ -18,14 +18,14 @@ import type { Caller } from '../caller.js';
 import { shownPlaces } from '../ignored.js';
 import type { ForeignThinking } from '../foreign-thinking.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
-import { sumOf, type Usage } from '../usage.js';
+import { addUsage, type Usage } from '../usage.js';
 import { compactContext, type CompactContextDeps, type ContextCompaction } from './compact-context.js';
 import { ResponseMachine } from './encode.js';
 import type { EventDialect } from './encode-items.js';
 import type { WireEvent } from './encode-writer.js';
 import { withImages } from './input-images.js';
 import type { CreateGeneration } from './parse.js';
-import { withOrigin } from './items.js';
+import { withOrigin, withResults } from './items.js';
 import { newResource, type OutputItem } from './resource.js';
 import type { RunningResponses } from './stored-running.js';
 
@@ -146,6 +146,7 @@ export class ResponseRun implements RunSink {
     this.#guard = created.prewarm ? null : FormatGuard.for(request.format, 1);
     this.#machine = new ResponseMachine(newResource(this.id, this.#createdAt, created.echo), {
       toolNames: created.toolNames,
+      searchForm: created.searchForm,
       reasoning: {
         summary: created.summarize,
         dialect: options.dialect,
@@ -182,8 +183,10 @@ export class ResponseRun implements RunSink {
     };
   }
 
-  /** Stored reasoning keeps the upstream's block, which clients see only in encrypted form. */
+  /** Stored items keep the results of web searches, and reasoning the upstream's block. Clients do not see them. */
   #stored(item: OutputItem): Record<string, unknown> {
+    const results = this.#machine.results.get(item.id);
+    if (results !== undefined) return withResults({ ...item }, results);
     const origin = this.#author.origin(this.#machine.blocks.get(item.id) ?? null);
     const own = item as unknown as Record<string, unknown>;
     if (origin?.block == null || own['encrypted_content'] !== undefined) return own;
@@ -225,6 +228,8 @@ export class ResponseRun implements RunSink {
     if (event.type === 'finished') {
       this.#reason = event.reason;
       this.#guard?.finished(event);
+    } else if (event.type === 'search_started') {
+      this.#guard?.restart(event.choice); // the text so far is an item of its own
     } else if (event.type === 'text') {
       this.#guard?.text(event);
       for (const { top } of event.logprobs ?? []) this.#memory.add((1 + top.length) * LOGPROB_BYTES);
@@ -314,7 +319,7 @@ export class ResponseRun implements RunSink {
 
   /** Adds the tokens that writing the summary took. */
   #withCompaction(usage: Usage): Usage {
-    return this.#compacted === null ? usage : sumOf(usage, this.#compacted.usage);
+    return this.#compacted === null ? usage : addUsage([usage, this.#compacted.usage]);
   }
 
   /** ApiErrors are expected failures; the storage logs its own errors. */

@@ -117,11 +117,12 @@ const customTool = z.object({
 });
 
 /**
- * Hosted tools and any other entries in the list, which are ignored without validation. `abort`: otherwise, the union
- * would select this branch for its error reports.
+ * Hosted tools and any other entries in the list, which are not validated here: web search tools are read by
+ * web-search.ts, and the others are ignored. `abort`: otherwise, the union would select this branch for its error
+ * reports.
  */
 const otherTool = opaque(
-  z.object({
+  z.looseObject({
     type: text
       .refine((type) => !SERVED_TOOLS.includes(type), { abort: true })
       .meta({ not: { enum: [...SERVED_TOOLS] } }),

@@ -5,6 +5,7 @@ import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { customTool } from '../custom-tools.js';
 import { toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
+import { isResponsesSearch, responsesSearch, type ReadSearch } from '../web-search.js';
 import type { WireTool, WireToolChoice, WireToolName } from './resource.js';
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
@@ -31,6 +32,16 @@ export interface ReadTools {
   wire: WireTool[];
   /** Types of the ignored tools, without duplicates. */
   ignored: string[];
+  /** The web search that this server runs. Null: none. */
+  search: ReadSearch | null;
+}
+
+/** How web search tools are read. */
+export interface SearchPolicy {
+  /** Whether this server runs web searches. */
+  searches: boolean;
+  /** The request's maximum number of searches, or null. */
+  maxCalls: number | null;
 }
 
 /** Returns the name that the model sees. */
@@ -46,10 +57,11 @@ const isNamespace = (tool: { type: string }): tool is Extract<ToolEntry, { type:
   tool.type === 'namespace';
 
 /** Throws ApiError 422 for invalid names or schemas, or too many tools. */
-export function readTools(lists: readonly ToolList[]): ReadTools {
+export function readTools(lists: readonly ToolList[], { searches, maxCalls }: SearchPolicy): ReadTools {
   const inputs: ToolInput[] = [];
-  const read: ReadTools = { definitions: [], names: new Map(), wire: [], ignored: [] };
+  const read: ReadTools = { definitions: [], names: new Map(), wire: [], ignored: [], search: null };
   const ignored = new Set<string>();
+  const found: { tool: ToolEntry; list: string; index: number }[] = []; // web search tools; only one is used
   const add = (
     tool: FunctionEntry | CustomEntry,
     namespace: string | null,
@@ -78,6 +90,7 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
   for (const { path, tools } of lists) {
     tools.forEach((tool, index) => {
       if (isServed(tool)) add(tool, null, `${path}[${index}]`);
+      else if (searches && found.length === 0 && isResponsesSearch(tool.type)) found.push({ tool, list: path, index });
       else if (!isNamespace(tool)) ignored.add(tool.type);
       else {
         // The namespace's description is shown once, with its first tool.
@@ -93,35 +106,64 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
       }
     });
   }
+  for (const { tool, ...at } of found) {
+    read.search = responsesSearch(tool, at, new Set(inputs.map(({ name }) => name)), maxCalls);
+    inputs.push(read.search.input);
+    read.wire.push(wireSearchTool(tool.type, read.search));
+  }
   read.definitions = toToolDefinitions(inputs);
   checkToolSchemas(read.definitions);
   read.ignored = [...ignored];
   return read;
 }
 
+const wireSearchTool = (
+  type: string,
+  { options: { allowedDomains, blockedDomains } }: ReadSearch,
+): Extract<WireTool, { search_context_size: string }> => ({
+  type,
+  filters:
+    allowedDomains === null && blockedDomains.length === 0
+      ? null
+      : {
+          allowed_domains: allowedDomains,
+          ...(blockedDomains.length === 0 ? {} : { blocked_domains: blockedDomains }),
+        },
+  search_context_size: 'medium',
+  user_location: null,
+});
+
 /** Throws ApiError 422 tool_not_found or conflicting_parameters. */
 export function readToolChoice(
   choice: CreateEnvelope['tool_choice'],
-  tools: readonly ToolDefinition[],
+  { definitions: tools, search }: Pick<ReadTools, 'definitions' | 'search'>,
 ): { internal: ToolChoice; wire: WireToolChoice } {
+  const isSearch = ({ type }: { type: string }): boolean => search !== null && isResponsesSearch(type);
   if (choice == null) return { internal: toToolChoice(tools, null, null), wire: 'auto' };
   if (typeof choice === 'string') return { internal: toToolChoice(tools, choice, null), wire: choice };
   if ('tools' in choice) {
     const mode = choice.mode ?? 'auto';
-    const names = choice.tools.map(({ type, name, namespace }) =>
-      (type === 'function' || type === 'custom') && name != null ? wireName(type, name, namespace) : notFound(),
-    );
-    names.forEach((name) => checkType(name, tools));
+    const entries = choice.tools.map((entry): { wire: WireToolName | { type: string }; name: string } => {
+      const { type, name, namespace } = entry;
+      if (search !== null && isSearch(entry)) return { wire: { type }, name: search.options.name };
+      if ((type !== 'function' && type !== 'custom') || name == null) return notFound();
+      const wire = wireName(type, name, namespace);
+      checkType(wire, tools);
+      return { wire, name: modelName(name, namespace) };
+    });
     return {
       internal: toToolChoice(
         tools,
         mode,
-        names.map(({ name, namespace }) => modelName(name, namespace)),
+        entries.map(({ name }) => name),
       ),
-      wire: { type: 'allowed_tools', mode, tools: names },
+      wire: { type: 'allowed_tools', mode, tools: entries.map(({ wire }) => wire) },
     };
   }
-  if (!('name' in choice)) return notFound();
+  if (!('name' in choice)) {
+    if (search === null || !isSearch(choice)) return notFound();
+    return { internal: toToolChoice(tools, 'required', [search.options.name]), wire: { type: choice.type } };
+  }
   const wire = wireName(choice.type, choice.name, choice.namespace);
   checkType(wire, tools);
   return { internal: toToolChoice(tools, 'required', [modelName(wire.name, wire.namespace)]), wire };

@@ -93,6 +93,8 @@ function cut(item: OutputItem, text: string, logprobs: WireTokenLogprob[], isSum
       return { ...item, status, arguments: text };
     case 'custom_tool_call':
       return { ...item, status, input: text };
+    case 'web_search_call':
+      return { ...item, status: 'failed' };
     case 'reasoning':
       return isSummary
         ? { ...item, status, summary: [{ type: 'summary_text', text }] }

@@ -7,7 +7,7 @@ import { apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Vocabulary } from '../../generation/provider.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { ensureLoaded, findModel, promptTokens, templateKnows, type PromptDeps } from '../admit.js';
+import { contentLimits, ensureLoaded, findModel, promptTokens, type PromptDeps } from '../admit.js';
 import { parseChat } from '../chat-completions/parse.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
@@ -113,7 +113,7 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
     tokens = await vocabulary.encode(prompt, special !== false);
   } else {
     const parsed = parseChat({ ...(body as object), model: model.asked }, deps.foreignThinking);
-    const { request } = parsed.content({ ...deps.limits, knows: templateKnows(model) });
+    const { request } = parsed.content(contentLimits(deps, model));
     nameLeftOut(caller, request.leftOut);
     const found = await promptTokens(deps, caller, model, request);
     if (found === null) return;
@@ -137,7 +137,7 @@ async function applyTemplate(deps: Deps, exchange: Exchange): Promise<void> {
   const caller = callerOf(exchange, '/apply-template', 'chat');
   const model = modelOf(deps, caller, fields.value.model);
   const parsed = parseChat({ ...(exchange.body as object), model: model.asked }, deps.foreignThinking);
-  const { request, ignored, ignoredTools } = parsed.content({ ...deps.limits, knows: templateKnows(model) });
+  const { request, ignored, ignoredTools } = parsed.content(contentLimits(deps, model));
   nameIgnored({ parameters: ignored, tools: ignoredTools }, exchange);
   nameLeftOut(caller, request.leftOut);
   const found = await promptTokens(deps, caller, model, request);

@@ -1,5 +1,6 @@
 // The routes of the API formats, over HTTP and WebSocket.
 
+import { SearchService } from '../../generation/web-search/search-service.js';
 import { createImageLoader } from '../../generation/images/load-images.js';
 import type { Route } from '../../http/exchange.js';
 import type { GenerationDeps } from '../../protocol/admit.js';
@@ -67,6 +68,7 @@ export function openGeneration({
       images: createImageLoader(config.images),
       limits: { maxN: config.limits.max_n, maxTools: config.limits.max_tools },
       generations,
+      webSearch: searchServiceOf(config.tools.web_search, telemetry),
       affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
     };
     const running = new RunningResponses(bus, background);
@@ -101,4 +103,17 @@ export function openGeneration({
       ],
     };
   });
+}
+
+/** Returns undefined if no search service is configured. */
+function searchServiceOf(
+  { url, ...settings }: AppContext['config']['tools']['web_search'],
+  telemetry: AppContext['telemetry'],
+): SearchService | undefined {
+  if (url === null) return undefined;
+  return new SearchService(
+    { ...settings, url },
+    (outcome, ms) => telemetry.searched(outcome, ms / 1000),
+    (err) => telemetry.log.warn({ err }, 'web search failed'),
+  );
 }

@@ -115,7 +115,11 @@ export function openModels({
       },
       routes: [
         ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
-        ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
+        ...modelsRoutes({
+          list: () => models.describe(),
+          find: (asked) => models.describeOne(asked),
+          webSearch: config.tools.web_search.url !== null,
+        }),
       ],
       health: () => ({ models: modelHealth(pool, upstreams, failed) }),
     };

@@ -5,12 +5,13 @@ const count = () => z.int().min(0);
 
 const text = z.strictObject({ type: z.literal('text'), text: z.string() });
 const thinking = z.strictObject({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() });
+const direct = z.strictObject({ type: z.literal('direct') });
 const toolUse = z.strictObject({
   type: z.literal('tool_use'),
   id: z.string().regex(/^toolu_[0-9A-Za-z]{24}$/),
   name: z.string(),
   input: z.record(z.string(), z.unknown()),
-  caller: z.strictObject({ type: z.literal('direct') }),
+  caller: direct,
 });
 
 /** Only in responses to requests with `context_management`. */
@@ -20,6 +21,41 @@ const compaction = z.strictObject({
   encrypted_content: z.null(),
 });
 
+const serverToolUse = z.strictObject({
+  type: z.literal('server_tool_use'),
+  id: z.string().regex(/^srvtoolu_[0-9A-Za-z]{24}$/),
+  name: z.literal('web_search'),
+  input: z.strictObject({ query: z.string().optional() }),
+  caller: direct,
+});
+const searchResult = z.strictObject({
+  type: z.literal('web_search_tool_result'),
+  tool_use_id: z.string(),
+  content: z.union([
+    z.array(
+      z.strictObject({
+        type: z.literal('web_search_result'),
+        url: z.string(),
+        title: z.string(),
+        encrypted_content: z.string(),
+        page_age: z.string().nullable(),
+      }),
+    ),
+    z.strictObject({
+      type: z.literal('web_search_tool_result_error'),
+      error_code: z.enum([
+        'invalid_tool_input',
+        'max_uses_exceeded',
+        'query_too_long',
+        'too_many_requests',
+        'unavailable',
+      ]),
+    }),
+  ]),
+  caller: direct,
+});
+
+const serverTools = z.strictObject({ web_search_requests: count(), web_fetch_requests: z.literal(0) }).nullable();
 const outputDetails = z.strictObject({ thinking_tokens: count() });
 const usage = z.strictObject({
   input_tokens: count(),
@@ -28,7 +64,7 @@ const usage = z.strictObject({
   cache_creation: z.null(),
   output_tokens: count(),
   output_tokens_details: outputDetails.nullable(),
-  server_tool_use: z.null(),
+  server_tool_use: serverTools,
   service_tier: z.literal('standard'),
   speed: z.literal('standard'),
   inference_geo: z.null(),
@@ -89,7 +125,7 @@ export const message = z.strictObject({
   type: z.literal('message'),
   role: z.literal('assistant'),
   model: z.string(),
-  content: z.array(z.discriminatedUnion('type', [text, thinking, toolUse, compaction])),
+  content: z.array(z.discriminatedUnion('type', [text, thinking, toolUse, serverToolUse, searchResult, compaction])),
   stop_reason: stopReason,
   stop_sequence: z.string().nullable(),
   stop_details: z.null(),
@@ -122,6 +158,8 @@ export const messageEvent = z.discriminatedUnion('type', [
       text.extend({ text: z.literal('') }),
       thinking.extend({ thinking: z.literal(''), signature: z.literal('') }),
       toolUse.extend({ input: z.strictObject({}) }),
+      serverToolUse.extend({ input: z.strictObject({}) }),
+      searchResult,
       compaction.extend({ content: z.null() }),
     ]),
   }),
@@ -151,7 +189,7 @@ export const messageEvent = z.discriminatedUnion('type', [
       cache_read_input_tokens: count(),
       output_tokens: count(),
       output_tokens_details: outputDetails.nullable(),
-      server_tool_use: z.null(),
+      server_tool_use: serverTools,
       iterations,
     }),
     context_management: contextManagement.optional(),

@@ -51,7 +51,29 @@ export const outputItem = z.discriminatedUnion('type', [
     encrypted_content: text.optional(),
   }),
   z.strictObject({ id: id('cmp'), type: z.literal('compaction'), encrypted_content: text }),
+  z.strictObject({
+    id: id('ws'),
+    type: z.literal('web_search_call'),
+    status: z.enum(['in_progress', 'completed', 'failed']),
+    action: z.strictObject({
+      type: z.literal('search'),
+      query: text,
+      queries: z.array(text),
+      sources: z.array(z.strictObject({ type: z.literal('url'), url: text })).optional(),
+    }),
+    results: z.array(z.strictObject({ title: text, url: text, text })).optional(),
+  }),
 ]);
+
+const searchType = z.string().regex(/^web_search/);
+const searchTool = z.strictObject({
+  type: searchType,
+  filters: z
+    .strictObject({ allowed_domains: z.array(text).nullable(), blocked_domains: z.array(text).optional() })
+    .nullable(),
+  search_context_size: z.literal('medium'),
+  user_location: z.null(),
+});
 
 const tool = z.strictObject({
   type: z.literal('function'),
@@ -94,10 +116,11 @@ export const response = z.strictObject({
   model: text,
   previous_response_id: text.nullable(),
   output: z.array(outputItem),
-  tools: z.array(z.union([tool, customTool, z.looseObject({ type: z.literal('namespace'), name: text })])),
+  tools: z.array(z.union([tool, customTool, searchTool, z.looseObject({ type: z.literal('namespace'), name: text })])),
   tool_choice: z.union([
     z.enum(['none', 'auto', 'required']),
     z.looseObject({ type: z.enum(['function', 'custom']), name: text }),
+    z.strictObject({ type: searchType }),
     z.looseObject({
       type: z.literal('allowed_tools'),
       mode: z.enum(['auto', 'required']),
@@ -135,6 +158,12 @@ export const response = z.strictObject({
   prompt_cache_key: text.nullable(),
   user: text.nullable(),
   usage: usage.nullable(),
+  tool_usage: z
+    .strictObject({
+      image_gen: z.looseObject({ total_tokens: z.literal(0) }),
+      web_search: z.strictObject({ num_requests: count() }),
+    })
+    .optional(),
 });
 
 const event = <T extends z.ZodRawShape>(type: string, fields: T) =>
@@ -169,6 +198,9 @@ export const responseEvent = z.union([
   event('response.function_call_arguments.done', { item_id, output_index, name: text, arguments: text }),
   event('response.custom_tool_call_input.delta', { item_id, output_index, delta: text }),
   event('response.custom_tool_call_input.done', { item_id, output_index, input: text }),
+  ...['in_progress', 'searching', 'completed'].map((state) =>
+    event(`response.web_search_call.${state}`, { item_id, output_index }),
+  ),
   ...rawReasoning,
   ...['added', 'done'].map((name) =>
     event(`response.reasoning_summary_part.${name}`, { item_id, output_index, summary_index, part: summaryText }),

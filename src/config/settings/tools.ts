@@ -1,0 +1,16 @@
+// Tools that the server runs itself.
+import * as kind from '../kinds.js';
+import { setting } from './setting.js';
+
+export const tools = {
+  web_search: {
+    url: setting(
+      kind.nullable(kind.searchUrl),
+      null,
+      'URL of a search service that answers JSON as SearXNG does, for example http://127.0.0.1:8888/search?q={query}&format=json. If unset, web search tools are ignored.',
+      { secret: true },
+    ),
+    results: setting(kind.integer(1, 20), 5, 'Maximum number of results of one web search.'),
+    timeout_ms: setting(kind.integer(100, 120_000), 10_000, 'Maximum time of one web search, in ms.'),
+  },
+};

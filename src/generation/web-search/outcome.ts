@@ -1,0 +1,20 @@
+// The result of one web search. Types only, because the generation events refer to them.
+
+export interface SearchResult {
+  title: string;
+  url: string;
+  /** Text from the page, as the search service excerpts it. */
+  content: string;
+  /** As the search service reports it. Null: unknown. */
+  publishedAt: string | null;
+}
+
+/** Why a search has no results. Named as in the Messages API. */
+export type SearchError =
+  | 'invalid_tool_input'
+  | 'max_uses_exceeded'
+  | 'query_too_long'
+  | 'too_many_requests'
+  | 'unavailable';
+
+export type SearchOutcome = { readonly results: readonly SearchResult[] } | { readonly error: SearchError };

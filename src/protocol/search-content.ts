@@ -1,0 +1,11 @@
+// Encodes the text of a web search result as `encrypted_content`. The encoding does not protect the text, because a
+// client can write any text into a conversation. It marks the values of this server, so that values of other services
+// are not decoded. Pure.
+
+const PREFIX = 'web1.';
+
+export const toSearchContent = (text: string): string => PREFIX + Buffer.from(text).toString('base64url');
+
+/** Returns null for a value of another service. */
+export const fromSearchContent = (value: string): string | null =>
+  value.startsWith(PREFIX) ? Buffer.from(value.slice(PREFIX.length), 'base64url').toString() : null;
