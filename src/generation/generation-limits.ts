@@ -22,6 +22,8 @@ export interface GenerationLimits {
   loadWaitMs?: number;
   /** How many requests may wait for one model to load. Absent: 512. */
   loadWaitMax?: number;
+  /** Models with recurrent state: prompt tokens between saved states. Absent: 1,024. */
+  snapshotTokens?: number;
   grammar: GrammarSettings;
   images: ImageTokenLimits;
 }

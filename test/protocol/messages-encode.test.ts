@@ -24,6 +24,7 @@ const envelope = (change: Partial<MessageEnvelope> = {}): MessageEnvelope => ({
   empty: false,
   cappedByContext: false,
   leftOut: null,
+  diagnosis: () => null,
   ...change,
 });
 

@@ -12,6 +12,7 @@ import type { GenerationLimits, GrammarSettings } from '../generation-limits.js'
 import type { RequestContext, PreparedGeneration, Provider, RunningGeneration, Vocabulary } from '../provider.js';
 import { REASONING_EFFORTS, type GenerationEvent, type GenerationRequest, type ReasoningEffort } from '../types.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
+import { promptContent } from './prompt-content.js';
 import { promptSizeOf } from './prompt-size.js';
 import { PromptImages } from './prompt-images.js';
 import { EngineVocabulary } from './raw-prompt.js';
@@ -146,6 +147,7 @@ export class LocalProvider implements Provider {
     return {
       promptTokens: exactly(promptTokens),
       promptIds: prompt.tokens,
+      content: () => promptContent(this.engine, prompt, images, this.limits.snapshotTokens ?? 1_024),
       maxTokens,
       cappedByContext: maxTokens === room && room < asked,
       n: request.n,

@@ -6,7 +6,9 @@ import { newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
+import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
 import type { Usage } from '../usage.js';
+import { wireDiagnostics } from './diagnostics.js';
 import { completePart } from './partial-json.js';
 
 export interface MessageEnvelope {
@@ -25,6 +27,8 @@ export interface MessageEnvelope {
   cappedByContext: boolean;
   /** Returns the reasoning that the model did not see. Null: the client did not request this list. */
   leftOut: (() => readonly LeftOut[]) | null;
+  /** Returns the result of the comparison with an earlier message's prompt. Null: no comparison was requested. */
+  diagnosis: () => CacheDiagnosis | null;
 }
 
 type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
@@ -180,7 +184,7 @@ function message(
     model,
     content,
     ...stopFields(envelope, finished),
-    diagnostics: null,
+    diagnostics: wireDiagnostics(envelope.diagnosis()),
     ...(envelope.leftOut === null ? {} : { input_transformations: envelope.leftOut().map(wireTransformation) }),
     usage,
   };

@@ -39,6 +39,8 @@ export interface MessagesGeneration {
   /** False: thinking is returned only in encrypted form, in its signature. */
   visibleThinking: boolean;
   userId: string | null;
+  /** The ID of the message with whose prompt this request's is compared; null: none. */
+  comparedId: string | null;
   ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
 }
@@ -186,6 +188,7 @@ function toGeneration(
     stream,
     visibleThinking: visible,
     userId: wire.metadata?.user_id ?? null,
+    comparedId: wire.diagnostics?.previous_message_id ?? null,
     ignored,
     ignoredTools,
   };

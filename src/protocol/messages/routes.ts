@@ -20,6 +20,7 @@ import type { Usage } from '../usage.js';
 import { checkAnswer } from '../format-guard.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { nameIgnored } from '../ignored.js';
+import { CacheDiagnostics } from '../prompt-cache/cache-diagnostics.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { validateMessagesInSlices, parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
 
@@ -136,7 +137,9 @@ function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, a
     empty: asked.request.maxTokens === 0,
     cappedByContext: admitted.prepared.cappedByContext,
     leftOut: hasBeta(exchange, BINDING_BETA) ? () => author.leftOut : null,
+    diagnosis: () => admitted.diagnostics?.diagnosis ?? null,
   };
+  admitted.diagnostics = new CacheDiagnostics(admitted, { id: envelope.id, comparedId: asked.comparedId });
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const check = new FormatCheck(asked.request.format);
   const sink = asked.stream

@@ -97,7 +97,13 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
   });
   continued.release();
   nameIgnored(
-    { parameters: [...Object.keys(body).filter((name) => !FIELDS.includes(name)), ...created.ignored] },
+    {
+      parameters: [
+        ...Object.keys(body).filter((name) => !FIELDS.includes(name)),
+        ...created.ignored,
+        ...(created.comparedId === null ? [] : ['prompt_cache_options.comparison_response_id']),
+      ],
+    },
     exchange,
   );
   nameLeftOut(caller, created.request.leftOut);

@@ -11,6 +11,7 @@ import { openApiRoute } from '../../protocol/openapi/routes.js';
 import { responsesRoutes } from '../../protocol/responses/routes.js';
 import { responsesSocket } from '../../protocol/responses/socket.js';
 import { RunningResponses } from '../../protocol/responses/stored-running.js';
+import { PromptMemory } from '../../protocol/prompt-cache/prompt-memory.js';
 import { RunningGenerations } from '../../protocol/running-generations.js';
 import { tokenRoutes } from '../../protocol/tokens/routes.js';
 import { tokenizerInfo } from '../engine-status.js';
@@ -44,6 +45,7 @@ export interface GenerationContext extends AppContext {
 export function openGeneration({
   config,
   telemetry,
+  shared,
   storage: { responses, bus },
   recorders: { usage, requests },
   background: { background },
@@ -67,6 +69,7 @@ export function openGeneration({
       images: createImageLoader(config.images),
       limits: { maxN: config.limits.max_n, maxTools: config.limits.max_tools },
       generations,
+      prompts: new PromptMemory(shared.prompts),
       affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
     };
     const running = new RunningResponses(bus, background);
