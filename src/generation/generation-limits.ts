@@ -24,6 +24,8 @@ export interface GenerationLimits {
   loadWaitMax?: number;
   /** Models with recurrent state: prompt tokens between saved states. Absent: 1,024. */
   snapshotTokens?: number;
+  /** Whether the engine uses draft tokens. Absent: yes. */
+  speculates?: boolean;
   grammar: GrammarSettings;
   images: ImageTokenLimits;
 }

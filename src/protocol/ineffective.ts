@@ -39,7 +39,6 @@ const neutral: NeutralFields = { ...echoed, ...cacheMarks, ...samplers, ...toolF
 /** For each parameter, the values that have no effect. */
 const chatRules: Rules = {
   add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
-  prediction: (value) => value !== null,
   prompt_cache_retention: (value) => !inMemory(value),
   store: (value) => value === true,
 };

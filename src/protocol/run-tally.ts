@@ -1,7 +1,7 @@
 // Tokens and times of one generation. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { PreparedGeneration } from '../generation/provider.js';
-import type { Counted, GenerationEvent } from '../generation/types.js';
+import type { Counted, GenerationEvent, PredictionCount } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import { wallClock } from '../shared/wall-clock.js';
 import type { CancelStage, GenerationMeter } from '../telemetry/types.js';
@@ -35,6 +35,7 @@ export class RunTally {
   #cachedTokens = 0;
   #completionTokens = 0;
   #reasoningTokens = 0;
+  #prediction: PredictionCount | null = null;
   readonly #choices: ChoiceTally[];
 
   /**
@@ -68,6 +69,7 @@ export class RunTally {
         this.choicesLeft--;
         if (event.counted !== undefined) this.#recount(event, event.counted);
         this.#count(event.choice, event.completionTokens, event.reasoningTokens);
+        if (event.prediction !== undefined) this.#addPrediction(event.prediction);
         return;
       default:
         if (event.tokens > 0) this.#output(event);
@@ -84,6 +86,7 @@ export class RunTally {
       cachedTokens: this.#cachedTokens,
       completionTokens: this.#completionTokens,
       reasoningTokens: this.#reasoningTokens,
+      ...(this.#prediction === null ? {} : { prediction: this.#prediction }),
     };
   }
 
@@ -104,6 +107,11 @@ export class RunTally {
   get stage(): CancelStage {
     if (this.startedAt === null) return 'queue';
     return this.firstTokenAt === null ? 'prefill' : 'decode';
+  }
+
+  #addPrediction({ accepted, rejected }: PredictionCount): void {
+    const { accepted: before = 0, rejected: others = 0 } = this.#prediction ?? {};
+    this.#prediction = { accepted: before + accepted, rejected: others + rejected };
   }
 
   #output(event: OutputEvent): void {

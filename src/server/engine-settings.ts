@@ -47,6 +47,7 @@ export function generationLimits({ engine, images, structured_outputs: structure
     queueWaitMs: engine.queue_wait_ms,
     maxGenerationMs: engine.max_generation_ms,
     snapshotTokens: engine.snapshot_tokens,
+    speculates: engine.speculation !== 'off',
     loadWaitMs: engine.load_wait_ms,
     loadWaitMax: engine.queue_max,
     grammar: { whiteSpace: structured.white_space, callWhiteSpace: structured.call_white_space },

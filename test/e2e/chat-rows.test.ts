@@ -264,7 +264,16 @@ const rows: Row[] = [
     ['x', 1, [1]],
   ),
   row('prompt_cache_retention', ['in_memory', 'in-memory', '24h'], [['1h', 'invalid_value']], [1, {}, [1]]),
-  row('prediction', ['x', 1, {}, [1]], [], []),
+  row(
+    'prediction',
+    [
+      { type: 'content', content: 'x' },
+      { type: 'content', content: [] },
+      { type: 'content', content: [{ type: 'text', text: 'x' }] },
+    ],
+    [[{ type: 'content', content: 'x'.repeat(20_000) }, 'string_too_long', 'prediction.content']],
+    ['x', 1, [1]],
+  ),
   row('verbosity', ['low', 'medium', 'high'], [['x', 'invalid_value']], [1, {}, [1]]),
   ...['audio', 'web_search_options', 'moderation'].map((name) => row(name, [], [[{}, 'unsupported_feature']], [])),
   ...['functions', 'function_call'].map((name) =>

@@ -33,7 +33,8 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
   ['chat', { verbosity: null }, null],
   ['chat', { store: true }, 'store'],
   ['chat', { store: false }, null],
-  ['chat', { prediction: { type: 'content', content: 'x' } }, 'prediction'],
+  ['chat', { prediction: { type: 'content', content: 'x' } }, null],
+  ['chat', { prediction: { type: 'content', content: 'x', strength: 1 } }, 'prediction.strength'],
   ['chat', { prompt_cache_retention: '24h' }, 'prompt_cache_retention'],
   ['chat', { prompt_cache_retention: 'in_memory' }, null],
   [

@@ -146,6 +146,23 @@ export class Prompter {
     });
   }
 
+  /** Returns the tokens of the text that the response probably repeats. Throws ApiError 422 if it is too long. */
+  async predicted(text: string, context: RequestContext): Promise<Int32Array> {
+    const fits = this.#atLeast({ characters: text.length, turns: 0 }) <= this.contextWindow;
+    const tokens =
+      fits && Buffer.byteLength(text) <= MAX_PROMPT_BYTES
+        ? await enqueue(preparing, { weight: text.length }, context, () =>
+            this.engine.tokenize(text, { addSpecial: false, parseSpecial: false, guard: 0 }),
+          )
+        : null;
+    if (tokens !== null && tokens.length <= this.contextWindow) return tokens;
+    throw apiError(
+      'string_too_long',
+      `prediction.content has more tokens than the context of ${this.contextWindow} tokens.`,
+      'prediction.content',
+    );
+  }
+
   /** Number of tokens that the engine inserts to end the reasoning. */
   async closingTokens(): Promise<number> {
     return (this.#closingTokens ??= await this.#countClosing());
@@ -372,7 +389,7 @@ function templateOf(
 /** Queues long prompts; short ones cost too little for that. */
 function enqueue<T>(
   slots: FairSlots,
-  { weight }: PromptSize,
+  { weight }: Pick<PromptSize, 'weight'>,
   context: RequestContext,
   work: () => Promise<T>,
 ): Promise<T> {

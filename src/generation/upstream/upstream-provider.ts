@@ -220,7 +220,12 @@ export class UpstreamProvider implements Provider {
       thinks: chosen.thinks?.({ ...rest, request }) === true,
     });
     const { leftOut, ignored } = selected;
-    return { body: chosen.body({ ...rest, request: selected.request } satisfies Asked), leftOut, ignored };
+    const unsent = request.prediction !== undefined && chosen.takesPrediction !== true ? ['prediction'] : [];
+    return {
+      body: chosen.body({ ...rest, request: selected.request } satisfies Asked),
+      leftOut,
+      ignored: [...ignored, ...unsent],
+    };
   }
 
   /**

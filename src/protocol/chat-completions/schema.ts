@@ -229,7 +229,12 @@ export const chatRequestSchema = z.object({
   prompt_cache_key: bounded(512).nullish(),
   prompt_cache_options: z.object(cacheOptionFields).nullish(),
   prompt_cache_retention: cacheRetention(),
-  prediction: z.unknown().optional(),
+  prediction: z
+    .object({
+      type: z.literal('content'),
+      content: z.union([z.string(), z.array(z.object({ type: z.literal('text'), text: z.string() }))]),
+    })
+    .nullish(),
   verbosity: z.enum(VERBOSITIES).nullish(),
   service_tier: z.enum(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast']).nullish(),
   modalities: z

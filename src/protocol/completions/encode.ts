@@ -6,7 +6,7 @@ import { GrowingText } from '../../shared/growing-text.js';
 import { EventOrder, type ChoiceEvent } from '../chat-completions/event-order.js';
 import { wireUsage } from '../chat-completions/encode.js';
 import { PromptLogprobWriter } from '../prompt-logprobs.js';
-import type { Usage } from '../usage.js';
+import type { TokenCounts, Usage } from '../usage.js';
 import { LegacyLogprobs, LogprobWriter } from './logprobs.js';
 
 /** Fields that all of a request's choices and chunks share. */
@@ -51,7 +51,7 @@ const finishReason = ({ reason }: FinishedEvent): 'stop' | 'length' =>
   reason === 'end_of_turn' || reason === 'stop_string' ? 'stop' : 'length';
 
 export function addUsage(all: readonly Usage[]): Usage {
-  const sum = (key: keyof Usage): number => all.reduce((total, usage) => total + usage[key], 0);
+  const sum = (key: keyof TokenCounts): number => all.reduce((total, usage) => total + usage[key], 0);
   return {
     promptTokens: sum('promptTokens'),
     cachedTokens: sum('cachedTokens'),

@@ -6,7 +6,7 @@ import type { Content, GenerationRequest, Message } from '../../generation/types
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
 import { unattendedContext, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
-import type { Usage } from '../usage.js';
+import type { TokenCounts, Usage } from '../usage.js';
 
 /** The system message for each generation. */
 export const TASK =
@@ -118,7 +118,7 @@ export class Summarizer {
           if (event.type === 'text' && event.section === 'content') text += event.text;
         },
         complete: (usage) => {
-          for (const key of Object.keys(usage) as (keyof Usage)[]) this.#usage[key] += usage[key];
+          for (const key of Object.keys(this.#usage) as (keyof TokenCounts)[]) this.#usage[key] += usage[key];
           resolve(text.trim());
         },
         failed: reject,
