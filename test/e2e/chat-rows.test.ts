@@ -271,7 +271,7 @@ const rows: Row[] = [
       { type: 'content', content: [] },
       { type: 'content', content: [{ type: 'text', text: 'x' }] },
     ],
-    [[{ type: 'content', content: 'x'.repeat(20_000) }, 'string_too_long', 'prediction.content']],
+    [[{ type: 'text', content: 'x' }, 'invalid_value', 'prediction.type']],
     ['x', 1, [1]],
   ),
   row('verbosity', ['low', 'medium', 'high'], [['x', 'invalid_value']], [1, {}, [1]]),
