@@ -153,7 +153,8 @@ function wireCounts(usage: Usage): object {
 function wireUsage(usage: Usage): object {
   return {
     ...wireCounts(usage),
-    cache_creation: null,
+    // The cache has no lifetimes, and writing to it is not counted.
+    cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 },
     service_tier: 'standard',
     speed: 'standard',
     inference_geo: null,

@@ -11,6 +11,8 @@ import { PromptParts, type PromptPart } from './prompt-parts.js';
 /** Tokens of the difference that are stored: before it, and after it on each side. */
 const SHOWN_BEFORE = 24;
 const SHOWN_AFTER = 48;
+/** An estimate, for the time that hashing takes. */
+const CHARACTERS_PER_TOKEN = 4;
 /** Maximum number of characters of each of these texts. */
 const MAX_SHOWN = 500;
 
@@ -48,7 +50,8 @@ export class CacheDiagnostics {
     const { request, model, fingerprint, caller } = generation;
     const make = (): PromptParts =>
       new PromptParts({ request, model: `${model}\n${fingerprint}`, compactions: options.compactions ?? 0 });
-    this.#parts = caller.charged === undefined ? make() : caller.charged(generation.prepared.promptTokens.tokens, make);
+    const characters = CHARACTERS_PER_TOKEN * generation.prepared.promptTokens.tokens;
+    this.#parts = caller.charged === undefined ? make() : caller.charged(characters, make);
   }
 
   started(cachedTokens: number): void {

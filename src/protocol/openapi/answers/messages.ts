@@ -18,7 +18,7 @@ const usage = z.strictObject({
   input_tokens: count(),
   cache_creation_input_tokens: count(),
   cache_read_input_tokens: count(),
-  cache_creation: z.null(),
+  cache_creation: z.strictObject({ ephemeral_5m_input_tokens: count(), ephemeral_1h_input_tokens: count() }),
   output_tokens: count(),
   output_tokens_details: outputDetails.nullable(),
   server_tool_use: z.null(),
