@@ -230,6 +230,11 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   request.ignore_eos = arguments.boolean(arguments.field(options, "ignoreEos"));
   if (const Named least = arguments.field(options, "minTokens"); !arguments.is_absent(least))
     request.min_tokens = static_cast<int>(arguments.integer(least, 0, request.max_tokens));
+  if (const Named text = arguments.field(options, "prediction"); !arguments.is_absent(text)) {
+    const std::span<const int32_t> predicted = arguments.int32_array(text, kMaxTokens);
+    if (arguments.ok()) check_tokens(arguments, text, predicted, n_vocab);
+    if (arguments.ok()) request.prediction.assign(predicted.begin(), predicted.end());
+  }
   if (const Named ids = arguments.field(options, "returnTokens"); !arguments.is_absent(ids))
     request.return_tokens = arguments.boolean(ids);
   request.use_prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));

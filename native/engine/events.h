@@ -20,7 +20,8 @@
 //               the text. A token that consists only of such line breaks has no logprobs entry but is counted.
 //               The text of a tool call includes its markers. Only content has logprobs.
 //   kFinished   u32 completion_tokens, u32 reasoning_tokens, i32 stop_index (which stop string, or -1),
-//               f32 prefill_ms, f32 decode_ms                                once per choice
+//               f32 prefill_ms, f32 decode_ms,
+//               u32 predicted_tokens  tokens of the prediction that the output repeats         once per choice
 //   kFailed     u32 n_bytes, message bytes, padded                           once per request, ends it
 //   kPrompt     u32 first     position of the first reported token, at least 1: the first token has no probability
 //               u32 n_entries, then entries as in kText: consecutive prompt tokens from that position on. Only for

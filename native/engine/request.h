@@ -153,7 +153,10 @@ struct GenerationRequest {
   // Minimum number of generated tokens. Before that, end-of-generation tokens are not sampled and stop strings are not
   // matched. A grammar takes precedence.
   int min_tokens = 0;
-  OutputBans bans;             // Built at submission; not set by the caller.
+  OutputBans bans;  // Built at submission; not set by the caller.
+  // Text that the output probably repeats, as tokens: a source of draft tokens (speculation/predicted_text.h). At most
+  // the context's length.
+  std::vector<TokenId> prediction;
   bool return_tokens = false;  // Also emit token ids (EventKind::kTokens).
   bool use_prefix_cache = true;
   // Maximum queue wait in ms: from submission, or from the encoding of the last image, to the first step that computes

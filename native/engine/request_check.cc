@@ -237,6 +237,10 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
   if (Status status = check_spans(request, bounds); !status) return status;
   if (request.n < 1 || request.n > kMaxChoices) return invalid("n must be from 1 to " + std::to_string(kMaxChoices));
   if (Status status = check_output(request); !status) return status;
+  if (request.prediction.size() > static_cast<size_t>(max_context))
+    return invalid("prediction has " + std::to_string(request.prediction.size()) +
+                   " tokens; this model takes at most " + std::to_string(max_context));
+  if (Status status = check_tokens("prediction", request.prediction, n_vocab); !status) return status;
   if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
   if (Status status = check_stops(request, n_vocab); !status) return status;
   if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;

@@ -57,6 +57,7 @@ void Sequence::allocate() {
     const std::vector<TokenId> prompt = counts_prompt ? prompt_tokens(params) : std::vector<TokenId>();
     counted = PenaltyCounts(prompt, request.max_length - n_prompt, request.n_vocab);
   }
+  if (!params.prediction.empty()) prediction.emplace(params.prediction);
   tokens.reserve(static_cast<size_t>(request.max_length));
   kv.allocate(n_pages, request.layout);
   counts = std::move(counted);

@@ -18,6 +18,7 @@
 #include "engine/output/output_state.h"
 #include "engine/sampling/logit_processors.h"
 #include "engine/schedule/scheduled_sequence.h"
+#include "engine/speculation/predicted_text.h"
 #include "engine/speculation/speculation.h"
 #include "model/kv_layout.h"
 
@@ -37,7 +38,8 @@ struct Sequence : ScheduledSequence {
   int hidden_slot = -1;
   OutputState output;
   PenaltyCounts counts;
-  std::unique_ptr<SequenceDrafts> drafts;  // Speculative-decoding state; created with the first draft tokens.
+  std::optional<PredictedText> prediction;  // Set by allocate() if the request has one.
+  std::unique_ptr<SequenceDrafts> drafts;   // Speculative-decoding state; created with the first draft tokens.
   std::optional<Clock::time_point> first_token_at;
 
   std::span<const TokenId> answer() const { return std::span(tokens).subspan(static_cast<size_t>(n_prompt)); }

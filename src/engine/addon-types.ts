@@ -195,6 +195,8 @@ export interface SubmitOptions {
   promptLogprobs?: number; // the same for the prompt's tokens, as 'prompt' events; not with images; absent = -1
   // minimum tokens before an end token or stop string takes effect; a grammar takes precedence; absent = 0
   minTokens?: number;
+  // text that the output probably repeats, used for draft tokens; at most the context's length; absent = none
+  prediction?: Int32Array;
   returnTokens?: boolean; // emit 'tokens' events; absent = false
   stop: string[];
   stopTokens: number[];

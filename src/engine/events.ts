@@ -40,6 +40,8 @@ export interface FinishedEvent {
   stopIndex: number;
   prefillMs: number;
   decodeMs: number;
+  /** Number of tokens of SubmitOptions.prediction that the output has repeated. */
+  predictedTokens: number;
 }
 /**
  * Log probabilities of the prompt's tokens, starting at position `first`. All of these events precede the choices'
@@ -169,6 +171,7 @@ class RecordReader {
           stopIndex: this.#i32(),
           prefillMs: this.#f32(),
           decodeMs: this.#f32(),
+          predictedTokens: this.#u32(),
         };
       case Kind.Failed:
         return { type: 'failed', code: this.#known(kFailures[detail], 'failure code', detail), message: this.#text() };

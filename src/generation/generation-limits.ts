@@ -22,6 +22,10 @@ export interface GenerationLimits {
   loadWaitMs?: number;
   /** How many requests may wait for one model to load. Absent: 512. */
   loadWaitMax?: number;
+  /** Models with recurrent state: prompt tokens between saved states. Absent: 1,024. */
+  snapshotTokens?: number;
+  /** Whether the engine uses draft tokens. Absent: yes. */
+  speculates?: boolean;
   grammar: GrammarSettings;
   images: ImageTokenLimits;
 }

@@ -74,6 +74,16 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
+/** A prompt as the prefix cache compares it. */
+export interface PromptContent {
+  /** One number per position: a token ID or, for a position of an image, a negative number from the image's hash. */
+  readonly keys: Int32Array;
+  /** Number of positions before the template's generation prompt. The next turn of a conversation repeats only these. */
+  readonly history: number;
+  /** The cache provides prefixes in multiples of this many tokens. */
+  readonly granularity: number;
+}
+
 /** A request that is known to fit in the context. Nothing is queued yet. */
 export interface PreparedGeneration {
   /** Number of prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
@@ -84,6 +94,8 @@ export interface PreparedGeneration {
   readonly n: number;
   /** The prompt's token IDs, if the provider knows them. */
   readonly promptIds?: ArrayLike<number> | undefined;
+  /** What the prefix cache sees of the prompt. Absent for upstream models. */
+  readonly content?: (() => PromptContent) | undefined;
   /**
    * Paths of schema keywords that are ignored because they are not supported. They occur only in non-strict schemas.
    */

@@ -189,6 +189,8 @@ export interface GenerationRequest {
   ignoreEos: boolean; // for benchmarks only
   /** Minimum number of tokens before an end token or a stop string takes effect. */
   minTokens?: number | undefined;
+  /** Text that the response probably repeats, which can speed up the generation. */
+  prediction?: string | undefined;
   /** Additional tokens that end the response. */
   stopTokens?: readonly number[] | undefined;
   /** Number of most likely tokens to report per prompt token in `prompt` events. Null: no such events. */
@@ -244,6 +246,12 @@ export interface Counted {
   promptTokens: number;
   cachedTokens: number;
   estimated: boolean;
+}
+
+/** Tokens of the request's prediction that the choice has repeated, and the others. */
+export interface PredictionCount {
+  accepted: number;
+  rejected: number;
 }
 
 export interface ChoiceTimings {
@@ -319,6 +327,8 @@ export type GenerationEvent =
       reasoningTokens: number;
       calls: number;
       timings: ChoiceTimings;
+      /** Absent if the request has no prediction, or if it was not used. */
+      prediction?: PredictionCount | undefined;
       counted?: Counted | undefined;
     }
   | {

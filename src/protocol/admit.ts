@@ -23,6 +23,8 @@ import { contextOf, setHeaders, type Caller } from './caller.js';
 import { finallyLeftOut, nameUnsent, renameLeftOut } from './foreign-thinking.js';
 import { headerPaths, logList } from './ignored.js';
 import { AFFINITY_HEADER, type Affinity } from './affinity.js';
+import type { CacheDiagnostics } from './prompt-cache/cache-diagnostics.js';
+import type { PromptMemory } from './prompt-cache/prompt-memory.js';
 import type { RunningGenerations } from './running-generations.js';
 
 /** The dependencies for counting or tokenizing a prompt. */
@@ -49,6 +51,8 @@ export interface GenerationDeps extends PromptDeps {
   requests: RequestSink;
   /** The generations running on this thread. */
   generations: RunningGenerations;
+  /** Recent prompts, for cache diagnostics. */
+  prompts: PromptMemory;
   /** Set only if other processes serve the same models. */
   affinity?: Affinity | undefined;
 }
@@ -69,6 +73,9 @@ export interface AdmittedGeneration {
   readonly meter: GenerationMeter;
   readonly usage: UsageSink;
   readonly requests: RequestSink;
+  readonly prompts: PromptMemory;
+  /** Null if the format has no cache diagnostics. */
+  diagnostics: CacheDiagnostics | null;
   /** Null until the run has started. */
   run: { abandon(): void } | null;
 }
@@ -340,6 +347,8 @@ async function reserve(
       meter,
       usage: deps.usage,
       requests: deps.requests,
+      prompts: deps.prompts,
+      diagnostics: null,
       run: null,
     };
   } catch (error) {

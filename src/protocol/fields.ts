@@ -39,6 +39,15 @@ export const bounded = (max: number) =>
     })
     .meta({ maxLength: max });
 
+/** Retention of the prompt cache. Some of OpenAI's clients spell `in_memory` with a hyphen. */
+export const cacheRetention = () => z.enum(['in_memory', 'in-memory', '24h']).nullish();
+
+/** Members of `prompt_cache_options` that chat completions and responses share. */
+export const cacheOptionFields = {
+  mode: z.enum(['implicit', 'explicit']).nullish(),
+  ttl: z.enum(['30m', '12h']).nullish(),
+};
+
 /** Rejects lone surrogates: storage uses UTF-8, so it could not return them unchanged. */
 export const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text);
 export const BROKEN_TEXT = 'must not contain a lone surrogate (half of a UTF-16 pair)';

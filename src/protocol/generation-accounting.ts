@@ -13,6 +13,7 @@ import { outcomeOfError } from '../telemetry/outcome.js';
 import type { AdmittedGeneration } from './admit.js';
 import { setHeaders } from './caller.js';
 import { allPlaces } from './foreign-thinking.js';
+import { loggedDiagnosis } from './prompt-cache/cache-diagnostics.js';
 import type { RunEnd } from './run-end.js';
 import { RunTally, type FinishedEvent, type RunEvent } from './run-tally.js';
 import { RunText } from './run-text.js';
@@ -217,15 +218,23 @@ export class GenerationAccounting {
       reasoningTokens: usage.reasoningTokens,
       images: this.#images,
       parameters: this.#loggedParameters(estimated),
-      text: this.#text?.text ?? null,
+      text: this.#loggedText(),
     };
     return towerMs === null ? entry : { ...entry, towerMs };
   }
 
+  #loggedText(): RequestEntry['text'] {
+    const text = this.#text?.text ?? null;
+    const difference = this.admitted.diagnostics?.difference ?? null;
+    return text === null || difference === null ? text : { ...text, difference };
+  }
+
   #loggedParameters(estimated: boolean): NonNullable<RequestEntry['parameters']> {
-    if (!estimated && this.#leftOut === '') return this.#parameters;
+    const diagnosis = this.admitted.diagnostics?.diagnosis ?? null;
+    if (!estimated && this.#leftOut === '' && diagnosis === null) return this.#parameters;
     return {
       ...this.#parameters,
+      ...(diagnosis === null ? {} : loggedDiagnosis(diagnosis)),
       ...(this.#leftOut === '' ? {} : { ignored_content: this.#leftOut }),
       ...(estimated ? { usage_estimated: true } : {}),
     };

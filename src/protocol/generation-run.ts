@@ -111,6 +111,7 @@ export class GenerationRun {
   #take(given: RunEvent): void {
     const event = given.type === 'started' ? this.#started(given) : given;
     this.#accounting.take(event);
+    if (event.type === 'started') this.admitted.diagnostics?.started(event.cachedTokens);
     this.sink.event(event);
     if (event.type !== 'finished' || this.ended) return;
     this.#accounting.choiceFinished(event);

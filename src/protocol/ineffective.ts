@@ -15,6 +15,9 @@ type Rules = Readonly<Record<string, (value: unknown, body: Body) => boolean>>;
 const always = (): boolean => true;
 /** The prefix cache is always on and has no lifetimes, so marks with the default lifetime are considered honoured. */
 const defaultLifetime = (value: unknown): boolean => !isRecord(value) || value['ttl'] == null || value['ttl'] === '5m';
+/** Whether a retention of the prompt cache or an option for it changes nothing. `in_memory` and `30m` are the defaults. */
+const inMemory = (value: unknown): boolean => value == null || value === 'in_memory' || value === 'in-memory';
+const neutralOptions: Readonly<Record<string, unknown>> = { mode: 'implicit', ttl: '30m' };
 const directly = (value: unknown): boolean => isRecord(value) && value['type'] === 'direct';
 
 /** Fields that responses contain, and that clients send back with the history. */
@@ -67,14 +70,12 @@ function description(body: Body, ...names: string[]): string[] {
 /** For each parameter, the values that have no effect. */
 const chatRules: Rules = {
   add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
-  prediction: (value) => value !== null,
-  prompt_cache_retention: (value) => value !== null && value !== 'in_memory' && value !== 'in-memory',
+  prompt_cache_retention: (value) => !inMemory(value),
   store: (value) => value === true,
 };
 
 const messagesRules: Rules = {
   cache_control: (value) => !defaultLifetime(value),
-  diagnostics: (value) => !saysNothing(value),
   inference_geo: (value) => value !== null,
   speed: (value) => value === 'fast',
 };
@@ -82,7 +83,7 @@ const messagesRules: Rules = {
 const responsesRules: Rules = {
   access_programs: (value) => !saysNothing(value),
   image: (value) => !saysNothing(value),
-  prompt_cache_retention: (value) => value !== null && value !== 'in_memory' && value !== 'in-memory',
+  prompt_cache_retention: (value) => !inMemory(value),
 };
 
 export function ineffectiveInChat(body: Body): string[] {
@@ -115,12 +116,13 @@ export function ineffectiveInResponses(body: Body): string[] {
   return [
     ...unreadFields(createSchema, typed, {
       ...neutral,
-      mode: (value) => value === null || value === 'standard' || value === 'implicit',
+      mode: (value) => value === null || value === 'standard',
       context: (value) => value === null || value === 'auto',
       type: (value) => value === 'response.create',
       stream_id: always,
     }),
     ...ineffectiveValues(responsesRules, body),
+    ...cacheOptions(body),
     ...obfuscation(body),
     ...description(body, 'text', 'format'),
   ];
@@ -132,11 +134,10 @@ function ineffectiveValues(rules: Rules, body: Body): string[] {
   );
 }
 
+/** The options that the cache, which has no lifetimes and no explicit breakpoints, cannot honour. */
 function cacheOptions({ prompt_cache_options: options }: Body): string[] {
   if (!isRecord(options)) return [];
-  return Object.entries(options).flatMap(([name, value]) =>
-    saysNothing(value) || (name === 'mode' && value === 'implicit')
-      ? []
-      : [`prompt_cache_options.${name.slice(0, 64)}`],
+  return Object.entries(neutralOptions).flatMap(([name, neutral]) =>
+    options[name] == null || options[name] === neutral ? [] : [`prompt_cache_options.${name}`],
   );
 }

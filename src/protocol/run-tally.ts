@@ -1,7 +1,7 @@
 // Tokens and times of one generation. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { PreparedGeneration } from '../generation/provider.js';
-import type { Counted, GenerationEvent } from '../generation/types.js';
+import type { Counted, GenerationEvent, PredictionCount } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import { wallClock } from '../shared/wall-clock.js';
 import type { CancelStage, GenerationMeter } from '../telemetry/types.js';
@@ -37,6 +37,7 @@ export class RunTally {
   #completionTokens = 0;
   #reasoningTokens = 0;
   #webSearches = 0;
+  #prediction: PredictionCount | null = null;
   readonly #choices: ChoiceTally[];
 
   /**
@@ -77,6 +78,7 @@ export class RunTally {
         this.choicesLeft--;
         if (event.counted !== undefined) this.#recount(event, event.counted);
         this.#count(event.choice, event.completionTokens, event.reasoningTokens);
+        if (event.prediction !== undefined) this.#addPrediction(event.prediction);
         return;
       default:
         if (event.tokens > 0) this.#output(event);
@@ -94,6 +96,7 @@ export class RunTally {
       completionTokens: this.#completionTokens,
       reasoningTokens: this.#reasoningTokens,
       ...(this.#webSearches === 0 ? {} : { webSearches: this.#webSearches }),
+      ...(this.#prediction === null ? {} : { prediction: this.#prediction }),
     };
   }
 
@@ -123,6 +126,11 @@ export class RunTally {
     this.#cachedTokens += event.cachedTokens;
     for (const choice of this.#choices) choice.lastTokenAt = 0;
     this.meter.started(event);
+  }
+
+  #addPrediction({ accepted, rejected }: PredictionCount): void {
+    const { accepted: before = 0, rejected: others = 0 } = this.#prediction ?? {};
+    this.#prediction = { accepted: before + accepted, rejected: others + rejected };
   }
 
   #output(event: OutputEvent): void {

@@ -1,4 +1,5 @@
 // Token counts of one generation, from which every format builds its usage object.
+import type { PredictionCount } from '../generation/types.js';
 
 export interface Usage {
   promptTokens: number; // including cached tokens
@@ -7,14 +8,27 @@ export interface Usage {
   reasoningTokens: number;
   /** Web searches that the server ran successfully. Absent: none. */
   webSearches?: number;
+  /** Tokens of the request's prediction, across all choices. Absent: it has none, or it was not used. */
+  prediction?: PredictionCount | undefined;
 }
 
+/** Adds the counts of several generations. */
 export function addUsage(all: readonly Usage[]): Usage {
-  const sum = (key: Exclude<keyof Usage, 'webSearches'>): number => all.reduce((total, usage) => total + usage[key], 0);
+  const sum = (count: (usage: Usage) => number): number => all.reduce((total, usage) => total + count(usage), 0);
+  const webSearches = sum((usage) => usage.webSearches ?? 0);
   return {
-    promptTokens: sum('promptTokens'),
-    cachedTokens: sum('cachedTokens'),
-    completionTokens: sum('completionTokens'),
-    reasoningTokens: sum('reasoningTokens'),
+    promptTokens: sum((usage) => usage.promptTokens),
+    cachedTokens: sum((usage) => usage.cachedTokens),
+    completionTokens: sum((usage) => usage.completionTokens),
+    reasoningTokens: sum((usage) => usage.reasoningTokens),
+    ...(webSearches === 0 ? {} : { webSearches }),
+    ...(all.every(({ prediction }) => prediction === undefined)
+      ? {}
+      : {
+          prediction: {
+            accepted: sum((usage) => usage.prediction?.accepted ?? 0),
+            rejected: sum((usage) => usage.prediction?.rejected ?? 0),
+          },
+        }),
   };
 }

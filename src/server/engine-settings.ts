@@ -46,6 +46,8 @@ export function generationLimits({ engine, images, structured_outputs: structure
   return {
     queueWaitMs: engine.queue_wait_ms,
     maxGenerationMs: engine.max_generation_ms,
+    snapshotTokens: engine.snapshot_tokens,
+    speculates: engine.speculation !== 'off',
     loadWaitMs: engine.load_wait_ms,
     loadWaitMax: engine.queue_max,
     grammar: { whiteSpace: structured.white_space, callWhiteSpace: structured.call_white_space },

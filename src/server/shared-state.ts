@@ -5,6 +5,7 @@ import { UNKNOWN_KEY_BYTES } from '../accounts/unknown-keys.js';
 import { COUNTER_BYTES, ledgerBytes } from '../admission/counter-memory.js';
 import type { Config } from '../config/settings.js';
 import { upstreamBytes } from '../generation/upstream/shared-counts.js';
+import { PROMPT_MEMORY_BYTES } from '../protocol/prompt-cache/prompt-memory.js';
 import { ERASURE_HOLD_BYTES } from '../shared/erasure-hold.js';
 import { ThreadStates } from '../shared/thread-states.js';
 import { HeldResponses } from '../storage/held-responses.js';
@@ -25,6 +26,8 @@ export interface SharedState {
   held: SharedArrayBuffer;
   /** Whether erasing is suspended; see src/shared/erasure-hold.ts. */
   erasure: SharedArrayBuffer;
+  /** Recent prompts; see src/protocol/prompt-cache/prompt-memory.ts. */
+  prompts: SharedArrayBuffer;
   /** States of the HTTP workers; see src/shared/thread-states.ts. Empty if there is only one thread. */
   threads: SharedArrayBuffer;
 }
@@ -40,6 +43,7 @@ export function createSharedState(config: Config): SharedState {
     erasure: new SharedArrayBuffer(ERASURE_HOLD_BYTES),
     upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
     held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
+    prompts: new SharedArrayBuffer(PROMPT_MEMORY_BYTES),
     threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),
   };
 }

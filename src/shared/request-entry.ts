@@ -51,6 +51,19 @@ export interface RequestText {
   }[];
   /** Whether some of the text did not fit. */
   readonly cut: boolean;
+  /** Present if the request was compared with an earlier one and their prompts differ. */
+  readonly difference?: PromptDifference | undefined;
+}
+
+/** The first difference between a prompt and that of the response with which it was compared. */
+export interface PromptDifference {
+  /** Number of equal tokens before it. */
+  readonly at: number;
+  /** Text directly before it, which is the same in both prompts. */
+  readonly before: string;
+  /** Text from there on in the earlier prompt and in this one. */
+  readonly earlier: string;
+  readonly current: string;
 }
 
 export interface RequestSink {

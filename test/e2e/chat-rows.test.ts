@@ -254,8 +254,25 @@ const rows: Row[] = [
     ],
     ['text', {}],
   ),
-  ...['prompt_cache_options', 'prompt_cache_retention', 'prediction'].map((name) =>
-    row(name, ['x', 1, {}, [1]], [], []),
+  row(
+    'prompt_cache_options',
+    [{}, { mode: 'implicit', ttl: '30m' }, { mode: 'explicit', ttl: '12h' }],
+    [
+      [{ mode: 'x' }, 'invalid_value', 'prompt_cache_options.mode'],
+      [{ ttl: '5m' }, 'invalid_value', 'prompt_cache_options.ttl'],
+    ],
+    ['x', 1, [1]],
+  ),
+  row('prompt_cache_retention', ['in_memory', 'in-memory', '24h'], [['1h', 'invalid_value']], [1, {}, [1]]),
+  row(
+    'prediction',
+    [
+      { type: 'content', content: 'x' },
+      { type: 'content', content: [] },
+      { type: 'content', content: [{ type: 'text', text: 'x' }] },
+    ],
+    [[{ type: 'text', content: 'x' }, 'invalid_value', 'prediction.type']],
+    ['x', 1, [1]],
   ),
   row('verbosity', ['low', 'medium', 'high'], [['x', 'invalid_value']], [1, {}, [1]]),
   ...['audio', 'web_search_options', 'moderation'].map((name) => row(name, [], [[{}, 'unsupported_feature']], [])),

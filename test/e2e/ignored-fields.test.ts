@@ -37,7 +37,8 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
   ['chat', { verbosity: null }, null],
   ['chat', { store: true }, 'store'],
   ['chat', { store: false }, null],
-  ['chat', { prediction: { type: 'content', content: 'x' } }, 'prediction'],
+  ['chat', { prediction: { type: 'content', content: 'x' } }, null],
+  ['chat', { prediction: { type: 'content', content: 'x', strength: 1 } }, 'prediction.strength'],
   ['chat', { prompt_cache_retention: '24h' }, 'prompt_cache_retention'],
   ['chat', { prompt_cache_retention: 'in_memory' }, null],
   [
@@ -45,7 +46,12 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
     { prompt_cache_options: { mode: 'explicit', ttl: '12h' } },
     'prompt_cache_options.mode, prompt_cache_options.ttl',
   ],
-  ['chat', { prompt_cache_options: { mode: 'implicit' } }, null],
+  ['chat', { prompt_cache_options: { mode: 'implicit', ttl: '30m' } }, null],
+  [
+    'chat',
+    { prompt_cache_options: { comparison_response_id: 'resp_1' } },
+    'prompt_cache_options.comparison_response_id',
+  ],
   ['chat', { tools: functionTool({ input_examples: [{ a: 1 }] }) }, 'tools.function.input_examples'],
   [
     'chat',
@@ -99,7 +105,8 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
   ['messages', { output_config: { task_budget: { type: 'tokens', total: 1000 } } }, 'output_config.task_budget'],
   ['messages', { speed: 'fast', inference_geo: 'us' }, 'inference_geo, speed'],
   ['messages', { speed: 'standard' }, null],
-  ['messages', { diagnostics: { previous_message_id: 'msg_1' } }, 'diagnostics'],
+  ['messages', { diagnostics: { previous_message_id: 'msg_1' } }, null],
+  ['messages', { diagnostics: { previous_message_id: null, detail: 'full' } }, 'diagnostics.detail'],
   [
     'messages',
     { context_management: { edits: [{ type: 'compact_20260112', model: 'x' }] } },
@@ -107,6 +114,7 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
   ],
   ['messages', { context_management: { edits: [] } }, null],
   ['messages', { cache_control: { type: 'ephemeral' } }, null],
+  ['messages', { cache_control: { type: 'ephemeral', ttl: '5m' } }, null],
   ['messages', { cache_control: { type: 'ephemeral', ttl: '1h' } }, 'cache_control'],
   ['messages', userBlock({ ...textBlock, cache_control: { type: 'ephemeral' } }), null],
   [
@@ -134,10 +142,11 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
   ],
   ['responses', { text: { verbosity: 'high' } }, 'text.verbosity'],
   ['responses', { prompt_cache_retention: '24h' }, 'prompt_cache_retention'],
+  ['responses', { prompt_cache_options: { comparison_response_id: 'resp_1', mode: 'implicit', ttl: '30m' } }, null],
   [
     'responses',
-    { prompt_cache_options: { comparison_response_id: 'resp_1' } },
-    'prompt_cache_options.comparison_response_id',
+    { prompt_cache_options: { mode: 'explicit', ttl: '12h', scope: 'x' } },
+    'prompt_cache_options.scope, prompt_cache_options.mode, prompt_cache_options.ttl',
   ],
   ['responses', { context_management: [{ type: 'compaction', compact_threshold: 1000 }] }, null],
   ['chat', { context_management: { edits: [] } }, 'context_management'],

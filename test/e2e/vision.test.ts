@@ -57,6 +57,35 @@ const block = (bytes: Buffer): Anthropic.ImageBlockParam => ({
 const logprobs = (answer: OpenAI.ChatCompletion): unknown =>
   answer.choices[0]!.logprobs!.content!.map(({ token, logprob }) => [token, logprob]);
 
+t.test('a comparison of prompts tells images of the same size apart', async (t) => {
+  const say = (content: Anthropic.ContentBlockParam[], compared: string | null): Promise<Anthropic.Message> => {
+    const diagnostics: object = { diagnostics: { previous_message_id: compared } };
+    return anthropic.messages.create({
+      model: 'see',
+      max_tokens: 4,
+      messages: [{ role: 'user', content }],
+      ...diagnostics,
+    });
+  };
+  const reasonOf = (message: Anthropic.Message): unknown =>
+    (message.diagnostics as { cache_miss_reason: unknown } | null)?.cache_miss_reason ?? null;
+  const before: Anthropic.TextBlockParam = { type: 'text', text: 'Look at this: ' };
+  const after: Anthropic.TextBlockParam = { type: 'text', text: ' What is it?' };
+  const first = await say([before, block(shapes), after], null);
+  t.equal(reasonOf(await say([before, block(shapes), after], first.id)), null);
+  const other = reasonOf(await say([before, block(flipped), after], first.id)) as { cache_missed_input_tokens: number };
+  const later = reasonOf(await say([before, block(shapes), { ...after, text: ' Who is it?' }], first.id)) as {
+    cache_missed_input_tokens: number;
+  };
+  t.match([other, later], [{ type: 'messages_changed' }, { type: 'messages_changed' }]);
+  // The marker before the image is the same, and so are the text's first tokens.
+  const imageTokens = other.cache_missed_input_tokens - later.cache_missed_input_tokens;
+  t.ok(
+    imageTokens >= SHAPES_TOKENS && imageTokens <= SHAPES_TOKENS + 4,
+    `${imageTokens} tokens from the start of the image to the changed word`,
+  );
+});
+
 t.test('images in chat completions count as prompt tokens and change the output', async (t) => {
   const none = await chat([]);
   const one = await chat([shapes]);

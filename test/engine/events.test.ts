@@ -53,7 +53,7 @@ const withLogprobs = record(
   ['i32', 6],
   ['f32', -2],
 );
-const finished = record(7, [3, 1, 1, 0], ['u32', 30], ['u32', 10], ['i32', 2], ['f32', 8], ['f32', 16.25]);
+const finished = record(7, [3, 1, 1, 0], ['u32', 30], ['u32', 10], ['i32', 2], ['f32', 8], ['f32', 16.25], ['u32', 9]);
 const failed = record(8, [4, 0, 1, 0], ...text('queued too long'));
 
 t.test('decodeEvents decodes every kind of record', async (t) => {
@@ -92,6 +92,7 @@ t.test('decodeEvents decodes every kind of record', async (t) => {
         stopIndex: 2,
         prefillMs: 8,
         decodeMs: 16.25,
+        predictedTokens: 9,
       },
     ],
     [8, { type: 'failed', code: 'queue_timeout', message: 'queued too long' }],

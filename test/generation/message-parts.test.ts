@@ -124,6 +124,8 @@ function events(pieces: readonly [TextEvent['section'], string][], calls: boolea
       messages: { marks: HARMONY_MARKS, inReasoning: true },
       label: null,
       calls: calls ? { syntax: HARMONY, tools, parallel: true, required: false } : null,
+      predicted: null,
+      ignored: [],
     },
     { withText: (entry: unknown) => entry } as unknown as TokenTexts,
     (event: GenerationEvent) => {
@@ -148,6 +150,7 @@ function events(pieces: readonly [TextEvent['section'], string][], calls: boolea
     stopIndex: -1,
     prefillMs: 1,
     decodeMs: 1,
+    predictedTokens: 0,
   });
   return result;
 }

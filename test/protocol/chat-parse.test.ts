@@ -272,7 +272,12 @@ t.test('each invalid chat request is refused with its code and parameter', async
     [{ safety_identifier: 'x'.repeat(513) }, '422 string_too_long safety_identifier'],
     [{ prompt_cache_key: 'x'.repeat(513) }, '422 string_too_long prompt_cache_key'],
     [
-      { prompt_cache_options: {}, prompt_cache_retention: '24h', prediction: { type: 'content' }, verbosity: 'low' },
+      {
+        prompt_cache_options: {},
+        prompt_cache_retention: '24h',
+        prediction: { type: 'content', content: 'x' },
+        verbosity: 'low',
+      },
       'ok',
     ],
     [{ reasoning_effort: 'low' }, 'ok'],

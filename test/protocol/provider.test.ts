@@ -9,6 +9,7 @@ import type { RequestContext, PreparedGeneration, Provider, RunningGeneration } 
 import type { ServedModel } from '../../src/generation/served-models.js';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation/types.js';
 import { chatCompletionsRoute } from '../../src/protocol/chat-completions/routes.js';
+import { PROMPT_MEMORY_BYTES, PromptMemory } from '../../src/protocol/prompt-cache/prompt-memory.js';
 import type { GenerationDeps } from '../../src/protocol/admit.js';
 import { messagesRoutes } from '../../src/protocol/messages/routes.js';
 import { BackgroundResponses } from '../../src/protocol/responses/background.js';
@@ -170,6 +171,7 @@ const generation: GenerationDeps = {
   requests: { textCharacters: 0, add: () => undefined },
   limits: { maxN: 8, maxTools: 128 },
   generations,
+  prompts: new PromptMemory(new SharedArrayBuffer(PROMPT_MEMORY_BYTES)),
 };
 const background = new BackgroundResponses(opened.responses, telemetry);
 const server = await startRoutes([

@@ -260,6 +260,7 @@ t.test('if a worker fails to start, the server fails to start with the same reas
     ledgers: new SharedArrayBuffer(ledgerBytes(2)),
     upstreams: new SharedArrayBuffer(0),
     held: new SharedArrayBuffer(HeldResponses.bytes(3)),
+    prompts: new SharedArrayBuffer(0),
     threads: new SharedArrayBuffer(ThreadStates.bytes(2)),
   };
   const http = new HttpServer({

@@ -100,6 +100,27 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     },
   );
 
+  await t.test('a request that was compared with an earlier one shows the first difference', async (t) => {
+    const respond = (input: string, more: object = {}): Promise<{ id: string }> =>
+      openai.responses.create({ model: 'tycho-1.0', input, reasoning: { effort: 'none' }, ...more });
+    const { id } = await respond('A: one apple, please');
+    await respond('A: one orange, please', { prompt_cache_options: { comparison_response_id: id } });
+    await page.waitForTimeout(500);
+    await go(page, 'Requests');
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page
+      .getByRole('button', { name: /^Open req_/ })
+      .first()
+      .click();
+    const cache = page.getByRole('dialog').getByRole('region', { name: 'Prompt cache' });
+    await cache.getByText('An earlier message differs.').waitFor();
+    await cache.getByText('apple, please').waitFor();
+    await cache.getByText('orange, please').waitFor();
+    await screenshots(page, 'request-difference', { fullPage: false, few: true });
+    await page.keyboard.press('Escape');
+    await noneWrong(t, window, 'request comparison');
+  });
+
   await t.test('the usage page shows costs and can be limited to a range of days and a model', async (t) => {
     await page.goto('/dashboard/operator/usage');
     await page.getByText('No prices are set').waitFor();

@@ -88,13 +88,14 @@ void EventWriter::token(TokenId token) {
 }
 
 void EventWriter::finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens,
-                           int32_t stop_index, float prefill_ms, float decode_ms) {
-  begin(EventKind::kFinished, static_cast<uint8_t>(reason), 0, 5 * sizeof(uint32_t));
+                           int32_t stop_index, float prefill_ms, float decode_ms, uint32_t predicted_tokens) {
+  begin(EventKind::kFinished, static_cast<uint8_t>(reason), 0, 6 * sizeof(uint32_t));
   put(completion_tokens);
   put(reasoning_tokens);
   put(stop_index);
   put(prefill_ms);
   put(decode_ms);
+  put(predicted_tokens);
 }
 
 void EventWriter::failed(FailureCode code, std::string_view message) {

@@ -23,7 +23,7 @@ class EventWriter final : public DeltaSink {
   void prompt(int first, std::span<const TokenLogprobs* const> logprobs);
   void token(TokenId token) override;
   void finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens, int32_t stop_index,
-                float prefill_ms, float decode_ms);
+                float prefill_ms, float decode_ms, uint32_t predicted_tokens);
   void failed(FailureCode code, std::string_view message);
 
  private:

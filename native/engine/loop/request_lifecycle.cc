@@ -102,7 +102,8 @@ void RequestLifecycle::finish(Sequence& sequence, FinishReason reason, int stop_
   const Clock::time_point first = sequence.first_token_at.value_or(now);
   writer.finished(reason, static_cast<uint32_t>(sequence.generated()),
                   static_cast<uint32_t>(sequence.output.reasoning_tokens()), stop_index,
-                  milliseconds(first - request.started_at.value_or(first)), milliseconds(now - first));
+                  milliseconds(first - request.started_at.value_or(first)), milliseconds(now - first),
+                  static_cast<uint32_t>(sequence.prediction ? sequence.prediction->n_matched() : 0));
   scheduler_.remove(sequence);
   drafts_.forget(sequence);
   if (--request.live_choices == 0) {
@@ -114,7 +115,7 @@ void RequestLifecycle::finish(Sequence& sequence, FinishReason reason, int stop_
 void RequestLifecycle::finish_all_choices(Request& request, FinishReason reason) {
   const auto forked = static_cast<int>(request.choices.size());
   for (int choice = forked; choice < request.params.n; ++choice) {
-    EventWriter(records_of(request), request.id, choice).finished(reason, 0, 0, -1, 0, 0);
+    EventWriter(records_of(request), request.id, choice).finished(reason, 0, 0, -1, 0, 0, 0);
     --request.live_choices;
   }
   for (int choice = 0; choice < forked; ++choice) {

@@ -12,6 +12,7 @@ constexpr int kMaxAtOnce = 64;  // Maximum forced tokens appended to a sequence 
 void append(Sequence& sequence, TokenId token) {
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
   sequence.tokens.push_back(token);
+  if (sequence.prediction) sequence.prediction->follow(sequence.answer());
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
 }
 

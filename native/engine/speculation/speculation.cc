@@ -37,6 +37,15 @@ std::span<TokenId> SequenceDrafts::draft(std::span<const TokenId> tokens, double
   return drafts;
 }
 
+std::span<TokenId> SequenceDrafts::propose(std::span<const TokenId> next, double price, int most) {
+  most = static_cast<int>(std::min(next.size(), static_cast<size_t>(std::max(most, 0))));
+  if (most == 0) return {};
+  length_ = kPrediction;
+  const std::span<TokenId> drafts(tokens_.data(), static_cast<size_t>(worth(price, most)));
+  std::ranges::copy(next.first(drafts.size()), drafts.begin());
+  return drafts;
+}
+
 std::span<TokenId> SequenceDrafts::place_for_draft(double price, int most) {
   if (most <= 0) return {};
   length_ = kDraft;

@@ -9,8 +9,8 @@
 // A step that was delayed by other load must neither disable speculation permanently nor make it look free (see
 // note()).
 //
-// Draft tokens come from prompt lookup, that is, from an earlier occurrence in the text. If there is none, they come
-// from the draft model, MTP layers or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h,
+// Draft tokens come from the text that the client has predicted, if the output is in it. Otherwise, they come from
+// prompt lookup, that is, from an earlier occurrence in the text. If there is none, they come from the draft model, MTP layers or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h,
 // draft_budget.h).
 #pragma once
 
@@ -68,6 +68,9 @@ class SequenceDrafts {
   // Drafts up to `most` (<= kMax) tokens after `tokens` by prompt lookup: as many as are worth `price`. Valid until the
   // next call.
   std::span<TokenId> draft(std::span<const TokenId> tokens, double price, int most);
+  // Proposes the beginning of `next`, the continuation of a predicted text: as many tokens as are worth `price`, but at
+  // most `most`. Valid until the next call.
+  std::span<TokenId> propose(std::span<const TokenId> next, double price, int most);
   // Returns the buffer for a drafter, with room for as many draft tokens as are worth `price`, but at most `most`.
   // Valid until the next call.
   std::span<TokenId> place_for_draft(double price, int most);
@@ -79,8 +82,8 @@ class SequenceDrafts {
   void record_acceptance(int n_accepted, bool next_rejected);
 
  private:
-  // Index in chance_ for the drafter, after the match-length classes of prompt lookup.
-  static constexpr size_t kDraft = 4;
+  // Indexes in chance_ for the drafter and the predicted text, after the match-length classes of prompt lookup.
+  static constexpr size_t kDraft = 4, kPrediction = 5;
   static constexpr int kMinPause = 8, kMaxPause = 512;
 
   static size_t by_length(int match) { return match < 4 ? 0 : match < 6 ? 1 : match < 10 ? 2 : 3; }
@@ -91,14 +94,14 @@ class SequenceDrafts {
   };
 
   int worth(double price, int most);
-  Pause& pause() { return drafted() ? of_drafts_ : of_matches_; }
+  Pause& pause() { return drafted() ? of_drafts_ : length_ == kPrediction ? of_prediction_ : of_matches_; }
 
   PromptLookup lookup_;
   std::array<TokenId, kMax> tokens_{};
-  // Acceptance probability by match-length class of prompt lookup; the last entry is the drafter's.
-  std::array<double, kDraft + 1> chance_{0.4, 0.5, 0.6, 0.7, 0};
+  // Acceptance probability by match-length class of prompt lookup; then those of the drafter and the predicted text.
+  std::array<double, kPrediction + 1> chance_{0.4, 0.5, 0.6, 0.7, 0, 0.8};
   size_t length_ = 0;  // Class of the last draft tokens: an index into chance_.
-  Pause of_matches_, of_drafts_;
+  Pause of_matches_, of_drafts_, of_prediction_;
 };
 
 }  // namespace monolith

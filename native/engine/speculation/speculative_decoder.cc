@@ -46,7 +46,8 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
     try {
       if (!sequence.drafts)
         sequence.drafts = std::make_unique<SequenceDrafts>(sequence.request.max_length, draft_budget_.chance());
-      drafts = sequence.drafts->draft(sequence.tokens, price, most);
+      if (sequence.prediction) drafts = sequence.drafts->propose(sequence.prediction->next(), price, most);
+      if (drafts.empty()) drafts = sequence.drafts->draft(sequence.tokens, price, most);
       drafts = drafts.first(sequence.output.count_allowed(grammars_, sequence.tokens, drafts));
     } catch (const std::bad_alloc&) {
       continue;  // Output does not depend on draft tokens, so the sequence gets none in this step.

@@ -78,6 +78,7 @@ export function requestDetail(id: string, row: LoggedRow, text: RequestText | nu
             prompt: text.prompt.map((one) => ({ ...one })),
             answer: text.answer.map((one) => ({ ...one })),
             cut: text.cut,
+            difference: text.difference === undefined ? null : { ...text.difference },
           },
   };
 }

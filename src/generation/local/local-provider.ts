@@ -12,6 +12,7 @@ import type { GenerationLimits, GrammarSettings } from '../generation-limits.js'
 import type { RequestContext, PreparedGeneration, Provider, RunningGeneration, Vocabulary } from '../provider.js';
 import { REASONING_EFFORTS, type GenerationEvent, type GenerationRequest, type ReasoningEffort } from '../types.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
+import { promptContent } from './prompt-content.js';
 import { promptSizeOf } from './prompt-size.js';
 import { PromptImages } from './prompt-images.js';
 import { EngineVocabulary } from './raw-prompt.js';
@@ -116,8 +117,14 @@ export class LocalProvider implements Provider {
         'prompt_logprobs is not supported for prompts with images.',
         'prompt_logprobs',
       );
+    const { speculates = true } = this.limits;
+    const predicted =
+      request.prediction === undefined || !speculates || maxTokens === 0
+        ? null
+        : await this.prompter.predicted(request.prediction, context);
     const options = this.#submitOptions(request, {
       prompt,
+      predicted,
       images,
       grammars,
       maxTokens,
@@ -141,11 +148,14 @@ export class LocalProvider implements Provider {
         tools.size === 0 || maxTokens === 0
           ? null
           : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
+      predicted: predicted?.length ?? null,
+      ignored: request.prediction !== undefined && predicted === null ? ['prediction'] : [],
     };
     const { promptParam } = request;
     return {
       promptTokens: exactly(promptTokens),
       promptIds: prompt.tokens,
+      content: () => promptContent(this.engine, prompt, images, this.limits.snapshotTokens ?? 1_024),
       maxTokens,
       cappedByContext: maxTokens === room && room < asked,
       n: request.n,
@@ -177,6 +187,7 @@ export class LocalProvider implements Provider {
     request: GenerationRequest,
     {
       prompt,
+      predicted,
       images,
       grammars,
       maxTokens,
@@ -184,6 +195,7 @@ export class LocalProvider implements Provider {
       closing,
     }: {
       prompt: Prompt;
+      predicted: Int32Array | null;
       images: readonly NativeImage[];
       grammars: RequestGrammars;
       maxTokens: number;
@@ -223,6 +235,7 @@ export class LocalProvider implements Provider {
       promptLogprobs: request.promptLogprobs ?? -1,
       minTokens: request.minTokens ?? 0,
       returnTokens: request.returnTokens === true,
+      ...(predicted === null ? {} : { prediction: predicted }),
       stopTokens: [...(request.stopTokens ?? [])],
       ignoreEos: request.ignoreEos,
       // In formats with channels, the marker that closes the reasoning also closes every other section.

@@ -65,6 +65,8 @@ export interface Prompt {
   readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
   /** Number of tokens, including image tokens. */
   readonly length: number;
+  /** Bytes of the template's generation prompt at the end. */
+  readonly endBytes: number;
   readonly reasoning: OpenReasoning | null;
 }
 
@@ -144,6 +146,23 @@ export class Prompter {
     });
   }
 
+  /** Returns the tokens of the text that the response probably repeats. Throws ApiError 422 if it is too long. */
+  async predicted(text: string, context: RequestContext): Promise<Int32Array> {
+    const fits = this.#atLeast({ characters: text.length, turns: 0 }) <= this.contextWindow;
+    const tokens =
+      fits && Buffer.byteLength(text) <= MAX_PROMPT_BYTES
+        ? await enqueue(preparing, { weight: text.length }, context, () =>
+            this.engine.tokenize(text, { addSpecial: false, parseSpecial: false, guard: 0 }),
+          )
+        : null;
+    if (tokens !== null && tokens.length <= this.contextWindow) return tokens;
+    throw apiError(
+      'string_too_long',
+      `prediction.content has more tokens than the context of ${this.contextWindow} tokens.`,
+      'prediction.content',
+    );
+  }
+
   /** Number of tokens that the engine inserts to end the reasoning. */
   async closingTokens(): Promise<number> {
     return (this.#closingTokens ??= await this.#countClosing());
@@ -220,7 +239,7 @@ export class Prompter {
   async #fitted(request: GenerationRequest, how: Writing, size: PromptSize): Promise<Prompt> {
     if (request.raw !== undefined) {
       const tokens = await this.raw.tokens(request.raw);
-      return { tokens, images: [], length: tokens.length, reasoning: null };
+      return { tokens, images: [], length: tokens.length, endBytes: 0, reasoning: null };
     }
     if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
     const whole = this.#atLeast(size) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
@@ -311,7 +330,14 @@ export class Prompter {
     const images = parts.map((part, index) => ({ at: places[index]!, part }));
     const length = parts.reduce((sum, part) => sum + (this.images?.tokensOf(part) ?? 0), tokens.length);
     const reasoning = this.markers === null ? null : openReasoning(text, this.markers, request.continueFinal);
-    return { tokens, images, length, reasoning };
+    const endBytes = request.continueFinal ? 0 : Buffer.byteLength(begun.slice(this.#endOf(last, how)));
+    return { tokens, images, length, endBytes, reasoning };
+  }
+
+  /** The index at which the generation prompt starts. */
+  #endOf(text: string, { thinking, effort }: PromptReasoning): number {
+    const prompt = this.template.generationPrompt(thinking, effort);
+    return text.endsWith(prompt) ? text.length - prompt.length : text.length;
   }
 
   /**
@@ -363,7 +389,7 @@ function templateOf(
 /** Queues long prompts; short ones cost too little for that. */
 function enqueue<T>(
   slots: FairSlots,
-  { weight }: PromptSize,
+  { weight }: Pick<PromptSize, 'weight'>,
   context: RequestContext,
   work: () => Promise<T>,
 ): Promise<T> {

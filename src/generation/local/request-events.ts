@@ -4,7 +4,7 @@ import type { EngineEvent, FinishedEvent, TextEvent } from '../../engine/events.
 import type { TokenTexts } from './token-texts.js';
 import { ChoiceEvents, type CallRules } from './tools/choice-events.js';
 import { MessageParts, type MessageMarks } from './message-parts.js';
-import type { GenerationEvent, TokenLogprob } from '../types.js';
+import type { GenerationEvent, PredictionCount, TokenLogprob } from '../types.js';
 
 /** The parts of a request that affect its events. */
 export interface EventRules {
@@ -15,6 +15,10 @@ export interface EventRules {
   readonly label: string | null;
   /** Null if no tool can be called. */
   readonly calls: CallRules | null;
+  /** Number of tokens of the prediction. Null: there is none, or it is not used. */
+  readonly predicted: number | null;
+  /** Parameters that have no effect on this engine. */
+  readonly ignored: readonly string[];
 }
 
 export class RequestEvents {
@@ -39,6 +43,7 @@ export class RequestEvents {
           cachedTokens: event.cachedTokens,
           queueMs: event.queueMs,
           ...(event.towerMs > 0 ? { towerMs: event.towerMs } : {}),
+          ...(this.rules.ignored.length > 0 ? { ignored: this.rules.ignored } : {}),
         });
         return;
       case 'prompt':
@@ -100,7 +105,7 @@ export class RequestEvents {
     const { stop, calls } = this.rules;
     const stopString = stop[event.stopIndex] ?? null;
     if (calls !== null) {
-      this.#choice(event.choice, calls).finished(event, stopString);
+      this.#choice(event.choice, calls).finished(event, stopString, predictionOf(event, this.rules));
       return;
     }
     const { choice, reason, completionTokens, reasoningTokens, prefillMs, decodeMs } = event;
@@ -113,6 +118,7 @@ export class RequestEvents {
       reasoningTokens,
       calls: 0,
       timings: { prefillMs, decodeMs },
+      ...predictionOf(event, this.rules),
     });
   }
 
@@ -122,6 +128,13 @@ export class RequestEvents {
       this.#choices.set(choice, (events = new ChoiceEvents(choice, calls, this.emit, () => this.end(choice))));
     return events;
   }
+}
+
+function predictionOf(
+  { predictedTokens: accepted }: FinishedEvent,
+  { predicted }: EventRules,
+): { prediction?: PredictionCount } {
+  return predicted === null ? {} : { prediction: { accepted, rejected: predicted - accepted } };
 }
 
 /**

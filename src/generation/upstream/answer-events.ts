@@ -14,6 +14,8 @@ export interface ReportedUsage {
   cachedTokens?: number | undefined;
   completionTokens?: number | undefined;
   reasoningTokens?: number | undefined;
+  acceptedPrediction?: number | undefined;
+  rejectedPrediction?: number | undefined;
 }
 
 export interface AnswerOptions {
@@ -249,6 +251,7 @@ export class AnswerEvents {
     if (this.#over) return;
     this.#over = true;
     const { completionTokens: reported, promptTokens, cachedTokens, reasoningTokens: reportedReasoning } = this.#usage;
+    const { acceptedPrediction: accepted, rejectedPrediction: rejected = 0 } = this.#usage;
     const sumOf = (of: (choice: Choice) => number): number =>
       this.#choices.reduce((sum, choice) => sum + of(choice), 0);
     const characters = sumOf((choice) => choice.characters),
@@ -295,6 +298,8 @@ export class AnswerEvents {
         reasoningTokens: Math.min(tokens[choice] ?? 0, reasoning[choice] ?? 0),
         calls,
         timings,
+        // The totals of all choices.
+        ...(choice === 0 && accepted !== undefined ? { prediction: { accepted, rejected } } : {}),
         counted,
       });
     }

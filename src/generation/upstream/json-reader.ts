@@ -33,6 +33,8 @@ const WANTED: ReadonlySet<string> = new Set([
   'cached_tokens',
   'prompt_cache_hit_tokens',
   'reasoning_tokens',
+  'accepted_prediction_tokens',
+  'rejected_prediction_tokens',
   // messages
   'type',
   'content_block',

@@ -220,9 +220,16 @@ export class UpstreamProvider implements Provider {
       thinks: chosen.thinks?.({ ...rest, request }) === true,
     });
     const { leftOut } = selected;
-    // Which turns to drop could only be decided with the server's token counts.
-    const ignored = request.truncation === 'auto' ? [...selected.ignored, 'truncation'] : selected.ignored;
-    return { body: chosen.body({ ...rest, request: selected.request } satisfies Asked), leftOut, ignored };
+    const unsent = [
+      // Which turns to drop could only be decided with the server's token counts.
+      ...(request.truncation === 'auto' ? ['truncation'] : []),
+      ...(request.prediction !== undefined && chosen.takesPrediction !== true ? ['prediction'] : []),
+    ];
+    return {
+      body: chosen.body({ ...rest, request: selected.request } satisfies Asked),
+      leftOut,
+      ignored: [...selected.ignored, ...unsent],
+    };
   }
 
   /**

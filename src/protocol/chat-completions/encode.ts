@@ -83,8 +83,8 @@ export function wireUsage(usage: Usage): object {
     completion_tokens_details: {
       reasoning_tokens: usage.reasoningTokens,
       audio_tokens: 0,
-      accepted_prediction_tokens: 0,
-      rejected_prediction_tokens: 0,
+      accepted_prediction_tokens: usage.prediction?.accepted ?? 0,
+      rejected_prediction_tokens: usage.prediction?.rejected ?? 0,
     },
   };
 }

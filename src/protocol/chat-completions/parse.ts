@@ -164,6 +164,7 @@ function toGeneration(
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
       ...toEvaluation(chat, maxTokens),
+      ...toPrediction(chat),
       ...(named.length === 0 ? {} : { ignored: named }),
     },
     stream: chat.stream === true,
@@ -175,6 +176,12 @@ function toGeneration(
     ignored: named,
     ignoredTools,
   };
+}
+
+function toPrediction({ prediction }: ChatEnvelopeFields): Pick<GenerationRequest, 'prediction'> {
+  const content = prediction?.content ?? '';
+  const text = typeof content === 'string' ? content : content.map((part) => part.text).join('');
+  return text === '' ? {} : { prediction: text };
 }
 
 /** Rejects known fields that this server does not support, unless their value has no effect. */

@@ -10,6 +10,8 @@ import {
 } from '../../generation/output-format.js';
 import {
   bounded,
+  cacheOptionFields,
+  cacheRetention,
   clientId,
   component,
   evaluationFields,
@@ -225,9 +227,14 @@ export const chatRequestSchema = z.object({
   user: bounded(512).nullish(),
   safety_identifier: bounded(512).nullish(),
   prompt_cache_key: bounded(512).nullish(),
-  prompt_cache_options: z.unknown().optional(),
-  prompt_cache_retention: z.unknown().optional(),
-  prediction: z.unknown().optional(),
+  prompt_cache_options: z.object(cacheOptionFields).nullish(),
+  prompt_cache_retention: cacheRetention(),
+  prediction: z
+    .object({
+      type: z.literal('content'),
+      content: z.union([z.string(), z.array(z.object({ type: z.literal('text'), text: z.string() }))]),
+    })
+    .nullish(),
   verbosity: z.enum(VERBOSITIES).nullish(),
   service_tier: z.enum(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast']).nullish(),
   modalities: z

@@ -7,9 +7,11 @@ import { newServerToolUseId, newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
+import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
 import { toSearchContent } from '../search-content.js';
 import type { Usage } from '../usage.js';
 import { compactionEvents, wireApplied, wireCompaction, wireIterations, type ContextReport } from './context-answer.js';
+import { wireDiagnostics } from './diagnostics.js';
 import { completePart } from './partial-json.js';
 
 export interface MessageEnvelope {
@@ -30,6 +32,8 @@ export interface MessageEnvelope {
   leftOut: (() => readonly LeftOut[]) | null;
   /** Null: the request has no `context_management`. */
   context: ContextReport | null;
+  /** Returns the result of the comparison with an earlier message's prompt. Null: no comparison was requested. */
+  diagnosis: () => CacheDiagnosis | null;
 }
 
 type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
@@ -172,7 +176,8 @@ function wireCounts(usage: Usage): object {
 function wireUsage(usage: Usage): object {
   return {
     ...wireCounts(usage),
-    cache_creation: null,
+    // The cache has no lifetimes, and writing to it is not counted.
+    cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 },
     service_tier: 'standard',
     speed: 'standard',
     inference_geo: null,
@@ -202,7 +207,7 @@ function message(envelope: MessageEnvelope, content: readonly object[], ended: E
     model,
     content,
     ...stopFields(envelope, ended),
-    diagnostics: null,
+    diagnostics: wireDiagnostics(envelope.diagnosis()),
     ...(context === null ? {} : { context_management: ended === null ? null : wireApplied(context.applied) }),
     ...(envelope.leftOut === null ? {} : { input_transformations: envelope.leftOut().map(wireTransformation) }),
     usage,

@@ -44,6 +44,8 @@ export interface MessagesGeneration {
   userId: string | null;
   /** Null: the request has no `context_management`. */
   edits: ContextEdits | null;
+  /** The ID of the message with whose prompt this request's is compared; null: none. */
+  comparedId: string | null;
   ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
 }
@@ -196,6 +198,7 @@ function toGeneration(
     stream,
     visibleThinking: visible,
     userId: wire.metadata?.user_id ?? null,
+    comparedId: wire.diagnostics?.previous_message_id ?? null,
     ignored,
     ignoredTools,
   };

@@ -22,6 +22,7 @@ import type { Usage } from '../usage.js';
 import { checkAnswer } from '../format-guard.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { nameIgnored } from '../ignored.js';
+import { CacheDiagnostics } from '../prompt-cache/cache-diagnostics.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { validateMessagesInSlices, parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
 
@@ -154,6 +155,7 @@ function answerPaused(
     cappedByContext: false,
     leftOut: null,
     context,
+    diagnosis: () => null,
   };
   const usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
   if (!stream) {
@@ -185,7 +187,9 @@ function answer(
     cappedByContext: admitted.prepared.cappedByContext,
     leftOut: hasBeta(exchange, BINDING_BETA) ? () => author.leftOut : null,
     context: asked.context,
+    diagnosis: () => admitted.diagnostics?.diagnosis ?? null,
   };
+  admitted.diagnostics = new CacheDiagnostics(admitted, { id: envelope.id, comparedId: asked.comparedId });
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const check = new FormatCheck(asked.request.format);
   const sink = asked.stream

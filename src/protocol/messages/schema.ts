@@ -207,9 +207,9 @@ export const messagesRequestSchema = z.object({
   service_tier: z.enum(['auto', 'standard_only']).nullish(),
   speed: z.enum(['standard', 'fast']).nullish(),
 
-  cache_control: z.unknown().optional(),
+  cache_control: z.object({ type: z.enum(['ephemeral']).nullish(), ttl: z.enum(['5m', '1h']).nullish() }).nullish(),
   inference_geo: z.unknown().optional(),
-  diagnostics: z.unknown().optional(),
+  diagnostics: z.object({ previous_message_id: bounded(512).nullish() }).nullish(),
   context_management: contextManagementField,
   betas: z.unknown().optional(),
 

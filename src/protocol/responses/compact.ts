@@ -96,9 +96,10 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
     findModel: () => findModel(deps, caller, asked),
   });
   continued.release();
+  const compared = created.comparedId === null ? [] : ['prompt_cache_options.comparison_response_id'];
   const unread = Object.keys(body).filter((name) => !FIELDS.includes(name));
   const tools = created.request.tools.length > 0 || created.ignoredTools.length > 0 ? ['input.tools'] : [];
-  nameIgnored({ parameters: [...unread, ...created.ignored, ...tools] }, exchange);
+  nameIgnored({ parameters: [...unread, ...created.ignored, ...tools, ...compared] }, exchange);
   nameLeftOut(caller, created.request.leftOut);
   return {
     caller,

@@ -95,6 +95,8 @@ export interface CreateGeneration {
   windowStart: string | null;
   /** Nothing is generated: the prompt is validated and its prefix is cached. */
   prewarm: boolean;
+  /** The ID of the response with whose prompt this request's is compared; null: none. */
+  comparedId: string | null;
   /** Reasoning text goes into `summary` instead of `content`. */
   summarize: boolean;
   /** Reasoning items have `encrypted_content`. */
@@ -274,6 +276,7 @@ function toGeneration(
     background,
     stream: create.stream === true,
     prewarm,
+    comparedId: create.prompt_cache_options?.comparison_response_id ?? null,
     summarize: summary !== null,
     sealReasoning: include.has('reasoning.encrypted_content'),
     searchForm: {

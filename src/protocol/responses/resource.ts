@@ -3,6 +3,7 @@
 import type { OutputFormat } from '../../generation/types.js';
 import type { ResponseStatus } from '../../storage/response-store.js';
 import type { Usage } from '../usage.js';
+import type { PromptCacheDiagnostics } from './diagnostics.js';
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
@@ -157,6 +158,8 @@ export interface ResponseResource extends ResourceEcho {
   output: OutputItem[];
   service_tier: 'default';
   usage: WireUsage | null;
+  /** Present if the request asked for a comparison and the generation has started. */
+  prompt_cache_diagnostics?: PromptCacheDiagnostics;
   /** Present if there were web searches. */
   tool_usage?: WireToolUsage;
 }

@@ -20,6 +20,8 @@ import type { ForeignThinking } from '../foreign-thinking.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import { addUsage, type Usage } from '../usage.js';
 import { compactContext, type CompactContextDeps, type ContextCompaction } from './compact-context.js';
+import { CacheDiagnostics } from '../prompt-cache/cache-diagnostics.js';
+import { wireDiagnostics } from './diagnostics.js';
 import { ResponseMachine } from './encode.js';
 import type { EventDialect } from './encode-items.js';
 import type { WireEvent } from './encode-writer.js';
@@ -156,6 +158,11 @@ export class ResponseRun implements RunSink {
       },
       take: options.take,
     });
+    admitted.diagnostics = new CacheDiagnostics(admitted, {
+      id: this.id,
+      comparedId: created.comparedId,
+      compactions: created.input.filter(({ item }) => item['type'] === 'compaction').length,
+    });
     this.#run = new GenerationRun(admitted, this, created.stream || (options.take !== null && !created.background));
     admitted.caller.annotate({ response_id: this.id });
     admitted.caller.trace?.set({ 'gen_ai.response.id': this.id });
@@ -224,7 +231,11 @@ export class ResponseRun implements RunSink {
   event(event: Parameters<RunSink['event']>[0]): void {
     this.#memory.take(event);
     this.#author.take(event);
-    if (event.type === 'started') this.#nameLeftOut(this.#author.leftOut);
+    if (event.type === 'started') {
+      this.#nameLeftOut(this.#author.leftOut);
+      const diagnosis = this.admitted.diagnostics?.diagnosis ?? null;
+      if (diagnosis !== null) this.#machine.resource.prompt_cache_diagnostics = wireDiagnostics(diagnosis);
+    }
     if (event.type === 'finished') {
       this.#reason = event.reason;
       this.#guard?.finished(event);

@@ -3,6 +3,8 @@
 import { z } from 'zod';
 import {
   bounded,
+  cacheOptionFields,
+  cacheRetention,
   component,
   given,
   integer,
@@ -143,10 +145,17 @@ const createFields = z.object({
   safety_identifier: bounded(512).nullish(),
   user: bounded(512).nullish(),
   service_tier: z.enum(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast']).nullish(),
-  prompt_cache_options: z.object({ prewarm: z.boolean().nullish() }).nullish(),
+  prompt_cache_options: z
+    .object({
+      ...cacheOptionFields,
+      prewarm: z.boolean().nullish(),
+      /** The response with whose prompt this request's is compared. */
+      comparison_response_id: bounded(512).nullish(),
+    })
+    .nullish(),
   generate: z.boolean().nullish(),
 
-  prompt_cache_retention: z.unknown().optional(),
+  prompt_cache_retention: cacheRetention(),
   context_management: contextManagementField,
   image: z.unknown().optional(),
   access_programs: z.unknown().optional(),

@@ -12,6 +12,7 @@ import { openApiRoute } from '../../protocol/openapi/routes.js';
 import { responsesRoutes } from '../../protocol/responses/routes.js';
 import { responsesSocket } from '../../protocol/responses/socket.js';
 import { RunningResponses } from '../../protocol/responses/stored-running.js';
+import { PromptMemory } from '../../protocol/prompt-cache/prompt-memory.js';
 import { RunningGenerations } from '../../protocol/running-generations.js';
 import { tokenRoutes } from '../../protocol/tokens/routes.js';
 import { tokenizerInfo } from '../engine-status.js';
@@ -45,6 +46,7 @@ export interface GenerationContext extends AppContext {
 export function openGeneration({
   config,
   telemetry,
+  shared,
   storage: { responses, bus },
   recorders: { usage, requests },
   background: { background },
@@ -69,6 +71,7 @@ export function openGeneration({
       limits: { maxN: config.limits.max_n, maxTools: config.limits.max_tools },
       generations,
       webSearch: searchServiceOf(config.tools.web_search, telemetry),
+      prompts: new PromptMemory(shared.prompts),
       affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
     };
     const running = new RunningResponses(bus, background);

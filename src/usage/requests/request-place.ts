@@ -30,8 +30,8 @@ export function placeOf(id: string, param: string): Place {
 export const entryBytes = ({ parameters }: Pick<RequestEntry, 'parameters'>): number =>
   ROW_BYTES + (parameters === null ? 0 : 32 * Object.keys(parameters).length);
 
-export function textBytes({ prompt, answer }: RequestText): number {
-  let bytes = 0;
+export function textBytes({ prompt, answer, difference }: RequestText): number {
+  let bytes = difference === undefined ? 0 : Buffer.byteLength(Object.values(difference).join(''));
   for (const { text } of [...prompt, ...answer]) bytes += 32 + Buffer.byteLength(text);
   return bytes;
 }

@@ -37,6 +37,7 @@ function run(
       stopIndex: options.reason === 'stop_string' ? 0 : -1,
       prefillMs: 1,
       decodeMs: 2,
+      predictedTokens: 0,
     },
     'STOP',
   );

@@ -333,6 +333,23 @@ t.test('applies stop strings locally if the upstream does not support them', asy
   t.match(await refused.json(), { error: { code: 'unsupported_parameter', param: 'stop' } });
 });
 
+t.test('lists a prediction as ignored, because only chat completions have predicted outputs', async (t) => {
+  for (const [model, say] of [
+    ['m', messagesStream],
+    ['r', responsesStream],
+  ] as const) {
+    standIn.say = say;
+    const response = await gateway.post('/v1/chat/completions', {
+      model,
+      messages: [{ role: 'user', content: 'Hi' }],
+      prediction: { type: 'content', content: 'Hello' },
+    });
+    t.equal(response.status, 200);
+    t.equal(response.headers.get('x-ignored-parameters'), 'prediction', model);
+    t.equal(standIn.heard.at(-1)?.body['prediction'], undefined);
+  }
+});
+
 t.test('refuses template variables that the upstream cannot apply', async (t) => {
   for (const model of ['m', 'r']) {
     const refused = await gateway.post('/v1/chat/completions', {

@@ -596,3 +596,23 @@ t.test('upstream keys are not logged', async (t) => {
   );
   t.notMatch(gateway.logs.join('\n'), new RegExp(`${KEY}|${HEADER}|sk-up`));
 });
+
+t.test('a prediction is passed on, and the counts of its tokens come back', async (t) => {
+  const prediction = {
+    type: 'content',
+    content: [
+      { type: 'text', text: 'Sunny, ' },
+      { type: 'text', text: 'I guess' },
+    ],
+  };
+  const details = { reasoning_tokens: 0, accepted_prediction_tokens: 3, rejected_prediction_tokens: 2 };
+  standIn.say = stream(
+    { choices: [{ index: 0, delta: { role: 'assistant', content: 'Sunny' }, finish_reason: 'stop' }] },
+    { choices: [], usage: { prompt_tokens: 9, completion_tokens: 4, completion_tokens_details: details } },
+    '[DONE]',
+  );
+  const response = await gateway.post('/v1/chat/completions', chat({ prediction }));
+  t.equal(response.headers.get('x-ignored-parameters'), null);
+  t.match(await response.json(), { usage: { completion_tokens_details: details } });
+  t.match(standIn.heard.at(-1)?.body, { prediction: { type: 'content', content: 'Sunny, I guess' } });
+});

@@ -152,6 +152,7 @@ void EventReader::read_record(std::map<RequestId, Outcome>& outcomes) {
       choice.stop_index = get<int32_t>();
       CHECK(get<float>() >= 0);
       CHECK(get<float>() >= 0);
+      choice.predicted_tokens = get<uint32_t>();
       break;
     case EventKind::kFailed:
       outcome.failed = true;

@@ -76,7 +76,7 @@ struct ChoiceOutcome {
   int pieces = 0, piece_tokens = 0;
   bool finished = false;
   FinishReason reason{};
-  uint32_t completion_tokens = 0, reasoning_tokens = 0;
+  uint32_t completion_tokens = 0, reasoning_tokens = 0, predicted_tokens = 0;
   int32_t stop_index = -1;
 };
 

@@ -111,6 +111,8 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
       request.sampling.logit_bias = {{301, 9.0f}, {302, 9.0f}};
       request.sampling.frequency_penalty = 0;
     }
+    if (id >= 5)  // A prediction that the output follows, leaves and finds again.
+      for (int i = 0; i < 30; ++i) request.prediction.insert(request.prediction.end(), {301, 310, 311, 302});
     if (id == 3) request.calls.required = {{301, 310, 311}, {301, 313, 314, 315}};
     if (id <= 2) {
       request.format = grammars.compile(numbers).grammar;

@@ -239,6 +239,7 @@ void Witness::read_finished(RequestId id, Known& known, int index, FinishReason 
   record.get<uint32_t>();
   const auto stop = record.get<int32_t>();
   const float prefill_ms = record.get<float>(), decode_ms = record.get<float>();
+  if (record.get<uint32_t>() != 0) fail(id, "reports tokens of a prediction that it does not have");
   if (prefill_ms < 0 || decode_ms < 0) fail(id, "has a negative duration");
   if (n_tokens != choice.tokens.size())
     fail(id,

@@ -9,6 +9,7 @@ import { ImageBudget } from '../../../src/generation/images/held-images.js';
 import { ServedModels } from '../../../src/generation/served-models.js';
 import type { Route } from '../../../src/http/exchange.js';
 import { chatCompletionsRoute } from '../../../src/protocol/chat-completions/routes.js';
+import { PROMPT_MEMORY_BYTES, PromptMemory } from '../../../src/protocol/prompt-cache/prompt-memory.js';
 import type { GenerationDeps } from '../../../src/protocol/admit.js';
 import { BackgroundResponses } from '../../../src/protocol/responses/background.js';
 import { responsesRoutes } from '../../../src/protocol/responses/routes.js';
@@ -175,6 +176,7 @@ export class SimThread {
         requests: { textCharacters: 0, add: () => undefined },
         limits: { maxN: 8, maxTools: 128 },
         generations,
+        prompts: new PromptMemory(new SharedArrayBuffer(PROMPT_MEMORY_BYTES)),
       };
       const routes = [
         chatCompletionsRoute({ ...generation, reasoningField: 'both' }),

@@ -23,6 +23,7 @@ export class ChatTemplate {
   readonly #trials: RenderBudget; // for all trial renders while the model is loaded
   #tools = new WeakMap<TemplateTool[], Value>(); // as template values, cached because the same tools recur
   readonly #json: KnownJson = new WeakMap();
+  readonly #generationPrompts = new Map<string, string>(); // by reasoning mode and effort
   /** How the template represents "no tools". Some templates iterate over tools without checking that there are any. */
   #noTools: [] | null = null;
 
@@ -78,6 +79,27 @@ export class ChatTemplate {
       throw new TemplateError(`line ${run.line}: ${reasonOf(error)}`);
     } finally {
       if (run.changedInput) this.#tools = new WeakMap();
+    }
+  }
+
+  /** The text with which the template starts a response, or '' if it cannot be determined. */
+  generationPrompt(enableThinking: boolean, effort: string | undefined): string {
+    const key = `${enableThinking} ${effort ?? ''}`;
+    let text = this.#generationPrompts.get(key);
+    if (text === undefined)
+      this.#generationPrompts.set(key, (text = this.#findGenerationPrompt(enableThinking, effort)));
+    return text;
+  }
+
+  #findGenerationPrompt(enableThinking: boolean, effort: string | undefined): string {
+    const context = { ...plainContext, enableThinking, effort };
+    try {
+      const prompted = this.render({ ...context, addGenerationPrompt: true });
+      const without = this.render({ ...context, addGenerationPrompt: false });
+      return prompted.startsWith(without) ? prompted.slice(without.length) : '';
+    } catch (error) {
+      if (error instanceof TemplateError) return '';
+      throw error;
     }
   }
 

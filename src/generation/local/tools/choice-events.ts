@@ -1,7 +1,7 @@
 // One choice of a request with tools: separates the engine's output into text and tool calls. White space around calls
 // is dropped, except for some between two texts that are separated only by calls. Event-loop thread only.
 import type { FinishedEvent, TextEvent } from '../../../engine/events.js';
-import type { EndReason, GenerationEvent, TokenLogprob } from '../../types.js';
+import type { EndReason, GenerationEvent, PredictionCount, TokenLogprob } from '../../types.js';
 import { CallStream } from './call-stream.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntax.js';
@@ -73,7 +73,7 @@ export class ChoiceEvents {
   }
 
   /** Emits the choice's remaining events including its end. */
-  finished(event: FinishedEvent, stopString: string | null): void {
+  finished(event: FinishedEvent, stopString: string | null, more: { prediction?: PredictionCount } = {}): void {
     const natural = event.reason === 'end_of_turn' || event.reason === 'stop_string';
     this.#ended = true;
     this.#cut = !natural;
@@ -89,6 +89,7 @@ export class ChoiceEvents {
       reasoningTokens: event.reasoningTokens,
       calls: this.#started,
       timings: { prefillMs: event.prefillMs, decodeMs: event.decodeMs },
+      ...more,
     });
   }
 

@@ -29,6 +29,8 @@ export interface UpstreamApi {
   readonly takesBack: TakesBack;
   /** Whether the request turns thinking on. Needed only if `takesBack` is `thinking`. */
   thinks?(asked: Asked): boolean;
+  /** Whether the format has predicted outputs. Absent: no. */
+  readonly takesPrediction?: boolean;
   /** Throws ApiError 422 for parameters that the format does not support. */
   body(asked: Asked): Body;
   /** Whether the request makes the upstream enforce the output format. */

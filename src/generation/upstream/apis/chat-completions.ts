@@ -21,6 +21,7 @@ import { chatBody, chatHolds } from './chat-request.js';
 export const chatCompletions: UpstreamApi = {
   path: '/chat/completions',
   takesBack: 'text',
+  takesPrediction: true,
   body: chatBody,
   holds: chatHolds,
   headers: bearer,

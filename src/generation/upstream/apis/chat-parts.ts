@@ -59,13 +59,15 @@ export function refuseTemplateVariables({ templateVariables }: GenerationRequest
 
 export function usageIn(value: unknown): ReportedUsage {
   const usage = objectIn(value);
+  const details = objectIn(usage['completion_tokens_details']);
   return {
     promptTokens: numberIn(usage['prompt_tokens']),
     completionTokens: numberIn(usage['completion_tokens']),
     cachedTokens:
       numberIn(objectIn(usage['prompt_tokens_details'])['cached_tokens']) ?? numberIn(usage['prompt_cache_hit_tokens']),
-    reasoningTokens:
-      numberIn(objectIn(usage['completion_tokens_details'])['reasoning_tokens']) ?? numberIn(usage['reasoning_tokens']),
+    reasoningTokens: numberIn(details['reasoning_tokens']) ?? numberIn(usage['reasoning_tokens']),
+    acceptedPrediction: numberIn(details['accepted_prediction_tokens']),
+    rejectedPrediction: numberIn(details['rejected_prediction_tokens']),
   };
 }
 

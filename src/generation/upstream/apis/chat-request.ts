@@ -19,6 +19,7 @@ export function chatBody({ request, cap, upstream }: Asked): Body {
     ...toolFields(request),
     ...formatFields(request.format, upstream.structured_outputs),
     ...effortFields(request, upstream.thinking),
+    prediction: request.prediction === undefined ? undefined : { type: 'content', content: request.prediction },
     ...(request.continueFinal ? { continue_final_message: true, add_generation_prompt: false } : {}),
   });
 }

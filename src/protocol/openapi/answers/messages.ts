@@ -61,7 +61,7 @@ const usage = z.strictObject({
   input_tokens: count(),
   cache_creation_input_tokens: count(),
   cache_read_input_tokens: count(),
-  cache_creation: z.null(),
+  cache_creation: z.strictObject({ ephemeral_5m_input_tokens: count(), ephemeral_1h_input_tokens: count() }),
   output_tokens: count(),
   output_tokens_details: outputDetails.nullable(),
   server_tool_use: serverTools,
@@ -120,6 +120,16 @@ const transformation = z.strictObject({
   reason: z.enum(['organization_binding_mismatch', 'model_binding_mismatch']),
 });
 
+const diagnostics = z.strictObject({
+  cache_miss_reason: z.discriminatedUnion('type', [
+    z.strictObject({
+      type: z.enum(['model_changed', 'system_changed', 'tools_changed', 'messages_changed']),
+      cache_missed_input_tokens: count(),
+    }),
+    z.strictObject({ type: z.enum(['previous_message_not_found', 'unavailable']) }),
+  ]),
+});
+
 export const message = z.strictObject({
   id: z.string().regex(/^msg_[0-9A-Za-z]{24}$/),
   type: z.literal('message'),
@@ -130,7 +140,7 @@ export const message = z.strictObject({
   stop_sequence: z.string().nullable(),
   stop_details: z.null(),
   container: z.null(),
-  diagnostics: z.null(),
+  diagnostics: diagnostics.nullable(),
   /** Only with the beta `thinking-binding-controls-2026-08-01`. */
   input_transformations: z.array(transformation).optional(),
   context_management: contextManagement.optional(),

@@ -16,6 +16,24 @@ const outputText = z.strictObject({ type: z.literal('output_text'), text, annota
 const summaryText = z.strictObject({ type: z.literal('summary_text'), text });
 const reasoningText = z.strictObject({ type: z.literal('reasoning_text'), text });
 
+const cacheDiagnostics = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('cache_miss'),
+    reason: z.enum([
+      'model_changed',
+      'tools_changed',
+      'text_format_changed',
+      'reasoning_effort_changed',
+      'verbosity_changed',
+      'context_compacted',
+      'input_changed',
+    ]),
+    cache_missed_tokens: count(),
+    comparison_reusable_tokens: count(),
+  }),
+  z.strictObject({ type: z.enum(['cache_hit', 'comparison_response_not_found', 'unavailable']) }),
+]);
+
 export const outputItem = z.discriminatedUnion('type', [
   z.strictObject({
     id: id('msg'),
@@ -164,6 +182,7 @@ export const response = z.strictObject({
       web_search: z.strictObject({ num_requests: count() }),
     })
     .optional(),
+  prompt_cache_diagnostics: cacheDiagnostics.optional(),
 });
 
 const event = <T extends z.ZodRawShape>(type: string, fields: T) =>

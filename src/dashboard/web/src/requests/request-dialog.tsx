@@ -80,6 +80,7 @@ export function RequestDialog({
         {(detail) => (
           <>
             <Phases detail={detail} />
+            <PromptCache detail={detail} />
             <Parameters detail={detail} />
             {children?.(detail)}
           </>
@@ -136,8 +137,57 @@ function Phases({ detail: { phases, duration_ms: whole } }: { detail: RequestDet
   );
 }
 
+const CACHE_RESULTS: Readonly<Record<string, string>> = {
+  match: 'The prompt continues the earlier one.',
+  evicted: 'The prompt continues the earlier one, but the cache no longer had all of it.',
+  not_found: 'The earlier prompt is no longer kept, or never was.',
+  unavailable: 'The tokens of this model are not known.',
+  model_changed: 'The model differs.',
+  tools_changed: 'The tools differ.',
+  system_changed: 'The system prompt differs.',
+  messages_changed: 'An earlier message differs.',
+  format_changed: 'The output format differs.',
+  effort_changed: 'The reasoning effort differs.',
+  verbosity_changed: 'The verbosity differs.',
+  variables_changed: 'The variables of the chat template differ.',
+  compaction_changed: 'The conversation was compacted.',
+  rendering_changed: 'The chat template rendered the same messages differently.',
+};
+
+/** The comparison with an earlier prompt, if the request asked for one. */
+function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }): ReactNode {
+  const result = parameters?.['cache_comparison'];
+  if (typeof result !== 'string') return null;
+  const matched = parameters?.['cache_matched_tokens'];
+  const missed = parameters?.['cache_missed_tokens'];
+  const difference = text?.difference ?? null;
+  return (
+    <section className="request-part" aria-label="Prompt cache">
+      <h3>Prompt cache</h3>
+      <p>
+        {CACHE_RESULTS[result] ?? result}
+        {typeof matched === 'number' && typeof missed === 'number' && (
+          <span className="muted">
+            {' '}
+            {count(matched)} tokens matched, {count(missed)} missed
+          </span>
+        )}
+      </p>
+      {difference !== null && (
+        <>
+          <Said who={`before token ${difference.at + 1}`} text={difference.before} />
+          <Said who="earlier prompt" text={difference.earlier} />
+          <Said who="this prompt" text={difference.current} />
+        </>
+      )}
+    </section>
+  );
+}
+
+const CACHE_FIELDS: ReadonlySet<string> = new Set(['cache_comparison', 'cache_matched_tokens', 'cache_missed_tokens']);
+
 function Parameters({ detail: { parameters } }: { detail: RequestDetail }): ReactNode {
-  const entries = Object.entries(parameters ?? {});
+  const entries = Object.entries(parameters ?? {}).filter(([name]) => !CACHE_FIELDS.has(name));
   if (entries.length === 0) return null;
   return (
     <section className="request-part" aria-label="Parameters">

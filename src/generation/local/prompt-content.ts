@@ -1,0 +1,59 @@
+// A prompt as the prefix cache compares it. Pure except for the engine's vocabulary.
+import { hash } from 'node:crypto';
+import type { NativeImage } from '../../engine/addon-types.js';
+import type { Engine } from '../../engine/engine.js';
+import type { PromptContent } from '../provider.js';
+import type { ImagePart } from '../types.js';
+import type { Prompt } from './prompter.js';
+
+/** Tokens per page, as kPageTokens in native/backend/kv_cache.h. */
+const PAGE_TOKENS = 16;
+
+/** `images`: those of the prompt, in the same order. `snapshotTokens`: see LoadOptions. */
+export function promptContent(
+  engine: Pick<Engine, 'tokenBytes' | 'plan'>,
+  prompt: Prompt,
+  images: readonly NativeImage[],
+  snapshotTokens: number,
+): PromptContent {
+  const { tokens, length } = prompt;
+  return {
+    keys: images.length === 0 ? tokens : withImages(prompt, images),
+    history: length - endTokens(engine, prompt),
+    // The state of recurrent layers is kept only at snapshots.
+    granularity: engine.plan.slotBytes > 0 ? Math.max(snapshotTokens, PAGE_TOKENS) : PAGE_TOKENS,
+  };
+}
+
+/** The tokens that the generation prompt consists of. One that also contains earlier text counts as part of it. */
+function endTokens(engine: Pick<Engine, 'tokenBytes'>, { tokens, endBytes }: Prompt): number {
+  let count = 0;
+  for (let bytes = endBytes; bytes > 0 && count < tokens.length; count++)
+    bytes -= engine.tokenBytes(tokens[tokens.length - 1 - count] as number).length;
+  return count;
+}
+
+function withImages({ tokens, images: placed, length }: Prompt, images: readonly NativeImage[]): Int32Array {
+  const keys = new Int32Array(length);
+  let from = 0;
+  let to = 0;
+  for (const [index, { at, part }] of placed.entries()) {
+    keys.set(tokens.subarray(from, at), to);
+    to += at - from;
+    from = at;
+    const words = wordsOf(part);
+    const end = to + (images[index] as NativeImage).tokens;
+    for (let row = 0; to < end; row++, to++) keys[to] = (words[row % words.length] as number) | NEGATIVE;
+  }
+  keys.set(tokens.subarray(from), to);
+  return keys;
+}
+
+const NEGATIVE = 0x8000_0000;
+
+/** The hash of an image file and its level of detail. */
+function wordsOf({ source, detail }: ImagePart): Int32Array {
+  if (source.kind !== 'loaded') throw new Error('the image was not loaded');
+  const digest = hash('sha256', source.image.bytes, 'buffer');
+  return Int32Array.from({ length: 4 }, (_, at) => digest.readInt32LE(4 * at) ^ (detail === 'low' ? 1 : 0));
+}

@@ -1,0 +1,43 @@
+// The `diagnostics` object of a message. Pure.
+import { firstOf } from '../prompt-cache/cache-diagnostics.js';
+import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
+import type { PromptPart } from '../prompt-cache/prompt-parts.js';
+
+type Reason =
+  | {
+      type: 'model_changed' | 'system_changed' | 'tools_changed' | 'messages_changed';
+      cache_missed_input_tokens: number;
+    }
+  | { type: 'previous_message_not_found' | 'unavailable' };
+
+/** The parts that have a reason of their own, in Anthropic's order. */
+const REASONS = {
+  model: 'model_changed',
+  system: 'system_changed',
+  tools: 'tools_changed',
+  messages: 'messages_changed',
+} as const satisfies Partial<Record<PromptPart, Reason['type']>>;
+const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
+
+/** Null if the prompts do not differ, even if the cache no longer had the prefix: the format has no reason for that. */
+export function wireDiagnostics(diagnosis: CacheDiagnosis | null): { cache_miss_reason: Reason } | null {
+  switch (diagnosis?.result) {
+    case undefined:
+    case 'match':
+    case 'evicted':
+      return null;
+    case 'not_found':
+      return { cache_miss_reason: { type: 'previous_message_not_found' } };
+    case 'unavailable':
+      return { cache_miss_reason: { type: 'unavailable' } };
+    case 'differs': {
+      const part = firstOf(diagnosis.changed, ORDER) as keyof typeof REASONS | null;
+      return {
+        cache_miss_reason:
+          part === null
+            ? { type: 'unavailable' }
+            : { type: REASONS[part], cache_missed_input_tokens: diagnosis.missed },
+      };
+    }
+  }
+}

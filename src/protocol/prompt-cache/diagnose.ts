@@ -1,0 +1,52 @@
+// Compares a prompt with the prompt of an earlier response, position by position, and finds why the prefix cache could
+// not be used for all of it. Pure.
+import type { PromptPart, PromptParts } from './prompt-parts.js';
+import type { KeptPrompt } from './prompt-memory.js';
+
+/**
+ * `matched`: leading positions of the earlier prompt that this prompt repeats. `missed`: its positions after that, up to
+ * the generation prompt, which no continuation repeats.
+ *
+ * match: this prompt repeats the earlier one. evicted: it does, but the cache no longer had all of it. differs: it
+ * does not; `changed` may be empty, if the template itself rendered the same request differently. unavailable: the
+ * model's tokens are unknown.
+ */
+export type CacheDiagnosis =
+  | { readonly result: 'not_found' | 'unavailable' }
+  | { readonly result: 'match' | 'evicted'; readonly matched: number; readonly missed: number }
+  | {
+      readonly result: 'differs';
+      readonly matched: number;
+      readonly missed: number;
+      readonly changed: ReadonlySet<PromptPart>;
+    };
+
+export interface ComparedPrompt {
+  readonly keys: Int32Array;
+  readonly parts: PromptParts;
+  /** Number of prompt tokens that the cache provided. */
+  readonly cachedTokens: number;
+  /** The cache provides prefixes in multiples of this many tokens. */
+  readonly granularity: number;
+}
+
+export function diagnose(earlier: KeptPrompt, prompt: ComparedPrompt): CacheDiagnosis {
+  const changed = prompt.parts.changedSince(earlier.parts);
+  const reusable = earlier.history;
+  if (changed.has('model')) return { result: 'differs', matched: 0, missed: reusable, changed };
+  const matched = commonPrefix(earlier.keys, prompt.keys, reusable);
+  if (matched < Math.min(reusable, prompt.keys.length))
+    return { result: 'differs', matched, missed: reusable - matched, changed };
+  // The last token is always computed, because its logits are needed.
+  const cacheable = Math.min(matched, prompt.keys.length - 1);
+  const expected = cacheable - (cacheable % prompt.granularity);
+  if (prompt.cachedTokens >= expected) return { result: 'match', matched, missed: 0 };
+  return { result: 'evicted', matched, missed: expected - prompt.cachedTokens };
+}
+
+export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number {
+  const end = Math.min(a.length, b.length, most);
+  let at = 0;
+  while (at < end && a[at] === b[at]) at++;
+  return at;
+}

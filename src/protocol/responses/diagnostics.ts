@@ -1,0 +1,47 @@
+// The `prompt_cache_diagnostics` of a response. Pure.
+import { firstOf } from '../prompt-cache/cache-diagnostics.js';
+import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
+import type { PromptPart } from '../prompt-cache/prompt-parts.js';
+
+/** The reason for each part. Differences that have no reason of their own are changes of the input. */
+const REASONS = {
+  model: 'model_changed',
+  tools: 'tools_changed',
+  format: 'text_format_changed',
+  effort: 'reasoning_effort_changed',
+  verbosity: 'verbosity_changed',
+  compaction: 'context_compacted',
+} as const satisfies Partial<Record<PromptPart, string>>;
+const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
+
+export type PromptCacheDiagnostics =
+  | {
+      type: 'cache_miss';
+      reason: (typeof REASONS)[keyof typeof REASONS] | 'input_changed';
+      cache_missed_tokens: number;
+      comparison_reusable_tokens: number;
+    }
+  | { type: 'cache_hit' | 'comparison_response_not_found' | 'unavailable' };
+
+/** The format has no reason for a prefix that the cache no longer had, so that counts as `unavailable`. */
+export function wireDiagnostics(diagnosis: CacheDiagnosis): PromptCacheDiagnostics {
+  switch (diagnosis.result) {
+    case 'match':
+      return { type: 'cache_hit' };
+    case 'not_found':
+      return { type: 'comparison_response_not_found' };
+    case 'evicted':
+    case 'unavailable':
+      return { type: 'unavailable' };
+    case 'differs': {
+      const { matched, missed, changed } = diagnosis;
+      const part = firstOf(changed, ORDER) as keyof typeof REASONS | null;
+      return {
+        type: 'cache_miss',
+        reason: part === null ? 'input_changed' : REASONS[part],
+        cache_missed_tokens: missed,
+        comparison_reusable_tokens: matched + missed,
+      };
+    }
+  }
+}
