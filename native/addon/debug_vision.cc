@@ -17,8 +17,8 @@ namespace monolith::addon {
 namespace {
 
 constexpr size_t kMaxPromptBytes = size_t{1} << 24;
-constexpr uint32_t kMaxImages = 256;
-constexpr int kMaxSide = 1 << 16;
+constexpr uint32_t kMaxDebugImages = 256;
+constexpr int kMaxDebugSide = 1 << 16;
 constexpr int kMaxContinued = 1 << 16;
 
 struct Answer {
@@ -115,11 +115,11 @@ Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
   const LoadOptions options = read_load_options(arguments, arguments.argument(2, "options"));
   const std::string prompt = arguments.string(arguments.argument(3, "prompt"), kMaxPromptBytes);
   const Named list = arguments.argument(4, "images");
-  std::vector<DebugImage> images(arguments.array_length(list, kMaxImages));
+  std::vector<DebugImage> images(arguments.array_length(list, kMaxDebugImages));
   for (uint32_t i = 0; i < images.size() && arguments.ok(); ++i) {
     const Named image = arguments.element(list, i);
-    images[i].width = static_cast<int>(arguments.integer(arguments.field(image, "width"), 1, kMaxSide));
-    images[i].height = static_cast<int>(arguments.integer(arguments.field(image, "height"), 1, kMaxSide));
+    images[i].width = static_cast<int>(arguments.integer(arguments.field(image, "width"), 1, kMaxDebugSide));
+    images[i].height = static_cast<int>(arguments.integer(arguments.field(image, "height"), 1, kMaxDebugSide));
     const Named pixels = arguments.field(image, "pixels");
     const std::span<const uint8_t> bytes = arguments.uint8_array(pixels, size_t{1} << 31);
     if (arguments.ok() &&

@@ -29,7 +29,7 @@ constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};     // 
 constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};
 
 // Type tag that distinguishes NativeGrammar objects from all other JavaScript objects.
-constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x6772616d6d617221u};
+constexpr napi_type_tag kGrammarTag = {0x6d6f6e6f6c697468u, 0x6772616d6d617221u};
 
 // Reads `lead` (generated characters before the value) and `spelling` (the value's notation).
 void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& options) {
@@ -214,7 +214,7 @@ Napi::Function GrammarHandle::define(Napi::Env env) {
 GrammarHandle::GrammarHandle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<GrammarHandle>(info) {
   if (info.Length() == 1 && info[0].IsExternal()) {
     grammar_ = *info[0].As<Napi::External<GrammarRef>>().Data();
-    napi_type_tag_object(info.Env(), info.This(), &kTag);
+    napi_type_tag_object(info.Env(), info.This(), &kGrammarTag);
     if (grammar_) account(info.Env(), static_cast<int64_t>(grammar_->bytes()));
   } else {
     napi_throw_type_error(info.Env(), nullptr,
@@ -255,7 +255,7 @@ GrammarRef GrammarHandle::read(Arguments& arguments, const Named& named, const E
   napi_valuetype type = napi_undefined;
   bool is_ours = false;
   if (napi_typeof(arguments.env(), named.value, &type) == napi_ok && type == napi_object)
-    napi_check_object_type_tag(arguments.env(), named.value, &kTag, &is_ours);
+    napi_check_object_type_tag(arguments.env(), named.value, &kGrammarTag, &is_ours);
   if (!is_ours) {
     arguments.refuse(named, "a NativeGrammar");
     return nullptr;

@@ -15,8 +15,8 @@ namespace {
 using ImageRef = std::shared_ptr<const PreparedImage>;
 
 // Type tag that distinguishes NativeImage objects from all other JavaScript objects.
-constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x696d616765212121u};
-constexpr int64_t kMaxSide = 1 << 24;
+constexpr napi_type_tag kImageTag = {0x6d6f6e6f6c697468u, 0x696d616765212121u};
+constexpr int64_t kMaxImageSide = 1 << 24;
 
 constexpr const char* kParts[] = {"image", "tile", "overview"};  // In the order of the PiecePart enum.
 
@@ -78,7 +78,7 @@ ImageHandle::ImageHandle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<Imag
   }
   image_ = *info[0].As<Napi::External<ImageRef>>().Data();
   const Napi::Object self = info.This().As<Napi::Object>();
-  napi_type_tag_object(info.Env(), self, &kTag);
+  napi_type_tag_object(info.Env(), self, &kImageTag);
   describe(info.Env(), image_->plan, self);
   const auto bytes = static_cast<double>(image_->bytes());
   set(self, "bytes", bytes);
@@ -96,7 +96,7 @@ ImageRef ImageHandle::read(Arguments& arguments, const Named& named, const Visio
   if (!arguments.ok()) return nullptr;
   napi_valuetype type = napi_undefined;
   if (napi_typeof(arguments.env(), named.value, &type) != napi_ok || type != napi_object ||
-      napi_check_object_type_tag(arguments.env(), named.value, &kTag, &is_ours) != napi_ok || !is_ours) {
+      napi_check_object_type_tag(arguments.env(), named.value, &kImageTag, &is_ours) != napi_ok || !is_ours) {
     arguments.refuse(named, "a NativeImage from prepareImage()");
     return nullptr;
   }
@@ -111,8 +111,8 @@ ImageRef ImageHandle::read(Arguments& arguments, const Named& named, const Visio
 Napi::Value plan_image(const Napi::CallbackInfo& info, const EngineRef& engine) {
   const Napi::Env env = info.Env();
   Arguments arguments(info);
-  const auto width = static_cast<int>(arguments.integer(arguments.argument(0, "width"), 1, kMaxSide));
-  const auto height = static_cast<int>(arguments.integer(arguments.argument(1, "height"), 1, kMaxSide));
+  const auto width = static_cast<int>(arguments.integer(arguments.argument(0, "width"), 1, kMaxImageSide));
+  const auto height = static_cast<int>(arguments.integer(arguments.argument(1, "height"), 1, kMaxImageSide));
   const bool low = arguments.boolean(arguments.argument(2, "low"));
   if (!arguments.ok() || !check_sees(env, engine)) return env.Undefined();
   const auto plan = engine->vision->plan(width, height, {.overview_only = low});
@@ -126,8 +126,8 @@ Napi::Value plan_image(const Napi::CallbackInfo& info, const EngineRef& engine) 
 Napi::Value prepare_image(const Napi::CallbackInfo& info, const EngineRef& engine) {
   const Napi::Env env = info.Env();
   Arguments arguments(info);
-  const auto width = arguments.integer(arguments.argument(1, "width"), 1, kMaxSide);
-  const auto height = arguments.integer(arguments.argument(2, "height"), 1, kMaxSide);
+  const auto width = arguments.integer(arguments.argument(1, "width"), 1, kMaxImageSide);
+  const auto height = arguments.integer(arguments.argument(2, "height"), 1, kMaxImageSide);
   const bool low = arguments.boolean(arguments.argument(3, "low"));
   const Named pixels = arguments.argument(0, "pixels");
   const std::span<const uint8_t> view =

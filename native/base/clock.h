@@ -26,4 +26,8 @@ struct Clock {
   static inline std::atomic<rep> ahead_{0};  // Offset from the machine's steady clock.
 };
 
+inline double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
 }  // namespace monolith

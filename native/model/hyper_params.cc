@@ -80,7 +80,7 @@ Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
         "architecture 'clip' is a vision encoder; serve its text model, and place this file next to it or set it as "
         "models.<id>.vision"};
   return Error{ErrorCode::kUnsupported,
-               "architecture " + quoted(**name) + " is not supported (known: " + known_architectures() + ")"};
+               "architecture " + in_quotes(**name) + " is not supported (known: " + known_architectures() + ")"};
 }
 
 // The vocabulary size is the number of rows in the embedding table. The tokenizer and the vocab_size key must agree

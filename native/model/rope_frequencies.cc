@@ -157,7 +157,7 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     }
     if (log != YarnLog::kRefused) result.score_factor = static_cast<float>(std::pow(result.magnitude * grown, 2));
   } else {
-    return Error{ErrorCode::kUnsupported, "RoPE scaling " + quoted(*kind) + " is not supported ('" +
+    return Error{ErrorCode::kUnsupported, "RoPE scaling " + in_quotes(*kind) + " is not supported ('" +
                                               read.key("rope.scaling.type") +
                                               "'; known: none, linear, yarn, longrope)"};
   }

@@ -150,9 +150,9 @@ void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set
       found->type != TensorType::kI32 && found->type != TensorType::kI64) {
     slot.scale = found;
   } else if (faults != nullptr) {
-    faults->add(ErrorCode::kUnsupported, "tensor " + quoted(name) + " " + shape_text(*found) + " of " +
+    faults->add(ErrorCode::kUnsupported, "tensor " + in_quotes(name) + " " + shape_text(*found) + " of " +
                                              std::string(traits_of(found->type).name) +
-                                             " must be one number, or one for each matrix of " + quoted(slot.name));
+                                             " must be one number, or one for each matrix of " + in_quotes(slot.name));
   }
 }
 
@@ -176,7 +176,7 @@ Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<Weig
   }
   for (const GgufTensor& tensor : file.tensors()) {
     if (expected.contains(tensor.name) || known(tensor.name) || beside.contains(std::string(tensor.name))) continue;
-    faults.add(ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
+    faults.add(ErrorCode::kUnsupported, "tensor " + in_quotes(tensor.name) + " " + shape_text(tensor) +
                                             " is not known for architecture '" + params.architecture_name + "' with " +
                                             std::to_string(params.n_layers) +
                                             " layers; ignoring it would change results");

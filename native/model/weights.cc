@@ -68,7 +68,7 @@ Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& sl
   for (const float scale : scales)
     if (!std::isfinite(scale))
       return Error{ErrorCode::kInvalidFile,
-                   "tensor " + quoted(slot.scale->name) + " contains a value that is not finite"};
+                   "tensor " + in_quotes(slot.scale->name) + " contains a value that is not finite"};
   std::vector<float> factors(static_cast<size_t>(slot.rows), scales[0]);
   const int64_t of_run = slot.rows / slot.runs;
   for (int64_t row = 0; row < slot.rows && scales.size() > 1; ++row) {
@@ -153,7 +153,7 @@ Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend) {
     }
     if (!backend.supports(slot.kept_as(backend))) {
       return Error{ErrorCode::kUnsupported,
-                   "tensor " + quoted(slot.name) + " has type " + std::string(traits_of(slot.tensor->type).name) +
+                   "tensor " + in_quotes(slot.name) + " has type " + std::string(traits_of(slot.tensor->type).name) +
                        ", which is only supported on the CPU, but the device is " + backend.info().name};
     }
     if (!slot.tensor->fp8 || backend.supports(MemoryFeature::kFp8Weights)) continue;

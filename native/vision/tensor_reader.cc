@@ -251,7 +251,7 @@ void TensorReader::check_surplus(std::initializer_list<std::string_view> prefixe
     if (std::ranges::none_of(prefixes, begins) || std::ranges::any_of(ignored_, begins)) continue;
     if (!seen_.contains(std::string(tensor.name)))
       return fail(
-          {ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " is unexpected for this projector type"});
+          {ErrorCode::kUnsupported, "tensor " + in_quotes(tensor.name) + " is unexpected for this projector type"});
   }
 }
 

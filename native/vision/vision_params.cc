@@ -94,13 +94,13 @@ class Reader {
     if (name.empty()) {
       const auto architecture = file_.string("general.architecture");
       if (architecture && *architecture && **architecture != "clip")
-        return invalid("general.architecture is " + quoted(**architecture) +
+        return invalid("general.architecture is " + in_quotes(**architecture) +
                        ": this is not a vision file (mmproj, architecture \"clip\")");
       return invalid("clip.projector_type is missing");
     }
     params_.traits = projector_traits(name);
     if (params_.traits == nullptr)
-      return unsupported("clip.projector_type is " + quoted(name) + "; this build supports " + projector_names());
+      return unsupported("clip.projector_type is " + in_quotes(name) + "; this build supports " + projector_names());
     if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer is not supported");
     return {};
   }

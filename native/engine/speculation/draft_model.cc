@@ -10,10 +10,6 @@
 namespace monolith {
 namespace {
 
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 size_t pages_for(int n_tokens) { return static_cast<size_t>((n_tokens + kPageTokens - 1) / kPageTokens); }
 
 }  // namespace

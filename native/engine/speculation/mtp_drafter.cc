@@ -16,10 +16,6 @@ DeviceSampling& no_device() {
   return none;
 }
 
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 }  // namespace
 
 HiddenRows::HiddenRows(const ModelLimits& limits)

@@ -174,7 +174,8 @@ Result<std::unique_ptr<GgufFile>> AssembledFile::build() && {
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return name_of(a) < name_of(b); });
   const auto twin =
       std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return name_of(a) == name_of(b); });
-  if (twin != order.end()) return Error{ErrorCode::kInvalidFile, "tensor " + quoted(name_of(*twin)) + " occurs twice"};
+  if (twin != order.end())
+    return Error{ErrorCode::kInvalidFile, "tensor " + in_quotes(name_of(*twin)) + " occurs twice"};
   return std::move(file_);
 }
 

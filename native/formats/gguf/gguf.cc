@@ -54,13 +54,13 @@ std::string type_of(const GgufValue& value) {
 }
 
 Error wrong_type(std::string_view key, const GgufValue& value, std::string_view wanted) {
-  return {ErrorCode::kInvalidFile,
-          "GGUF: metadata key " + quoted(key) + " is of type " + type_of(value) + ", expected " + std::string(wanted)};
+  return {ErrorCode::kInvalidFile, "GGUF: metadata key " + in_quotes(key) + " is of type " + type_of(value) +
+                                       ", expected " + std::string(wanted)};
 }
 
 Error out_of_range(std::string_view key, const std::string& number, std::string_view wanted) {
   return {ErrorCode::kInvalidFile,
-          "GGUF: metadata key " + quoted(key) + " is " + number + ", expected " + std::string(wanted)};
+          "GGUF: metadata key " + in_quotes(key) + " is " + number + ", expected " + std::string(wanted)};
 }
 
 }  // namespace

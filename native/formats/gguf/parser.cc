@@ -48,7 +48,7 @@ std::string_view draft_format(std::string_view head) {
 
 }  // namespace
 
-std::string quoted(std::string_view text, size_t shown) {
+std::string in_quotes(std::string_view text, size_t shown) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out = "'";
   for (char c : text.substr(0, shown)) {
@@ -137,7 +137,7 @@ Status GgufParser::parse_header() {
   const std::string_view head(reinterpret_cast<const char*>(bytes_.data()), std::min<size_t>(bytes_.size(), 32));
   if (!head.starts_with("GGUF"))
     return Error{ErrorCode::kInvalidFile,
-                 "not a GGUF file: it begins with " + quoted(head.substr(0, 4)) + std::string(draft_format(head))};
+                 "not a GGUF file: it begins with " + in_quotes(head.substr(0, 4)) + std::string(draft_format(head))};
   position_ = 4;
   uint32_t version;
   if (!read(&version)) return truncated("the header");
@@ -167,7 +167,7 @@ Status GgufParser::parse_metadata() {
     if (!read_string(&key)) return truncated("the key of metadata entry " + number(i));
     if (key.empty() || key.size() > kMaxKeyBytes || !is_plain(key)) {
       position_ = start;
-      return invalid("metadata entry " + number(i) + " has an invalid key: " + quoted(key));
+      return invalid("metadata entry " + number(i) + " has an invalid key: " + in_quotes(key));
     }
     GgufValue value{};
     if (Status status = parse_value(key, &value); !status) return status;
@@ -182,28 +182,28 @@ Status GgufParser::parse_metadata() {
   const auto twin =
       std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key_of(a) == key_of(b); });
   if (twin != order.end())
-    return Error{ErrorCode::kInvalidFile, "GGUF: metadata key " + quoted(key_of(*twin)) + " occurs twice"};
+    return Error{ErrorCode::kInvalidFile, "GGUF: metadata key " + in_quotes(key_of(*twin)) + " occurs twice"};
   return {};
 }
 
 Status GgufParser::parse_value(std::string_view key, GgufValue* value) {
   uint32_t type;
-  if (!read(&type)) return truncated("the type of metadata key " + quoted(key));
+  if (!read(&type)) return truncated("the type of metadata key " + in_quotes(key));
   if (type > static_cast<uint32_t>(GgufValueType::kFloat64)) {
     position_ -= sizeof type;
-    return invalid("metadata key " + quoted(key) + " has unknown value type " + number(type));
+    return invalid("metadata key " + in_quotes(key) + " has unknown value type " + number(type));
   }
   value->type = value->element_type = static_cast<GgufValueType>(type);
   value->count = 1;
   if (value->type == GgufValueType::kArray) return parse_array(key, value);
   if (value->type == GgufValueType::kString) {
     std::string_view text;
-    if (!read_string(&text)) return truncated("the string of metadata key " + quoted(key));
+    if (!read_string(&text)) return truncated("the string of metadata key " + in_quotes(key));
     value->payload = std::as_bytes(std::span(text));
     return {};
   }
   const size_t size = gguf_scalar_bytes(value->type);
-  if (remaining() < size) return truncated("the value of metadata key " + quoted(key));
+  if (remaining() < size) return truncated("the value of metadata key " + in_quotes(key));
   value->payload = bytes_.subspan(position_, size);
   position_ += size;
   return value->type == GgufValueType::kBool ? check_booleans(key, value->payload) : Status();
@@ -211,18 +211,18 @@ Status GgufParser::parse_value(std::string_view key, GgufValue* value) {
 
 Status GgufParser::parse_array(std::string_view key, GgufValue* value) {
   uint32_t type;
-  if (!read(&type) || !read(&value->count)) return truncated("the array header of metadata key " + quoted(key));
+  if (!read(&type) || !read(&value->count)) return truncated("the array header of metadata key " + in_quotes(key));
   if (type > static_cast<uint32_t>(GgufValueType::kFloat64))
-    return invalid("the array of metadata key " + quoted(key) + " has unknown element type " + number(type));
+    return invalid("the array of metadata key " + in_quotes(key) + " has unknown element type " + number(type));
   value->element_type = static_cast<GgufValueType>(type);
   if (value->element_type == GgufValueType::kArray)
     return Error{ErrorCode::kUnsupported,
-                 "GGUF: metadata key " + quoted(key) + " is an array of arrays, which is not supported"};
+                 "GGUF: metadata key " + in_quotes(key) + " is an array of arrays, which is not supported"};
   // A string takes at least the 8 bytes of its length.
   const size_t scalar_bytes = gguf_scalar_bytes(value->element_type);
   const size_t min_bytes = scalar_bytes != 0 ? scalar_bytes : 8;
   if (value->count > remaining() / min_bytes)
-    return truncated("the array of metadata key " + quoted(key) + ", which claims " + number(value->count) +
+    return truncated("the array of metadata key " + in_quotes(key) + ", which claims " + number(value->count) +
                      " elements of type " + std::string(gguf_type_name(value->element_type)));
   const size_t start = position_;
   if (scalar_bytes != 0) {
@@ -230,7 +230,7 @@ Status GgufParser::parse_array(std::string_view key, GgufValue* value) {
   } else {
     std::string_view text;
     for (uint64_t i = 0; i < value->count; ++i)
-      if (!read_string(&text)) return truncated("string " + number(i) + " of metadata key " + quoted(key));
+      if (!read_string(&text)) return truncated("string " + number(i) + " of metadata key " + in_quotes(key));
   }
   value->payload = bytes_.subspan(start, position_ - start);
   return value->element_type == GgufValueType::kBool ? check_booleans(key, value->payload) : Status();
@@ -239,7 +239,7 @@ Status GgufParser::parse_array(std::string_view key, GgufValue* value) {
 Status GgufParser::check_booleans(std::string_view key, std::span<const std::byte> payload) const {
   for (std::byte b : payload)
     if (b > std::byte{1})
-      return invalid("metadata key " + quoted(key) + " holds the boolean " + number(static_cast<uint8_t>(b)) +
+      return invalid("metadata key " + in_quotes(key) + " holds the boolean " + number(static_cast<uint8_t>(b)) +
                      "; only 0 and 1 are defined");
   return {};
 }
@@ -281,7 +281,7 @@ Status GgufParser::parse_tensors() {
   const auto twin =
       std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return name_of(a) == name_of(b); });
   if (twin != order.end())
-    return Error{ErrorCode::kInvalidFile, "GGUF: tensor " + quoted(name_of(*twin)) + " occurs twice"};
+    return Error{ErrorCode::kInvalidFile, "GGUF: tensor " + in_quotes(name_of(*twin)) + " occurs twice"};
   return {};
 }
 
@@ -291,9 +291,9 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
   if (tensor->name.empty() || tensor->name.size() > kMaxTensorNameBytes || !is_plain(tensor->name)) {
     position_ = start;
     return invalid("tensor " + number(index) + " has an invalid name (1 to " + number(kMaxTensorNameBytes) +
-                   " bytes, no control characters): " + quoted(tensor->name));
+                   " bytes, no control characters): " + in_quotes(tensor->name));
   }
-  const std::string name = "tensor " + quoted(tensor->name);
+  const std::string name = "tensor " + in_quotes(tensor->name);
   uint32_t n_dims;
   if (!read(&n_dims)) return truncated(name);
   if (n_dims < 1 || n_dims > tensor->shape.size())
@@ -346,7 +346,7 @@ Status GgufParser::place_tensors() {
   for (uint32_t i = 0; i < order.size(); ++i) {
     order[i] = i;
     GgufTensor& tensor = file_->tensors_[i];
-    const std::string name = "GGUF: tensor " + quoted(tensor.name);
+    const std::string name = "GGUF: tensor " + in_quotes(tensor.name);
     const uint64_t offset = offsets_[i], size = sizes_[i];
     if (offset % file_->alignment_ != 0)
       return Error{ErrorCode::kInvalidFile, name + " lies at offset " + number(offset) +
@@ -365,8 +365,8 @@ Status GgufParser::place_tensors() {
   for (size_t i = 1; i < order.size(); ++i) {
     const uint32_t before = order[i - 1], after = order[i];
     if (offsets_[before] + sizes_[before] > offsets_[after])
-      return Error{ErrorCode::kInvalidFile, "GGUF: tensors " + quoted(file_->tensors_[before].name) + " and " +
-                                                quoted(file_->tensors_[after].name) + " overlap"};
+      return Error{ErrorCode::kInvalidFile, "GGUF: tensors " + in_quotes(file_->tensors_[before].name) + " and " +
+                                                in_quotes(file_->tensors_[after].name) + " overlap"};
   }
   return {};
 }

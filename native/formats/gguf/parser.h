@@ -62,6 +62,6 @@ std::string_view gguf_type_name(GgufValueType type);
 size_t gguf_scalar_bytes(GgufValueType type);
 // Formats untrusted text for an error message: quotes it, truncates it to `shown` bytes and escapes everything but
 // printable ASCII.
-std::string quoted(std::string_view text, size_t shown = 96);
+std::string in_quotes(std::string_view text, size_t shown = 96);
 
 }  // namespace monolith

@@ -27,7 +27,7 @@ int32_t nearest(float value) { return (std::bit_cast<int32_t>(value + kRounder) 
 float least(float a, float b) { return a < b ? a : b; }
 float most(float a, float b) { return a > b ? a : b; }
 
-void put_half(float value, uint8_t* out) {
+void store_half(float value, uint8_t* out) {
   const uint16_t bits = float_to_half(value);
   std::memcpy(out, &bits, sizeof bits);
 }
@@ -229,8 +229,8 @@ void store_q4_k(const float* values, uint8_t* out) {
     scales[p] = std::min<uint8_t>(63, static_cast<uint8_t>(nearest(by_scale * parts.scale_of(p))));
     minimums[p] = std::min<uint8_t>(63, static_cast<uint8_t>(nearest(by_minimum * parts.minimum_of(p))));
   }
-  put_half(top_scale / 63.0f, out);
-  put_half(top_minimum / 63.0f, out + 2);
+  store_half(top_scale / 63.0f, out);
+  store_half(top_minimum / 63.0f, out + 2);
   // Packs 6 bits each. The low nibbles of the last four scales and minima share bytes 8..11, and their upper two bits
   // fill the spare bits of bytes 0..7.
   uint8_t* const packed = out + 4;
@@ -272,7 +272,7 @@ void store_q6_k(const float* values, uint8_t* out) {
   }
   const float by_scale = -128.0f / top;
   uint8_t *const low_bits = out, *const high_bits = out + 128, *const scales = out + 192;
-  put_half(1 / by_scale, out + 208);
+  store_half(1 / by_scale, out + 208);
   const float d = half_to_float(float_to_half(1 / by_scale));
   uint8_t numbers[kSuperBlock];
   for (int p = 0; p < kParts6; ++p) {

@@ -67,7 +67,7 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   const auto name_of = [&](uint32_t i) { return first.tensors_[i].name; };
   std::ranges::sort(order, {}, name_of);
   if (const auto twin = std::ranges::adjacent_find(order, {}, name_of); twin != order.end())
-    return Error{ErrorCode::kInvalidFile, path + ": tensor " + quoted(name_of(*twin)) + " occurs in two parts"};
+    return Error{ErrorCode::kInvalidFile, path + ": tensor " + in_quotes(name_of(*twin)) + " occurs in two parts"};
   return {};
 }
 

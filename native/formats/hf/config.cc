@@ -74,13 +74,13 @@ Result<const Architecture*> read_architecture(const JsonValue& config) {
     const auto* const known =
         std::ranges::find(kTextTypes, type.exists() ? type.text() : usual_text_type(name), &TextType::type);
     if (known == std::end(kTextTypes))
-      return type.unsupported("is " + quoted(type.text()) + ": this text model is not supported within " +
-                              quoted(name));
+      return type.unsupported("is " + in_quotes(type.text()) + ": this text model is not supported within " +
+                              in_quotes(name));
     name = known->architecture;
   }
   for (const Architecture& known : architectures())
     if (known.name == name && is_variant(config, known.variant)) return &known;
-  return names.unsupported(quoted(name) + " is not supported (known: " + known_architectures() + ")");
+  return names.unsupported(in_quotes(name) + " is not supported (known: " + known_architectures() + ")");
 }
 
 void check_activation(Translation& t) {
@@ -88,7 +88,7 @@ void check_activation(Translation& t) {
   const std::string_view name = value.text();
   const auto expect = [&](std::string_view usual, std::string_view other) {
     if (value.exists() && name != usual && name != other)
-      t.fail(value.unsupported("is " + quoted(name) + ", expected " + quoted(usual)));
+      t.fail(value.unsupported("is " + in_quotes(name) + ", expected " + in_quotes(usual)));
   };
   switch (t.architecture().activation) {
     case Activation::kSilu: return expect("silu", "swish");

@@ -35,7 +35,7 @@ void translate_router(Translation& t, int64_t layers) {
   if (const JsonValue score = t.first_of({"scoring_func", "score_function", "moe_router_activation_func"});
       score.exists()) {
     if (score.text() != "softmax" && score.text() != "sigmoid" && score.text() != "sqrtsoftplus")
-      t.fail(score.unsupported("is " + quoted(score.text()) +
+      t.fail(score.unsupported("is " + in_quotes(score.text()) +
                                ", which is not supported (known: softmax, sigmoid, sqrtsoftplus)"));
     out.integer(t.key("expert_gating_func"), score.text() == "sigmoid" ? 2 : score.text() == "softmax" ? 1 : 4);
   } else if (!t.architecture().router.empty()) {

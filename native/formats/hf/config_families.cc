@@ -234,7 +234,7 @@ void translate_plain(Translation& t, Config& config) {
     t.copy_integer("rotary_dim", "rope.dimension_count");
     if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not supported"));
     if (const JsonValue kind = t.find("qk_norm_type"); kind.exists() && kind.text() != "per_layer")
-      t.fail(kind.unsupported("is " + quoted(kind.text()) + ", expected 'per_layer'"));
+      t.fail(kind.unsupported("is " + in_quotes(kind.text()) + ", expected 'per_layer'"));
   } else if (gguf == "hunyuan-moe") {
     size("expert_used_count", same_of_all_layers(t, "moe_topk"));
     size("expert_feed_forward_length", same_of_all_layers(t, "moe_intermediate_size"));
@@ -303,7 +303,7 @@ void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
                       std::min(t.integer("v_head_dim", head_dim), kMaxHeads), kv_heads};
     config.quantization.qkv_shards = config.kv_heads;
   } else if (layout.exists() && layout.text() != "split") {
-    t.fail(layout.unsupported("is " + quoted(layout.text()) + " (supported: fused_qkv, split)"));
+    t.fail(layout.unsupported("is " + in_quotes(layout.text()) + " (supported: fused_qkv, split)"));
   }
   t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
   t.out().integers(t.key("attention.head_count_kv"), kv_heads);
@@ -327,7 +327,8 @@ int64_t leading_layers(Translation& t, std::string_view list, std::string_view f
   while (count < kinds.items().size() && kinds.item(count).text() == first) ++count;
   for (size_t i = count; i < kinds.items().size(); ++i)
     if (kinds.item(i).text() != other)
-      t.fail(kinds.item(i).unsupported("is not " + quoted(other) + ", which all layers after the first ones must be"));
+      t.fail(
+          kinds.item(i).unsupported("is not " + in_quotes(other) + ", which all layers after the first ones must be"));
   return static_cast<int64_t>(count);
 }
 
@@ -350,7 +351,7 @@ std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
       const int64_t usual = one.text() == "compressed_sparse_attention" ? 4 : 128;
       length = t.take(rates[one.text()].integer(1, INT32_MAX), usual);
     } else if (one.text() != "sliding_attention") {
-      t.fail(one.unsupported("is " + quoted(one.text()) + ", which is not supported"));
+      t.fail(one.unsupported("is " + in_quotes(one.text()) + ", which is not supported"));
     }
     blocks.push_back(static_cast<int32_t>(length));
   }

@@ -9,13 +9,13 @@
 namespace monolith::hf {
 namespace {
 
-enum class Kind : uint8_t { kOther, kAttention, kNetwork };
+enum class LayerKind : uint8_t { kOther, kAttention, kNetwork };
 
 // Reads the kind of each layer from a string with one letter per layer or from a list of names. Layers that are neither
 // attention nor feed-forward layers are recurrent and must have one of the names in `state_names`.
-std::vector<Kind> read_kinds(Translation& t, const JsonValue& list, int64_t layers,
-                             std::initializer_list<std::string_view> state_names) {
-  std::vector<Kind> kinds(static_cast<size_t>(layers), Kind::kOther);
+std::vector<LayerKind> read_kinds(Translation& t, const JsonValue& list, int64_t layers,
+                                  std::initializer_list<std::string_view> state_names) {
+  std::vector<LayerKind> kinds(static_cast<size_t>(layers), LayerKind::kOther);
   const std::string_view letters = list.text();
   const size_t count = letters.empty() ? list.items().size() : letters.size();
   if (count != kinds.size()) {
@@ -25,19 +25,20 @@ std::vector<Kind> read_kinds(Translation& t, const JsonValue& list, int64_t laye
   for (size_t i = 0; i < count; ++i) {
     const std::string_view name = letters.empty() ? list.item(i).text() : letters.substr(i, 1);
     if (name == "attention" || name == "full_attention" || name == "*")
-      kinds[i] = Kind::kAttention;
+      kinds[i] = LayerKind::kAttention;
     else if (name == "mlp" || name == "moe" || name == "-" || name == "E")
-      kinds[i] = Kind::kNetwork;
+      kinds[i] = LayerKind::kNetwork;
     else if (std::ranges::find(state_names, name) == state_names.end())
-      t.fail((letters.empty() ? list.item(i) : list).unsupported("holds " + quoted(name) + ", which is not supported"));
+      t.fail(
+          (letters.empty() ? list.item(i) : list).unsupported("holds " + in_quotes(name) + ", which is not supported"));
   }
   return kinds;
 }
 
-void put_kv_heads(Translation& t, const Config& config, const std::vector<Kind>& kinds) {
+void put_kv_heads(Translation& t, const Config& config, const std::vector<LayerKind>& kinds) {
   std::vector<int32_t> heads(kinds.size());
   for (size_t i = 0; i < kinds.size(); ++i)
-    heads[i] = kinds[i] == Kind::kAttention ? static_cast<int32_t>(config.kv_heads) : 0;
+    heads[i] = kinds[i] == LayerKind::kAttention ? static_cast<int32_t>(config.kv_heads) : 0;
   t.out().integers(t.key("attention.head_count_kv"), heads);
 }
 
@@ -55,13 +56,13 @@ void put_state_space(Translation& t, const StateSpace& space, int64_t taps) {
 // Nemotron H: each layer is either a state-space layer, an attention layer or a feed-forward network.
 void translate_nemotron(Translation& t, Config& config) {
   const JsonValue list = t.first_of({"hybrid_override_pattern", "layers_block_type"});
-  const std::vector<Kind> kinds = read_kinds(t, list, config.layers, {"M", "mamba", "linear_attention"});
+  const std::vector<LayerKind> kinds = read_kinds(t, list, config.layers, {"M", "mamba", "linear_attention"});
   put_kv_heads(t, config, kinds);
   const bool experts = t.architecture().gguf == "nemotron_h_moe";
   const int64_t width = t.needed({experts ? "moe_intermediate_size" : "intermediate_size"});
   std::vector<int32_t> widths(kinds.size());
   for (size_t i = 0; i < kinds.size(); ++i)
-    widths[i] = kinds[i] == Kind::kNetwork ? static_cast<int32_t>(std::min<int64_t>(width, INT32_MAX)) : 0;
+    widths[i] = kinds[i] == LayerKind::kNetwork ? static_cast<int32_t>(std::min<int64_t>(width, INT32_MAX)) : 0;
   t.out().integers(t.key("feed_forward_length"), widths);
   const int64_t heads = t.needed({"mamba_num_heads"}, kMaxHeads);
   config.state_space = {.inner = heads * t.needed({"mamba_head_dim"}, kMaxHeads),
@@ -138,16 +139,16 @@ void translate_mamba2(Translation& t, Config& config, int64_t embedding) {
 // LFM2: the feed-forward width may be a fraction of the stated width, rounded up to a multiple.
 void translate_short_convolutions(Translation& t, Config& config) {
   const JsonValue list = t.find("layer_types");
-  std::vector<Kind> kinds;
+  std::vector<LayerKind> kinds;
   if (list.exists()) {
     kinds = read_kinds(t, list, config.layers, {"conv", "short_conv"});
   } else {
-    kinds.resize(static_cast<size_t>(config.layers), Kind::kOther);
+    kinds.resize(static_cast<size_t>(config.layers), LayerKind::kOther);
     const JsonValue attending = t.find("full_attn_idxs");
     for (size_t i = 0; i < attending.items().size(); ++i) {
       const auto at = static_cast<size_t>(t.take(attending.item(i).integer(0, kMaxLayers), int64_t{0}));
       if (at >= kinds.size()) return t.fail(attending.item(i).invalid("is not a layer"));
-      kinds[at] = Kind::kAttention;
+      kinds[at] = LayerKind::kAttention;
     }
   }
   put_kv_heads(t, config, kinds);
@@ -185,11 +186,11 @@ void translate_delta_nets(Translation& t, Config& config) {
   constexpr int64_t kUsualInterval = 4;
   int64_t interval = t.integer("full_attention_interval", kUsualInterval);
   if (const JsonValue types = t.find("layer_types"); types.exists()) {
-    const std::vector<Kind> kinds = read_kinds(t, types, config.layers, {"linear_attention"});
-    const auto first = std::ranges::find(kinds, Kind::kAttention);
+    const std::vector<LayerKind> kinds = read_kinds(t, types, config.layers, {"linear_attention"});
+    const auto first = std::ranges::find(kinds, LayerKind::kAttention);
     interval = first - kinds.begin() + 1;
     for (size_t i = 0; i < kinds.size(); ++i)
-      if ((kinds[i] == Kind::kAttention) != ((static_cast<int64_t>(i) + 1) % interval == 0))
+      if ((kinds[i] == LayerKind::kAttention) != ((static_cast<int64_t>(i) + 1) % interval == 0))
         return t.fail(types.item(i).unsupported("breaks the regular interval of attention layers"));
   }
   size("full_attention_interval", interval);

@@ -19,7 +19,7 @@ std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers) 
     for (size_t i = 0; i < layers; ++i) {
       const std::string_view type = types.item(i).text();
       if (type != "sliding_attention" && type != "full_attention")
-        t.fail(types.item(i).unsupported("is " + quoted(type) + ", which is not supported"));
+        t.fail(types.item(i).unsupported("is " + in_quotes(type) + ", which is not supported"));
       windowed[i] = type == "sliding_attention";
     }
     return windowed;
@@ -46,7 +46,7 @@ void add_draft_windows(Translation& t, int64_t count, std::vector<bool>& windowe
     const bool stated = type.exists();
     windowed.push_back(stated ? type.text() == "sliding_attention" : windowed[static_cast<size_t>(i)]);
     if (stated && !windowed.back() && type.text() != "full_attention")
-      t.fail(type.unsupported("is " + quoted(type.text()) + ", which is not supported"));
+      t.fail(type.unsupported("is " + in_quotes(type.text()) + ", which is not supported"));
     if (windowed.back() && size.exists() && t.take(size.integer(0, kMax), int64_t{0}) != t.integer("sliding_window", 0))
       t.fail(size.unsupported("differs from 'sliding_window'"));
   }

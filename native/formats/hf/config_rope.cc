@@ -134,7 +134,7 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   if (plain.exists()) rope = rope["compress"];
   if (const JsonValue kind = plain["rope_type"]; kind.exists() && kind.text() != "default")
     t.fail(
-        kind.unsupported("is " + quoted(kind.text()) +
+        kind.unsupported("is " + in_quotes(kind.text()) +
                          ", expected 'default': RoPE scaling is not supported for layers without compressed blocks"));
   if (rope.exists() && !rope.is_object()) return t.fail(rope.invalid("is not an object"));
   if (rope["mrope_section"].exists()) put_sections(t, rope["mrope_section"]);
@@ -171,8 +171,9 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   } else if (kind == "yarn") {
     add_yarn(t, rope);
   } else {
-    t.fail(kind_value.unsupported(
-        "is " + quoted(kind) + ", which is not supported (known: default, dynamic, linear, llama3, longrope, yarn)"));
+    t.fail(
+        kind_value.unsupported("is " + in_quotes(kind) +
+                               ", which is not supported (known: default, dynamic, linear, llama3, longrope, yarn)"));
   }
 }
 

@@ -16,14 +16,14 @@ Status Translator::add_packed(const Safetensor& tensor) {
     return {};
   }
   return Error{ErrorCode::kUnsupported,
-               tensor.file + ": tensor " + quoted(tensor.name) + " has type 'U8', which is not supported"};
+               tensor.file + ": tensor " + in_quotes(tensor.name) + " has type 'U8', which is not supported"};
 }
 
 Status Translator::put_packed(const std::string& name, const Packed& packed) {
   const auto& [numbers, scales] = packed;
   if (numbers == nullptr || scales == nullptr)
     return Error{ErrorCode::kInvalidFile,
-                 "tensor " + quoted(name + (numbers == nullptr ? "_blocks" : "_scales")) + " is missing"};
+                 "tensor " + in_quotes(name + (numbers == nullptr ? "_blocks" : "_scales")) + " is missing"};
   const std::vector<int64_t>& shape = scales->shape;
   std::vector<int64_t> expected = shape;
   expected.push_back(16);
@@ -35,7 +35,7 @@ Status Translator::put_packed(const std::string& name, const Packed& packed) {
   }
   const bool gate_and_up = inner == "mlp.experts.gate_up_proj";
   if (layer < 0 || (!gate_and_up && inner != "mlp.experts.down_proj"))
-    return Error{ErrorCode::kUnsupported, "tensor " + quoted(numbers->name) + " is not known for gpt-oss models"};
+    return Error{ErrorCode::kUnsupported, "tensor " + in_quotes(numbers->name) + " is not known for gpt-oss models"};
   const bool right = shape.size() == 3 && numbers->shape == expected &&
                      std::ranges::all_of(shape, [](int64_t length) { return length >= 1; }) &&
                      (!gate_and_up || shape[1] % 2 == 0);
@@ -63,7 +63,7 @@ Status Translator::add_expert_bias(const std::string& block, std::string_view re
   const std::vector<int64_t>& shape = tensor.shape;
   if (shape.size() == 2 && rest == "mlp.experts.down_proj_bias") return put(block + "ffn_down_exps.bias", tensor, type);
   if (shape.size() != 2 || shape[1] % 2 != 0 || rest != "mlp.experts.gate_up_proj_bias")
-    return Error{ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) +
+    return Error{ErrorCode::kUnsupported, "tensor " + in_quotes(tensor.name) +
                                               " is not supported: experts must be in MXFP4 ('_blocks' and '_scales')"};
   TensorSource source{.type = type, .cols = 1, .parts = {tensor.data}, .row_step = 2};
   for (const char* which : {"ffn_gate_exps.bias", "ffn_up_exps.bias"}) {

@@ -9,6 +9,7 @@
 
 #include "formats/gguf/parser.h"
 #include "formats/hf/quantized_rows.h"
+#include "formats/hf/translator.h"
 
 namespace monolith::hf {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 using Method = Quantization::Method;
 
 constexpr int64_t kMaxBlock = 1 << 20;
-
-Error invalid(const Safetensor& tensor, const std::string& what) {
-  return {ErrorCode::kInvalidFile, tensor.file + ": tensor " + quoted(tensor.name) + " " + what};
-}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
@@ -66,7 +63,7 @@ class Joiner {
   // Like find(), but if the tensor is missing, returns an error that names both `name` and `of`.
   Result<const Safetensor*> need(const std::string& name, const Safetensor& of) const {
     if (const Safetensor* found = find(name)) return found;
-    return invalid(of, "requires the tensor " + quoted(name));
+    return invalid(of, "requires the tensor " + in_quotes(name));
   }
 
   static Result<ScaleGrid> grid(const Safetensor& tensor) {
@@ -80,15 +77,15 @@ class Joiner {
     else if (tensor.type == "F8_E8M0")
       grid.type = ScaleGrid::Type::kE8M0;
     else
-      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
-                                                quoted(tensor.type) +
+      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + in_quotes(tensor.name) + " has type " +
+                                                in_quotes(tensor.type) +
                                                 ", expected F32, F16, BF16 or F8_E8M0 for scales"};
     return grid;
   }
   static Status expect_type(const Safetensor& tensor, std::string_view type) {
     if (tensor.type == type) return {};
-    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
-                                              quoted(tensor.type) + ", expected " + std::string(type)};
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + in_quotes(tensor.name) + " has type " +
+                                              in_quotes(tensor.type) + ", expected " + std::string(type)};
   }
 
   Status join_fp8(size_t at) {
@@ -105,7 +102,7 @@ class Joiner {
     const Safetensor* scale = find(weight.name + "_scale_inv");
     if (scale == nullptr) scale = find(weight.name + "_scale");
     if (scale == nullptr) scale = find(stem + ".scale");  // The name in DeepSeek V4.
-    if (scale == nullptr) return invalid(weight, "requires the tensor " + quoted(weight.name + "_scale_inv"));
+    if (scale == nullptr) return invalid(weight, "requires the tensor " + in_quotes(weight.name + "_scale_inv"));
     const size_t n = weight.shape.size();
     if (n < 2 || n > 3 || std::ranges::any_of(weight.shape, [](int64_t length) { return length < 1; }))
       return invalid(weight, "has the shape " + shape_text(weight.shape) + ", which is not an FP8 matrix");
@@ -272,7 +269,7 @@ class Joiner {
     }
     if (lengths[0] != words.shape[0] || lengths[1] > most || lengths[1] <= most - n)
       return invalid(shape, "holds " + std::to_string(lengths[0]) + " and " + std::to_string(lengths[1]) +
-                                ", which does not fit " + quoted(words.name) + " of " + shape_text(words.shape) +
+                                ", which does not fit " + in_quotes(words.name) + " of " + shape_text(words.shape) +
                                 " words");
     return lengths[1];
   }
@@ -282,8 +279,8 @@ class Joiner {
     if (!scales) return scales.error();
     const bool by_row = matrix.layout == IntegerMatrix::Layout::kRowsPacked;
     if (scale.shape.size() != 2 || scale.shape[by_row ? 0 : 1] != matrix.out || scale.shape[by_row ? 1 : 0] < 1)
-      return invalid(scale, "has the shape " + shape_text(scale.shape) + ", which does not fit " + quoted(words.name) +
-                                " of " + std::to_string(matrix.out) + " outputs");
+      return invalid(scale, "has the shape " + shape_text(scale.shape) + ", which does not fit " +
+                                in_quotes(words.name) + " of " + std::to_string(matrix.out) + " outputs");
     matrix.groups = scale.shape[by_row ? 1 : 0];
     scales->rows = scale.shape[0];
     scales->cols = scale.shape[1];
@@ -374,7 +371,7 @@ Result<Quantization> read_compressed(const JsonValue& settings) {
   }
   if (type != "int" || format.text() != "pack-quantized")
     return format.unsupported(
-        "is " + quoted(format.text()) + " of " + quoted(type) +
+        "is " + in_quotes(format.text()) + " of " + in_quotes(type) +
         " numbers (supported: pack-quantized int, float-quantized with 8 bits, nvfp4-pack-quantized)");
   result.method = Method::kPacked;
   return result;
@@ -392,19 +389,19 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
     result.method = Method::kFp8;
     if (const JsonValue form = settings["fmt"];
         form.exists() && form.text() != "e4m3" && form.text() != "float8_e4m3fn")
-      return form.unsupported("is " + quoted(form.text()) + " (read: e4m3)");
+      return form.unsupported("is " + in_quotes(form.text()) + " (read: e4m3)");
     if (Status status = read_blocks(settings["weight_block_size"], result); !status) return status.error();
     return result;
   }
   if (method == "modelopt" || method == "modelopt_fp4") {
     const JsonValue algorithm = settings["quant_algo"];
     if (algorithm.text() != "NVFP4" && algorithm.text() != "FP8")
-      return algorithm.unsupported("is " + quoted(algorithm.text()) + " (supported: NVFP4, FP8)");
+      return algorithm.unsupported("is " + in_quotes(algorithm.text()) + " (supported: NVFP4, FP8)");
     result.method = algorithm.text() == "FP8" ? Method::kFp8 : Method::kFp4;
     return result;
   }
   if (method != "gptq" && method != "awq")
-    return settings.unsupported("(method " + quoted(method) +
+    return settings.unsupported("(method " + in_quotes(method) +
                                 ") is not supported (known: fp8, gptq, awq, compressed-tensors, modelopt); use "
                                 "a checkpoint in BF16, F16 or F32 and set 'quantize' for the model");
   result.method = method == "gptq" ? Method::kGptq : Method::kAwq;
@@ -414,7 +411,7 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
   if (result.method == Method::kGptq) {
     const JsonValue format = settings["checkpoint_format"];
     if (format.exists() && format.text() != "gptq" && format.text() != "gptq_v2")
-      return format.unsupported("is " + quoted(format.text()) + " (supported: gptq, gptq_v2)");
+      return format.unsupported("is " + in_quotes(format.text()) + " (supported: gptq, gptq_v2)");
     result.zeros_less_one = format.text() != "gptq_v2";
     if (const JsonValue other = settings["dynamic"]; !other.members().empty())
       return other.unsupported("is not empty: mixed formats are not supported");
@@ -423,7 +420,7 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
   if (result.bits != 4) return settings["bits"].unsupported("is not 4, the only width supported for AWQ");
   if (const JsonValue version = settings["version"];
       version.exists() && version.text() != "gemm" && version.text() != "GEMM")
-    return version.unsupported("is " + quoted(version.text()) + " (supported: gemm)");
+    return version.unsupported("is " + in_quotes(version.text()) + " (supported: gemm)");
   return result;
 }
 

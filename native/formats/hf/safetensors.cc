@@ -112,10 +112,10 @@ Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> byt
     if (name == "__metadata__") continue;
     if (name.empty() || name.size() > kMaxNameBytes ||
         std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }))
-      return invalid(file, "a tensor has the invalid name " + quoted(name));
+      return invalid(file, "a tensor has the invalid name " + in_quotes(name));
     Safetensor tensor{.name = name, .type = {}, .shape = {}, .data = {}, .file = file};
     uint64_t begin = 0, end = 0;
-    const std::string where = file + ": tensor " + quoted(name);
+    const std::string where = file + ": tensor " + in_quotes(name);
     if (Status status = read_entry(entries.at(id, name), where, data.size(), tensor, begin, end); !status)
       return status.error();
     tensor.data = data.subspan(begin, end - begin);
@@ -127,8 +127,8 @@ Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> byt
   uint64_t done = 0;
   for (size_t i = 0; i < extents.size(); ++i) {
     if (extents[i].begin < done)
-      return invalid(file, "tensors " + quoted(tensors[extents[i - 1].tensor].name) + " and " +
-                               quoted(tensors[extents[i].tensor].name) + " overlap");
+      return invalid(file, "tensors " + in_quotes(tensors[extents[i - 1].tensor].name) + " and " +
+                               in_quotes(tensors[extents[i].tensor].name) + " overlap");
     if (extents[i].begin > done) break;
     done = extents[i].end;
   }

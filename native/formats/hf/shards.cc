@@ -26,7 +26,7 @@ Result<std::vector<std::string>> list_shards(const std::string& folder) {
       // Accepts only the name of a file in the folder, not a path to another directory.
       if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
           !name.ends_with(".safetensors"))
-        return map.invalid("names the file " + monolith::quoted(name));
+        return map.invalid("names the file " + monolith::in_quotes(name));
       names.insert(name);
     }
     if (names.empty() || names.size() > kMaxShards)

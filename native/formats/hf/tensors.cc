@@ -24,7 +24,7 @@ float plus_one(float value) { return value + 1; }
 }  // namespace
 
 Error invalid(const Safetensor& tensor, const std::string& what) {
-  return {ErrorCode::kInvalidFile, tensor.file + ": tensor " + quoted(tensor.name) + " " + what};
+  return {ErrorCode::kInvalidFile, tensor.file + ": tensor " + in_quotes(tensor.name) + " " + what};
 }
 
 int64_t take_number(std::string_view& rest) {
@@ -58,8 +58,9 @@ Status Translator::add(const Safetensor& tensor) {
   if (tensor.type == "U8" && config_.architecture->gguf == "gpt-oss") return add_packed(tensor);
   const auto type = type_of(tensor);
   if (!type)
-    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
-                                              quoted(tensor.type) + ", which is not supported (known: F32, F16, BF16)"};
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + in_quotes(tensor.name) + " has type " +
+                                              in_quotes(tensor.type) +
+                                              ", which is not supported (known: F32, F16, BF16)"};
   if (tensor.shape.empty() || tensor.shape.size() > 4)
     return invalid(tensor, "has " + std::to_string(tensor.shape.size()) + " dimensions, expected 1 to 4");
   if (std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
@@ -189,8 +190,8 @@ Status Translator::add_expert_numbers(const Safetensor& tensor) {
   if (rest.starts_with("layers.")) rest.remove_prefix(7);
   const int64_t layer = take_number(rest);
   if (layer < 0 || rest != "ffn.gate.tid2eid" || (tensor.type != "I64" && tensor.type != "I32"))
-    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
-                                              quoted(tensor.type) +
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + in_quotes(tensor.name) + " has type " +
+                                              in_quotes(tensor.type) +
                                               ", expected I64 or I32, of a layer's 'ffn.gate.tid2eid'"};
   if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[1] < 1)
     return invalid(tensor, "is not a table of expert ids");
@@ -203,8 +204,8 @@ Status Translator::add_expert_numbers(const Safetensor& tensor) {
 Status Translator::add_token_numbers(const Safetensor& tensor) {
   if (tensor.name == "t2d") return {};
   if (tensor.type != "I64" && tensor.type != "I32")
-    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
-                                              quoted(tensor.type) + ", expected I64 or I32"};
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + in_quotes(tensor.name) + " has type " +
+                                              in_quotes(tensor.type) + ", expected I64 or I32"};
   if (tensor.shape.size() != 1 || tensor.shape[0] < 1) return invalid(tensor, "is not a list of token ids");
   file_.tensor(tensor.name, tensor.shape, tensor.type == "I64" ? TensorType::kI64 : TensorType::kI32, tensor.data);
   return {};

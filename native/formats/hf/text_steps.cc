@@ -27,7 +27,7 @@ std::string_view literal(const JsonValue& pattern) { return pattern["String"].te
 std::string_view expression(const JsonValue& pattern) { return pattern["Regex"].text(); }
 
 Error not_supported(const JsonValue& step) {
-  return step["type"].unsupported("is " + quoted(step["type"].text()) + ", which is not supported here");
+  return step["type"].unsupported("is " + in_quotes(step["type"].text()) + ", which is not supported here");
 }
 
 class Reader {
@@ -79,7 +79,7 @@ class Reader {
   Status set_normal_form(const JsonValue& step, NormalForm form) {
     const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
     if ((steps_.normalizes && compatible) || !steps_.charsmap.empty() || steps_.normal_form != NormalForm::kNone)
-      return step["type"].unsupported("is " + quoted(step["type"].text()) +
+      return step["type"].unsupported("is " + in_quotes(step["type"].text()) +
                                       " after another step, which is not supported here");
     steps_.normal_form = form;
     return {};
@@ -96,8 +96,8 @@ class Reader {
       steps_.collapses_spaces = true;
       return {};
     }
-    return step["pattern"].unsupported("replaces " + quoted(runs.empty() ? literal(step["pattern"]) : runs) + " by " +
-                                       quoted(by) + ", which is not supported here");
+    return step["pattern"].unsupported("replaces " + in_quotes(runs.empty() ? literal(step["pattern"]) : runs) +
+                                       " by " + in_quotes(by) + ", which is not supported here");
   }
 
   Status split_bytes(const JsonValue& step) {
@@ -124,7 +124,7 @@ class Reader {
     if (type == "Split") return split_by_expression(step);
     if (is_bytes_ || type != "Punctuation") return not_supported(step);
     if (const std::string_view how = step["behavior"].text(); how != "Contiguous")
-      return step["behavior"].unsupported("is " + quoted(how) + ", which is not supported here");
+      return step["behavior"].unsupported("is " + in_quotes(how) + ", which is not supported here");
     push(SplitStage::kPunctuation);
     return {};
   }
@@ -139,12 +139,12 @@ class Reader {
     // themselves.
     if (!stage || (is_bytes_ && *stage != SplitStage::kThreeDigits))
       return step["pattern"].unsupported("splits by a regular expression that is not supported: " +
-                                         quoted(pattern.empty() ? literal(step["pattern"]) : pattern, 500));
+                                         in_quotes(pattern.empty() ? literal(step["pattern"]) : pattern, 500));
     // "Removed" with "invert" drops the text between two matches. That has no effect if the expression matches every
     // character.
     const bool keeps_matches = how == "Removed" && invert->value_or(false) && matches_everything(*stage);
     if (how != "Isolated" && !keeps_matches)
-      return step["behavior"].unsupported("is " + quoted(how) + ", which is not supported here");
+      return step["behavior"].unsupported("is " + in_quotes(how) + ", which is not supported here");
     push(*stage);
     return {};
   }
@@ -177,7 +177,7 @@ class Reader {
     const std::string_view scheme = step["prepend_scheme"].text();
     if (scheme.empty()) return std::string(old_prefix->value_or(true) ? "always" : "never");
     if (scheme != "always" && scheme != "first" && scheme != "never")
-      return step["prepend_scheme"].unsupported("is " + quoted(scheme));
+      return step["prepend_scheme"].unsupported("is " + in_quotes(scheme));
     return std::string(scheme);
   }
 

@@ -72,7 +72,7 @@ Result<RankedTokens> read_ranked_tokens(std::string_view text, const std::string
     const std::string_view number = entry.substr(space + 1);
     const auto [last, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
     if (error != std::errc() || last != number.data() + number.size() || rank != tokens.size() || rank >= kMaxTokens)
-      return invalid("has rank " + quoted(number) + ", expected " + std::to_string(tokens.size()));
+      return invalid("has rank " + in_quotes(number) + ", expected " + std::to_string(tokens.size()));
     tokens.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   if (tokens.empty()) return Error{ErrorCode::kInvalidFile, name + ": contains no tokens"};

@@ -30,8 +30,8 @@ class Tokens {
       claimed_.resize(i + 1);
     }
     if (claimed_[i] && texts_[i] != text)
-      return from.invalid("gives the id " + std::to_string(id) + " to " + quoted(texts_[i]) + " and to " +
-                          quoted(text));
+      return from.invalid("gives the id " + std::to_string(id) + " to " + in_quotes(texts_[i]) + " and to " +
+                          in_quotes(text));
     claimed_[i] = true;
     texts_[i] = std::move(text);
     kinds_[i] = kind;
@@ -101,7 +101,7 @@ class TokenizerReader {
     const std::string_view by = code.is_array() && !code.items().empty() ? code.item(0).text() : code.text();
     if (!by.starts_with("tokenization_kimi."))
       return files_.settings["auto_map"].unsupported(
-          "names " + quoted(by) +
+          "names " + in_quotes(by) +
           " together with a tiktoken.model, which is only supported for Kimi (tokenization_kimi)");
     steps_.byte_level = true;
     steps_.stages = {std::string(split_stage_name(SplitStage::kKimi))};
@@ -135,7 +135,7 @@ class TokenizerReader {
     const std::string_view type = model_["type"].text();
     unigram_ = type == "Unigram";
     const bool bpe = type == "BPE" || (type.empty() && model_["merges"].is_array());
-    if (!unigram_ && !bpe) return model_["type"].unsupported("is " + quoted(type) + " (known: BPE, Unigram)");
+    if (!unigram_ && !bpe) return model_["type"].unsupported("is " + in_quotes(type) + " (known: BPE, Unigram)");
     auto steps = read_text_steps(files_.tokenizer);
     if (!steps) return steps.error();
     steps_ = std::move(*steps);
@@ -312,7 +312,7 @@ class TokenizerReader {
   Status read_processor(const JsonValue& processor) {
     const std::string_view type = processor["type"].text();
     if (!processor.exists() || type == "ByteLevel") return {};
-    if (type != "TemplateProcessing") return processor["type"].unsupported("is " + quoted(type));
+    if (type != "TemplateProcessing") return processor["type"].unsupported("is " + in_quotes(type));
     add_bos_ = add_eos_ = false;
     const JsonValue parts = processor["single"];
     if (!parts.is_array()) return parts.invalid("is not an array");

@@ -173,7 +173,7 @@ class EncoderTranslation {
   }
   void expect_text(const JsonValue& value, std::string_view expected, std::string_view or_else = {}) {
     if (value.exists() && value.text() != expected && (or_else.empty() || value.text() != or_else))
-      fail(value.unsupported("is " + quoted(value.text()) + ", expected " + quoted(expected)));
+      fail(value.unsupported("is " + in_quotes(value.text()) + ", expected " + in_quotes(expected)));
   }
 
   void sizes() {
@@ -217,7 +217,7 @@ class EncoderTranslation {
     else if (name == "silu")
       out_.boolean("clip.use_silu", true);
     else if (name != "quick_gelu")
-      fail(value.unsupported("is " + quoted(name) + ", expected gelu, gelu_pytorch_tanh, quick_gelu or silu"));
+      fail(value.unsupported("is " + in_quotes(name) + ", expected gelu, gelu_pytorch_tanh, quick_gelu or silu"));
     expect_text(config_["projector_hidden_act"], "gelu");
   }
 
@@ -495,12 +495,12 @@ Result<Encoder> translate_encoder(const JsonValue& config, const JsonValue& proc
   const auto* const found = std::ranges::find_if(kClasses, fits);
   if (found == std::end(kClasses)) {
     if (std::ranges::find(kClasses, name, &Class::name) != std::end(kClasses))
-      return type.unsupported("is " + quoted(type.text()) +
+      return type.unsupported("is " + in_quotes(type.text()) +
                               ": this kind of vision encoder is not supported in Hugging Face folders");
     std::string known;
     for (const Class& one : kClasses)
       if (!known.ends_with(one.name)) known += (known.empty() ? "" : ", ") + std::string(one.name);
-    return names.unsupported("is " + quoted(name) +
+    return names.unsupported("is " + in_quotes(name) +
                              ", whose vision encoder is not supported in Hugging Face folders (known: " + known + ")");
   }
   const auto* const defaults = std::ranges::find(kDefaults, found->kind, &Defaults::kind);

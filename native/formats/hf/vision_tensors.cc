@@ -182,8 +182,8 @@ class EncoderTensors {
     if (part == Part::kEncoder && std::ranges::any_of(kUnused, unused)) return {};
     const auto type = type_of(tensor.type);
     if (!type)
-      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
-                                                quoted(tensor.type) +
+      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + in_quotes(tensor.name) + " has type " +
+                                                in_quotes(tensor.type) +
                                                 ", which is not supported for vision encoders (known: F32, F16, BF16)"};
     const bool clamp =
         encoder_.clamps && std::ranges::any_of(kClamps, [&](std::string_view name) { return rest.ends_with(name); });
@@ -193,8 +193,8 @@ class EncoderTensors {
     const std::string name = part == Part::kProjector ? projector_name(rest) : encoder_name(rest);
     if (name == kPassedOver) return {};
     if (name.empty())
-      return Error{ErrorCode::kUnsupported,
-                   tensor.file + ": tensor " + quoted(tensor.name) + " is not known for this kind of vision encoder"};
+      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + in_quotes(tensor.name) +
+                                                " is not known for this kind of vision encoder"};
     return put(name, tensor, *type);
   }
 

@@ -1,6 +1,8 @@
 // Reads string characters byte by byte, including UTF-8, JSON escapes and surrogate pairs.
 #include "text/grammar/automaton.h"
 
+#include "base/ascii.h"
+
 #include <algorithm>
 
 namespace monolith::grammar {
@@ -23,13 +25,6 @@ enum Sub : uint32_t {
   kAnyHighEscape = 10,
   kAnyLowHex = 11,  // Bits 4..7: digits so far. Bits from 8: the value of the first two.
 };
-
-int hex_digit(uint8_t c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool has_short_escape(uint32_t c) { return c == '\b' || c == '\t' || c == '\n' || c == '\f' || c == '\r'; }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/ascii.h"
 #include "text/grammar/expression.h"
 #include "text/grammar/rule_text.h"
 #include "text/tokenizer/unicode.h"
@@ -15,20 +16,9 @@ namespace {
 
 using Kind = RuleTree::Kind;
 
-constexpr size_t kLongestName = 200;
-constexpr size_t kMaxRanges = 1 << 20;  // In the classes of all regular expressions.
+constexpr size_t kMaxClassRanges = 1 << 20;  // In the classes of all regular expressions.
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-bool is_name(char c) { return is_digit(c) || is_upper(c) || is_lower(c) || c == '_'; }
-
-int hex_digit(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
+bool is_lark_name(char c) { return is_digit(c) || is_upper(c) || is_lower(c) || c == '_'; }
 
 class LarkParser {
  public:
@@ -99,7 +89,7 @@ class LarkParser {
 
   std::string_view name_here() const {
     size_t end = at_;
-    while (end < text_.size() && is_name(text_[end])) ++end;
+    while (end < text_.size() && is_lark_name(text_[end])) ++end;
     const std::string_view name = text_.substr(at_, end - at_);
     return !name.empty() && is_digit(name.front()) ? std::string_view{} : name;
   }
@@ -115,7 +105,7 @@ class LarkParser {
       out_.rules.emplace_back();
       out_.rules.back().name = name;
       out_.rules.back().at = at;
-      if (name.size() > kLongestName) refuse(at, "a name is longer than 200 characters");
+      if (name.size() > RuleTree::kLongestName) refuse(at, "a name is longer than 200 characters");
     }
     return found->second;
   }
@@ -235,7 +225,7 @@ class LarkParser {
   void import_terminal(std::string_view name, std::string_view as, size_t at) {
     const std::string_view pattern = common_terminal(name);
     if (pattern.empty()) {
-      refuse(at, "\"common\" has no terminal \"" + std::string(name.substr(0, kLongestName)) + "\"");
+      refuse(at, "\"common\" has no terminal \"" + std::string(name.substr(0, RuleTree::kLongestName)) + "\"");
       return;
     }
     if (!is_terminal(as)) {
@@ -332,7 +322,8 @@ class LarkParser {
     at_ += name.size();
     if (!at_end() && text_[at_] == '{') return refused(at_, "templates are not supported");
     if (in_terminal_ && !is_terminal(name))
-      return refused(begin, "a terminal cannot contain the rule \"" + std::string(name.substr(0, kLongestName)) + "\"");
+      return refused(
+          begin, "a terminal cannot contain the rule \"" + std::string(name.substr(0, RuleTree::kLongestName)) + "\"");
     const uint32_t node = out_.add({Kind::kRule, named(name, begin)});
     return is_terminal(name) ? as_terminal(node) : node;
   }
@@ -347,13 +338,13 @@ class LarkParser {
   // A string, or a range "a".."z".
   uint32_t string() {
     const size_t begin = at_;
-    const auto text = quoted();
+    const auto text = in_quotes();
     if (!text) return 0;
     const size_t behind = at_;
     skip_spaces();
     if (take_if("..")) {
       skip_spaces();
-      const auto last = quoted();
+      const auto last = in_quotes();
       if (!last) return 0;
       const Utf8Char from = decode_utf8(*text), to = decode_utf8(*last);
       if (from.size != text->size() || to.size != last->size() || to.code_point < from.code_point)
@@ -361,7 +352,8 @@ class LarkParser {
       return out_.add_set(CodePointSet::of(from.code_point, to.code_point));
     }
     at_ = behind;
-    const bool ignore_case = !at_end() && text_[at_] == 'i' && (at_ + 1 == text_.size() || !is_name(text_[at_ + 1]));
+    const bool ignore_case =
+        !at_end() && text_[at_] == 'i' && (at_ + 1 == text_.size() || !is_lark_name(text_[at_ + 1]));
     if (!ignore_case) return out_.add_literal(*text);
     ++at_;
     std::vector<uint32_t> parts;
@@ -381,7 +373,7 @@ class LarkParser {
     return out_.add_list(Kind::kConcat, parts);
   }
 
-  std::optional<std::string> quoted() {
+  std::optional<std::string> in_quotes() {
     const size_t begin = at_;
     if (!take_if("\"")) {
       refuse(at_, "expected a string, found " + here());
@@ -471,7 +463,7 @@ class LarkParser {
                                              : "the regular expression is invalid: " + problem.what);
     if (regex.asserts()) return refused(at, "the regular expression contains an anchor or a lookahead");
     n_ranges_ += regex.n_ranges();
-    if (n_ranges_ > kMaxRanges) return refused(at, "the regular expressions have too many classes of characters");
+    if (n_ranges_ > kMaxClassRanges) return refused(at, "the regular expressions have too many classes of characters");
     out_.regexes.push_back(std::move(regex));
     const auto index = static_cast<uint32_t>(out_.regexes.size() - 1);
     regexes_.emplace(key, index);

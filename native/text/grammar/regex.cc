@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/ascii.h"
 #include "text/grammar/general_categories.h"
 #include "text/tokenizer/unicode.h"
 
@@ -70,13 +71,6 @@ CodePointSet line_terminators() {
   set.add('\n', '\n');
   set.add('\r', '\r');
   return set;
-}
-
-int hex_digit(uint32_t c) {
-  if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
-  if (c >= 'a' && c <= 'f') return static_cast<int>(c - 'a' + 10);
-  if (c >= 'A' && c <= 'F') return static_cast<int>(c - 'A' + 10);
-  return -1;
 }
 
 constexpr uint32_t kEnd = UINT32_MAX;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/ascii.h"
 #include "text/grammar/expression.h"
 #include "text/tokenizer/unicode.h"
 
@@ -12,17 +13,7 @@ namespace {
 
 using Kind = RuleTree::Kind;
 
-constexpr size_t kLongestName = 200;
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; }
+bool is_name(char c) { return is_digit(c) || is_lower(c) || is_upper(c) || c == '-' || c == '_'; }
 
 class RuleParser {
  public:
@@ -87,7 +78,7 @@ class RuleParser {
       out_.rules.emplace_back();
       out_.rules.back().name = name;
       out_.rules.back().at = at;
-      if (name.size() > kLongestName) refuse(at, "a rule name is longer than 200 characters");
+      if (name.size() > RuleTree::kLongestName) refuse(at, "a rule name is longer than 200 characters");
     }
     return found->second;
   }

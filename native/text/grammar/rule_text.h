@@ -15,7 +15,8 @@ namespace monolith::grammar {
 
 struct RuleTree {
   static constexpr size_t kMaxBytes = 64 * 1024;
-  static constexpr int kDeepest = 128;  // Maximum nesting depth of groups.
+  static constexpr size_t kLongestName = 200;  // Bytes in the name of a rule.
+  static constexpr int kDeepest = 128;         // Maximum nesting depth of groups.
   static constexpr uint32_t kMaxRepeats = 65'535;
 
   enum class Kind : uint8_t { kEmpty, kLiteral, kSet, kRegex, kConcat, kEither, kRepeat, kRule };

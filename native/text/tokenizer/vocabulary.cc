@@ -16,14 +16,14 @@ Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(
 
 // Quotes text from a file for use in a message: limits its length and replaces characters that could garble a terminal
 // or a log line.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text.substr(0, 64)) out.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c);
   return out + (text.size() > 64 ? "...'" : "'");
 }
 
 std::string describe(std::string_view spelling, size_t id) {
-  return "token " + std::to_string(id) + " (" + quoted(spelling) + ")";
+  return "token " + std::to_string(id) + " (" + in_quotes(spelling) + ")";
 }
 
 // Spellings that end a generation in any vocabulary, whatever kind the file assigns to them: the end-of-turn tokens of

@@ -10,7 +10,7 @@ namespace {
 
 // Maximum bytes of expanded weights per group. They must stay in the L2 cache (2 MiB per core on CPUs with AMX)
 // together with the rows and the outputs.
-constexpr int64_t kGroupBytes = 1200 * 1024;
+constexpr int64_t kTileGroupBytes = 1200 * 1024;
 // Maximum panels per group: 16 is as fast as 32 (measured).
 constexpr int64_t kMaxGroupPanels = 16;
 constexpr int kMaxRows = 2 * kTileRows;  // Maximum of TileKernels::max_rows.
@@ -40,12 +40,12 @@ size_t max_expanded_bytes(int64_t max_cols) { return static_cast<size_t>((max_co
 
 int64_t panels_per_tile_group(const TileKernels& kernels, const PanelLayout& layout) {
   const ExpandedSize size(kernels, layout.type, layout.cols);
-  const int64_t n = std::clamp<int64_t>(kGroupBytes / size.all(), 1, kMaxGroupPanels);
+  const int64_t n = std::clamp<int64_t>(kTileGroupBytes / size.all(), 1, kMaxGroupPanels);
   return n > 1 ? n & ~int64_t{1} : n;
 }
 
 size_t tile_scratch_bytes(int64_t max_cols) {
-  return kTileResultBytes + kSumBytes + std::max(static_cast<size_t>(kGroupBytes), max_expanded_bytes(max_cols));
+  return kTileResultBytes + kSumBytes + std::max(static_cast<size_t>(kTileGroupBytes), max_expanded_bytes(max_cols));
 }
 
 void multiply_tiles(const TileKernels& kernels, const TiledProduct& product, std::byte* scratch) {

@@ -15,12 +15,11 @@
 #include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/latents.h"
+#include "backend/cpu/ops/pieces.h"
 
 namespace monolith {
 namespace {
 
-// Number of multiplications that one thread does in about the time it takes to start a parallel section (2 us).
-constexpr int64_t kProductsAlone = 64 * 1024;
 // Target number of tasks per thread. A segment is split into runs of spans if its tasks are larger than a fair share of
 // the work; that segment alone then yields this many tasks per thread. On Zen 5, twice as many tasks were 3 to 6%
 // slower, because each run starts with cold caches.

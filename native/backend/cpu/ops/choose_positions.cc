@@ -6,14 +6,9 @@
 #include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/latents.h"
+#include "backend/cpu/ops/pieces.h"
 
 namespace monolith {
-namespace {
-
-// Number of multiplications that one thread does in about the time it takes to start a parallel section (2 us).
-constexpr int64_t kProductsAlone = 64 * 1024;
-
-}  // namespace
 
 void CpuBackend::select_positions(const SparseIndexer& index, std::span<const Segment> segments,
                                   const KvCache& kv_cache, float* chosen) {

@@ -6,14 +6,11 @@
 
 #include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/pieces.h"
 #include "backend/encoder_operations.h"
 
 namespace monolith {
 namespace {
-
-// Number of elements that one thread moves in about the time it takes to start a parallel section.
-constexpr int64_t kElementsPerPiece = 16384;
-int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / std::max<int64_t>(1, dim)); }
 
 // Layout of EncoderKeys::memory: the page table, keys and values, in floats.
 struct KeyLayout {

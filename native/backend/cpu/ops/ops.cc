@@ -7,17 +7,13 @@
 #include "backend/cpu/cpu_backend_impl.h"
 #include "backend/cpu/machine/isa.h"
 #include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/pieces.h"
 
 namespace monolith {
 namespace {
 
-// Minimum elements per task. With fewer, waking another thread costs more than it saves.
-constexpr int64_t kElementsPerPiece = 16384;
-
 // Lower bound of the sum of squares that is divided by. A vector of zeros has no norm to rescale.
 constexpr float kMinSquares = 1e-30f;
-
-int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / dim); }
 
 }  // namespace
 
