@@ -17,7 +17,7 @@ t.teardown(() => server.stop());
 /** The names in the x-ignored-* headers, over all requests of a session. */
 const ignored: Readonly<Record<AgentName, readonly string[]>> = {
   codex: ['client_metadata', 'text.verbosity', 'tool_search', 'web_search'],
-  'claude-code': ['context_management'],
+  'claude-code': [],
   'qwen-code': [],
   opencode: [],
 };
