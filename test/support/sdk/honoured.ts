@@ -33,7 +33,7 @@ const chat: Table = {
     '{metadata,user,safety_identifier,service_tier}',
   ],
   'the prefix cache is always on, kept in memory and not partitioned by key': [
-    '{prompt_cache_key,prompt_cache_retention,prompt_cache_options.mode}',
+    '{prompt_cache_key,prompt_cache_retention,prompt_cache_options.mode,prompt_cache_options.ttl}',
   ],
   'test/e2e/structured.test.ts: output formats and grammars': [
     'response_format[text]',
@@ -53,6 +53,12 @@ const chat: Table = {
   ],
   'test/protocol/chat-parse.test.ts: names are passed to the chat template': [
     'messages[{developer,system,user,assistant}].name',
+  ],
+  'test/e2e/prediction.test.ts': [
+    'prediction[content]',
+    'prediction[content].content',
+    'prediction[content].content[text]',
+    'prediction[content].content[text].text',
   ],
   'test/e2e/images.test.ts: images': [
     'messages[user].content[image_url]',
@@ -97,8 +103,9 @@ const responses: Table = {
   ],
   'the prefix cache is always on, kept in memory and not partitioned by key': [
     '{prompt_cache_key,prompt_cache_retention}',
-    'prompt_cache_options.{mode,prewarm}',
+    'prompt_cache_options.{mode,prewarm,ttl}',
   ],
+  'test/e2e/cache-diagnostics.test.ts': ['prompt_cache_options.comparison_response_id'],
   'test/protocol/responses-parse.test.ts: output formats and grammars': [
     'text.format[text]',
     'text.format[json_schema].{name,strict}',
@@ -158,7 +165,23 @@ const images = [...contents, ...contents.map((path) => `${path}[document].source
   (path) => `${path}[image]`,
 );
 
+const clearing = 'context_management.edits[clear_tool_uses_20250919]';
+const compaction = 'context_management.edits[compact_20260112]';
+
 const messages: Table = {
+  'test/e2e/cache-diagnostics.test.ts': ['diagnostics.previous_message_id'],
+  'test/e2e/messages-context.test.ts: the limits and the summary are longer than the sample': [
+    clearing,
+    `${clearing}.{clear_tool_inputs,exclude_tools}`,
+    `${clearing}.{clear_at_least,trigger}[input_tokens]`,
+    `${clearing}.{clear_at_least,trigger}[input_tokens].value`,
+    `${clearing}.{keep,trigger}[tool_uses]`,
+    `${clearing}.{keep,trigger}[tool_uses].value`,
+    compaction,
+    `${compaction}.{instructions,pause_after_compaction}`,
+    `${compaction}.trigger[input_tokens]`,
+    `${compaction}.trigger[input_tokens].value`,
+  ],
   'test/e2e/anthropic-client.test.ts, test/protocol/messages-parse.test.ts: settings': [
     '{model,max_tokens,stop_sequences,stream,service_tier,speed,metadata.user_id,output_config.effort}',
   ],
