@@ -61,7 +61,7 @@ std::vector<std::string> read_call_prefixes(Arguments& arguments, const Named& l
   return prefixes;
 }
 
-// Returns one grammar for each prefix, with null for calls without one; nothing if no call has a grammar.
+// Returns one grammar for each prefix: null for a call without one. Returns an empty list if no call has a grammar.
 std::vector<GrammarRef> read_call_grammars(Arguments& arguments, const Named& list, size_t n_prefixes,
                                            const Engine& engine) {
   const uint32_t n = arguments.array_length(list, kMaxCallPrefixes);

@@ -47,7 +47,7 @@ export function url(...schemes: string[]): Kind<string> {
   };
 }
 
-/** URL of a search, in which `{query}` stands for the query. */
+/** A search URL, in which `{query}` is replaced by the query. */
 export const searchUrl: Kind<string> = {
   schema: z
     .string()

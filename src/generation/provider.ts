@@ -78,7 +78,7 @@ export interface Vocabulary {
 export interface PromptContent {
   /** One number per position: a token ID or, for a position of an image, a negative number from the image's hash. */
   readonly keys: Int32Array;
-  /** Number of positions before the template's generation prompt. The next turn of a conversation repeats only these. */
+  /** Number of positions before the template's generation prompt. The conversation's next prompt repeats only these. */
   readonly history: number;
   /** The cache provides prefixes in multiples of this many tokens. */
   readonly granularity: number;

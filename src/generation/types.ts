@@ -299,8 +299,8 @@ export type GenerationEvent =
   // together: the JSON text of an object, or the beginning of one
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
-  // The next four events exist only if the server runs web searches (web-search/search-run.ts). The model is writing a
-  // call of the search tool.
+  // The next four events occur only if the server runs web searches (web-search/search-run.ts).
+  // The model is writing a call of the search tool.
   | { type: 'search_called'; choice: number; tokens: number }
   // `query` is null if the call has none. The next event of the choice is `search_finished`.
   | { type: 'search_started'; choice: number; query: string | null }

@@ -186,7 +186,7 @@ export async function countPrompt(
   return measured.count.tokens;
 }
 
-/** Names in the response what the count leaves out. */
+/** Sets the response headers that list what the count leaves out. */
 export function nameCounted(
   caller: Caller,
   asked: GenerationRequest,
@@ -245,7 +245,7 @@ export function templateKnows(model: ServedModel): (variable: string) => boolean
   };
 }
 
-/** What the content checks of a chat completions request depend on. */
+/** The limits and capabilities that the content checks of a chat completions request use. */
 export function contentLimits(
   deps: Pick<PromptDeps, 'limits' | 'webSearch'>,
   model: ServedModel,

@@ -28,7 +28,7 @@ export class FormatGuard {
     if (section === 'content') this.#contents[choice]?.add(text);
   }
 
-  /** Forgets the content so far, which precedes a web search and is a part of its own. */
+  /** Called before a web search: the content so far is a separate part, which is not checked. */
   restart(choice: number): void {
     this.#contents[choice] = new GrowingText();
   }

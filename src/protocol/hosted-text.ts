@@ -53,7 +53,10 @@ const SHOWN = [
   'tool_references',
   'source',
 ] as const;
-/** Members that link items of a history, repeat what its order says, or can be read only by the service that wrote them. */
+/**
+ * Members that are not listed as ignored: they link items, are shown in another form, or can be read only by the
+ * service that wrote them.
+ */
 const BOOKKEEPING = new Set([
   'type',
   'id',
@@ -141,7 +144,7 @@ function* unshown(value: unknown, path: string, depth: number, type: string): Re
     if (BOOKKEEPING.has(name) || isVerbatim(name, member, type)) continue;
     const isShown = SHOWN_NAMES.has(name) && depth < MAX_DEPTH && !(typeof member === 'string' && ENCODED.test(member));
     if (isShown) yield* unshown(member, at, depth + 1, type);
-    // Annotations of a tool are not those of a text, which are echoes.
+    // Annotations of a text are echoed responses and have no effect. Those of a tool are listed, by their full path.
     else yield { name: name === 'annotations' ? at : name, path: at, value: member };
   }
 }

@@ -15,7 +15,7 @@ type Rules = Readonly<Record<string, (value: unknown, body: Body) => boolean>>;
 const always = (): boolean => true;
 /** The prefix cache is always on and has no lifetimes, so marks with the default lifetime are considered honoured. */
 const defaultLifetime = (value: unknown): boolean => !isRecord(value) || value['ttl'] == null || value['ttl'] === '5m';
-/** Whether a retention of the prompt cache or an option for it changes nothing. `in_memory` and `30m` are the defaults. */
+/** The default values of `prompt_cache_retention` and `prompt_cache_options`, which change nothing. */
 const inMemory = (value: unknown): boolean => value == null || value === 'in_memory' || value === 'in-memory';
 const neutralOptions: Readonly<Record<string, unknown>> = { mode: 'implicit', ttl: '30m' };
 const directly = (value: unknown): boolean => isRecord(value) && value['type'] === 'direct';
@@ -34,7 +34,7 @@ const toolFields: NeutralFields = {
   allowed_callers: (value) => Array.isArray(value) && value.every((caller) => caller === 'direct'),
 };
 
-/** For each field of a web search tool, the values that have no effect in the vendors' services either. */
+/** For each field of a web search tool, the values that are not listed as ignored: the default, or without effect. */
 export const searchFields: NeutralFields = {
   ...cacheMarks,
   type: always,

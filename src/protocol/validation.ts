@@ -41,7 +41,7 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
   return result.value;
 }
 
-/** Validates one value that is at `at` in the request. Throws ApiError 400 or 422. */
+/** Validates one value of a request. `at`: its path in the request. Throws ApiError 400 or 422. */
 export function validatedAt<T>(schema: z.ZodType<T>, value: unknown, at: readonly PropertyKey[]): T {
   const result = schema.safeParse(value, { reportInput: false });
   if (result.success) return result.data;

@@ -1,4 +1,4 @@
-// Reads the web search tool of each format: the tool that the model sees, and what limits its searches. Pure.
+// Reads the web search tool of each format: the tool that the model sees, and the limits of its searches. Pure.
 import { z } from 'zod';
 import {
   DEFAULT_MAX_USES,
@@ -96,11 +96,11 @@ function domainFilter(
   return { allowedDomains, blockedDomains };
 }
 
-/** The tool is nested in an object, because unreadFields() also lists empty fields of a whole request. */
+/** The tool is wrapped in an object, because unreadFields() lists top-level fields even if they are empty. */
 const ignoredIn = (schema: z.ZodType, value: object, path: string): string[] =>
   unreadFields(z.object({ [path]: schema }), { [path]: value }, searchFields);
 
-/** The client may have a tool of the same name. */
+/** Returns another name if one of the client's tools is called `web_search`. */
 function freeName(taken: ReadonlySet<string>): string {
   let name = SEARCH_TOOL.name;
   for (let number = 1; taken.has(name); number++) name = `search_web_${number}`;

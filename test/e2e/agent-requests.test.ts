@@ -1,5 +1,5 @@
-// Sends the requests that coding agents made in a session (test/data/agents). Each must be answered, and nothing but the
-// listed parts may be ignored.
+// Sends the requests that coding agents made in a session (test/data/agents). Each must succeed, and only the listed
+// parts may be ignored.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { agentNames, agentRequests, type AgentName } from '../support/agent-requests.js';

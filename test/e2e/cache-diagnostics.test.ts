@@ -240,7 +240,7 @@ t.test('messages: names what changed and counts the tokens', async (t) => {
   await stream.finalMessage();
 });
 
-t.test('an ID of another organization, another format or nobody is not found', async (t) => {
+t.test('an unknown ID, or one of another organization, is not found', async (t) => {
   const other = clientOf();
   const { organization: theirs } = await other.signUp({ email: 'other@example.com' });
   const key = await other.post<CreatedApiKey>(`/organizations/${theirs.id}/api-keys`, { name: 'k' });

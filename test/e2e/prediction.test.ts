@@ -67,7 +67,7 @@ t.test('a prediction that fits only in part is used where it fits', async (t) =>
   t.ok(countsOf(wrong).rejected > 0);
 });
 
-t.test('with several choices, tools, formats and streams', async (t) => {
+t.test('predictions work with several choices, tools, formats and streams', async (t) => {
   const several = { n: 3, temperature: 0.9, seed: 3 };
   const plain = await ask(several);
   const same = await ask({ ...several, ...predicted(textOf(plain, 1)) });
@@ -109,7 +109,7 @@ const withoutIds = ({ message, finish_reason: reason }: OpenAI.ChatCompletion.Ch
   reason,
 ];
 
-t.test('fewer steps are needed', async (t) => {
+t.test('a correct prediction reduces the number of steps', async (t) => {
   const steps = async (): Promise<number> =>
     [...(await server.metrics())].find(([name]) => name.startsWith('monolith_steps_total'))?.[1] ?? NaN;
   const text = textOf(await ask());

@@ -35,7 +35,7 @@ async function stored(): Promise<Stored> {
 }
 const specs = callSpecs(await stored());
 
-/** The calls, each with the call whose keys it shares and how many keys it has at least. */
+/** The calls, each with the call whose keys it shares and its minimum number of keys. */
 const calls = [
   ['chat', null, 90],
   ['completions', null, 18],

@@ -57,7 +57,7 @@ const block = (bytes: Buffer): Anthropic.ImageBlockParam => ({
 const logprobs = (answer: OpenAI.ChatCompletion): unknown =>
   answer.choices[0]!.logprobs!.content!.map(({ token, logprob }) => [token, logprob]);
 
-t.test('a comparison of prompts tells images of the same size apart', async (t) => {
+t.test('a comparison of prompts distinguishes images of the same size', async (t) => {
   const say = (content: Anthropic.ContentBlockParam[], compared: string | null): Promise<Anthropic.Message> => {
     const diagnostics: object = { diagnostics: { previous_message_id: compared } };
     return anthropic.messages.create({

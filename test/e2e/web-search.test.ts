@@ -230,7 +230,7 @@ t.test('Responses: a WebSocket connection keeps the results of responses that ar
   t.ok(next.usage!.input_tokens > usage!.input_tokens + 150, 'the prompt has the results');
 });
 
-t.test('Chat Completions: searches without showing it', async (t) => {
+t.test('Chat Completions: runs searches, which the response does not show', async (t) => {
   const request = {
     model,
     reasoning_effort: 'none' as const,
@@ -306,7 +306,7 @@ t.test('a turn ends if its results do not fit in the context', async (t) => {
   t.same(types((body as Anthropic.Message).content), ['server_tool_use', 'web_search_tool_result', 'text']);
 });
 
-t.test('an embedded model searches if it must, and the model list shows the capability', async (t) => {
+t.test('an embedded model runs a required search, and the model description shows the capability', async (t) => {
   const embedded = await startMonolith({ env: { MONOLITH_TOOLS_WEB_SEARCH_URL: search.url } });
   t.teardown(() => embedded.stop());
   const client = new Anthropic({ baseURL: embedded.url, apiKey: embedded.key, maxRetries: 0 });
@@ -322,7 +322,7 @@ t.test('an embedded model searches if it must, and the model list shows the capa
   t.match(info.body, { capabilities: { server_tools: { supported: true, web_search: { supported: true } } } });
 });
 
-t.test('without the setting, search tools are ignored as before', async (t) => {
+t.test('without the setting, search tools are ignored and web_search_options is refused', async (t) => {
   const plain = await startScripted({ scripts });
   t.teardown(() => plain.stop());
   const messages = await post(plain, '/v1/messages', {

@@ -1,4 +1,4 @@
-// A search service in the form of SearXNG, over real sockets.
+// A search service that responds in SearXNG's format, over real sockets.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 

@@ -53,7 +53,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   }
   void end_step() override { pool_.end_step(); }
 
-  // Operations. ops/*.cc computes all but embed(), the matmuls and mixture(). No operation allocates memory.
+  // Operations. All except embed(), the matmuls and mixture() are in ops/*.cc. No operation allocates memory.
   void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override;
   void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override;
   void batched_matmul(const BatchedMatmul& products, RowCount rows) override;
@@ -75,8 +75,8 @@ class CpuBackend final : public Backend, public EncoderOperations {
   // Angles are computed in double. Sine and cosine are rounded to float.
   void rope_and_store(const RopeCall& call) override;
   void rope_and_store_latents(const LatentsCall& call) override;
-  // Processes positions in absolute spans of kAttentionSpan. ops/attention-inl.h defines the order of sums. `out` must
-  // not overlap `q`.
+  // Processes kAttentionSpan positions at a time, in spans that start at multiples of kAttentionSpan.
+  // ops/attention-inl.h defines the order of sums. `out` must not overlap `q`.
   void attention(const AttentionCall& call) override;
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& kv_cache,
                         float* chosen) override;

@@ -1,5 +1,5 @@
-// Follows a sequence's output in a text that the client has predicted, and proposes the tokens that come next there.
-// One per sequence; engine thread only. Memory is allocated only at construction.
+// Tracks the position of a sequence's output in the text that the client predicted, and proposes the tokens after that
+// position. One per sequence; engine thread only. Memory is allocated only at construction.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace monolith {
 
 class PredictedText {
  public:
-  // After the output has left the predicted text, this many equal tokens are needed to find it there again.
+  // Number of the output's last tokens that are searched for in the text after the output has diverged from it.
   static constexpr size_t kGram = 3;
-  // Number of tokens searched in each direction from where the output left the text.
+  // Maximum number of tokens to search in each direction from the position where the output diverged.
   static constexpr size_t kMaxSearch = size_t{1} << 13;
 
   // `text` must outlive this object.
@@ -23,7 +23,7 @@ class PredictedText {
 
   // Must be called after each generated token. `output`: all generated tokens.
   void follow(std::span<const TokenId> output);
-  // The tokens that follow in the text; empty while the output is elsewhere.
+  // The rest of the text after the current position; empty while the output does not follow the text.
   std::span<const TokenId> next() const { return follows_ ? text_.subspan(at_) : std::span<const TokenId>(); }
   // Number of tokens of the text that the output has repeated, each counted once.
   int n_matched() const { return n_matched_; }
@@ -34,7 +34,7 @@ class PredictedText {
 
   std::span<const TokenId> text_;
   std::vector<uint64_t> matched_;  // One bit per token of the text.
-  size_t at_ = 0;                  // The next token of the text, or the token at which the output left it.
+  size_t at_ = 0;                  // Index of the next token of the text, or of the token where the output diverged.
   bool follows_ = true;            // The output is expected to start with the text.
   int n_matched_ = 0;
 };

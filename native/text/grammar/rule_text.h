@@ -15,7 +15,7 @@ namespace monolith::grammar {
 
 struct RuleTree {
   static constexpr size_t kMaxBytes = 64 * 1024;
-  static constexpr size_t kLongestName = 200;  // Bytes in the name of a rule.
+  static constexpr size_t kLongestName = 200;  // Maximum bytes in the name of a rule.
   static constexpr int kDeepest = 128;         // Maximum nesting depth of groups.
   static constexpr uint32_t kMaxRepeats = 65'535;
 

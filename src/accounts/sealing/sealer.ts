@@ -28,7 +28,7 @@ export interface OpenedThinking extends Unsealed {
 }
 
 /**
- * `compaction`: a summary that stands for the items it was made of. `contextSummary`: a summary that replaces all items
+ * `compaction`: a summary that stands for the items it summarizes. `contextSummary`: a summary that replaces all items
  * before it.
  */
 export type SealKind = 'reasoning' | 'compaction' | 'contextSummary';

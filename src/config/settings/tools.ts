@@ -7,7 +7,7 @@ export const tools = {
     url: setting(
       kind.nullable(kind.searchUrl),
       null,
-      'URL of a search service that answers JSON as SearXNG does, for example http://127.0.0.1:8888/search?q={query}&format=json. If unset, web search tools are ignored.',
+      "Search URL of a service that returns JSON in SearXNG's format, for example http://127.0.0.1:8888/search?q={query}&format=json. If unset, the server runs no web searches.",
       { secret: true },
     ),
     results: setting(kind.integer(1, 20), 5, 'Maximum number of results of one web search.'),

@@ -25,7 +25,7 @@ export function promptContent(
   };
 }
 
-/** The tokens that the generation prompt consists of. One that also contains earlier text counts as part of it. */
+/** Number of tokens of the generation prompt. A token that also contains text before it is included. */
 function endTokens(engine: Pick<Engine, 'tokenBytes'>, { tokens, endBytes }: Prompt): number {
   let count = 0;
   for (let bytes = endBytes; bytes > 0 && count < tokens.length; count++)
@@ -51,7 +51,7 @@ function withImages({ tokens, images: placed, length }: Prompt, images: readonly
 
 const NEGATIVE = 0x8000_0000;
 
-/** The hash of an image file and its level of detail. */
+/** Four words that identify an image file and its level of detail. */
 function wordsOf({ source, detail }: ImagePart): Int32Array {
   if (source.kind !== 'loaded') throw new Error('the image was not loaded');
   const digest = hash('sha256', source.image.bytes, 'buffer');

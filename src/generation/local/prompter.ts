@@ -65,7 +65,7 @@ export interface Prompt {
   readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
   /** Number of tokens, including image tokens. */
   readonly length: number;
-  /** Bytes of the template's generation prompt at the end. */
+  /** Size of the template's generation prompt, with which the text ends, in bytes. */
   readonly endBytes: number;
   readonly reasoning: OpenReasoning | null;
 }
@@ -158,7 +158,7 @@ export class Prompter {
     if (tokens !== null && tokens.length <= this.contextWindow) return tokens;
     throw apiError(
       'string_too_long',
-      `prediction.content has more tokens than the context of ${this.contextWindow} tokens.`,
+      `prediction.content does not fit in the context window of ${this.contextWindow} tokens.`,
       'prediction.content',
     );
   }

@@ -221,7 +221,7 @@ export class UpstreamProvider implements Provider {
     });
     const { leftOut } = selected;
     const unsent = [
-      // Which turns to drop could only be decided with the server's token counts.
+      // Choosing the turns to drop would require the upstream's token counts.
       ...(request.truncation === 'auto' ? ['truncation'] : []),
       ...(request.prediction !== undefined && chosen.takesPrediction !== true ? ['prediction'] : []),
     ];

@@ -3,7 +3,7 @@
 export interface SearchResult {
   title: string;
   url: string;
-  /** Text from the page, as the search service excerpts it. */
+  /** The excerpt of the page that the search service returned. */
   content: string;
   /** As the search service reports it. Null: unknown. */
   publishedAt: string | null;

@@ -1,4 +1,5 @@
-// Collects the output of one generation that may end with web searches, and writes it for the next prompt. Pure.
+// Collects the output of one generation that may end with web searches, and turns it into messages of the next prompt.
+// Pure.
 import { GrowingText } from '../../shared/growing-text.js';
 import { newToolCallId } from '../../shared/ids.js';
 import type { GenerationEvent, JsonSchema, Message, Thought, ToolCall } from '../types.js';
@@ -87,7 +88,7 @@ export class RoundOutput {
     this.#thoughts.push({
       text,
       path: this.param,
-      model: null, // this turn's own reasoning is for whatever model continues it
+      model: null, // any model that continues this turn may read its reasoning
       origin: upstream === undefined ? null : { upstream, block },
       after: { text: this.#content.length, calls: this.searches.length },
       current: true,

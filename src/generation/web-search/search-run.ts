@@ -1,8 +1,8 @@
 // Runs a generation whose model may search the web. When the model's turn ends with calls of the search tool, the
-// server runs the searches and generates again, with the calls and their results in the prompt, until the model ends
-// its turn otherwise. The consumer receives all rounds as one generation, with one `started` event and one `finished`
-// event, whose counts are the sums of all rounds. Only the Provider interface is used, so any provider works.
-// Event-loop thread only.
+// server runs the searches and generates again, with the calls and their results in the prompt. This repeats until the
+// turn ends without such calls. The consumer receives all rounds as one generation, with one `started` event and one
+// `finished` event, whose counts are the sums of all rounds. Only the Provider interface is used, so any provider
+// works. Event-loop thread only.
 //
 //   generation ─► search_called … ─► ends with calls ─► search_started, search_finished ─► prepare ─► continued ─► …
 //              └► ends without, or with calls for the client ─► finished
@@ -22,7 +22,7 @@ export interface SearchDeps {
   /** With images loaded. `n` is 1. */
   readonly request: GenerationRequest & { readonly webSearch: WebSearchOptions };
   readonly context: RequestContext;
-  /** The model's provider, which may have been unloaded meanwhile. Throws ApiError. */
+  /** Returns the model's provider. Loads the model if it has been unloaded in the meantime. Throws ApiError. */
   provider(): Promise<Provider>;
 }
 
@@ -45,7 +45,7 @@ class SearchRun implements RunningGeneration {
   #request: GenerationRequest;
   #running: RunningGeneration | null = null;
   #round: RoundOutput;
-  /** By the provider's index in this round: a call of the search tool, or the client's index. */
+  /** This round's calls by the provider's index: a search, or the index that the client sees. */
   #calls = new Map<number, SearchCall | number>();
   /** The client's calls after a search call, which are emitted after the search's result. */
   #held: CallEvent[] = [];
@@ -206,7 +206,7 @@ class SearchRun implements RunningGeneration {
     return [...this.#calls.values()].some((call) => typeof call === 'number');
   }
 
-  /** Output tokens that are left of the limit for the whole turn. */
+  /** Output tokens left. The limit applies to the whole turn. */
   get #left(): number {
     return this.prepared.maxTokens - this.#sum.completionTokens;
   }

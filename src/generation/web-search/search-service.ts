@@ -1,4 +1,4 @@
-// Queries the operator's search service (`tools.web_search.url`), which answers JSON in the form of SearXNG. The URL is
+// Queries the operator's search service (`tools.web_search.url`), which returns JSON in SearXNG's format. The URL is
 // trusted and may be internal. Redirects are not followed, and no result's page is fetched. A failed search is an
 // outcome, never an exception. Event-loop thread only.
 import { request as httpRequest, type IncomingMessage } from 'node:http';
@@ -9,7 +9,7 @@ import type { SearchOutcome, SearchResult } from './outcome.js';
 import { MAX_QUERY, type DomainFilter } from './search-options.js';
 
 export interface SearchSettings {
-  /** URL of a search, in which `{query}` is replaced. */
+  /** The search URL, in which `{query}` is replaced by the query. */
   readonly url: string;
   /** Maximum number of results of one search. */
   readonly results: number;
@@ -123,7 +123,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Throws if the response does not have the form of SearXNG. Skips entries without a web address. */
+/** Throws if the response is not in SearXNG's format. Skips entries without an HTTP URL. */
 function resultsIn(body: unknown, most: number, filter: DomainFilter): SearchResult[] {
   const entries = recordOf(body)['results'];
   if (!Array.isArray(entries)) throw new Error("the search service's response has no list `results`");

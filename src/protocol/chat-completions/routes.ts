@@ -111,7 +111,7 @@ abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;
   protected readonly memory: AnswerMemory;
   #hasContent = false;
-  /** Whether a search separates the content so far from the rest. Both go into the same message. */
+  /** Whether a search has run since the last content. The content after it goes into the same message. */
   #isNewPart = false;
 
   constructor(

@@ -1,5 +1,5 @@
-// Applies a request's context edits to its conversation. The edits change only this request's prompt: what is stored and
-// what the client has stay as they are. Prompts are counted only if an edit could change them.
+// Applies a request's context edits to its conversation. The edits change only this request's prompt, not the stored
+// conversation or the client's. Prompts are counted only if an edit could change them.
 import type { GenerationRequest } from '../../generation/types.js';
 import { clearThinking } from './clear-thinking.js';
 import { clearable, clearToolUses, countToolUses } from './clear-tool-uses.js';

@@ -6,7 +6,7 @@ import type { ToolUseClearing } from './edits.js';
 export const CLEARED_RESULT = '[This tool result was removed to save context.]';
 const CLEARED_INPUT = '{}';
 
-/** Assumed tokens of an image when the minimum to clear is checked. */
+/** Assumed number of tokens of an image, for `clearAtLeast`. */
 const IMAGE_TOKENS = 256;
 
 /** A tool call with its result. */

@@ -13,7 +13,7 @@ import { plain, Summarizer, transcript } from './summarizer.js';
 const LARGEST_SHARE = 1 / 4;
 
 export interface Compacted {
-  /** What replaces the conversation. Null: the model wrote no summary, so the conversation stays as it is. */
+  /** The summary that replaces the conversation. Null: the model wrote none, so the conversation is unchanged. */
   summary: string | null;
   /** The tokens that writing it took. */
   usage: Usage;
@@ -24,7 +24,7 @@ export interface CompactOptions {
   instructions: string | null;
   /** Maximum number of tokens in the summary. */
   maxTokens: number;
-  /** The number of tokens that the prompt may have. */
+  /** Number of prompt tokens from which on the conversation is compacted. */
   threshold: number;
 }
 

@@ -1,5 +1,5 @@
-// What a request asks to be removed from its conversation before the prompt is rendered. Each API format parses its own
-// parameters into this form, and encodes what was done.
+// The edits that a request asks for. They shorten its conversation before the prompt is rendered. Each API format
+// parses its own parameters into this form, and reports the applied edits.
 
 /** Old tool results, and optionally the inputs of their calls, are replaced by short placeholders. */
 export interface ToolUseClearing {
@@ -7,7 +7,7 @@ export interface ToolUseClearing {
   readonly trigger: { readonly type: 'input_tokens' | 'tool_uses'; readonly value: number };
   /** Number of the latest tool uses that are kept. */
   readonly keep: number;
-  /** Minimum number of tokens by which the cleared part grows whenever it grows. 0: no minimum. */
+  /** Minimum number of tokens that are cleared at a time. 0: no minimum. */
   readonly clearAtLeast: number;
   /** Names of tools whose uses are kept. */
   readonly excluded: ReadonlySet<string>;
@@ -17,7 +17,7 @@ export interface ToolUseClearing {
 
 /** The conversation is replaced by a summary. */
 export interface Compaction {
-  /** Number of input tokens from which on the conversation is compacted. Infinity: only if it does not fit. */
+  /** The conversation is compacted if it has at least this many input tokens. Infinity: only if it does not fit. */
   readonly threshold: number;
   readonly instructions: string | null;
   /** Whether the response ends after the summary. */

@@ -7,7 +7,7 @@ import type { Caller } from '../caller.js';
 /** Estimated characters of a token, for models whose vocabulary is not available. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** All methods return null if the client disconnected, and throw ApiError 422 or 503. */
+/** The methods that count a request return null if the client disconnected. All methods throw ApiError 422 or 503. */
 export class PromptMeter {
   readonly #measured = new Map<GenerationRequest, MeasuredPrompt>();
 
@@ -46,7 +46,7 @@ export class PromptMeter {
     return count.tokens > threshold || count.tokens >= contextWindow;
   }
 
-  /** The number of tokens of a text. It is an estimate for a model of another server. */
+  /** The number of tokens of a text. It is an estimate for upstream models. */
   async sizeOf(text: string): Promise<number> {
     const { vocabulary } = await ensureLoaded(this.model, this.caller);
     if (vocabulary === undefined) return Math.ceil(text.length / CHARACTERS_PER_TOKEN);

@@ -30,7 +30,7 @@ export interface SummaryOptions {
   instructions: string | null;
   /** Maximum number of tokens in the summary. Small context windows reduce it further. */
   maxTokens: number;
-  /** The field that errors about the prompt name. */
+  /** The request field that is named in errors about the prompt. */
   promptParam?: GenerationRequest['promptParam'];
 }
 
@@ -58,7 +58,7 @@ export function transcript(messages: readonly Message[]): string {
 
 const SPEAKER = { system: 'System', user: 'User', assistant: 'Assistant' } as const;
 
-/** The text of a content, with a note in place of each image. */
+/** The text of a message's content, with a note in place of each image. */
 export function plain(content: Content | null): string {
   if (content === null) return '';
   return typeof content === 'string'

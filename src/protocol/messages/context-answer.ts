@@ -42,7 +42,7 @@ export function compactionEvents(summary: string | null): { type: string; index:
   ];
 }
 
-/** The other counts of a response exclude the tokens of a compaction, so the two are listed one by one. */
+/** The `iterations` of the usage. The other counts of a response exclude the tokens of a compaction. */
 export function wireIterations(
   { context, model }: { context: ContextReport | null; model: string },
   usage: Usage,

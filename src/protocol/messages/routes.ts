@@ -140,7 +140,7 @@ const hasBeta = (exchange: Exchange, beta: string): boolean =>
     .split(',')
     .some((one) => one.trim() === beta);
 
-/** Answers with the summary alone. */
+/** Responds with only the summary. */
 function answerPaused(
   exchange: Exchange,
   { stream, visibleThinking }: MessagesGeneration,

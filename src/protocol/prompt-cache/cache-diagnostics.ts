@@ -1,5 +1,5 @@
-// Keeps one generation's prompt for later comparisons and, if the request names an earlier response, compares its
-// prompt with that of this response. Event-loop thread only.
+// Keeps one generation's prompt for later comparisons. If the request names an earlier response, the two prompts are
+// compared. Event-loop thread only.
 import type { PreparedGeneration, PromptContent, Provider } from '../../generation/provider.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { PromptDifference, RequestSink } from '../../shared/request-entry.js';
@@ -8,10 +8,10 @@ import type { Caller } from '../caller.js';
 import type { KeptPrompt, PromptMemory } from './prompt-memory.js';
 import { PromptParts, type PromptPart } from './prompt-parts.js';
 
-/** Tokens of the difference that are stored: before it, and after it on each side. */
+/** Number of tokens to store: before the first difference, and of each prompt from there on. */
 const SHOWN_BEFORE = 24;
 const SHOWN_AFTER = 48;
-/** An estimate, for the time that hashing takes. */
+/** An estimate, used to charge the time for hashing. */
 const CHARACTERS_PER_TOKEN = 4;
 /** Maximum number of characters of each of these texts. */
 const MAX_SHOWN = 500;

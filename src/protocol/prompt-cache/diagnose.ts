@@ -4,12 +4,13 @@ import type { PromptPart, PromptParts } from './prompt-parts.js';
 import type { KeptPrompt } from './prompt-memory.js';
 
 /**
- * `matched`: leading positions of the earlier prompt that this prompt repeats. `missed`: its positions after that, up to
- * the generation prompt, which no continuation repeats.
+ * If the result is `match` or `differs`, `matched` is the number of leading positions of the earlier prompt that this
+ * prompt repeats, and `missed` the number of positions after them, up to the generation prompt, which no continuation
+ * repeats. If it is `evicted`, `missed` is the number of matched positions that the cache no longer had.
  *
  * match: this prompt repeats the earlier one. evicted: it does, but the cache no longer had all of it. differs: it
- * does not; `changed` may be empty, if the template itself rendered the same request differently. unavailable: the
- * model's tokens are unknown.
+ * does not; `changed` is empty if the template rendered the same request differently. unavailable: the model's token
+ * IDs are not available.
  */
 export type CacheDiagnosis =
   | { readonly result: 'not_found' | 'unavailable' }

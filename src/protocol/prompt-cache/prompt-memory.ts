@@ -1,6 +1,6 @@
 // The recent prompts of all organizations, for cache diagnostics, in memory shared by all threads of the process. Keeps
-// each organization's last MAX_PROMPTS prompts for at most KEPT_S. If the memory is full, the oldest prompts are
-// dropped, of any organization.
+// each organization's last MAX_PROMPTS prompts for at most KEPT_S. If the memory is full, the oldest prompts of all
+// organizations are dropped first.
 //
 //   header    lock, free list, counters
 //   columns   one entry per prompt in each: key, organization, order, time, lengths, first block, parts
@@ -39,7 +39,7 @@ const FRESH = 3; // number of blocks that have been used at least once
 const ORDER = 4; // counts prompts, so that a smaller number means older
 const USED = 5; // all records from here on have never been used
 const TAKEN_S = 6; // when the lock was taken
-const BLOCKS_LEFT = 7; // free blocks, minus the number of blocks in total
+const BLOCKS_LEFT = 7; // free blocks minus all blocks, so that 0 is the initial value
 
 const LOCK_S = 10;
 const TRIES = 20;
@@ -209,7 +209,7 @@ export class PromptMemory {
     return free;
   }
 
-  /** Returns null if the lock is not free for too long. */
+  /** Returns null if the lock could not be taken in time. */
   #locked<T>(work: () => T): T | null {
     const ticket = 1 + (Atomics.add(this.#header, TICKETS, 1) & 0x3fff_ffff);
     if (!this.#lock(ticket)) return null;

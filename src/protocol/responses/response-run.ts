@@ -190,7 +190,7 @@ export class ResponseRun implements RunSink {
     };
   }
 
-  /** Stored items keep the results of web searches, and reasoning the upstream's block. Clients do not see them. */
+  /** Adds members that clients do not see: the results of a web search, or the upstream's block of reasoning. */
   #stored(item: OutputItem): Record<string, unknown> {
     const results = this.#machine.results.get(item.id);
     if (results !== undefined) return withResults({ ...item }, results);

@@ -51,7 +51,7 @@ export interface RequestDetail extends RequestObject {
     prompt: { role: string; text: string }[];
     answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[];
     cut: boolean;
-    /** The first difference from the prompt with which this one was compared. `at`: number of equal tokens before it. */
+    /** The first difference from the compared prompt. `at`: number of equal tokens before it. */
     difference: { at: number; before: string; earlier: string; current: string } | null;
   } | null;
 }

@@ -1,5 +1,5 @@
-// How each call is tested: its path, values for members whose type does not say enough, and what a request needs around
-// a member to be valid.
+// How each call is tested: its path, values for members whose type is not specific enough, and the rest of the request
+// that makes a member valid.
 import type { Body, CallSpec } from './walk.js';
 import type { Call } from './types.js';
 

@@ -6,8 +6,8 @@ import type { Call } from './types.js';
 type Table = Readonly<Record<string, readonly string[]>>;
 
 /**
- * Members that mean the same wherever they occur. The prefix cache is always on, so a mark with the default lifetime has
- * its effect already. The model is the only caller of tools. Both are tested in test/e2e/ignored-fields.test.ts.
+ * Members that mean the same wherever they occur. The prefix cache is always on, so a mark with the default lifetime
+ * changes nothing. The model is the only caller of tools. Both are tested in test/e2e/ignored-fields.test.ts.
  */
 export const honouredAnywhere: readonly string[] = [
   'cache_control[ephemeral]',

@@ -84,7 +84,7 @@ export function entriesOf(shape: Shape): Shape | null {
 export const tagged = (path: string, { tag }: Pick<Variant, 'tag'>): string => (tag === '' ? path : `${path}[${tag}]`);
 export const member = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 
-/** Values for paths whose type does not say enough. A function gets the length that texts should have. */
+/** Values for paths whose type is not specific enough. A function receives the length that texts should have. */
 export type Samples = Readonly<Record<string, unknown>>;
 
 export class Sampler {

@@ -83,7 +83,7 @@ export class KeyWalk {
 
   async run(shape: Shape): Promise<Finding[]> {
     const [root] = variantsOf(shape);
-    if (root === undefined) throw new Error('the request type is no object');
+    if (root === undefined) throw new Error('the request type is not an object');
     const plain = { ...root, tag: '', literals: {} };
     const sample = { ...this.#sampler.object('', plain, 1), ...this.spec.base };
     await this.#fields(plain, { path: '', wrap: (value) => value as Body, without: null, around: [] }, sample);
@@ -142,7 +142,7 @@ export class KeyWalk {
     await this.#fields(variant, { ...place, wrap, without: null }, sample);
   }
 
-  /** Tests the values of a member that are no objects: those of a list are sent in a list. */
+  /** Tests the values of a member that are not objects. A value of a list is sent as a list with one entry. */
   async #leaf(shape: Shape, entries: Shape | null, place: Place): Promise<void> {
     const isList = entries !== null && !optionsOf(shape).some(({ kind }) => kind === 'string');
     const options = optionsOf(isList ? entries : shape).filter(({ kind }) => kind !== 'object' && kind !== 'list');

@@ -9,12 +9,12 @@ namespace {
 using testing::VocabularyFile;
 
 std::vector<TokenId> bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};  // VocabularyFile::byte_level() has each byte's value as its token.
+  return {text.begin(), text.end()};  // In VocabularyFile::byte_level(), a byte's token ID is its value.
 }
 
 }  // namespace
 
-TEST(calls_behind_a_marker_token_are_tokenized_without_it) {
+TEST(calls_after_a_marker_token_are_tokenized_without_it) {
   VocabularyFile file = VocabularyFile::byte_level();
   const TokenId open = file.add("<call>", TokenKind::kControl), close = file.add("</call>", TokenKind::kUserDefined);
   const auto tokenizer = testing::load(file);
@@ -39,7 +39,7 @@ TEST(calls_behind_a_marker_token_are_tokenized_without_it) {
   CHECK((sampling.banned == std::vector{open, close}));
 }
 
-TEST(calls_behind_ordinary_text_may_begin_with_a_token_across_its_end) {
+TEST(calls_after_ordinary_text_may_begin_with_a_token_across_its_end) {
   VocabularyFile file = VocabularyFile::byte_level({"> a"});
   file.add("<f>", TokenKind::kNormal);  // The spelling of an ordinary token is not a marker.
   const TokenId joined = 256;           // ">a", the result of the merge.

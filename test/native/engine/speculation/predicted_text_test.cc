@@ -58,7 +58,7 @@ TEST(prediction_is_found_again_after_an_edit) {
   CHECK_EQ(output.text.n_matched(), 10);
 }
 
-TEST(prediction_is_found_behind_the_output_and_counts_each_token_once) {
+TEST(prediction_is_found_at_an_earlier_position_and_counts_each_token_once) {
   Output output(sequence(10, 10));
   output.add(sequence(10, 10));
   output.add({10, 11, 12});
@@ -67,7 +67,7 @@ TEST(prediction_is_found_behind_the_output_and_counts_each_token_once) {
   CHECK_EQ(output.text.n_matched(), 10);
 }
 
-// The nearest later occurrence is taken, not the first or the last one.
+// The nearest later occurrence is used, not the first or the last one.
 TEST(prediction_with_repetitions_is_followed_in_order) {
   std::vector<TokenId> words;
   for (TokenId block = 0; block < 4; ++block)

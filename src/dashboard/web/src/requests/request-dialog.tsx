@@ -140,8 +140,8 @@ function Phases({ detail: { phases, duration_ms: whole } }: { detail: RequestDet
 const CACHE_RESULTS: Readonly<Record<string, string>> = {
   match: 'The prompt continues the earlier one.',
   evicted: 'The prompt continues the earlier one, but the cache no longer had all of it.',
-  not_found: 'The earlier prompt is no longer kept, or never was.',
-  unavailable: 'The tokens of this model are not known.',
+  not_found: 'The earlier prompt was not found in memory.',
+  unavailable: 'Token IDs are not available for upstream models.',
   model_changed: 'The model differs.',
   tools_changed: 'The tools differ.',
   system_changed: 'The system prompt differs.',
@@ -149,7 +149,7 @@ const CACHE_RESULTS: Readonly<Record<string, string>> = {
   format_changed: 'The output format differs.',
   effort_changed: 'The reasoning effort differs.',
   verbosity_changed: 'The verbosity differs.',
-  variables_changed: 'The variables of the chat template differ.',
+  variables_changed: 'The chat template variables differ.',
   compaction_changed: 'The conversation was compacted.',
   rendering_changed: 'The chat template rendered the same messages differently.',
 };
