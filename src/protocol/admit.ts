@@ -277,7 +277,7 @@ export async function admit(
       prepared = withWebSearch(prepared, {
         service: deps.webSearch,
         request: { ...request, webSearch: options },
-        context,
+        context: () => contextOf(caller),
         provider: () => ensureLoaded(model, caller),
       });
     caller.trace?.recordSpan('prepare', from, performance.now(), {

@@ -29,7 +29,7 @@ const domains = z.array(z.string().min(1).max(512)).max(MAX_DOMAINS).nullish();
 const filters = { allowed_domains: domains, blocked_domains: domains };
 
 const messagesTool = z.object({
-  name: z.string().min(1),
+  name: z.literal('web_search'),
   max_uses: integer().min(1).max(MOST_USES).nullish(),
   strict: z.boolean().nullish(),
   ...filters,

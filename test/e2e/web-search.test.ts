@@ -214,6 +214,41 @@ t.test('Responses: a background response searches', async (t) => {
   t.same(types(response.output), ['web_search_call', 'message']);
 });
 
+t.test('Responses: a background response searches after its client has left', async (t) => {
+  const answer = search.answer;
+  t.teardown(() => {
+    search.answer = answer;
+  });
+  let respond = (): void => undefined;
+  const asked = new Promise<void>((resolve) => {
+    search.answer = (...given) => {
+      respond = () => answer(...given);
+      resolve();
+    };
+  });
+  const tools = [{ type: 'web_search' as const }];
+  const leaving = new AbortController();
+  const request = { model, input: 'S: How tall?', tools, background: true, stream: true } as const;
+  const stream = await openai.responses.create(request, { signal: leaving.signal });
+  let id = '';
+  for await (const event of stream) {
+    if (event.type !== 'response.created') continue;
+    id = event.response.id;
+    break;
+  }
+  leaving.abort();
+  await asked;
+  await new Promise((done) => setTimeout(done, 200)); // until the server has noticed
+  respond();
+  let response = await openai.responses.retrieve(id);
+  while (response.status === 'queued' || response.status === 'in_progress') {
+    await new Promise((done) => setTimeout(done, 50));
+    response = await openai.responses.retrieve(id);
+  }
+  t.equal(response.status, 'completed');
+  t.same(types(response.output), ['web_search_call', 'message']);
+});
+
 t.test('Responses: a WebSocket connection keeps the results of responses that are not stored', async (t) => {
   const connection = await Connection.open(server);
   t.teardown(() => connection.socket.terminate());

@@ -5,6 +5,7 @@ import {
   MAX_PROMPTS,
   PROMPT_MEMORY_BYTES,
   PromptMemory,
+  ticketOf,
 } from '../../src/protocol/prompt-cache/prompt-memory.js';
 import { PART_INTS } from '../../src/protocol/prompt-cache/prompt-parts.js';
 
@@ -86,9 +87,14 @@ t.test('a thread that died while it held the lock blocks the others only for a w
   let now = 100;
   const { prompts, buffer } = memory(() => now);
   prompts.keep(1, 'id', prompt(3));
-  new Int32Array(buffer)[0] = 99; // the lock
+  const header = new Int32Array(buffer);
+  header[0] = ticketOf(now, 7); // the lock
   t.equal(prompts.find(1, 'id'), null);
   prompts.keep(1, 'next', prompt(4)); // is not kept, but does not block
+  header[0] = 0;
+  t.same(prompts.find(1, 'id'), prompt(3), 'the holder was alive, so nothing was cleared');
+  t.equal(prompts.find(1, 'next'), null);
+  header[0] = ticketOf(now, 7);
   now += 11;
   t.equal(prompts.find(1, 'id'), null, 'the memory was cleared, because its state is unknown');
   prompts.keep(1, 'id', prompt(5));

@@ -29,13 +29,16 @@ class PredictedText {
   int n_matched() const { return n_matched_; }
 
  private:
+  size_t bucket_of(std::span<const TokenId> gram) const;
   bool find(std::span<const TokenId> gram, size_t from, size_t to);
   void mark(size_t position);
 
   std::span<const TokenId> text_;
   std::vector<uint64_t> matched_;  // One bit per token of the text.
-  size_t at_ = 0;                  // Index of the next token of the text, or of the token where the output diverged.
-  bool follows_ = true;            // The output is expected to start with the text.
+  // Where each sequence of kGram tokens ends. Bucket i of the hash table is ends_[first_[i] .. first_[i + 1]), ascending.
+  std::vector<uint32_t> first_, ends_;
+  size_t at_ = 0;        // Index of the next token of the text, or of the token where the output diverged.
+  bool follows_ = true;  // The output is expected to start with the text.
   int n_matched_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // A prompt as the prefix cache compares it. Pure except for the engine's vocabulary.
-import { hash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import type { NativeImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import type { PromptContent } from '../provider.js';
@@ -51,9 +51,24 @@ function withImages({ tokens, images: placed, length }: Prompt, images: readonly
 
 const NEGATIVE = 0x8000_0000;
 
+/** Large files are hashed in samples, because hashing whole photos would delay other requests. */
+const SAMPLES = 16;
+const SAMPLE_BYTES = 16 * 1024;
+
+function sampleDigest(bytes: Uint8Array): Buffer {
+  if (bytes.length <= SAMPLES * SAMPLE_BYTES) return hash('sha256', bytes, 'buffer');
+  const step = (bytes.length - SAMPLE_BYTES) / (SAMPLES - 1);
+  const sum = createHash('sha256').update(`${bytes.length}\n`);
+  for (let sample = 0; sample < SAMPLES; sample++) {
+    const from = Math.floor(sample * step);
+    sum.update(bytes.subarray(from, from + SAMPLE_BYTES));
+  }
+  return sum.digest();
+}
+
 /** Four words that identify an image file and its level of detail. */
 function wordsOf({ source, detail }: ImagePart): Int32Array {
   if (source.kind !== 'loaded') throw new Error('the image was not loaded');
-  const digest = hash('sha256', source.image.bytes, 'buffer');
+  const digest = sampleDigest(source.image.bytes);
   return Int32Array.from({ length: 4 }, (_, at) => digest.readInt32LE(4 * at) ^ (detail === 'low' ? 1 : 0));
 }

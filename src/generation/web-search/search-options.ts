@@ -49,7 +49,8 @@ export function queryIn(text: string): string | null {
   }
   if (typeof value !== 'object' || value === null || !('query' in value)) return null;
   const { query } = value;
-  return typeof query === 'string' && query.trim() !== '' ? query : null;
+  // In the path of a URL, dots alone would mean another path.
+  return typeof query === 'string' && !/^\.{0,2}$/.test(query.trim()) ? query : null;
 }
 
 const FAILURES: Readonly<Record<SearchError, string>> = {

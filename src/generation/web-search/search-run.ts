@@ -11,7 +11,7 @@
 // queue like a new request, so a turn with many searches has no advantage over other requests.
 import { ApiError, toApiError } from '../../shared/errors.js';
 import type { PreparedGeneration, Provider, RequestContext, RunningGeneration } from '../provider.js';
-import type { EndReason, GenerationEvent, GenerationRequest, ToolChoice } from '../types.js';
+import type { EndReason, GenerationEvent, GenerationRequest, PredictionCount, ToolChoice } from '../types.js';
 import type { SearchOutcome } from './outcome.js';
 import { RoundOutput, type SearchCall } from './round-output.js';
 import { queryIn, type WebSearchOptions } from './search-options.js';
@@ -21,7 +21,8 @@ export interface SearchDeps {
   readonly service: Pick<SearchService, 'search'>;
   /** With images loaded. `n` is 1. */
   readonly request: GenerationRequest & { readonly webSearch: WebSearchOptions };
-  readonly context: RequestContext;
+  /** Called once per round: after the client of a background response has left, a new context is not aborted. */
+  context(): RequestContext;
   /** Returns the model's provider. Loads the model if it has been unloaded in the meantime. Throws ApiError. */
   provider(): Promise<Provider>;
 }
@@ -62,6 +63,7 @@ class SearchRun implements RunningGeneration {
     decodeMs: 0,
   };
   #counted: { estimated: boolean } | null = null;
+  #prediction: PredictionCount | null = null;
 
   constructor(
     private readonly prepared: PreparedGeneration,
@@ -163,6 +165,7 @@ class SearchRun implements RunningGeneration {
     sum.reasoningTokens += event.reasoningTokens;
     sum.prefillMs += event.timings.prefillMs;
     sum.decodeMs += event.timings.decodeMs;
+    if (event.prediction !== undefined) this.#prediction = withRound(this.#prediction, event.prediction);
     if (event.counted !== undefined)
       this.#counted = { estimated: event.counted.estimated || this.#counted?.estimated === true };
     const calls = this.#round.searches.filter(({ isComplete }) => isComplete);
@@ -196,8 +199,8 @@ class SearchRun implements RunningGeneration {
       this.#mayNotSearch = true;
       return { error: 'max_uses_exceeded' };
     }
+    this.#uses++; // a call without a query counts, too: a model could repeat it without end
     if (query === null) return { error: 'invalid_tool_input' };
-    this.#uses++;
     return this.deps.service.search(query, this.#options, this.#aborted.signal);
   }
 
@@ -252,7 +255,7 @@ class SearchRun implements RunningGeneration {
     try {
       const provider = await this.deps.provider();
       provider.check(this.#request);
-      return await provider.prepare(this.#request, this.deps.context);
+      return await provider.prepare(this.#request, this.deps.context());
     } catch (error) {
       if (error instanceof ApiError && error.code === 'context_length_exceeded') return null;
       throw error;
@@ -280,6 +283,7 @@ class SearchRun implements RunningGeneration {
       reasoningTokens,
       calls: this.#clientCalls,
       timings: { prefillMs, decodeMs },
+      ...(this.#prediction === null ? {} : { prediction: this.#prediction }),
       ...(this.#counted === null ? {} : { counted: { promptTokens, cachedTokens, ...this.#counted } }),
     });
   }
@@ -290,4 +294,12 @@ class SearchRun implements RunningGeneration {
     const error = toApiError(thrown);
     this.emit({ type: 'failed', code: 'upstream', message: error.message, error });
   }
+}
+
+/** Each round has the same prediction, so accepted tokens are no longer rejected ones. */
+function withRound(before: PredictionCount | null, { accepted, rejected }: PredictionCount): PredictionCount {
+  if (before === null) return { accepted, rejected };
+  const predicted = Math.max(before.accepted + before.rejected, accepted + rejected);
+  const total = Math.min(predicted, before.accepted + accepted);
+  return { accepted: total, rejected: predicted - total };
 }

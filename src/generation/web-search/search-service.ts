@@ -88,7 +88,7 @@ export class SearchService {
           else reject(new Error(`the search service responded with status ${status}`));
         },
       );
-      sent.on('error', reject);
+      sent.on('error', (error) => reject(withoutDetails(error)));
       // After status 101, no other response follows.
       sent.on('upgrade', (_response, socket) => {
         socket.destroy();
@@ -97,6 +97,11 @@ export class SearchService {
       sent.end();
     });
   }
+}
+
+/** Errors of Node's HTTP parser contain what was received, which must not reach the log. */
+function withoutDetails(error: NodeJS.ErrnoException): Error {
+  return Object.assign(new Error(error.message), error.code === undefined ? {} : { code: error.code });
 }
 
 function read(response: IncomingMessage, resolve: (text: string) => void, reject: (error: Error) => void): void {
@@ -108,7 +113,7 @@ function read(response: IncomingMessage, resolve: (text: string) => void, reject
     reject(new Error(`the search service's response is larger than ${MAX_BYTES} bytes`));
     return response.destroy();
   });
-  response.on('error', reject);
+  response.on('error', (error) => reject(withoutDetails(error)));
   response.on('end', () => resolve(Buffer.concat(parts, size).toString()));
   // 'end' comes before 'close', and does not occur if the connection was cut.
   response.on('close', () => reject(new Error('the search service closed the connection during its response')));

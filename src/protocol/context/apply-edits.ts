@@ -63,7 +63,7 @@ async function keep(
 ): Promise<boolean> {
   const tokens = await meter.saved(edited.request, next);
   if (tokens === null) return false;
-  if (tokens < atLeast) return true;
+  if (tokens < Math.max(1, atLeast)) return true;
   edited.request = next;
   edited.applied.push({ type, count, tokens });
   return true;

@@ -23,7 +23,10 @@ export class PromptMeter {
     if (known !== undefined) return known;
     const whole: GenerationRequest = { ...request, truncation: 'disabled' };
     const measured = await measurePrompt(this.deps, this.caller, this.model, whole);
-    if (measured !== null) this.#measured.set(request, measured);
+    if (measured === null) return null;
+    // Only the original's images are needed later. Each copy may take as much memory as all images of a request.
+    const kept = this.#measured.size === 0 ? measured : { ...measured, messages: request.messages };
+    this.#measured.set(request, kept);
     return measured;
   }
 

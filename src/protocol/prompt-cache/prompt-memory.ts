@@ -38,8 +38,7 @@ const FREE = 2; // first free block + 1; 0: none
 const FRESH = 3; // number of blocks that have been used at least once
 const ORDER = 4; // counts prompts, so that a smaller number means older
 const USED = 5; // all records from here on have never been used
-const TAKEN_S = 6; // when the lock was taken
-const BLOCKS_LEFT = 7; // free blocks minus all blocks, so that 0 is the initial value
+const BLOCKS_LEFT = 6; // free blocks minus all blocks, so that 0 is the initial value
 
 const LOCK_S = 10;
 const TRIES = 20;
@@ -150,6 +149,7 @@ export class PromptMemory {
     let free = this.#freeRecord();
     while (free === -1 || this.#freeBlocks < blocks) {
       const dropped = this.#oldest();
+      if (dropped === -1) throw new Error('the prompt memory is full, but contains no prompt');
       this.#drop(dropped);
       if (free === -1) free = dropped;
     }
@@ -209,12 +209,15 @@ export class PromptMemory {
     return free;
   }
 
-  /** Returns null if the lock could not be taken in time. */
+  /** Returns null if the lock could not be taken in time, or if the memory was in an invalid state. */
   #locked<T>(work: () => T): T | null {
-    const ticket = 1 + (Atomics.add(this.#header, TICKETS, 1) & 0x3fff_ffff);
+    const ticket = ticketOf(this.now(), Atomics.add(this.#header, TICKETS, 1));
     if (!this.#lock(ticket)) return null;
     try {
       return work();
+    } catch {
+      this.#clear(); // no generation fails because of its diagnostics
+      return null;
     } finally {
       if (Atomics.compareExchange(this.#header, LOCK, ticket, 0) === ticket) Atomics.notify(this.#header, LOCK, 1);
     }
@@ -223,12 +226,9 @@ export class PromptMemory {
   #lock(ticket: number): boolean {
     for (let attempt = 0; attempt < TRIES; attempt++) {
       const holder = Atomics.compareExchange(this.#header, LOCK, 0, ticket);
-      if (holder === 0) {
-        this.#header[TAKEN_S] = this.now();
-        return true;
-      }
+      if (holder === 0) return true;
       if (
-        this.now() - (this.#header[TAKEN_S] as number) > LOCK_S &&
+        ageOf(holder, this.now()) > LOCK_S &&
         Atomics.compareExchange(this.#header, LOCK, holder, ticket) === holder
       ) {
         this.#clear();
@@ -242,9 +242,18 @@ export class PromptMemory {
   #clear(): void {
     this.#orders.fill(0);
     for (const word of [FREE, FRESH, ORDER, USED, BLOCKS_LEFT]) this.#header[word] = 0;
-    this.#header[TAKEN_S] = this.now();
   }
 }
+
+// The word of the lock contains the time at which it was taken, so that both change at once.
+const TICKET_BITS = 10;
+const SECONDS = 0xf_ffff;
+
+/** Never 0, which means that the lock is free. */
+export const ticketOf = (seconds: number, count: number): number =>
+  0x4000_0000 | ((seconds & SECONDS) << TICKET_BITS) | (count & ((1 << TICKET_BITS) - 1));
+
+const ageOf = (ticket: number, seconds: number): number => (seconds - (ticket >>> TICKET_BITS)) & SECONDS;
 
 const blocksFor = (positions: number): number => Math.ceil(positions / BLOCK);
 

@@ -20,10 +20,16 @@ export interface CompactContextDeps extends GenerationDeps {
 
 export interface ContextCompaction {
   item: CompactionItem;
-  /** The tokens that writing the summary took. */
-  usage: Usage;
   /** The original messages, with their images loaded. */
   messages: readonly Message[];
+}
+
+export interface CompactedRequest {
+  request: GenerationRequest;
+  /** Null: not necessary, or the model wrote no summary. */
+  compacted: ContextCompaction | null;
+  /** The tokens of writing the summary. Null: not attempted. */
+  usage: Usage | null;
 }
 
 /** `onStart` is called before the summary is written. Returns null if the client disconnected. Throws like admit(). */
@@ -32,24 +38,24 @@ export async function compactContext(
   { caller, model }: { caller: Caller; model: ServedModel },
   { request, compaction }: Pick<CreateGeneration, 'request' | 'compaction'>,
   onStart?: () => void,
-): Promise<{ request: GenerationRequest; compacted: ContextCompaction | null } | null> {
-  if (compaction === null) return { request, compacted: null };
+): Promise<CompactedRequest | null> {
+  if (compaction === null) return { request, compacted: null, usage: null };
   const meter = new PromptMeter(deps, caller, model);
   const edited = await applyEdits(meter, request, { keptThinkingTurns: null, toolUses: null, compaction });
   if (edited === null) return null;
-  if (!edited.compacts) return { request, compacted: null };
+  if (!edited.compacts) return { request, compacted: null, usage: null };
   onStart?.();
   const options = { ...compaction, maxTokens: deps.settings.compact_max_tokens };
   const done = await compact(deps, { caller, model, meter }, request, options);
   const measured = await meter.measure(request);
   if (done === null || measured === null) return null;
   const { summary, usage } = done;
-  if (summary === null) return { request, compacted: null };
+  if (summary === null) return { request, compacted: null, usage };
   const { organizationId } = caller.identity;
   const item: CompactionItem = {
     id: newItemId('cmp'),
     type: 'compaction',
     encrypted_content: deps.sealer.seal('contextSummary', summary, { organizationId, model: model.name }),
   };
-  return { request: done.request, compacted: { item, usage, messages: measured.messages } };
+  return { request: done.request, compacted: { item, messages: measured.messages }, usage };
 }

@@ -42,6 +42,8 @@ export interface ReadInput {
   tools: ToolList[];
   /** ID of the item with which the prompt starts, after the system messages. Null: it starts with the first item. */
   windowStart: string | null;
+  /** Number of summaries in the prompt. */
+  compactions: number;
 }
 
 /** `replaces`: the summary replaces all items before it. */
@@ -270,6 +272,7 @@ class Reader {
       tools: this.#tools,
       leftOut: inOrder(this.#leftOut, leftOut),
       windowStart: first?.type === 'compaction' ? first.id : null,
+      compactions: this.#placed.slice(start).filter(({ kept }) => kept.type === 'compaction').length,
     };
   }
 

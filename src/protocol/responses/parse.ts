@@ -93,6 +93,8 @@ export interface CreateGeneration {
   compaction: Compaction | null;
   /** ID of the latest item that replaces all items before it. Null: there is none. */
   windowStart: string | null;
+  /** Number of summaries in the prompt. */
+  compactions: number;
   /** Nothing is generated: the prompt is validated and its prefix is cached. */
   prewarm: boolean;
   /** The ID of the response with whose prompt this request's is compared; null: none. */
@@ -268,6 +270,7 @@ function toGeneration(
     input: input.own,
     compaction: readCompaction(create.context_management),
     windowStart: input.windowStart,
+    compactions: input.compactions,
     previousId: create.previous_response_id ?? null,
     base: chain[chain.length - 1 - unsaved]?.id ?? null,
     tail: unsaved === 0 ? [] : chain.slice(-unsaved),

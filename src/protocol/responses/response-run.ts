@@ -19,7 +19,7 @@ import { shownPlaces } from '../ignored.js';
 import type { ForeignThinking } from '../foreign-thinking.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import { addUsage, type Usage } from '../usage.js';
-import { compactContext, type CompactContextDeps, type ContextCompaction } from './compact-context.js';
+import { compactContext, type CompactContextDeps, type CompactedRequest } from './compact-context.js';
 import { CacheDiagnostics } from '../prompt-cache/cache-diagnostics.js';
 import { wireDiagnostics } from './diagnostics.js';
 import { ResponseMachine } from './encode.js';
@@ -28,7 +28,7 @@ import type { WireEvent } from './encode-writer.js';
 import { withImages } from './input-images.js';
 import type { CreateGeneration } from './parse.js';
 import { withOrigin, withResults } from './items.js';
-import { newResource, type OutputItem } from './resource.js';
+import { newResource, type CompactionItem, type OutputItem } from './resource.js';
 import type { RunningResponses } from './stored-running.js';
 
 export interface ResponseRunDeps extends CompactContextDeps {
@@ -94,7 +94,12 @@ export async function startResponseRun(
       return null;
     }
     const turn = withAdmitted(admitted, () => {
-      const run = new ResponseRun(deps, admitted, { ...created, compacted: managed.compacted }, options);
+      const run = new ResponseRun(
+        deps,
+        admitted,
+        { ...created, compacted: managed.compacted, compactionUsage: managed.usage },
+        options,
+      );
       run.start();
       return run;
     });
@@ -121,7 +126,8 @@ export class ResponseRun implements RunSink {
   readonly #createdAt = Math.floor(this.#madeAt);
   /** The parts of the request that are needed until the end. Excludes the messages, which may be large. */
   readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
-  #compacted: Pick<ContextCompaction, 'item' | 'usage'> | null = null;
+  readonly #compactionItem: CompactionItem | null;
+  readonly #compactionUsage: Usage | null;
   #resolve!: (end: ResponseRunEnd) => void;
   #reason: EndReason = 'end_of_turn';
   #isCancelled = false;
@@ -129,7 +135,7 @@ export class ResponseRun implements RunSink {
   constructor(
     private readonly deps: ResponseRunDeps,
     private readonly admitted: AdmittedGeneration,
-    created: CreateGeneration & { compacted: ContextCompaction | null },
+    created: CreateGeneration & Pick<CompactedRequest, 'compacted'> & { compactionUsage: Usage | null },
     private readonly options: ResponseRunOptions,
   ) {
     const { organizationId } = admitted.caller.identity;
@@ -142,7 +148,8 @@ export class ResponseRun implements RunSink {
       this.#resolve = resolve;
     });
     const { compacted } = created;
-    if (compacted !== null) this.#compacted = { item: compacted.item, usage: compacted.usage };
+    this.#compactionItem = compacted?.item ?? null;
+    this.#compactionUsage = created.compactionUsage;
     this.#input = withImages(created.input, compacted?.messages ?? request.messages);
     this.#memory = new AnswerMemory((bytes) => options.hold?.(bytes));
     this.#guard = created.prewarm ? null : FormatGuard.for(request.format, 1);
@@ -161,7 +168,7 @@ export class ResponseRun implements RunSink {
     admitted.diagnostics = new CacheDiagnostics(admitted, {
       id: this.id,
       comparedId: created.comparedId,
-      compactions: created.input.filter(({ item }) => item['type'] === 'compaction').length,
+      compactions: compacted === null ? created.compactions : 1,
     });
     this.#run = new GenerationRun(admitted, this, created.stream || (options.take !== null && !created.background));
     admitted.caller.annotate({ response_id: this.id });
@@ -247,7 +254,7 @@ export class ResponseRun implements RunSink {
     }
     // If nothing is to be generated, the engine's end event only means that the prompt has been processed.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
-    if (event.type === 'started' && this.#compacted !== null) this.#machine.compaction(this.#compacted.item);
+    if (event.type === 'started' && this.#compactionItem !== null) this.#machine.compaction(this.#compactionItem);
   }
 
   #nameLeftOut(leftOut: readonly LeftOut[]): void {
@@ -330,7 +337,7 @@ export class ResponseRun implements RunSink {
 
   /** Adds the tokens that writing the summary took. */
   #withCompaction(usage: Usage): Usage {
-    return this.#compacted === null ? usage : addUsage([usage, this.#compacted.usage]);
+    return this.#compactionUsage === null ? usage : addUsage([usage, this.#compactionUsage]);
   }
 
   /** ApiErrors are expected failures; the storage logs its own errors. */

@@ -1,7 +1,9 @@
 // Tests what a model receives when it searches the web, and how searches fail, with a scripted upstream and a search
 // service in this process. test/e2e/web-search.test.ts covers the formats with the official clients.
 import type { ServerResponse } from 'node:http';
+import { inspect } from 'node:util';
 import t from 'tap';
+import { SearchService } from '../../../src/generation/web-search/search-service.js';
 import { eventually } from '../../e2e/monolith.js';
 import { startOtlpReceiver } from '../../support/otlp-receiver.js';
 import { page, results, startSearchServer, type SearchAnswer } from '../../support/search-server.js';
@@ -211,6 +213,10 @@ t.test('after max_uses searches, the model reads an error and can only answer', 
   const stubborn = await messages(ask({ tools: [{ ...tool, max_uses: 2 }] }));
   t.equal(stubborn['stop_reason'], 'end_turn', 'an upstream that ignores this does not search forever');
   t.equal(upstream.heard.length, 4);
+  script = [searches('')];
+  upstream.heard.length = 0;
+  await messages(ask({ tools: [{ ...tool, max_uses: 2 }] }));
+  t.equal(upstream.heard.length, 4, 'calls without a query count, too');
   const invalid = await messages(ask({ tools: [{ ...tool, max_uses: 0 }] }));
   t.match(invalid, { status: 422, error: { param: 'tools[0].max_uses' } });
 });
@@ -536,4 +542,20 @@ t.test('metrics count searches by outcome, and the log has no query and no resul
   t.match(log, /web search failed/);
   t.match(log, /"web_searches":1/);
   t.notMatch(log, /secret words|The text of/);
+});
+
+t.test('what a search service sends is not logged, even if it is not HTTP', async (t) => {
+  const errors: unknown[] = [];
+  const settings = { url: search.url, results: 3, timeout_ms: 5_000 };
+  const service = new SearchService(
+    settings,
+    () => undefined,
+    (error) => errors.push(error),
+  );
+  search.answer = (response) => response.socket!.end('HTTP/1.1 200 OK\r\nno header: but private text\r\n\r\n');
+  const found = await service.search('x', { allowedDomains: null, blockedDomains: [] }, new AbortController().signal);
+  t.same(found, { error: 'unavailable' });
+  t.equal(errors.length, 1);
+  t.notMatch(Buffer.from(inspect(errors[0], { depth: 9 })), /private/);
+  t.notOk(Object.keys(errors[0] as Error).includes('rawPacket'));
 });

@@ -40,17 +40,17 @@ TEST(calls_after_a_marker_token_are_tokenized_without_it) {
 }
 
 TEST(calls_after_ordinary_text_may_begin_with_a_token_across_its_end) {
-  VocabularyFile file = VocabularyFile::byte_level({"> a"});
+  VocabularyFile file = VocabularyFile::byte_level({"> >"});
   file.add("<f>", TokenKind::kNormal);  // The spelling of an ordinary token is not a marker.
-  const TokenId joined = 256;           // ">a", the result of the merge.
+  const TokenId joined = 256;           // ">>", the result of the merge.
   const auto tokenizer = testing::load(file);
   REQUIRE(tokenizer.ok());
   CallTexts texts;
   texts.open = "<f>";
-  texts.prefixes = {"a(", "b("};
+  texts.prefixes = {">(", "b("};
   const CallParams params = tokenize_calls(texts, **tokenizer);
   CHECK_EQ(params.open.token, kNoToken);
-  CHECK((params.prefixes == std::vector{bytes_of("a("), bytes_of("b(")}));
+  CHECK((params.prefixes == std::vector{bytes_of(">("), bytes_of("b(")}));
   CHECK((params.starts == std::vector<std::vector<TokenId>>{{'<', 'f', joined, '('}, bytes_of("<f>b(")}));
   CHECK(params.required.empty());
 
