@@ -144,7 +144,7 @@ function* unshown(value: unknown, path: string, depth: number, type: string): Re
     if (BOOKKEEPING.has(name) || isVerbatim(name, member, type)) continue;
     const isShown = SHOWN_NAMES.has(name) && depth < MAX_DEPTH && !(typeof member === 'string' && ENCODED.test(member));
     if (isShown) yield* unshown(member, at, depth + 1, type);
-    // Annotations of a text may be left out, because the model has read the text. Those of a tool are listed.
+    // Annotations of text may be left out, because the model has read the text. Annotations of a tool are listed.
     else yield { name: name === 'annotations' ? at : name, path: at, value: member };
   }
 }
