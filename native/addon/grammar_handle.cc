@@ -17,7 +17,7 @@ using grammar::Spelling;
 constexpr size_t kMaxSchemaBytes = 1 << 20, kMaxPatternBytes = 64 << 10, kMaxRulesBytes = 256 << 10,
                  kMaxChoiceBytes = 1 << 20, kMaxSuffixBytes = 1024;
 constexpr size_t kMaxSpellingBytes = 256;
-constexpr uint32_t kMaxChoices = 4096, kMaxNames = 65'536;
+constexpr uint32_t kMaxGrammarChoices = 4096, kMaxNames = 65'536;
 constexpr int64_t kMaxLead = 64;
 
 // In the order of the GrammarOptions::Kind enum.
@@ -105,7 +105,7 @@ GrammarOptions read_options(Arguments& arguments, const Named& object) {
     }
     case GrammarOptions::Kind::kChoice: {
       const Named choices = arguments.field(object, "choices");
-      const uint32_t n = arguments.array_length(choices, kMaxChoices);
+      const uint32_t n = arguments.array_length(choices, kMaxGrammarChoices);
       if (n == 0) arguments.reject(choices, "is empty");
       size_t bytes = 0;
       for (uint32_t i = 0; i < n && arguments.ok(); ++i) {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxUint = std::numeric_limits<uint32_t>::max();
-constexpr size_t kMaxMarkerBytes = 256;
-constexpr uint32_t kMaxStopTokens = 1024;
+constexpr size_t kMaxMarkerLength = 256;
+constexpr uint32_t kMaxStopTokenIds = 1024;
 constexpr uint32_t kMaxImages = 10'000;
 constexpr size_t kMaxDeviceName = 16;
 
@@ -26,7 +26,7 @@ constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothin
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};
 
 std::string read_marker(Arguments& arguments, const Named& object, const char* key) {
-  return arguments.string(arguments.field(object, key), kMaxMarkerBytes);
+  return arguments.string(arguments.field(object, key), kMaxMarkerLength);
 }
 
 ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const Tokenizer& tokenizer) {
@@ -85,7 +85,7 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
   };
   CallTexts texts;
   const Named open = arguments.field(calls, "open");
-  texts.open = arguments.string(open, kMaxMarkerBytes);
+  texts.open = arguments.string(open, kMaxMarkerLength);
   if (texts.open.empty()) arguments.reject(open, "is empty");
   texts.close = read_marker(arguments, calls, "close");
   texts.at_start = arguments.boolean(arguments.field(calls, "atStart"));
@@ -97,8 +97,8 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
     if (!texts.next.empty() && (n == 0 || texts.next.size() % n != 0))
       arguments.reject(list, "must have as many entries as prefixes, or a multiple of that");
   });
-  optional("answer", [&](const Named& field) { texts.answer = arguments.string(field, kMaxMarkerBytes); });
-  optional("end", [&](const Named& field) { texts.end = arguments.string(field, kMaxMarkerBytes); });
+  optional("answer", [&](const Named& field) { texts.answer = arguments.string(field, kMaxMarkerLength); });
+  optional("end", [&](const Named& field) { texts.end = arguments.string(field, kMaxMarkerLength); });
   optional("endsItself", [&](const Named& field) { texts.ends_itself = arguments.boolean(field); });
   texts.required = arguments.boolean(arguments.field(calls, "required"));
   const Named forbidden_field = arguments.field(calls, "forbidden");
@@ -163,7 +163,7 @@ void read_stops(Arguments& arguments, const Named& options, int n_vocab, Generat
     if (request.stop.back().empty()) arguments.reject(entry, "is empty");
   }
   const Named tokens = arguments.field(options, "stopTokens");
-  const uint32_t n_tokens = arguments.array_length(tokens, kMaxStopTokens);
+  const uint32_t n_tokens = arguments.array_length(tokens, kMaxStopTokenIds);
   for (uint32_t i = 0; i < n_tokens && arguments.ok(); ++i) {
     request.stop_tokens.push_back(
         static_cast<TokenId>(arguments.integer(arguments.element(tokens, i), 0, n_vocab - 1)));
@@ -244,7 +244,7 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   const Named format = arguments.field(options, "format");
   if (!arguments.is_absent(format)) request.format = GrammarHandle::read(arguments, format, engine);
   if (const Named head = arguments.field(options, "formatHead"); !arguments.is_absent(head)) {
-    const std::string text = arguments.string(head, kMaxMarkerBytes);
+    const std::string text = arguments.string(head, kMaxMarkerLength);
     if (arguments.ok()) tokenizer.encode(text, kAsWritten, request.format_head);
   }
   read_calls(arguments, options, engine, request);

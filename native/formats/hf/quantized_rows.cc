@@ -12,7 +12,7 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int kBlock = 32;           // Values per block of Q4_0, Q5_0 and Q8_0.
+constexpr int kBlockValues = 32;     // Values per block of Q4_0, Q5_0 and Q8_0.
 constexpr int64_t kRowsAtOnce = 16;  // The packed int32 words of 16 outputs fill a 64-byte cache line.
 
 uint32_t word_at(std::span<const std::byte> words, int64_t i) {
@@ -160,7 +160,7 @@ class Mxfp4Rows final : public RowMaker {
   TensorType exact_type() const override { return TensorType::kMXFP4; }
   void make(int64_t first, int64_t count, float* out) const override {
     std::vector<std::byte> blocks(
-        static_cast<size_t>(count * cols_ / kBlock * traits_of(TensorType::kMXFP4).block_bytes));
+        static_cast<size_t>(count * cols_ / kBlockValues * traits_of(TensorType::kMXFP4).block_bytes));
     store(first, count, blocks.data());
     dequantize(TensorType::kMXFP4, blocks.data(), count * cols_, out);
   }
@@ -168,11 +168,11 @@ class Mxfp4Rows final : public RowMaker {
   // the high nibbles.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     const std::byte* codes = codes_.data() + first * cols_ / 2;
-    const std::byte* scale = scales_.data() + first * cols_ / kBlock;
+    const std::byte* scale = scales_.data() + first * cols_ / kBlockValues;
     const auto code = [&codes](int i) { return i % 2 == 0 ? codes[i / 2] & std::byte{15} : codes[i / 2] >> 4; };
-    for (int64_t i = 0; i < count * cols_; i += kBlock, codes += kBlock / 2) {
+    for (int64_t i = 0; i < count * cols_; i += kBlockValues, codes += kBlockValues / 2) {
       *out++ = *scale++;
-      for (int j = 0; j < kBlock / 2; ++j) *out++ = code(j) | code(j + kBlock / 2) << 4;
+      for (int j = 0; j < kBlockValues / 2; ++j) *out++ = code(j) | code(j + kBlockValues / 2) << 4;
     }
   }
   void add_slots(std::vector<std::span<const std::byte>>& places) const override {
@@ -205,7 +205,7 @@ class IntegerRows final : public RowMaker {
   void store(int64_t first, int64_t count, std::byte* out) const override {
     if (type_ == TensorType::kF32) return make(first, count, reinterpret_cast<float*>(out));
     each(first, count, [&](int64_t row, const int16_t* codes) {
-      for (int64_t i = 0; i < m_.in; i += kBlock) {
+      for (int64_t i = 0; i < m_.in; i += kBlockValues) {
         const uint16_t bits = float_to_half(scale(group_of(i), row));
         std::memcpy(out, &bits, sizeof bits);
         out = put_block(codes + i, out + sizeof bits);
@@ -256,12 +256,12 @@ class IntegerRows final : public RowMaker {
 
   TensorType holding_type() const {
     const int64_t group = m_.in / m_.groups;
-    if (m_.in % kBlock != 0) return TensorType::kF32;
+    if (m_.in % kBlockValues != 0) return TensorType::kF32;
     if (m_.group_of.empty()) {
-      if (group % kBlock != 0) return TensorType::kF32;
+      if (group % kBlockValues != 0) return TensorType::kF32;
     } else {
       for (int64_t i = 0; i < m_.in; ++i)
-        if (group_of(i) != group_of(i / kBlock * kBlock)) return TensorType::kF32;
+        if (group_of(i) != group_of(i / kBlockValues * kBlockValues)) return TensorType::kF32;
     }
     if (m_.scales.type != ScaleGrid::Type::kF16)
       for (int64_t row = 0; row < m_.scales.rows; ++row)
@@ -278,19 +278,19 @@ class IntegerRows final : public RowMaker {
   // Writes the codes of 32 values that share a scale. The caller has already written the scale.
   std::byte* put_block(const int16_t* codes, std::byte* out) const {
     const auto nibbles = [&](int added) {
-      for (int i = 0; i < kBlock / 2; ++i)
-        *out++ = static_cast<std::byte>(((codes[i] + added) & 15) | ((codes[i + kBlock / 2] + added) & 15) << 4);
+      for (int i = 0; i < kBlockValues / 2; ++i)
+        *out++ = static_cast<std::byte>(((codes[i] + added) & 15) | ((codes[i + kBlockValues / 2] + added) & 15) << 4);
     };
     if (type_ == TensorType::kQ4_0) {
       nibbles(8);
     } else if (type_ == TensorType::kQ5_0) {
       uint32_t fifth = 0;
-      for (int i = 0; i < kBlock; ++i) fifth |= static_cast<uint32_t>((codes[i] + 16) >> 4 & 1) << i;
+      for (int i = 0; i < kBlockValues; ++i) fifth |= static_cast<uint32_t>((codes[i] + 16) >> 4 & 1) << i;
       std::memcpy(out, &fifth, sizeof fifth);
       out += sizeof fifth;
       nibbles(16);
     } else {
-      for (int i = 0; i < kBlock; ++i) *out++ = static_cast<std::byte>(static_cast<int8_t>(codes[i]));
+      for (int i = 0; i < kBlockValues; ++i) *out++ = static_cast<std::byte>(static_cast<int8_t>(codes[i]));
     }
     return out;
   }

@@ -12,7 +12,7 @@
 namespace monolith::hf {
 namespace {
 
-constexpr size_t kMaxTokens = 1 << 22;
+constexpr size_t kMaxRanks = 1 << 22;
 // Maximum number of bytes per token; the time to find its merge is quadratic in this length.
 constexpr size_t kMaxBytes = 1 << 10;
 
@@ -71,7 +71,7 @@ Result<RankedTokens> read_ranked_tokens(std::string_view text, const std::string
     size_t rank = 0;
     const std::string_view number = entry.substr(space + 1);
     const auto [last, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
-    if (error != std::errc() || last != number.data() + number.size() || rank != tokens.size() || rank >= kMaxTokens)
+    if (error != std::errc() || last != number.data() + number.size() || rank != tokens.size() || rank >= kMaxRanks)
       return invalid("has rank " + in_quotes(number) + ", expected " + std::to_string(tokens.size()));
     tokens.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }

@@ -15,14 +15,14 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMaxTokens = 1 << 22;
+constexpr int64_t kMaxVocabTokens = 1 << 22;
 
 // The vocabulary under construction. IDs without a token are marked unused.
 class Tokens {
  public:
   // Sets a vocabulary token or an added token. An added token may change the kind of an existing ID but not its text.
   Status set(int64_t id, std::string text, TokenKind kind, const JsonValue& from) {
-    if (id < 0 || id >= kMaxTokens) return from.invalid("gives a token the id " + std::to_string(id));
+    if (id < 0 || id >= kMaxVocabTokens) return from.invalid("gives a token the id " + std::to_string(id));
     const size_t i = static_cast<size_t>(id);
     if (i >= texts_.size()) {
       texts_.resize(i + 1);
@@ -169,7 +169,7 @@ class TokenizerReader {
     for (const auto& [text, id_value] : vocabulary.members()) {
       // Errors name the vocabulary rather than the token, because a token's text can be anything.
       const auto id =
-          JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMaxTokens);
+          JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMaxVocabTokens);
       if (!id) return id.error();
       if (!*id) return vocabulary.invalid("contains a token without an id");
       if (Status status = tokens_.set(**id, text, kind_of(text), vocabulary); !status) return status;
@@ -190,7 +190,7 @@ class TokenizerReader {
       if (Status status = tokens_.set(static_cast<int64_t>(i), text, kind_of(text), piece); !status) return status;
       scores_.push_back(static_cast<float>(score->value_or(0)));
     }
-    auto unknown = model_["unk_id"].integer(0, kMaxTokens);
+    auto unknown = model_["unk_id"].integer(0, kMaxVocabTokens);
     if (!unknown) return unknown.error();
     if (*unknown) unknown_ = **unknown;
     if (unknown_ >= static_cast<int64_t>(tokens_.size())) return model_["unk_id"].invalid("is beyond the vocabulary");
@@ -223,7 +223,7 @@ class TokenizerReader {
     if (added.exists() && !added.is_array()) return added.invalid("is not an array");
     for (size_t i = 0; i < added.items().size(); ++i) {
       const JsonValue token = added.item(i);
-      auto id = token["id"].integer(0, kMaxTokens);
+      auto id = token["id"].integer(0, kMaxVocabTokens);
       if (!id) return id.error();
       auto content = token["content"].string();
       if (!content) return content.error();
@@ -264,7 +264,7 @@ class TokenizerReader {
   }
 
   Status add_end(const JsonValue& value) {
-    auto id = value.integer(0, kMaxTokens);
+    auto id = value.integer(0, kMaxVocabTokens);
     if (!id) return id.error();
     if (*id && **id >= static_cast<int64_t>(tokens_.size())) return value.invalid("is beyond the vocabulary");
     if (*id) spec_.end_token_ids.push_back(**id);

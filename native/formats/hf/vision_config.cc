@@ -17,7 +17,7 @@ namespace {
 
 // Upper bounds for these settings; the vision encoder checks each value more strictly.
 constexpr int64_t kMaxSize = int64_t{1} << 20, kMaxEncoderLayers = 512;
-constexpr int64_t kMaxMerge = 16, kMaxPatch = 256, kMaxKimiPatches = int64_t{1} << 16, kKimiSide = 512;
+constexpr int64_t kMaxMerge = 16, kMaxPatch = 256, kMaxKimiPatches = int64_t{1} << 16, kMaxKimiSide = 512;
 constexpr int64_t kWindow = 112;  // Qwen2.5-VL: the only window size that a vision file can express.
 constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;  // Pillow's resampling filter numbers.
 constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
@@ -454,7 +454,7 @@ class EncoderTranslation {
       fail(vision_["projector_ln_eps"].unsupported("differs from 'layer_norm_eps', which is not supported"));
     same(processor_["patch_size"], encoder_.patch);
     same(processor_["merge_kernel_size"], merge);
-    expect(processor_["patch_limit_on_one_side"], kKimiSide, kKimiSide);
+    expect(processor_["patch_limit_on_one_side"], kMaxKimiSide, kMaxKimiSide);
     if (processor_["fixed_output_tokens"].exists())
       fail(processor_["fixed_output_tokens"].unsupported("is set, which is not supported"));
     const bool vl = processor_["in_token_limit"].exists() || processor_["pad_input"].exists();
