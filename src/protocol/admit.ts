@@ -186,7 +186,7 @@ export async function countPrompt(
   return measured.count.tokens;
 }
 
-/** Sets the response headers that list what the count leaves out. */
+/** Sets the response headers for content and parameters that the count ignores. */
 export function nameCounted(
   caller: Caller,
   asked: GenerationRequest,

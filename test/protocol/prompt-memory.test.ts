@@ -1,4 +1,4 @@
-// Tests the memory of recent prompts: what is kept, for whom, for how long, and that it stays within its bounds.
+// Tests the memory of recent prompts: contents, isolation between organizations, expiry, and limits.
 import t from 'tap';
 import {
   KEPT_S,

@@ -9,9 +9,10 @@
 // A step that was delayed by other load must neither disable speculation permanently nor make it look free (see
 // note()).
 //
-// Draft tokens come from the text that the client predicted, while the output follows it. Otherwise, they come from
-// prompt lookup, that is, from an earlier occurrence in the sequence. If there is none, they come from the draft model,
-// MTP layers or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h, draft_budget.h).
+// There are three sources of draft tokens, in this order:
+// 1. the text that the client predicted, while the output follows it (predicted_text.h);
+// 2. prompt lookup: the tokens after an earlier occurrence of the latest tokens in the sequence;
+// 3. the draft model, MTP layers or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h, draft_budget.h).
 #pragma once
 
 #include <algorithm>

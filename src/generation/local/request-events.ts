@@ -15,7 +15,7 @@ export interface EventRules {
   readonly label: string | null;
   /** Null if no tool can be called. */
   readonly calls: CallRules | null;
-  /** Number of tokens of the prediction. Null: there is none, or it is not used. */
+  /** Number of tokens in the prediction. Null if the request has none or the engine does not use it. */
   readonly predicted: number | null;
   /** Parameters that have no effect on this engine. */
   readonly ignored: readonly string[];

@@ -39,7 +39,7 @@ export const SEARCH_TOOL: {
   },
 };
 
-/** Returns the query in the arguments of a call, or null if there is none. */
+/** Parses a call's arguments. Returns null if they contain no query. */
 export function queryIn(text: string): string | null {
   let value: unknown;
   try {

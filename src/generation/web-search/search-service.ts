@@ -99,7 +99,7 @@ export class SearchService {
   }
 }
 
-/** Errors of Node's HTTP parser contain what was received, which must not reach the log. */
+/** Node's HTTP parser attaches the received bytes to its errors. They must not reach the log. */
 function withoutDetails(error: NodeJS.ErrnoException): Error {
   return Object.assign(new Error(error.message), error.code === undefined ? {} : { code: error.code });
 }

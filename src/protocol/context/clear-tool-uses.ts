@@ -1,4 +1,4 @@
-// Replaces old tool results by a placeholder. Pure, except for counting tokens.
+// Replaces old tool results with a short note. Pure, except for counting tokens.
 import type { Content, Message, ToolCall } from '../../generation/types.js';
 import type { ToolUseClearing } from './edits.js';
 
@@ -67,12 +67,12 @@ async function wholeGroups(
   atLeast: number,
   sizeOf: (text: string) => Promise<number>,
 ): Promise<ToolUse[]> {
-  const placeholder = await sizeOf(CLEARED_RESULT);
+  const noteTokens = await sizeOf(CLEARED_RESULT);
   let whole = 0;
   let tokens = 0;
   for (const [index, { call, result, clearsInput }] of uses.entries()) {
     const { text, images } = measure(result.content);
-    tokens += (await sizeOf(text)) + images * IMAGE_TOKENS - placeholder;
+    tokens += (await sizeOf(text)) + images * IMAGE_TOKENS - noteTokens;
     if (clearsInput) tokens += await sizeOf(call.arguments);
     if (tokens < atLeast) continue;
     whole = index + 1;

@@ -8,7 +8,7 @@ export const summaryText = (summary: string): string => START + summary;
 /** Returns the summary followed by the message that is still to be answered. */
 export const withLastMessage = (summary: string, message: string): string => summary + LAST_MESSAGE + message;
 
-/** Returns what the user last said in this message: its text or, if it is a summary, the message that it repeats. */
+/** Returns the user's latest text: the message's own or, if it is a summary, that of the message that it repeats. */
 export function lastMessageIn(text: string): string {
   if (!text.startsWith(START)) return text;
   const at = text.indexOf(LAST_MESSAGE);

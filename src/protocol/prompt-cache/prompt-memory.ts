@@ -245,7 +245,7 @@ export class PromptMemory {
   }
 }
 
-// The word of the lock contains the time at which it was taken, so that both change at once.
+// The lock word contains the time at which the lock was taken, so one atomic operation sets both.
 const TICKET_BITS = 10;
 const SECONDS = 0xf_ffff;
 

@@ -91,7 +91,7 @@ export interface CreateGeneration {
   stream: boolean;
   /** When the conversation is to be compacted; null for never. */
   compaction: Compaction | null;
-  /** ID of the latest item that replaces all items before it. Null: there is none. */
+  /** ID of the latest compaction item that replaces all earlier items, or null. */
   windowStart: string | null;
   /** Number of summaries in the prompt. */
   compactions: number;

@@ -1,5 +1,5 @@
-// Tests what a model receives when it searches the web, and how searches fail, with a scripted upstream and a search
-// service in this process. test/e2e/web-search.test.ts covers the formats with the official clients.
+// Tests the prompts and the failures of web searches, with a scripted upstream and a search service in this process.
+// test/e2e/web-search.test.ts covers the formats with the official clients.
 import type { ServerResponse } from 'node:http';
 import { inspect } from 'node:util';
 import t from 'tap';

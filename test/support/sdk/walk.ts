@@ -1,4 +1,4 @@
-// Sends a request for every key of a request type and finds out what the server does with the key.
+// Sends one request for each key of a request type and classifies how the server treats the key.
 import type { Monolith } from '../../e2e/monolith.js';
 import { post } from '../wire.js';
 import { entriesOf, member, optionsOf, Sampler, tagged, variantsOf, type Samples, type Variant } from './shapes.js';
