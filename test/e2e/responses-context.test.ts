@@ -186,6 +186,68 @@ t.test('compaction in a tool loop, over a WebSocket and in the background', asyn
   t.same(typesOf(await client.responses.retrieve(id)), ['compaction', 'message']);
 });
 
+t.test('a compaction_trigger compacts the conversation instead of continuing it', async (t) => {
+  const trigger = { type: 'compaction_trigger' } as unknown as Input[number];
+  const short: Input = [user('A: hi'), assistant('hello')];
+  const answer = await create({ input: [...short, trigger], store: false, max_output_tokens: 1 });
+  t.same(typesOf(answer), ['compaction'], 'a conversation of any length, whatever the limit of the answer');
+  t.equal(answer.status, 'completed');
+  t.equal(mismatch('openai', 'Response', answer), null);
+  const [item] = answer.output as Input;
+  const told = user(`Summary of the conversation so far: ${summary}`);
+  t.equal(answer.usage?.output_tokens, (await create({ input: 'A: hi' })).usage?.output_tokens, 'the summary counts');
+  t.ok((answer.usage?.input_tokens ?? 0) > (await count({ input: [told] })), 'and its prompt is input');
+  const kept = await count({ input: [...short, user('A: more')] });
+  t.ok(
+    (await count({ input: [...short, item as Input[number], user('A: more')] })) > kept,
+    'messages that the client sends before the item stay in the prompt',
+  );
+
+  const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+  const first = await create({ input: story });
+  const stream = await client.responses.create({
+    model,
+    previous_response_id: first.id,
+    input: [trigger],
+    reasoning: { effort: 'none' },
+    tools: [{ type: 'function', name: 'get_weather', parameters: {}, strict: false }],
+    tool_choice: 'required',
+    stream: true,
+  });
+  for await (const event of stream) events.push(event);
+  t.same(
+    events.map(({ type }) => type.replace('response.', '')),
+    ['created', 'in_progress', 'output_item.added', 'output_item.done', 'completed'],
+  );
+  for (const event of events) t.equal(mismatch('openai', 'ResponseStreamEvent', event), null, event.type);
+  const { id } = resourceOf(events as never) as { id: string };
+  t.same(typesOf(await client.responses.retrieve(id)), ['compaction']);
+  t.equal(
+    await count({ previous_response_id: id, input: 'A: more' }),
+    await count({ input: [told, user('A: more')] }),
+    'in a chain, the summary replaces all items before it',
+  );
+  const { data } = await client.responses.inputItems.list(id, { order: 'asc' });
+  t.same(
+    data.map(({ type }) => type),
+    ['message', 'message', 'message', 'message'],
+    'the trigger is not stored',
+  );
+
+  const { id: detached } = await create({ previous_response_id: first.id, input: [trigger], background: true });
+  t.ok(await eventually(async () => (await client.responses.retrieve(detached)).status === 'completed'));
+  t.same(typesOf(await client.responses.retrieve(detached)), ['compaction']);
+  const connection = await Connection.open(server);
+  const turn = { store: false, reasoning: { effort: 'none' } };
+  const said1 = resourceOf(await connection.turn({ ...turn, input: story })) as { id: string };
+  const done = resourceOf(await connection.turn({ ...turn, previous_response_id: said1.id, input: [trigger] }));
+  const next = resourceOf(
+    await connection.turn({ ...turn, previous_response_id: (done as { id: string }).id, input: 'A: more' }),
+  ) as unknown as OpenAI.Responses.Response;
+  t.equal(next.usage?.input_tokens, await count({ input: [told, user('A: more')] }));
+  await connection.close();
+});
+
 t.test('while the summary is written, the stream is kept alive', async (t) => {
   const slow = await startScripted({
     env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' },

@@ -224,9 +224,12 @@ t.test('each invalid input is refused with its code and parameter', async (t) =>
     [[{ id: 'msg_unknown' }], '404 item_not_found input[0]'],
     [[{ type: 'item_reference', id: 'msg_unknown' }], '404 item_not_found input[0]'],
     [
-      ['compaction_trigger', 'configuration_update', 'program', 'program_output'].map((type) => ({ type })),
+      ['configuration_update', 'program', 'program_output'].map((type) => ({ type })),
       '422 unsupported_content input[0]',
     ],
+    [[{ role: 'user', content: 'x' }, { type: 'compaction_trigger' }], 'ok'],
+    [[{ type: 'compaction_trigger' }, { role: 'user', content: 'x' }], '422 invalid_value input[0]'],
+    [[{ type: 'compaction_trigger' }], '400 missing_required_parameter input'],
     [
       [
         { type: 'web_search_call', id: 'ws' },

@@ -44,6 +44,8 @@ export interface ReadInput {
   windowStart: string | null;
   /** Number of summaries in the prompt. */
   compactions: number;
+  /** The input ends with a compaction_trigger item: the conversation is to be compacted instead of continued. */
+  isTrigger: boolean;
 }
 
 /** `replaces`: the summary replaces all items before it. */
@@ -116,7 +118,7 @@ const foreignSummary = (what: string, path: string): ApiError =>
 export function readInput(input: string | readonly WireItem[], seals: OpenedSeals, context: InputContext): ReadInput {
   const read = new Reader(context);
   if (typeof input === 'string') read.add(textItem(input), 'input', undefined);
-  else input.forEach((item, index) => read.wire(item, index, seals.get(index)));
+  else input.forEach((item, index) => read.wire(item, index, { opened: seals.get(index), last: input.length - 1 }));
   return read.finish();
 }
 
@@ -126,6 +128,8 @@ interface Placed {
   images: readonly Uint8Array[] | undefined;
   path: string;
   opened: Opened | null | undefined;
+  /** A response of the chain put it out. A summary in this place replaces all items before it. */
+  isOutput?: boolean;
 }
 
 class Reader {
@@ -139,22 +143,23 @@ class Reader {
   /** Items of the chain by ID: the first occurrence of each, whatever the status of its response. */
   readonly #chain = new Map<string, StoredItem>();
   readonly #ownIds = new Set<string>();
+  #isTrigger = false;
 
   /** Size of the items read from storage or from a connection's memory; see itemSize(). */
   #size = 0;
 
   constructor(private readonly context: InputContext) {
     for (const { input, output } of context.chain) {
-      for (const item of [...input, ...output]) {
+      for (const [index, item] of [...input, ...output].entries()) {
         this.#size += itemSize(item.item);
         if (!this.#chain.has(item.id)) this.#chain.set(item.id, item);
-        this.#place(item, CHAIN, undefined);
+        this.#place(item, CHAIN, { opened: undefined, isOutput: index >= input.length });
       }
       if (this.#size > MAX_CHAIN_SIZE) throw chainTooLong();
     }
   }
 
-  wire(item: WireItem, index: number, opened: Opened | null | undefined): void {
+  wire(item: WireItem, index: number, { opened, last }: { opened: Opened | null | undefined; last: number }): void {
     const path = `input[${index}]`;
     switch (item.type) {
       case 'message':
@@ -195,6 +200,10 @@ class Reader {
         return;
       }
       case 'compaction_trigger':
+        if (index !== last)
+          throw apiError('invalid_value', `${path}: a compaction_trigger must be the last input item.`, path);
+        this.#isTrigger = true;
+        return;
       case 'configuration_update':
       case 'program':
       case 'program_output':
@@ -217,7 +226,7 @@ class Reader {
     const repeats = this.#chain.has(item.id) || this.#ownIds.has(item.id);
     this.#ownIds.add(item.id);
     this.#own.push(repeats ? { ...item, repeats } : item);
-    this.#place(item, path, opened);
+    this.#place(item, path, { opened });
   }
 
   /** The oldest open call to the tool that the output names, or to any tool. Throws ApiError tool_call_not_found. */
@@ -246,9 +255,9 @@ class Reader {
       );
   }
 
-  #place(item: StoredItem, path: string, opened: Opened | null | undefined): void {
+  #place(item: StoredItem, path: string, found: Pick<Placed, 'opened' | 'isOutput'>): void {
     const kept = keptItem(item);
-    this.#placed.push({ kept, images: item.images, path, opened });
+    this.#placed.push({ kept, images: item.images, path, ...found });
     if (kept.type === 'function_call' && kept.status !== 'incomplete') this.#open.set(kept.call_id, kept);
     else if (kept.type === 'function_call_output') this.#open.delete(kept.call_id);
   }
@@ -273,6 +282,7 @@ class Reader {
       leftOut: inOrder(this.#leftOut, leftOut),
       windowStart: first?.type === 'compaction' ? first.id : null,
       compactions: this.#placed.slice(start).filter(({ kept }) => kept.type === 'compaction').length,
+      isTrigger: this.#isTrigger,
     };
   }
 
@@ -282,6 +292,7 @@ class Reader {
       const placed = this.#placed[index] as Placed;
       if (placed.kept.type !== 'compaction') continue;
       placed.opened ??= this.#openSummary(placed.kept.encrypted_content);
+      if (placed.isOutput === true && placed.opened !== null) placed.opened = { ...placed.opened, replaces: true };
       if (placed.opened?.replaces === true) return index;
     }
     return 0;

@@ -89,6 +89,8 @@ export interface CreateGeneration {
   store: boolean;
   background: boolean;
   stream: boolean;
+  /** The conversation is compacted instead of continued: the response's only output item is the summary. */
+  compactsOnly: boolean;
   /** When the conversation is to be compacted; null for never. */
   compaction: Compaction | null;
   /** ID of the latest compaction item that replaces all earlier items, or null. */
@@ -237,6 +239,10 @@ function toGeneration(
     instructions === null
       ? input.messages
       : [{ role: 'system', content: instructions, path: 'instructions' }, ...input.messages];
+  if (input.isTrigger && prewarm)
+    refuse('conflicting_parameters', 'input', 'A compaction_trigger has no effect if nothing is to be generated.');
+  if (input.isTrigger && input.messages.length === 0)
+    refuse('missing_required_parameter', 'input', 'input contains nothing to compact before the compaction_trigger.');
   if (messages.length === 0) {
     if (!prewarm) refuse('missing_required_parameter', 'input', 'input contains nothing to respond to.');
     messages.push({ role: 'system', content: '', path: 'input' }); // chat templates require at least one message
@@ -268,7 +274,8 @@ function toGeneration(
     },
     conversation: input.messages,
     input: input.own,
-    compaction: readCompaction(create.context_management),
+    compactsOnly: input.isTrigger,
+    compaction: input.isTrigger ? null : readCompaction(create.context_management),
     windowStart: input.windowStart,
     compactions: input.compactions,
     previousId: create.previous_response_id ?? null,

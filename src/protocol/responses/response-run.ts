@@ -97,7 +97,12 @@ export async function startResponseRun(
       const run = new ResponseRun(
         deps,
         admitted,
-        { ...created, compacted: managed.compacted, compactionUsage: managed.usage },
+        {
+          ...created,
+          prewarm: created.prewarm || created.compactsOnly,
+          compacted: managed.compacted,
+          compactionUsage: managed.usage,
+        },
         options,
       );
       run.start();

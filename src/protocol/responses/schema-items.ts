@@ -195,7 +195,8 @@ export const itemSchema = z.discriminatedUnion('type', [
   opaque(z.object({ type: z.literal('agent_reasoning'), id: itemId, text: text.nullish() })),
   opaque(z.object({ type: z.enum(summaryItemTypes), id: itemId, encrypted_content: text.nullish() })),
   opaque(z.object({ type: z.enum(leftOutItemTypes) })),
-  opaque(z.object({ type: z.enum(['compaction_trigger', 'configuration_update', 'program', 'program_output']) })),
+  z.object({ type: z.literal('compaction_trigger') }),
+  opaque(z.object({ type: z.enum(['configuration_update', 'program', 'program_output']) })),
 ]);
 
 export type HostedItemType = (typeof hostedItemTypes)[number];

@@ -133,6 +133,9 @@ const responses: CallSpec = {
     'input[custom_tool_call]': answers('custom_tool_call'),
     'input[additional_tools': after('input', () => [greeting]),
     'input[agent_message]': after('input', () => [greeting]),
+    'input[compaction_trigger]': (body) => {
+      body['input'] = [greeting, ...list(body, 'input')];
+    },
     // Templates show only the reasoning of the current turn.
     'input[reasoning]': (body) => {
       body['input'] = [
