@@ -1,13 +1,16 @@
 // Checks that the files in deploy/ agree with the server: the settings, paths and ports in them exist, the chart's
 // values are used, and the server provides, in the expected form, the metrics that the Gateway API inference
 // extension's endpoint picker reads.
+import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { declared } from '../../src/config/settings.js';
 import { startScripted } from '../support/script-model.js';
 import { root } from '../e2e/monolith.js';
 
+const exec = promisify(execFile);
 const read = (path: string): string => readFileSync(join(root, 'deploy', path), 'utf8');
 const files = readdirSync(join(root, 'deploy'), { recursive: true, encoding: 'utf8' }).filter((name) =>
   /\.(ya?ml|cfg|tpl)$/.test(name),
@@ -61,6 +64,45 @@ t.test('every chart value is used, and every used value exists', async (t) => {
   t.same(taken.filter((name) => name !== 'global').sort(), [...set].sort());
 });
 
+t.test('the chart has the version of the server', (t) => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+  t.match(read(join('helm', 'monolith', 'Chart.yaml')), `appVersion: "${version}"`);
+  t.end();
+});
+
+/** Values for the chart, and the kinds of objects that it makes of them. */
+const charts: readonly [values: string[], kinds: string[]][] = [
+  [['apiKey=sk-12345678'], ['Deployment', 'PersistentVolumeClaim', 'Secret', 'Service', 'ServiceAccount']],
+  [
+    ['existingSecret=mine', 'shared=true', 'replicas=3', 'autoscaling.enabled=true', 'serviceAccount.create=false'],
+    ['Deployment', 'HorizontalPodAutoscaler', 'PodDisruptionBudget', 'Service'],
+  ],
+  [
+    [
+      'existingSecret=mine',
+      'modelCache.enabled=true',
+      'data.existingClaim=mine',
+      'ingress.enabled=true',
+      'ingress.host=models.example.com',
+      'serviceMonitor.enabled=true',
+    ],
+    ['Deployment', 'Ingress', 'PersistentVolumeClaim', 'Service', 'ServiceAccount', 'ServiceMonitor'],
+  ],
+];
+
+const isHelmMissing = (await exec('helm', ['version']).catch(() => null)) === null;
+const skip = isHelmMissing && 'helm is not installed: the templates are not rendered';
+
+t.test('the chart makes the objects that its values ask for', { skip }, async (t) => {
+  const helm = (values: string[]): Promise<{ stdout: string }> =>
+    exec('helm', ['template', 'monolith', join(root, 'deploy', 'helm', 'monolith'), '--set', values.join(',')]);
+  for (const [values, kinds] of charts) {
+    const { stdout } = await helm(values);
+    t.same([...stdout.matchAll(/^kind: (\w+)/gm)].map(([, kind]) => kind).sort(), kinds, values.join());
+  }
+  await t.rejects(helm(['apiKey=sk-12345678', 'replicas=2']), { message: /several replicas need a shared PostgreSQL/ });
+});
+
 t.test('alerting rules use metrics that exist', (t) => {
   const names = [
     ...new Set([...read('alerts.yaml').matchAll(/\bmonolith_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))),
@@ -76,10 +118,12 @@ t.test('alerting rules use metrics that exist', (t) => {
 
 t.test('the grace period is longer than the unready and drain times together', async (t) => {
   const of = (name: string): number => Number(declared.find(({ key }) => key === name)!.setting.default);
-  const compose = read('compose.yaml');
-  const [, grace] = /stop_grace_period: (\d+)s/.exec(compose)!,
-    [, unready] = /UNREADY_MS: "(\d+)"/.exec(compose)!;
-  t.ok(Number(grace) * 1_000 > Number(unready) + of('engine.drain_ms'));
+  for (const file of ['compose.yaml', 'compose-scaling.yaml']) {
+    const compose = read(file);
+    const [, grace] = /stop_grace_period: (\d+)s/.exec(compose)!;
+    const [, unready = '0'] = /UNREADY_MS: "(\d+)"/.exec(compose) ?? [];
+    t.ok(Number(grace) * 1_000 > Number(unready) + of('engine.drain_ms'), file);
+  }
 });
 
 t.test('metrics that an endpoint picker reads are served', async (t) => {

@@ -6,8 +6,22 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "monolith.text" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
 {{- end }}
+{{- define "monolith.name" -}}
+{{ .Release.Name }}-monolith
+{{- end }}
 {{- define "monolith.secret" -}}
-{{ .Values.existingSecret | default (printf "%s-monolith" .Release.Name) }}
+{{ .Values.existingSecret | default (include "monolith.name" .) }}
+{{- end }}
+{{- define "monolith.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (ternary (include "monolith.name" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+{{- /* "true" if the processes share PostgreSQL and Redis; otherwise one process keeps its data in a volume. */ -}}
+{{- define "monolith.isShared" -}}
+{{- $isGiven := or .Values.databaseUrl .Values.state .Values.postgres.enabled }}
+{{- if or .Values.shared $isGiven }}true
+{{- else if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}
+{{- fail "several replicas need a shared PostgreSQL and Redis: set databaseUrl and redisUrl, or shared with existingSecret" }}
+{{- end }}
 {{- end }}
 {{- define "monolith.databaseUrl" -}}
 {{- if .Values.postgres.enabled -}}
@@ -23,6 +37,27 @@ redis://{{ .Release.Name }}-redis:6379
 {{ required "redisUrl is needed: the Redis that the processes share" (.Values.redisUrl | default .Values.counters) }}
 {{- end -}}
 {{- end }}
-{{- define "monolith.shared" -}}
-{{ include "monolith.databaseUrl" . }} {{ include "monolith.redisUrl" . }} {{ include "monolith.text" .Values.apiKey }}
+{{- /* The entries of the secret that this chart creates. */ -}}
+{{- define "monolith.secrets" -}}
+{{- if include "monolith.isShared" . }}
+database-url: {{ include "monolith.databaseUrl" . | quote }}
+redis-url: {{ include "monolith.redisUrl" . | quote }}
+{{- end }}
+api-key: {{ required "apiKey is needed: a key of your choice, of 8 characters at least" .Values.apiKey | include "monolith.text" | quote }}
+{{- with .Values.metricsToken }}
+metrics-token: {{ include "monolith.text" . | quote }}
+{{- end }}
+{{- end }}
+{{- /* The settings that follow from other values. Entries of `env` with the same name replace them. */ -}}
+{{- define "monolith.settings" -}}
+MONOLITH_HTTP_TRUST_PROXY: "true"
+MONOLITH_HTTP_UNREADY_MS: {{ .Values.unreadyMs | int | quote }}
+MONOLITH_ENGINE_DRAIN_MS: {{ .Values.drainMs | int | quote }}
+{{- if .Values.modelCache.enabled }}
+HF_HOME: /models
+{{- end }}
+{{- if .Values.ingress.enabled }}
+MONOLITH_HTTP_ALLOWED_HOSTS: {{ printf "%s,%s" .Values.ingress.host (include "monolith.name" .) | quote }}
+MONOLITH_DASHBOARD_URL: {{ printf "%s://%s" (ternary "https" "http" (ne .Values.ingress.tlsSecret "")) .Values.ingress.host | quote }}
+{{- end }}
 {{- end }}
