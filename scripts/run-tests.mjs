@@ -2,6 +2,7 @@
 // TypeScript compiler and other hooks into every test process and every server that a test starts: about two seconds of
 // CPU time per file.
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { root } from './setup.mjs';
 
@@ -14,6 +15,9 @@ const kAlone = [
   'operator/tuning',
   'shared/resolve-host',
 ];
+
+/** Linux reports CPU times in hundredths of a second. */
+const kTickMs = 10;
 
 /** Time for a process to exit after its last test. */
 const kExitMs = 60_000;
@@ -54,7 +58,7 @@ export async function runTests(files, { jobs, timeoutS, wholeOutput }) {
   let failed = 0;
   console.log('TAP version 14');
   const runOne = async (name) => {
-    const { output, problem, ms } = await runFile(name, timeoutS, running);
+    const { output, problem, ms, cpuMs } = await runFile(name, timeoutS, running);
     const counts = countsOf(output);
     if (problem !== null && !counts.has('fail')) counts.set('fail', 1).set('total', (counts.get('total') ?? 0) + 1);
     for (const [key, count] of counts) totals.set(key, (totals.get(key) ?? 0) + count);
@@ -64,7 +68,8 @@ export async function runTests(files, { jobs, timeoutS, wholeOutput }) {
       console.log(output.replace(/^TAP version 14\n/, '').replace(/^(?=.)/gm, '    '));
     }
     const result = problem === null ? 'ok' : 'not ok';
-    console.log(`${result} ${++ended} - ${name} # time=${Math.round(ms)}ms`);
+    const cpu = cpuMs === null ? '' : ` cpu=${cpuMs}ms`;
+    console.log(`${result} ${++ended} - ${name} # time=${Math.round(ms)}ms${cpu}`);
     if (problem !== null) console.log(`  ---\n  message: ${problem}\n  ...`);
   };
   const lane = async (names) => {
@@ -97,7 +102,7 @@ function inOrder(names) {
   return names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
 }
 
-/** Runs one file. `problem` is null if it passed. */
+/** Runs one file. `problem` is null if it passed. `cpuMs` includes the servers that the test has stopped. */
 function runFile(name, timeoutS, running) {
   return new Promise((resolve) => {
     const began = performance.now();
@@ -111,9 +116,11 @@ function runFile(name, timeoutS, running) {
     const kill = () => child.kill('SIGKILL');
     let limit = setTimeout(kill, 6000 * timeoutS);
     let output = '';
+    let cpuMs = null;
     child.stdout.setEncoding('utf8').on('data', (text) => {
       output += text;
       if (!/^# time=/m.test(text)) return;
+      cpuMs = cpuTime(child.pid);
       clearTimeout(limit);
       limit = setTimeout(kill, kExitMs);
     });
@@ -125,9 +132,19 @@ function runFile(name, timeoutS, running) {
       running.delete(child);
       let problem = code === 0 ? null : `exited with ${signal ?? code}`;
       if (code === 0 && countsOf(output).size === 0) problem = 'no result';
-      resolve({ output, problem, ms: performance.now() - began });
+      resolve({ output, problem, ms: performance.now() - began, cpuMs });
     });
   });
+}
+
+/** The CPU time of a process and of its children that have ended, in ms. Null: not known. */
+function cpuTime(pid) {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1).split(' ');
+    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * kTickMs;
+  } catch {
+    return null;
+  }
 }
 
 /** The counts in tap's last lines: "# { total: 9, pass: 8, fail: 1 }". */
