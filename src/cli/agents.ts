@@ -1,15 +1,6 @@
 // monolith agents: prints or writes the configuration that points a coding agent at this server.
 
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, existsSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { noWords, UsageError, type OwnFlags } from '../config/arguments.js';
 import { didYouMean } from '../config/did-you-mean.js';
@@ -21,6 +12,7 @@ import { askedForHelp } from './output.js';
 import { AGENTS, KEY_VARIABLE, type AgentConfig, type AgentModel, type AgentTarget } from './agents/configs.js';
 import { editJson } from './agents/json-file.js';
 import { editToml } from './agents/toml-file.js';
+import { makeFolder } from '../shared/make-folder.js';
 
 const HELP = `
 Usage: monolith agents AGENT [MODEL] [--url URL] [--key-env NAME] [--write [--replace]] [--file FILE]
@@ -190,7 +182,7 @@ function write(config: AgentConfig, replaces: boolean, target: AgentTarget): num
 
 /** Replaces the file atomically, so that it is never incomplete. If `file` is a symbolic link, replaces its target. */
 function writeWhole(file: string, text: string): void {
-  mkdirSync(dirname(file), { recursive: true });
+  makeFolder(dirname(file));
   const real = existsSync(file) ? realpathSync(file) : file;
   const temporary = join(dirname(real), `.monolith-${process.pid}.tmp`);
   writeFileSync(temporary, text, { mode: 0o600 });

@@ -14,7 +14,7 @@ import { keyStatus } from '../../src/accounts/keys.js';
 import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
 import { commandName } from '../../src/cli/command-name.js';
 import { configWith } from '../../src/config/load.js';
-import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { makeDatabase, openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { VERSION } from '../../src/shared/version.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { commandHost } from '../support/command-host.js';
@@ -368,6 +368,7 @@ t.test('the key of a conversation is revoked when it ends, even if a signal ends
 t.test('the key of a conversation is extended, and replaced if it was revoked', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  makeDatabase(folder);
   const withAccounts = accountsOf({ data_dir: folder, database: configWith({}).database });
   await withAccounts((accounts) => accounts.organizations.ensureFirst());
   let now = Date.now();
