@@ -6,10 +6,11 @@ import { noWords, UsageError, type OwnFlags } from '../config/arguments.js';
 import { didYouMean } from '../config/did-you-mean.js';
 import type { Config } from '../config/settings.js';
 import { configuredModels } from '../server/engine-settings.js';
+import { KEY_VARIABLE, URL_VARIABLE } from './client-key.js';
 import { commandConfig } from './command-config.js';
 import { commandName } from './command-name.js';
 import { askedForHelp } from './output.js';
-import { AGENTS, KEY_VARIABLE, type AgentConfig, type AgentModel, type AgentTarget } from './agents/configs.js';
+import { AGENTS, type AgentConfig, type AgentModel, type AgentTarget } from './agents/configs.js';
 import { editJson } from './agents/json-file.js';
 import { editToml } from './agents/toml-file.js';
 import { makeFolder } from '../shared/make-folder.js';
@@ -19,7 +20,7 @@ Usage: monolith agents AGENT [MODEL] [--url URL] [--key-env NAME] [--write [--re
 
 Prints the configuration that makes a coding agent use this server. AGENT is claude-code, codex, opencode, qwen-code or
 crush. MODEL is the model that the agent uses; the default is the first one. --url is the server's address; the default
-follows from the settings. The agent reads the API key from the environment variable --key-env (default MONOLITH_KEY).
+is MONOLITH_URL, or follows from the settings. The agent reads the API key from the environment variable --key-env (default MONOLITH_KEY).
 If that variable is set, the models and their context lengths come from the server, otherwise from the settings.
 
 --write adds the configuration to the agent's user configuration file, or to --file. Other settings in the file are
@@ -85,7 +86,7 @@ async function targetOf(
   wanted: string | undefined,
   values: ReadonlyMap<string, string>,
 ): Promise<AgentTarget> {
-  const given = values.get('--url');
+  const given = values.get('--url') ?? (process.env[URL_VARIABLE] || undefined);
   const url = given === undefined ? ownAddress(config) : addressOf(given);
   const keyVariable = values.get('--key-env') ?? KEY_VARIABLE;
   if (!/^[A-Za-z_]\w*$/.test(keyVariable))

@@ -1,5 +1,6 @@
 // monolith serve: starts the server, prints the ready message, and shuts down on a signal.
 
+import { KEY_VARIABLE } from './client-key.js';
 import { commandName } from './command-name.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
@@ -39,7 +40,7 @@ async function exitNow(code: number): Promise<void> {
 }
 
 async function runServer(argv: string[]): Promise<number> {
-  const { config: asked, own, file, renamed } = loadConfig({ argv });
+  const { config: asked, own, file, renamed, unknown } = loadConfig({ argv });
   noWords(own.words);
   const telemetry = createTelemetry({
     format: asked.log,
@@ -48,6 +49,7 @@ async function runServer(argv: string[]): Promise<number> {
     traces: asked.telemetry.traces,
   });
   if (file !== null) telemetry.log.info({ file }, 'settings read');
+  for (const variable of unknown) telemetry.log.warn({ variable }, 'unknown setting, the variable has no effect');
   for (const one of renamed) telemetry.log.warn(one, 'setting renamed, update the configuration');
 
   // Signals are handled from the start, because loading a large model may take a long time.
@@ -126,7 +128,7 @@ function readyJson(server: Server): string {
 
 function readyText(server: Server, config: Config): string {
   // A key that the user has set, or that was shown before, is not printed, because terminal output may be logged.
-  const shownKey = server.createdKey ?? '$MONOLITH_API_KEY';
+  const shownKey = server.createdKey ?? `$${KEY_VARIABLE}`;
   const keyLines =
     server.createdKey !== null
       ? `  API key    ${server.createdKey}\n             Shown only once; "${commandName()} keys create" creates another.\n`

@@ -13,7 +13,7 @@ import type { ServedModelRow, ServedModelStore } from '../dashboard/admin/served
 import { withStores } from '../server/command-stores.js';
 import { configuredModels, loadOptions } from '../server/engine-settings.js';
 import { availableMemory, totalMemory } from '../engine/machine-memory.js';
-import { MissingDatabase } from '../storage/store.js';
+import { MissingDatabase } from '../storage/missing-database.js';
 import { noWords, UsageError } from '../config/arguments.js';
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };

@@ -34,7 +34,13 @@ export function makeFolder(path: string, mode = 0o777): void {
 }
 
 function isFolder(path: string): boolean {
-  const found = statSync(path, { throwIfNoEntry: false });
+  let found: ReturnType<typeof statSync>;
+  try {
+    found = statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return false; // a parent is a file; the caller visits it next
+    throw error;
+  }
   if (found !== undefined && !found.isDirectory())
     throw Object.assign(new Error(`${path} is not a directory`), { code: 'ENOTDIR' });
   return found !== undefined;

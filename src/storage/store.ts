@@ -117,9 +117,6 @@ export class StorageError extends Error {
   }
 }
 
-/** There is no database yet. Commands do not create one, because its address may be mistyped. */
-export class MissingDatabase extends StorageError {}
-
 /** A write that LMDB rolled back completely, for example because the disk is full. Later writes may succeed. */
 export class UndoneWrite extends StorageError {}
 

@@ -287,7 +287,7 @@ t.test('chats with a running server, and without one', async (t) => {
     input: 'Hello\n/reset\n/nonsense\n/model\n/model nothing\n/model hal-1.0\n/model\n/exit\n',
     encoding: 'utf8',
     timeout: 240_000,
-    env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_API_KEY: server.key },
+    env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_KEY: server.key },
   });
   await server.stop();
   t.equal(remote.status, 0, remote.stderr);

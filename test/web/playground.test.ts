@@ -164,7 +164,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await screenshots(page, 'playground-code', { fullPage: false });
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
-    for (const code of [curl, javascript, anthropic, python]) t.match(code, /MONOLITH_API_KEY/);
+    for (const code of [curl, javascript, anthropic, python]) t.match(code, /MONOLITH_KEY/);
     // The directory is inside the repository so that imports find the client packages.
     const folder = mkdtempSync(join(root, 'build', 'code-'));
     t.teardown(() => rmSync(folder, { recursive: true }));
@@ -172,7 +172,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       new Promise((resolve) => {
         const child = spawn(command, args, {
           cwd: folder,
-          env: { ...process.env, MONOLITH_API_KEY: secret },
+          env: { ...process.env, MONOLITH_KEY: secret },
           timeout: 60_000,
         });
         let output = '';

@@ -5,7 +5,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { MissingDatabase, StorageError } from '../store.js';
+import { MissingDatabase } from '../missing-database.js';
+import { StorageError } from '../store.js';
 import { driver } from './driver.js';
 import { connectionOptions, shownAddress } from './database.js';
 import type { DatabaseSettings, Queryable } from './database.js';

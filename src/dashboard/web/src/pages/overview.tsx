@@ -107,7 +107,7 @@ export function Overview(): ReactNode {
           <code>{base}</code>
           <CopyButton text={base} label="Copy address" iconOnly />
         </div>
-        <SnippetTabs apiKey="$MONOLITH_API_KEY" model={firstModel(models.data)} />
+        <SnippetTabs apiKey="$MONOLITH_KEY" model={firstModel(models.data)} />
       </Panel>
       <Panel
         title="Models"
