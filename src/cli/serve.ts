@@ -14,6 +14,8 @@ import { closeAnsweringThreads } from '../server/workers/http-workers.js';
 import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
 import { noWords } from '../config/arguments.js';
+import { stdoutPaint } from '../shared/terminal-color.js';
+import type { Paint } from '../shared/terminal-color.js';
 
 // With npm or timeout, Ctrl-C reaches the process twice, from the terminal and from the parent process. A second signal
 // within this time is ignored.
@@ -126,36 +128,43 @@ function readyJson(server: Server): string {
   })}\n`;
 }
 
-function readyText(server: Server, config: Config): string {
+function readyText(server: Server, config: Config, paint: Paint = stdoutPaint()): string {
   // A key that the user has set, or that was shown before, is not printed, because terminal output may be logged.
   const shownKey = server.createdKey ?? `$${KEY_VARIABLE}`;
+  const row = (label: string, text: string, ...notes: string[]): string =>
+    [`  ${paint('dim', label.padEnd(11))}${text}`, ...notes.map((note) => ' '.repeat(13) + note)].join('\n') + '\n';
   const keyLines =
     server.createdKey !== null
-      ? `  API key    ${server.createdKey}\n             Shown only once; "${commandName()} keys create" creates another.\n`
+      ? row(
+          'API key',
+          paint('bold', server.createdKey),
+          `Shown only once; "${commandName()} keys create" creates another.`,
+        )
       : config.api_key !== null
-        ? '  API key    as set in the settings\n'
-        : `  API key    as shown on the first start; "${commandName()} keys create" creates another\n`;
+        ? row('API key', 'as set in the settings')
+        : row('API key', `as shown on the first start; "${commandName()} keys create" creates another`);
   const failedLine =
-    server.failed.length === 0 ? '' : `  Failed     ${server.failed.map(({ name }) => name).join(', ')}; see the log\n`;
+    server.failed.length === 0
+      ? ''
+      : row('Failed', `${paint('red', server.failed.map(({ name }) => name).join(', '))}; see the log`);
   const dashboardLines =
     server.dashboardUrl === null
       ? ''
       : server.setupUrl === null
-        ? `  Dashboard  ${server.dashboardUrl}\n`
-        : `  Dashboard  ${server.dashboardUrl}\n             Sign up as the first user and operator:\n             ${server.setupUrl}\n`;
+        ? row('Dashboard', server.dashboardUrl)
+        : row('Dashboard', server.dashboardUrl, 'Sign up as the first user and operator:', server.setupUrl);
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
-    ? `             Small demonstration models. For a real one: ${commandName()} pull OWNER/REPO\n`
-    : '';
+    ? [`Small demonstration models. For a real one: ${commandName()} pull OWNER/REPO`]
+    : [];
   const body = JSON.stringify({
     model: server.models.at(-1) ?? '',
     stream: true,
     messages: [{ role: 'user', content: 'Hello!' }],
   });
   return `
-Monolith is ready at ${server.url}
+${paint('green', `Monolith is ready at ${paint('bold', server.url)}`)}
 
-  Models     ${server.models.join(', ')}
-${demonstrations}${failedLine}${dashboardLines}${keyLines}
+${row('Models', server.models.join(', '), ...demonstrations)}${failedLine}${dashboardLines}${keyLines}
 Try it:
 
   curl -N ${server.url}/v1/chat/completions \\
