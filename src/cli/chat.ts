@@ -13,6 +13,7 @@ import type { Server } from '../server/server.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { accountsOf, ChatKey } from './chat-key.js';
+import { progressText } from '../engine/loading.js';
 import { clientKey, KEY_VARIABLE } from './client-key.js';
 import { withFetchedModels } from './fetched-models.js';
 import { streamChat, unreachable } from './chat-stream.js';
@@ -119,7 +120,7 @@ async function findPeer(url: string | undefined, config: Config, keyed: () => vo
     {
       telemetry: createTelemetry({ format: 'text', level: 'error' }),
       onLoading: ({ progress }) => {
-        if (process.stderr.isTTY) process.stderr.write(`Loading … ${Math.floor(100 * progress)} %\r`);
+        if (process.stderr.isTTY) process.stderr.write(`Loading … ${progressText(progress)}\u001b[K\r`);
       },
     },
   );

@@ -247,7 +247,8 @@ export const ERRORS = {
     status: 404,
     meaning: 'No model has this name.',
     cause: 'A typo, or the model was retired or removed.',
-    action: 'List the models with `GET /v1/models`. The message names the successor of a retired model.',
+    action:
+      'Use one of the models that the message lists; `GET /v1/models` lists all. For a retired model, the message names the successor.',
   },
   response_not_found: {
     status: 404,
