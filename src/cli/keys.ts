@@ -51,6 +51,7 @@ const FLAGS: OwnFlags = {
   '--json': 'switch',
 };
 
+const ACTIONS: readonly string[] = ['create', 'list', 'revoke', 'rotate'];
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
 export async function keys(argv: string[]): Promise<number> {
@@ -60,25 +61,24 @@ export async function keys(argv: string[]): Promise<number> {
   }
   const { config, values, words } = commandConfig(argv, FLAGS);
   const [action, ...others] = words;
+  if (action === undefined || !ACTIONS.includes(action))
+    throw new UsageError(
+      `keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`,
+    );
+  if (action === 'create' || action === 'list') noWords(others);
   return await withStores(config, async ({ accounts, served }) => {
     switch (action) {
       case 'create':
-        noWords(others);
         return await create(accounts, values, async () => [
           ...(await (await import('./served-models.js')).configuredNames(config)),
           ...(await served.all()).keys(),
         ]);
       case 'list':
-        noWords(others);
         return await list(accounts, values);
       case 'revoke':
         return await revoke(accounts, others, values);
-      case 'rotate':
-        return await rotate(accounts, others, values);
       default:
-        throw new UsageError(
-          `keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`,
-        );
+        return await rotate(accounts, others, values);
     }
   });
 }
