@@ -182,7 +182,7 @@ function install(tools, programs, [command, ...words]) {
   mkdirSync(dirname(path), { recursive: true });
   const log = openSync(path, 'w');
   const apt = (...args) =>
-    spawnSync(command, [...words, '-o', 'DPkg::Lock::Timeout=120', '-q', ...args], {
+    spawnSync(command, [...words, '-o', 'DPkg::Lock::Timeout=120', '-o', 'Acquire::http::Timeout=20', '-q', ...args], {
       stdio: ['inherit', log, log],
       env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
     }).status === 0;

@@ -108,6 +108,8 @@ t.test('sets limits and organizations, and rotates keys', async (t) => {
   t.match(await monolith(['keys', 'create', '--name', 'bot']), { status: 0 });
   t.match(await monolith(['keys', 'revoke', 'bot', '--organization', 'Default']), { status: 0, out: /\(bot\)/ });
   t.match(await monolith(['keys', 'rotate', 'bot']), { status: 2, err: /has been revoked/ });
+  t.match(await monolith(['keys', 'create', '--name', 'bot']), { status: 0 });
+  t.match(await monolith(['keys', 'revoke', 'bot']), { status: 0, out: /\(bot\)/ }, 'a revoked key does not count');
   t.match(await monolith(['keys', 'rotate', revoked]), { status: 2, err: /has been revoked/ });
   t.match(await monolith(['keys', 'rotate', id, '--overlap', '31d']), { status: 2, err: /--overlap takes 0 to 30d/ });
   t.match(await monolith(['keys', 'create', '--limits', '{"*":{"rpm":0}}']), { status: 2, err: /--limits/ });
