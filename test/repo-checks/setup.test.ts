@@ -3,7 +3,17 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -184,3 +194,24 @@ t.test(
     t.equal(said, 'monolith: building the engine was interrupted; the next run continues where it stopped\n');
   },
 );
+
+t.test('npm ci does not run through a linked node_modules, which it would empty', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-linked-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const checkout = join(folder, 'checkout');
+  mkdirSync(join(folder, 'packages'));
+  writeFileSync(join(folder, 'packages', 'kept'), '');
+  cpSync(join(packageRoot, 'scripts'), join(checkout, 'scripts'), { recursive: true });
+  writeFileSync(join(checkout, 'package-lock.json'), '{}');
+  symlinkSync(join(folder, 'packages'), join(checkout, 'node_modules'));
+  const { status, stderr } = spawnSync(process.execPath, [join(checkout, 'scripts', 'build.mjs'), 'ts'], {
+    encoding: 'utf8',
+  });
+  t.equal(status, 1);
+  t.match(
+    stderr,
+    /^monolith: node_modules is a link to \S+packages, which does not match package-lock\.json\. Update it/,
+  );
+  t.ok(existsSync(join(folder, 'packages', 'kept')));
+  t.end();
+});
