@@ -13,8 +13,9 @@ import { createTelemetry } from '../telemetry/telemetry.js';
 import { closeAnsweringThreads } from '../server/workers/http-workers.js';
 import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
+import { inSystemd, keepFirstStart, notifySystemd } from './service-manager.js';
 import { noWords } from '../config/arguments.js';
-import { stdoutPaint } from '../shared/terminal-color.js';
+import { plain, stdoutPaint } from '../shared/terminal-color.js';
 import type { Paint } from '../shared/terminal-color.js';
 
 // With npm or timeout, Ctrl-C reaches the process twice, from the terminal and from the parent process. A second signal
@@ -68,6 +69,7 @@ async function runServer(argv: string[]): Promise<number> {
       }
       signalledAt = now;
       telemetry.log.info({ signal }, 'shutting down; a second signal exits immediately');
+      void notifySystemd('STOPPING=1', telemetry.log);
       server.drain().then(resolve, reject);
     };
     process.on('SIGTERM', onSignal);
@@ -98,7 +100,8 @@ async function runServer(argv: string[]): Promise<number> {
   server = await startServer(config, { telemetry });
   HeapRest.start(server.http); // runs until the process ends
   await stderrLog.flush(); // so that the log lines written during startup precede the startup message
-  process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
+  announce(server, config);
+  await notifySystemd('READY=1', telemetry.log);
   const lost = server.lost.then(async () => {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
@@ -110,6 +113,22 @@ async function runServer(argv: string[]): Promise<number> {
   });
   await Promise.race([ended, failed, lost]);
   return exitCode;
+}
+
+/** Prints the ready message. Under systemd, where it is logged, the secrets in it go to a file instead. */
+function announce(server: Server, config: Config): void {
+  const isSecret = server.createdKey !== null || server.setupUrl !== null;
+  if (!isSecret || !inSystemd(process.env)) {
+    process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
+    return;
+  }
+  const file = keepFirstStart(config.data_dir, readyText(server, config, plain));
+  const shown: Server = { ...server, createdKey: null, setupUrl: null };
+  process.stdout.write(
+    config.log === 'json'
+      ? readyJson(shown)
+      : `${readyText(shown, config)}The first API key and the sign-up link are in ${file}.\n`,
+  );
 }
 
 function readyJson(server: Server): string {
