@@ -113,12 +113,12 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       ),
       'the engine stopped generating',
     );
-    await page.getByRole('button', { name: 'Clear' }).click(); // the text generated so far may fill the context
+    await page.getByRole('button', { name: 'New chat' }).click(); // the text generated so far may fill the context
     await say('L: another');
     await answer().getByText('Once upon a time').waitFor();
     await page.getByRole('button', { name: 'Stop' }).click();
     await answer().getByText('Stopped by you').waitFor();
-    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByRole('button', { name: 'New chat' }).click();
     await page.getByRole('heading', { name: 'Send a message to hal-1.0' }).waitFor();
   });
 
@@ -198,7 +198,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   });
 
   await t.test('an invalid setting is reported next to its field, and valid ones are sent', async (t) => {
-    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByRole('button', { name: 'New chat' }).click();
     await settings.getByRole('button', { name: 'Remove tools' }).click();
     await settings.getByLabel('Temperature').fill('3');
     await settings.getByText('Must be between 0 and 2.').waitFor();
@@ -214,7 +214,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await composer.press('Enter');
     await answer().getByText('Stopped at max tokens').waitFor();
     t.match(await answer().getByLabel('Usage').innerText(), /Completion\s*3,000[\s\S]*tokens\/s/);
-    await page.getByRole('button', { name: 'Clear' }).click(); // the generated text fills the context
+    await page.getByRole('button', { name: 'New chat' }).click(); // the generated text fills the context
     await settings.getByLabel('Max output tokens').fill('');
     await settings.getByRole('radio', { name: 'JSON Schema' }).check();
     t.match(

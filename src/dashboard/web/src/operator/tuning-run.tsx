@@ -17,6 +17,8 @@ import {
   gainText,
   goodputText,
   loadText,
+  objectiveName,
+  objectiveText,
   PHASE_LABELS,
   progressOf,
   secondsLeft,
@@ -68,7 +70,7 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
   return (
     <Panel
       title={`${run.model}, ${dateTime(run.started_at)}`}
-      lead={`${run.objectives.join(', ')}; ${run.workload}`}
+      lead={`${run.objectives.map(objectiveText).join(', ')}; ${run.workload}`}
       actions={
         run.state === 'running' ? (
           <Button busy={action.busy} onClick={stop}>
@@ -136,7 +138,7 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
         },
         {
           key: 'goodput',
-          header: 'Goodput (95 percent)',
+          header: 'Goodput (95% interval)',
           numeric: true,
           cell: ({ name, pick }) =>
             pick === null ? (
@@ -144,7 +146,7 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
             ) : (
               <>
                 {goodputText(pick)}
-                {name === 'Found' && gain !== null && <span className="cell-sub">{gain}</span>}
+                {name === 'Recommended' && gain !== null && <span className="cell-sub">{gain}</span>}
               </>
             ),
         },
@@ -154,7 +156,7 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
           cell: ({ pick }) =>
             pick?.verdicts.map(({ name, value, limit }) => (
               <div key={name}>
-                {name}: {limitText(name, value)} of {limitText(name, limit)}
+                {objectiveName(name)}: {limitText(name, value)} of {limitText(name, limit)}
               </div>
             )) ?? '–',
         },
@@ -207,7 +209,7 @@ function Verdict({ trial: { met, stopped, verdicts, errors } }: { trial: TuneTri
     <>
       <Badge tone={met ? 'ok' : 'neutral'}>{met ? 'met' : stopped ? 'missed, ended early' : 'missed'}</Badge>{' '}
       <span className="cell-sub">
-        {verdicts.map(({ name, value }) => `${name} ${limitText(name, value)}`).join(', ')}
+        {verdicts.map(({ name, value }) => `${objectiveName(name)} ${limitText(name, value)}`).join(', ')}
         {failures === '' ? (
           ''
         ) : (

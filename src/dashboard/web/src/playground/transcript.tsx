@@ -11,6 +11,8 @@ import type { Turn, UserTurn } from './conversation.js';
 import { SeenPictures } from './seen-pictures.js';
 
 interface Props {
+  /** Name of the region, if there are several. */
+  label?: string;
   turns: readonly Turn[];
   running: boolean;
   empty: ReactNode;
@@ -20,7 +22,15 @@ interface Props {
   onResults: ((results: Record<string, string>) => void) | undefined;
 }
 
-export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResults }: Props): ReactNode {
+export function Transcript({
+  label = 'Messages',
+  turns,
+  running,
+  empty,
+  onRegenerate,
+  onEdit,
+  onResults,
+}: Props): ReactNode {
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const last = turns.at(-1);
@@ -48,7 +58,7 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
       className="transcript"
       tabIndex={0}
       role="region"
-      aria-label="Messages"
+      aria-label={label}
       onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
         follows.current = scrollHeight - scrollTop - clientHeight < 48;
       }}
