@@ -9,7 +9,7 @@ import { totalMemory } from '../engine/machine-memory.js';
 import { HUB_SCHEME, parseModelRef, showModelRef } from './model-ref.js';
 import type { ModelRef } from './model-ref.js';
 import { cached, pull, wholeWeights } from './pull.js';
-import { removeWeights } from './remove-weights.js';
+import { removable, remove } from './remove.js';
 import { searchHub } from './search-hub.js';
 import type { HubMatch } from './search-hub.js';
 import type { Pulled, PullOptions } from './pull.js';
@@ -57,7 +57,9 @@ export class Hub {
 
   /** Deletes weights from the cache, and returns the freed bytes. Throws HubError. */
   remove(ref: ModelRef): number {
-    return removeWeights(this.cache, ref);
+    const found = removable(this.cache, ref);
+    remove(this.cache, found);
+    return found.bytes;
   }
 
   /** All servable weights in the cache, by name. */

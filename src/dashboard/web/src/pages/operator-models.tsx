@@ -15,6 +15,7 @@ import { AddModel } from '../operator/add-model.js';
 import { DiskPanel, useDisk } from '../operator/disk-panel.js';
 import { LifecycleDialog } from '../operator/lifecycle-dialog.js';
 import { LoadButton } from '../operator/load-button.js';
+import { RecommendedModels } from '../operator/recommended-models.js';
 import { UnserveButton } from '../operator/serve-dialog.js';
 
 const KEY = ['operator', 'models'];
@@ -97,7 +98,9 @@ export function OperatorModels(): ReactNode {
       <Loaded query={disk} loading={<Skeleton rows={4} height={24} />}>
         {(state) => (
           <>
-            <AddModel disk={state} />
+            <AddModel disk={state}>
+              <RecommendedModels disk={state} />
+            </AddModel>
             <DiskPanel disk={state} />
           </>
         )}
