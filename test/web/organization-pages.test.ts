@@ -147,7 +147,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await find('req_0123456789abcdef');
     t.equal(await palette.getByRole('option', { name: /^Open request req_0123456789abcdef/ }).count(), 2);
     await page.keyboard.press('Enter');
-    await page.waitForURL('**/dashboard/requests?id=req_0123456789abcdef');
+    await page.waitForURL('**/dashboard/requests?request_id=req_0123456789abcdef');
     await find('nothing of this name');
     await palette.getByText('Nothing matches.').waitFor();
     await page.keyboard.press('Escape');

@@ -375,7 +375,13 @@ test('the playground works with the models of the repository', { skip: noBrowser
   await page.goto('/dashboard/operator/live');
   const engines = page.getByRole('radiogroup', { name: 'Engine' }).getByRole('radio');
   await engines.first().waitFor();
-  t.ok(await eventually(async () => (await engines.count()) === 3), 'there is one engine per model');
+  t.ok(await eventually(async () => (await engines.count()) === 4), 'there is one engine per model, and all together');
+  const table = page.getByRole('table', { name: 'Engines' });
+  t.equal(await table.getByRole('row').count(), 4, 'the engines are listed at a glance');
+  await page.getByRole('figure', { name: /^Output tokens per second/ }).waitFor();
+  await table.getByRole('button', { name: 'clarke-1.0' }).click();
+  await page.getByText('Preemptions').waitFor();
+  t.ok(await engines.nth(2).isChecked(), 'the name in the table selects the engine');
   await engines.last().check();
   await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
   t.same(problems, []);

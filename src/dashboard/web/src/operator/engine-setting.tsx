@@ -17,7 +17,7 @@ const LABELS: Record<TunableName, { label: string; unit: string }> = {
 
 export const SETTING_NAMES = Object.keys(LABELS) as TunableName[];
 
-/** A typed number, with or without separators; NaN if it is none. */
+/** A typed number, with or without separators; NaN for other text. */
 export const numberOf = (text: string): number => (text.trim() === '' ? NaN : Number(text.replaceAll(/[,_\s]/g, '')));
 
 /** Why the server would refuse the text, without the setting's name; null if it would not. */

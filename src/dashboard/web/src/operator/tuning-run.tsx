@@ -111,7 +111,15 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
   if (result === null) return null;
   const rows = [
     { name: 'Before', settings: before, pick: result.current },
-    ...(result.best === null ? [] : [{ name: 'Recommended', settings: result.best.settings, pick: result.best }]),
+    ...(result.best === null
+      ? []
+      : [
+          {
+            name: result.outcome === 'kept' ? 'Best other' : 'Recommended',
+            settings: result.best.settings,
+            pick: result.best,
+          },
+        ]),
   ];
   const gain = gainText(result.gain);
   return (
@@ -146,7 +154,7 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
             ) : (
               <>
                 {goodputText(pick)}
-                {name === 'Recommended' && gain !== null && <span className="cell-sub">{gain}</span>}
+                {name !== 'Before' && gain !== null && <span className="cell-sub">{gain}</span>}
               </>
             ),
         },

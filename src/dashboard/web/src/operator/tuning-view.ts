@@ -1,4 +1,5 @@
 // Data for the tuning page: formatted numbers, descriptions and chart points. Does not need the DOM.
+import { duration } from '../format.js';
 import type {
   TuneLoadKind,
   TunePhase,
@@ -162,10 +163,12 @@ export function objectiveName(name: string): string {
   return METRICS[metric] === undefined ? name : `${METRICS[metric]} ${percentile}`;
 }
 
-/** "Time to first token p99 ≤ 500ms" for `ttft_p99=500ms`, in the unit as written. */
+/** "Time to first token p99 ≤ 500 ms" for `ttft_p99=500ms`. */
 export function objectiveText(objective: string): string {
   const [name = '', limit] = objective.split('=');
-  return limit === undefined ? objective : `${objectiveName(name)} ≤ ${limit.replace(/(\d)(ms|s)$/, '$1 $2')}`;
+  if (limit === undefined) return objective;
+  const [, value, unit] = /^([\d.]+)(ms|s)$/.exec(limit) ?? [];
+  return `${objectiveName(name)} ≤ ${value === undefined ? limit : duration(Number(value) * (unit === 's' ? 1000 : 1))}`;
 }
 
 export const OBJECTIVES = ['ttft', 'itl', 'errors'] as const;

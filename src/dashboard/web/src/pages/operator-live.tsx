@@ -147,7 +147,7 @@ export function OperatorLive(): ReactNode {
                 <LiveCharts
                   of="all"
                   shown={shown}
-                  label="Chart to show"
+                  label="Chart of all engines"
                   charts={comparedViews(engines).map((view) => ({ view, now: null }))}
                 />
               </>
@@ -157,7 +157,7 @@ export function OperatorLive(): ReactNode {
                 <LiveCharts
                   of={engine.model}
                   shown={shown}
-                  label="Chart to show"
+                  label="Chart of the engine"
                   charts={ENGINE_VIEWS.map((view) => ({
                     now: isPast ? null : inWords(view, engine),
                     limit: limitOf(view.limit),
@@ -184,7 +184,7 @@ export function OperatorLive(): ReactNode {
               <LiveCharts
                 of="server"
                 shown={shown}
-                label="Chart to show"
+                label="Chart of the server"
                 charts={SERVER_VIEWS.map((view) => ({
                   view,
                   now: isPast || view.noNow === true ? null : inWords(view, latest as LiveSample),

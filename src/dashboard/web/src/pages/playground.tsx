@@ -259,7 +259,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
             onStop={stop}
           />
         </section>
-        <SettingsFrame folded={columns.length > 2}>
+        <SettingsFrame folded={columns.length > 2} name={compares ? 'Settings' : 'Model and settings'}>
           <SettingsPanel
             models={models}
             isCompared={compares}
@@ -318,7 +318,7 @@ function HeaderButton({
 }
 
 /** A sidebar on wide screens. Collapsed on narrow screens, and when columns need the width. */
-function SettingsFrame({ folded, children }: { folded: boolean; children: ReactNode }): ReactNode {
+function SettingsFrame({ folded, name, children }: { folded: boolean; name: string; children: ReactNode }): ReactNode {
   const [wide, setWide] = useState(() => matchMedia(WIDE).matches);
   const [open, setOpen] = useState(false);
   useEffect(() => {
@@ -336,7 +336,7 @@ function SettingsFrame({ folded, children }: { folded: boolean; children: ReactN
   return (
     <details className="settings-fold" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        <Icon name="settings" /> Model and settings
+        <Icon name="settings" /> {name}
       </summary>
       {children}
     </details>

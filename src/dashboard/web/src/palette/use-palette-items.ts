@@ -104,7 +104,7 @@ export function usePaletteItems(text: string): { items: PaletteItem[]; loading: 
                   group: 'Requests',
                   label: `Open request ${id}`,
                   hint: organization.name,
-                  run: go(`/requests?id=${encodeURIComponent(id)}`),
+                  run: go(`/requests?request_id=${encodeURIComponent(id)}`),
                 },
               ]),
           ...(isOperator
@@ -114,7 +114,7 @@ export function usePaletteItems(text: string): { items: PaletteItem[]; loading: 
                   group: 'Requests',
                   label: `Open request ${id}`,
                   hint: 'all organizations',
-                  run: go(`/operator/requests?id=${encodeURIComponent(id)}`),
+                  run: go(`/operator/requests?request_id=${encodeURIComponent(id)}`),
                 },
               ]
             : []),

@@ -40,14 +40,15 @@ export function Transcript({
     const element = box.current;
     if (last?.id !== seen.current) follows.current = true; // a message that was just sent is always scrolled into view
     seen.current = last?.id;
-    if (element !== null && follows.current) element.scrollTop = element.scrollHeight;
-  }, [turns, last?.id]);
+    // Suggestions before the first message are read from the top.
+    if (element !== null && follows.current) element.scrollTop = last === undefined ? 0 : element.scrollHeight;
+  }, [turns, last]);
   useEffect(() => {
     const element = box.current;
     if (element === null) return undefined;
     // Keeps the end visible when a phone's keyboard opens.
     const observer = new ResizeObserver(() => {
-      if (follows.current) element.scrollTop = element.scrollHeight;
+      if (follows.current && seen.current !== undefined) element.scrollTop = element.scrollHeight;
     });
     observer.observe(element);
     return () => observer.disconnect();
