@@ -24,7 +24,7 @@ const STYLE = `
 body{margin:0 auto;max-width:1320px;padding:24px;background:var(--back);color:var(--text);font:15px/1.5 system-ui,sans-serif}
 h1{font-size:24px;line-height:32px;margin:0 0 4px}h2{font-size:18px;margin:40px 0 12px}h3{font-size:14px;margin:0 0 8px}p{margin:4px 0}.soft{color:var(--soft)}code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(50% - 1px,170px),1fr));gap:1px;margin:24px 0;border:1px solid var(--line);border-radius:8px;background:var(--line);overflow:hidden}.tiles>div{padding:14px 16px;background:var(--back)}.tiles dt{color:var(--soft);font-size:13px}.tiles dd{margin:0;font-size:26px;line-height:34px;font-weight:600;font-variant-numeric:tabular-nums}.tiles span{display:block;min-height:20px;color:var(--soft);font-size:13px;line-height:20px;font-weight:400}
-.tables{display:flex;flex-wrap:wrap;gap:24px 56px;margin:24px 0}.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}th,td{padding:6px 20px 6px 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}td{white-space:nowrap}td:last-child{white-space:normal}th{color:var(--soft);font-weight:500}
+.tables{display:flex;flex-wrap:wrap;gap:24px 56px;margin:24px 0}.tables>section{min-width:0;max-width:100%}.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}th,td{padding:6px 20px 6px 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}td{white-space:nowrap}td:last-child{white-space:normal}th{color:var(--soft);font-weight:500}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:16px;margin:24px 0 12px}.charts>svg{background:var(--card);border-radius:8px;width:100%;height:auto;padding:8px;box-sizing:border-box;fill:var(--text);font:12px system-ui,sans-serif}
 .title{font-size:14px;font-weight:600}.tick{fill:var(--soft);font-size:11px}.grid{stroke:var(--line)}.missed,.doubt{color:var(--bad)}.kept{color:var(--good)}
 ${[0, 1, 2, 3, 4, 5].map((n) => `.line${n}{fill:none;stroke:var(--c${n});stroke-width:1.6}.fill${n}{fill:var(--c${n})}`).join('')}
@@ -84,8 +84,7 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
   return [
     `<h2>${escape(title)}</h2><p>${escape(requestsLine(summary))}</p>`,
     doubts(summary),
-    table(latencyRows(summary), LATENCY_HEAD),
-    `<div class="tables">${titled('Objectives', table(verdictRows(summary), ['objective', 'measured', '']))}${titled('Errors', table(errorRows(summary), ['error', 'count', 'example']))}</div>`,
+    `<div class="tables">${titled('Latencies', table(latencyRows(summary), LATENCY_HEAD))}${titled('Objectives', table(verdictRows(summary), ['objective', 'measured', '']))}${titled('Errors', table(errorRows(summary), ['error', 'count', 'example']))}</div>`,
     `<div class="charts">${charts.join('')}</div>`,
     `<p class="soft">The client was busy for ${number(summary.client.utilization * 100)} % of the time and sent requests at most ${duration(summary.client.lagP99)} after they were due (99th percentile).</p>`,
   ].join('\n');
@@ -145,7 +144,7 @@ export function reportPage(report: LoadReport, runs: readonly FinishedRun[]): st
 <title>${escape(`Load test of ${target.model}`)}</title><style>${STYLE}</style></head><body>
 <h1>${escape(`Load test of ${target.model}`)}</h1>
 <p>${escape(`${target.dialect} at ${target.url}; ${arrival}; ${workload}`)}</p>
-<p class="soft">${escape(new Date(report.runs[0]?.startedAt ?? 0).toISOString())}, Monolith ${escape(report.version)}${objectives.length === 0 ? '' : '; goodput counts requests that meet every objective'}. Latencies are measured from a request's intended start.</p>
+<p class="soft">${escape(new Date(report.runs[0]?.startedAt ?? 0).toISOString().slice(0, 19).replace('T', ' '))} UTC, Monolith ${escape(report.version)}${objectives.length === 0 ? '' : '; goodput counts requests that meet every objective'}. Latencies are measured from a request's intended start.</p>
 <p><code>${escape(report.command)}</code></p>
 ${headline(report)}
 ${rates.map(({ title, rows }) => `<h2>${escape(capital(title ?? 'rates'))}</h2>${table(rows)}`).join('\n')}
