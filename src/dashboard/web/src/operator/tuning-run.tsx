@@ -152,21 +152,28 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
             pick === null ? (
               '–'
             ) : (
-              <>
+              <div>
                 {goodputText(pick)}
                 {name !== 'Before' && gain !== null && <span className="cell-sub">{gain}</span>}
-              </>
+              </div>
             ),
         },
         {
           key: 'verdicts',
           header: 'Objectives',
+          // One element, because a phone shows a cell's children side by side.
           cell: ({ pick }) =>
-            pick?.verdicts.map(({ name, value, limit }) => (
-              <div key={name}>
-                {objectiveName(name)}: {limitText(name, value)} of {limitText(name, limit)}
+            pick === null ? (
+              '–'
+            ) : (
+              <div>
+                {pick.verdicts.map(({ name, value, limit }) => (
+                  <div key={name}>
+                    {objectiveName(name)}: {limitText(name, value)} of {limitText(name, limit)}
+                  </div>
+                ))}
               </div>
-            )) ?? '–',
+            ),
         },
       ]}
     />
