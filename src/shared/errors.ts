@@ -18,7 +18,16 @@ export interface ErrorExtra {
   status?: ErrorStatus | undefined;
   /** HTTP status from the upstream server, which is included in `details`. */
   upstreamStatus?: number | undefined;
+  /** All invalid fields of a form, including the first, if there are several. Sent only by the dashboard API. */
+  fields?: readonly FieldFault[] | undefined;
   cause?: unknown;
+}
+
+/** One invalid field of a request body. */
+export interface FieldFault {
+  param: string | null;
+  code: ErrorCode;
+  message: string;
 }
 
 // Retry delays in milliseconds, used if the code that throws the error does not set one.
@@ -44,6 +53,7 @@ export class ApiError extends Error {
   readonly headers: ((format: ErrorFormat) => HeaderList) | undefined;
   readonly messagesCode: string;
   readonly upstreamStatus: number | undefined;
+  readonly fields: readonly FieldFault[] | undefined;
 
   constructor(code: ErrorCode, message: string, param: string | null = null, extra: ErrorExtra = {}) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
@@ -58,6 +68,7 @@ export class ApiError extends Error {
     this.headers = extra.headers;
     this.messagesCode = extra.messagesCode ?? code;
     this.upstreamStatus = extra.upstreamStatus;
+    this.fields = extra.fields;
   }
 }
 
@@ -94,7 +105,14 @@ export function toApiError(thrown: unknown): ApiError {
 }
 
 export interface ChatErrorBody {
-  error: { message: string; type: ErrorType; param: string | null; code: ErrorCode; details?: UpstreamDetails };
+  error: {
+    message: string;
+    type: ErrorType;
+    param: string | null;
+    code: ErrorCode;
+    details?: UpstreamDetails;
+    fields?: readonly FieldFault[];
+  };
 }
 
 /** Details of an error caused by an upstream server. */
@@ -122,6 +140,7 @@ export function chatErrorBody(error: ApiError): ChatErrorBody {
       param: error.param,
       code: error.code,
       ...(error.upstreamStatus === undefined ? {} : { details: { upstream_status: error.upstreamStatus } }),
+      ...(error.fields === undefined ? {} : { fields: error.fields }),
     },
   };
 }
