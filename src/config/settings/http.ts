@@ -56,6 +56,16 @@ export const http = {
     1_048_576,
     'Maximum unsent data of one stream, in bytes. A client that reads too slowly and exceeds it is disconnected, and its request is cancelled.',
   ),
+  server: setting(
+    kind.choice('auto', 'uws', 'node'),
+    'auto',
+    'HTTP server: uws (uWebSockets.js, a binary), node (part of Node.js, slower), or auto (uws if its binary loads).',
+  ),
+  idle_ms: setting(
+    kind.integer(1_000, 3_600_000),
+    75_000,
+    'Time after which an idle keep-alive connection is closed, in ms. Only with http.server "node"; uws closes it after 10 to 12 seconds.',
+  ),
   library: setting(
     kind.nullable(kind.path),
     null,
