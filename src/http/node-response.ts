@@ -28,13 +28,18 @@ export class NodeResponse implements TransportResponse {
   private offset = 0; // bytes passed to tryEnd()
   private total = -1; // set by tryEnd()
   private takesBody = false;
+  private closes = false;
+  private readonly socket: Socket;
   private readonly flushed = (error?: Error | null): void => this.drained(error);
 
   constructor(
     private readonly incoming: IncomingMessage,
     private readonly res: ServerResponse,
-    private readonly socket: Socket,
-  ) {}
+    /** Called when the response is complete, but not if the connection is closed first. `closes`: it is the last one. */
+    private readonly completed: (closes: boolean) => void,
+  ) {
+    this.socket = incoming.socket;
+  }
 
   /** The request's body is incomplete, so bytes that arrive belong to it. */
   get receiving(): boolean {
@@ -94,8 +99,7 @@ export class NodeResponse implements TransportResponse {
   write(text: string): boolean {
     if (!this.open) return true;
     this.sendHead();
-    this.res.write(text, this.flushed);
-    return this.push();
+    return this.push(text);
   }
 
   onWritable(callback: (offset: number) => boolean): void {
@@ -112,8 +116,7 @@ export class NodeResponse implements TransportResponse {
     for (let at = 0; at < piece.length; at += PART_BYTES) {
       const part = piece.subarray(at, at + PART_BYTES);
       this.offset += part.length;
-      this.res.write(part, this.flushed);
-      if (!this.push()) return [false, false];
+      if (!this.push(part)) return [false, false];
     }
     if (this.offset < total) return [true, false];
     this.finish();
@@ -123,7 +126,7 @@ export class NodeResponse implements TransportResponse {
   end(body?: string | Uint8Array, closeConnection = false): void {
     if (!this.open) return;
     if (!this.started) {
-      if (closeConnection) this.headers.push('Connection', 'close');
+      if (closeConnection) this.sayClose();
       this.headers.push('Content-Length', String(body === undefined ? 0 : Buffer.byteLength(body)));
       this.sendHead();
     }
@@ -132,7 +135,7 @@ export class NodeResponse implements TransportResponse {
 
   endWithoutBody(length?: number, closeConnection = false): void {
     if (!this.open) return;
-    if (closeConnection) this.headers.push('Connection', 'close');
+    if (closeConnection) this.sayClose();
     if (length !== undefined) this.headers.push('Content-Length', String(length));
     this.sendHead();
     this.finish();
@@ -160,6 +163,11 @@ export class NodeResponse implements TransportResponse {
     return (this.socket.remoteAddress ?? '').replace(/^::ffff:(?=[\d.]+$)/, '');
   }
 
+  private sayClose(): void {
+    this.closes = true;
+    this.headers.push('Connection', 'close');
+  }
+
   private sendHead(): void {
     if (this.started) return;
     this.started = true;
@@ -172,14 +180,18 @@ export class NodeResponse implements TransportResponse {
     else this.res.end(body);
     // Node.js starts the timeout for idle connections when the client has received everything.
     if (this.socket.writableLength > 0) this.socket.setTimeout(STALL_MS);
+    this.completed(this.closes);
   }
 
-  /** Passes everything to the kernel. Returns false if data remains. */
-  private push(): boolean {
-    if (this.res.socket !== null) this.socket.uncork();
-    if (this.res.socket !== null && this.socket.writableLength === 0) return true;
+  /** Passes data to the kernel immediately. Returns false if some of it remains in the socket's buffer. */
+  private push(data: string | Uint8Array): boolean {
+    const { res, socket } = this;
+    res.cork(); // otherwise Node.js sends the data at the end of the tick
+    res.write(data, this.flushed);
+    res.uncork();
+    if (res.socket !== null && socket.writableLength === 0) return true;
     this.blocked = true;
-    this.socket.setTimeout(STALL_MS); // destroys the socket; any progress restarts it
+    socket.setTimeout(STALL_MS); // destroys the socket; any progress restarts it
     return false;
   }
 

@@ -4,7 +4,7 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Server as NetServer } from 'node:net';
-import { errorPage, HEADERS_TOO_LARGE_PAGE } from './error-pages.js';
+import { errorPage, HEADERS_TOO_LARGE_PAGE, parserErrorPage, TRANSFER_ENCODING_PAGE } from './error-pages.js';
 import { NodeIncoming, NodeRequest, wantsWebSocket } from './node-request.js';
 import { NodeResponse } from './node-response.js';
 import { NodeThreads, ThreadListener } from './node-threads.js';
@@ -21,6 +21,8 @@ const HEADERS_MS = 18_000;
 const CHECK_MS = 1_000;
 /** Limits the body of a request that has its response already. Bodies that are read have a limit of their own. */
 const REQUEST_MS = 330_000;
+/** Maximum number of requests that wait for the response to an earlier one on their connection (pipelining). */
+const MAX_PIPELINED = 16;
 /** How long a client may keep sending after a request that the parser rejected, so that it can read the response. */
 const LINGER_MS = 1_000;
 
@@ -31,6 +33,8 @@ export interface NodeTransportOptions {
 
 interface Connection {
   current: NodeResponse | null;
+  /** Requests that arrived before the current response was complete. */
+  waiting: (() => void)[];
   /** Nothing more is served on this connection. */
   ended: boolean;
 }
@@ -134,7 +138,7 @@ export class NodeTransport implements Transport {
   }
 
   private connected(socket: Socket): void {
-    const connection: Connection = { current: null, ended: false };
+    const connection: Connection = { current: null, waiting: [], ended: false };
     this.connections.set(socket, connection);
     socket.on('close', () => {
       connection.ended = true;
@@ -147,26 +151,34 @@ export class NodeTransport implements Transport {
     });
   }
 
-  /** Returns the connection if it may serve another request, and closes it otherwise. */
-  private ready(socket: Socket): Connection | null {
-    const connection = this.connections.get(socket);
-    if (connection === undefined || connection.ended) return null;
-    if (connection.current?.open !== true) return connection;
-    connection.ended = true; // pipelining: the next request came before the last response was complete
-    socket.destroy();
-    return null;
-  }
-
   private receive(incoming: IncomingMessage, res: ServerResponse): void {
     const { socket } = incoming;
-    const connection = this.ready(socket);
-    if (connection === null) return;
+    const connection = this.connections.get(socket);
+    if (connection === undefined || connection.ended) return;
+    if (connection.current?.open !== true) {
+      this.serve(connection, incoming, res);
+      return;
+    }
+    // A waiting body would fill the socket's buffer, and then a disconnect would go unnoticed.
+    if (connection.waiting.length < MAX_PIPELINED && hasNoBody(incoming))
+      connection.waiting.push(() => this.serve(connection, incoming, res));
+    else drop(socket, connection);
+  }
+
+  private serve(connection: Connection, incoming: IncomingMessage, res: ServerResponse): void {
+    const { socket } = incoming;
+    if (connection.ended) return;
     const refusal = refusalOf(incoming);
     if (refusal !== null) {
       this.reject(socket, connection, refusal);
       return;
     }
-    const response = new NodeResponse(incoming, res, socket);
+    const next = (closes: boolean): void => {
+      connection.ended ||= closes; // further bytes are not served, because they may be part of a body
+      // Not immediately, because the caller is completing the response.
+      if (connection.waiting.length > 0) setImmediate(() => connection.waiting.shift()?.());
+    };
+    const response = new NodeResponse(incoming, res, next);
     connection.current = response;
     this.handlers.request(new NodeRequest(incoming), response);
     response.discardBody();
@@ -174,8 +186,12 @@ export class NodeTransport implements Transport {
 
   private upgrade(incoming: IncomingMessage, socket: Socket, head: Buffer): void {
     socket.on('error', () => undefined); // node:http no longer handles it
-    const connection = this.ready(socket);
-    if (connection === null) return;
+    const connection = this.connections.get(socket);
+    if (connection === undefined || connection.ended) return;
+    if (connection.current?.open === true) {
+      drop(socket, connection);
+      return;
+    }
     const res = new ServerResponse(incoming);
     res.shouldKeepAlive = false;
     res.assignSocket(socket);
@@ -183,7 +199,7 @@ export class NodeTransport implements Transport {
       res.detachSocket(socket);
       socket.destroySoon();
     });
-    const response = new NodeResponse(incoming, res, socket);
+    const response = new NodeResponse(incoming, res, () => undefined);
     connection.current = response;
     const request = new NodeRequest(incoming);
     const path = request.getUrl();
@@ -212,11 +228,7 @@ export class NodeTransport implements Transport {
       socket.destroy();
       return;
     }
-    const page =
-      error.code === 'HPE_HEADER_OVERFLOW'
-        ? HEADERS_TOO_LARGE_PAGE
-        : errorPage('malformed_http', `The request is not valid HTTP: ${error.reason ?? error.message}.`);
-    this.reject(socket, connection, page);
+    this.reject(socket, connection, parserErrorPage(error));
   }
 
   private reject(socket: Socket, connection: Connection, page: string): void {
@@ -227,11 +239,21 @@ export class NodeTransport implements Transport {
   }
 }
 
+function drop(socket: Socket, connection: Connection): void {
+  connection.ended = true;
+  socket.destroy();
+}
+
+const hasNoBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] === undefined && /^0*$/.test(headers['content-length'] ?? '');
+
 /** The response to a request that the parser accepts and this server does not, or null. */
 function refusalOf({ httpVersionMajor, httpVersion, rawHeaders, headers }: IncomingMessage): string | null {
   if (rawHeaders.length > 2 * MAX_HEADERS) return HEADERS_TOO_LARGE_PAGE;
   if (httpVersionMajor < 1) return errorPage('malformed_http', 'The HTTP version must be 1.1 or 1.0.');
-  if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined)
+  const coding = headers['transfer-encoding'];
+  if (coding === '') return TRANSFER_ENCODING_PAGE; // before Node.js 22, the parser ignores it
+  if (httpVersion === '1.0' && coding !== undefined)
     return errorPage('malformed_http', 'An HTTP/1.0 request has no Transfer-Encoding.');
   return null;
 }

@@ -6,6 +6,7 @@ import t from 'tap';
 import { WebSocket } from 'ws';
 import type { Exchange, Route } from '../../src/http/exchange.js';
 import type { SocketRoute } from '../../src/http/socket.js';
+import { onNode } from '../support/http-server.js';
 import { startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
@@ -93,7 +94,8 @@ t.test('connections that wait for the model outlive the idle timeout', async (t)
 t.test('a connection without a complete request is closed without a response', async (t) => {
   const server = await startRoutes(routes);
   t.teardown(() => server.close());
-  const BOUND_MS = 60_000; // the library's timer fires after 30 to 34 s
+  // node: 18 to 19 s; uws: 30 to 34 s. The machine may be busy.
+  const BOUND_MS = onNode ? 25_000 : 60_000;
   await Promise.all(
     ['', '\r\n', '\r\n\r\nGET', 'GET / HT'].map(async (bytes) => {
       const began = performance.now();

@@ -65,7 +65,7 @@ t.test('http.library accepts a file or a package folder', (t) => {
   t.throws(() => loadUws(16_384, folder), /http\.library: .* has no uws_linux_.*\.node, which Node\.js v/);
   const text = join(folder, 'text.node');
   writeFileSync(text, 'not a binary');
-  t.throws(() => loadUws(16_384, text), /failed to load \(.*text\.node.*Set http\.library/);
+  t.throws(() => loadUws(16_384, text), /failed to load \(.*text\.node.*Set http\.server to "node", or http\.library/);
   const { uws, patched } = loadUws(16_384, installed);
   t.ok(patched);
   t.type(uws.App, 'function');
