@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { withoutThreads } from '../support/http-server.js';
 import { embeddedModel, eventually, startMonolith, type Monolith } from './monolith.js';
 
 t.setTimeout(600_000); // the machine may be busy
@@ -61,29 +62,34 @@ t.test('an uncaught exception on the main thread drains the server, which exits 
   t.match(server.log(), /a fault of ours/);
 });
 
-t.test('an HTTP worker with an uncaught exception finishes its requests and is replaced', async (t) => {
-  const folder = t.testdir();
-  const server = await startMonolith({ args: [...SLOW, '--http-threads', '2'], env: throwing(folder) });
-  t.teardown(() => server.stop());
-  const responses = await Promise.all([0, 1].map(() => begin(server, 40)));
-  writeFileSync(join(folder, '1'), '');
-  t.ok(await eventually(() => server.log().includes('this HTTP worker is drained and replaced')));
-  t.equal((await begin(server, 1)).status, 200, 'the other worker serves requests');
-  for (const response of responses)
-    t.match(await response.text(), /"finish_reason":"length"/, 'running requests finish');
-  t.ok(await eventually(() => server.log().includes('HTTP worker is serving again')));
-  const asked = await Promise.all(
-    Array.from({ length: 8 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })),
-  );
-  t.same(
-    asked.map(({ status }) => status),
-    Array(8).fill(200),
-  );
-});
+t.test(
+  'an HTTP worker with an uncaught exception finishes its requests and is replaced',
+  { skip: withoutThreads },
+  async (t) => {
+    const folder = t.testdir();
+    const server = await startMonolith({ args: [...SLOW, '--http-threads', '2'], env: throwing(folder) });
+    t.teardown(() => server.stop());
+    const responses = await Promise.all([0, 1].map(() => begin(server, 40)));
+    writeFileSync(join(folder, '1'), '');
+    t.ok(await eventually(() => server.log().includes('this HTTP worker is drained and replaced')));
+    t.equal((await begin(server, 1)).status, 200, 'the other worker serves requests');
+    for (const response of responses)
+      t.match(await response.text(), /"finish_reason":"length"/, 'running requests finish');
+    t.ok(await eventually(() => server.log().includes('HTTP worker is serving again')));
+    const asked = await Promise.all(
+      Array.from({ length: 8 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })),
+    );
+    t.same(
+      asked.map(({ status }) => status),
+      Array(8).fill(200),
+    );
+  },
+);
 
 for (const threads of ['1', '2']) {
   t.test(
     `on SIGTERM, a running stream finishes, readiness fails and new requests are refused (http.threads ${threads})`,
+    { skip: threads !== '1' && withoutThreads },
     async (t) => {
       const server = await startMonolith({ args: [...SLOW, '--http-threads', threads] });
       const response = await begin(server, 300);

@@ -92,11 +92,19 @@ t.test('connections that wait for the model outlive the idle timeout', async (t)
 });
 
 t.test('a connection without a complete request is closed without a response', async (t) => {
-  const server = await startRoutes(routes);
+  const server = await startRoutes(routes, { http: { idle_ms: 2_000 } });
   t.teardown(() => server.close());
   // node: 18 to 19 s; uws: 30 to 34 s. The machine may be busy.
   const BOUND_MS = onNode ? 25_000 : 60_000;
-  await Promise.all(
+  const idle = async (): Promise<void> => {
+    const began = performance.now();
+    t.match(await server.raw('GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n', 60_000), /^HTTP\/1\.1 404 /);
+    const after = Math.round(performance.now() - began);
+    // node: http.idle_ms, to which later versions add a second
+    const [least, most] = onNode ? [1_900, 15_000] : [10_000, 50_000];
+    t.ok(after > least && after < most, `after a response, the connection was idle for ${after} ms`);
+  };
+  const incomplete = Promise.all(
     ['', '\r\n', '\r\n\r\nGET', 'GET / HT'].map(async (bytes) => {
       const began = performance.now();
       t.equal(await server.raw(bytes, BOUND_MS), '');
@@ -106,6 +114,7 @@ t.test('a connection without a complete request is closed without a response', a
       );
     }),
   );
+  await Promise.all([incomplete, idle()]);
 });
 
 t.test('a body that never completes is refused and the connection is closed', async (t) => {
