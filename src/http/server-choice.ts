@@ -22,8 +22,10 @@ export function chooseServer(http: Config['http']): ServerChoice {
       loadUws(http.max_header_bytes, http.library);
       return { server: 'uws', reason };
     } catch (error) {
-      if (!(error instanceof StartError) || http.server === 'uws' || http.library !== null) throw error;
+      if (!(error instanceof StartError)) throw error;
       reason = error.message;
+      if (http.server === 'uws' || http.library !== null)
+        throw new StartError(`${reason} Set http.server to "node", or http.library to the path of another binary.`);
     }
   }
   if (http.threads > 1 && !sharesPorts())

@@ -36,8 +36,6 @@ const require = createRequire(import.meta.url);
 /** The library reads this when it is loaded. */
 const HEADER_BYTES_VARIABLE = 'UWS_HTTP_MAX_HEADERS_SIZE';
 
-const WAY_OUT = 'Set http.server to "node", or http.library to the path of another binary.';
-
 let loaded: LoadedUws | null = null;
 
 /**
@@ -99,7 +97,7 @@ function installedBinary(): string {
       : `those for modules ${known.join(', ')} (Node.js 20 is 115, 22 is 127, 24 is 137)`;
   throw new StartError(
     `The HTTP library uWebSockets.js has no binary for Node.js ${process.version} on ${process.platform} ${process.arch} ` +
-      `(modules ${process.versions.modules}); found: ${have}. ${WAY_OUT}`,
+      `(modules ${process.versions.modules}); found: ${have}.`,
   );
 }
 
@@ -114,7 +112,7 @@ function load(binary: string): LoadedUws {
   }
   const reasons = [...new Set(failures)].join('; ');
   throw new StartError(
-    `The HTTP library uWebSockets.js failed to load (${reasons}). It must be built for Node.js ${process.version} and needs glibc 2.36 or newer. ${WAY_OUT}`,
+    `The HTTP library uWebSockets.js failed to load (${reasons}). It must be built for Node.js ${process.version} and needs glibc 2.36 or newer.`,
   );
 }
 

@@ -71,10 +71,7 @@ t.test('http.library accepts a file or a package folder', (t) => {
   t.throws(() => loadUws(16_384, folder), /http\.library: .* has no uws_linux_.*\.node, which Node\.js v/);
   const notBinary = join(folder, 'text.node');
   writeFileSync(notBinary, 'not a binary');
-  t.throws(
-    () => loadUws(16_384, notBinary),
-    /failed to load \(.*text\.node.*Set http\.server to "node", or http\.library/,
-  );
+  t.throws(() => loadUws(16_384, notBinary), /failed to load \(.*text\.node/);
   const { uws, patched } = loadUws(16_384, installed);
   t.ok(patched);
   t.type(uws.App, 'function');
