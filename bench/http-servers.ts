@@ -22,7 +22,7 @@ const CONCURRENT = 2_000;
 const SOCKETS = 64;
 const STREAMS = 16;
 const STREAM_TOKENS = 128;
-const IDLE_CONNECTIONS = 2_000;
+const IDLE_CONNECTIONS = 8_000;
 
 interface RunningServer {
   port: number;
@@ -54,14 +54,15 @@ export async function compareHttpServers(turns: number, json: string | undefined
   try {
     for (const kind of KINDS) servers.set(kind, await start(kind));
     const done: Record<Kind, Turn[]> = { uws: [], node: [] };
+    // First, because later the collected garbage of the turns would outweigh the connections.
+    const idle = {} as Record<Kind, Idle>;
+    for (const kind of KINDS) idle[kind] = await withIdleConnections(servers.get(kind) as RunningServer);
     for (let turn = -1; turn < turns; turn++) {
       for (const kind of turn % 2 === 0 ? KINDS : KINDS.toReversed()) {
         const one = await measure(servers.get(kind) as RunningServer);
         if (turn >= 0) done[kind].push(one); // the first turn warms up
       }
     }
-    const idle = {} as Record<Kind, Idle>;
-    for (const kind of KINDS) idle[kind] = await withIdleConnections(servers.get(kind) as RunningServer);
     const medians = (kind: Kind): Turn & Idle => ({
       ...(Object.fromEntries(
         Object.keys(done[kind][0] as Turn).map((name) => [
@@ -152,18 +153,22 @@ async function measure({ port, pid }: RunningServer): Promise<Turn> {
 }
 
 async function withIdleConnections({ port, pid }: RunningServer): Promise<Idle> {
+  const few = new Agent({ keepAlive: true, maxSockets: SOCKETS });
+  await Promise.all(Array.from({ length: IDLE_CONNECTIONS }, () => list(port, few))); // so that the heap has its size
+  few.destroy();
   await sleep(1_000);
   const before = residentKib(pid);
-  const agent = new Agent({ keepAlive: true, maxFreeSockets: IDLE_CONNECTIONS });
+  // In batches that fit the queue of the listening socket.
+  const agents = Array.from({ length: IDLE_CONNECTIONS / 250 }, () => new Agent({ keepAlive: true }));
   try {
-    await Promise.all(Array.from({ length: IDLE_CONNECTIONS }, () => list(port, agent)));
+    for (const agent of agents) await Promise.all(Array.from({ length: 250 }, () => list(port, agent)));
     await sleep(1_000);
     const kibPerConnection = (residentKib(pid) - before) / IDLE_CONNECTIONS;
     const took: number[] = [];
-    for (let i = 0; i < SEQUENTIAL; i++) took.push(await list(port, agent));
+    for (let i = 0; i < SEQUENTIAL; i++) took.push(await list(port, agents.at(-1) as Agent));
     return { kibPerConnection, requestMs: spreadOf(took).median };
   } finally {
-    agent.destroy();
+    for (const agent of agents) agent.destroy();
   }
 }
 

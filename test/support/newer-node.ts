@@ -23,7 +23,7 @@ export function testOnNewerNode(file: string, hooks: readonly string[] = []): vo
           ...hooks.flatMap((hook) => ['--import', hook]),
           join(root, 'build', 'test', `${file}.test.js`),
         ],
-        { stdio: ['pipe', 'pipe', 'inherit'] },
+        { env: { ...process.env, TEST_HTTP_SERVER: undefined }, stdio: ['pipe', 'pipe', 'inherit'] },
       );
       let output = '';
       child.stdout.setEncoding('utf8').on('data', (text: string) => {
