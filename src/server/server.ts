@@ -106,13 +106,13 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
     });
   undo.add(() => telemetry.close());
   const { log } = telemetry;
-  if (withoutUws !== null) log.warn({ reason: withoutUws }, 'uWebSockets.js does not load; using http.server "node"');
-  if (process.versions.node.startsWith('20.'))
-    log.warn({ node: process.version }, 'Node.js 20 is deprecated and will not be supported by the next version');
   const lock = lockDataDir(config.data_dir);
   undo.add(() => lock.release());
   ensureRoom(config.data_dir);
   await checkAddresses(config);
+  if (withoutUws !== null) log.warn({ reason: withoutUws }, 'uWebSockets.js does not load; using http.server "node"');
+  if (process.versions.node.startsWith('20.'))
+    log.warn({ node: process.version }, 'Node.js 20 is deprecated and will not be supported by the next version');
 
   const hub =
     config.http.threads > 1

@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -91,36 +90,32 @@ async function startFailing(node: string, settings: Record<string, string>): Pro
 }
 
 t.test('the HTTP server is chosen, and the log says why', { timeout: 120_000 }, async (t) => {
-  const taken = createServer();
-  taken.listen(0, '127.0.0.1');
-  await once(taken, 'listening');
-  t.teardown(() => taken.close());
-  // The server chooses, and then cannot listen.
-  const port = { MONOLITH_PORT: String((taken.address() as AddressInfo).port), MONOLITH_HTTP_SERVER: 'auto' };
-  const here = await startFailing(process.execPath, port);
-  t.match(here, /port is in use/);
+  // The server chooses, and then finds no model file.
+  const failing = { MONOLITH_PORT: '0', MONOLITH_MODEL: 'none=/nowhere/none.gguf', MONOLITH_HTTP_SERVER: 'auto' };
+  const here = await startFailing(process.execPath, failing);
+  t.match(here, /none\.gguf/);
   const old = process.version.startsWith('v20.');
   t.equal(here.split('Node.js 20 is deprecated').length, old ? 2 : 1, 'Node 20 logs one line');
   const folder = mkdtempSync(join(tmpdir(), 'monolith-library-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   t.match(
-    await startFailing(process.execPath, { ...port, MONOLITH_HTTP_LIBRARY: join(folder, 'none') }),
+    await startFailing(process.execPath, { ...failing, MONOLITH_HTTP_LIBRARY: join(folder, 'none') }),
     /^1 .*http\.library: .*none does not exist/s,
     'a library that the operator names must load, even with auto',
   );
   if (old)
     t.match(
-      await startFailing(process.execPath, { ...port, MONOLITH_HTTP_SERVER: 'node', MONOLITH_HTTP_THREADS: '2' }),
+      await startFailing(process.execPath, { ...failing, MONOLITH_HTTP_SERVER: 'node', MONOLITH_HTTP_THREADS: '2' }),
       /^1 .*http\.threads: .*need Node\.js 22\.12 or later.*Set http\.threads to 1/s,
     );
 
   t.test('on Node 26', { skip: existsSync(newerNode) ? false : 'Node 26 is not installed' }, async (t) => {
-    const there = await startFailing(newerNode, port);
+    const there = await startFailing(newerNode, failing);
     t.match(there, /"msg":"uWebSockets\.js does not load; using http\.server \\"node\\""/);
     t.match(there, /"reason":"The HTTP library uWebSockets\.js has no binary for Node\.js v26\./);
     t.equal(there.split('uWebSockets.js does not load').length, 2, 'in one line');
     t.match(
-      await startFailing(newerNode, { ...port, MONOLITH_HTTP_SERVER: 'uws' }),
+      await startFailing(newerNode, { ...failing, MONOLITH_HTTP_SERVER: 'uws' }),
       /^1 .*no binary for Node\.js v26\..*Set http\.server to "node"/s,
     );
   });
