@@ -39,6 +39,7 @@ export class NodeResponse implements TransportResponse {
     private readonly completed: (closes: boolean) => void,
   ) {
     this.socket = incoming.socket;
+    res.on('error', () => undefined); // the connection was closed, which abort() reports
   }
 
   /** The request's body is incomplete, so bytes that arrive belong to it. */

@@ -71,6 +71,8 @@ export class NodeTransport implements Transport {
     this.server.maxHeadersCount = 0; // otherwise further headers would be dropped; receive() refuses them
     // Otherwise a response could no longer be sent after the client's half-close. connected() cancels the others.
     (this.server as unknown as { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+    // Accepting a connection failed, for example because the process has no file descriptor left.
+    this.server.on('error', () => undefined);
     this.server.on('connection', (socket) => this.connected(socket));
     this.server.on('request', (incoming, res) => this.receive(incoming, res));
     this.server.on('checkExpectation', (incoming, res) => this.receive(incoming, res));

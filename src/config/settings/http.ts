@@ -32,7 +32,7 @@ export const http = {
   threads: setting(
     kind.integer(1, 64),
     1,
-    'HTTP worker threads. With more than 1, the main thread accepts connections and the workers serve them; all share the engine, the limits and the database.',
+    'HTTP worker threads. With more than 1, the workers serve all connections; all share the engine, the limits and the database. With http.server "node", more than 1 needs Node.js 22.12 or later.',
     { main: true },
   ),
   unready_ms: setting(
