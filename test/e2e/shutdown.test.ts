@@ -109,15 +109,19 @@ for (const threads of ['1', '2']) {
   );
 }
 
-t.test('a stream that outlasts the drain time ends early with finish_reason length', async (t) => {
-  const server = await startMonolith({ args: [...SLOW, '--engine-drain-ms', '50', '--http-threads', '2'] });
-  const response = await begin(server, 2_000);
-  const stopped = server.stop();
-  const text = await response.text();
-  t.match(text, /"finish_reason":"length"/);
-  t.ok(text.endsWith('data: [DONE]\n\n'));
-  t.equal(await stopped, 0);
-});
+t.test(
+  'a stream that outlasts the drain time ends early with finish_reason length',
+  { skip: withoutThreads },
+  async (t) => {
+    const server = await startMonolith({ args: [...SLOW, '--engine-drain-ms', '50', '--http-threads', '2'] });
+    const response = await begin(server, 2_000);
+    const stopped = server.stop();
+    const text = await response.text();
+    t.match(text, /"finish_reason":"length"/);
+    t.ok(text.endsWith('data: [DONE]\n\n'));
+    t.equal(await stopped, 0);
+  },
+);
 
 t.test('a second SIGTERM ends the process immediately', async (t) => {
   const server = await startMonolith({ args: [...SLOW, '--http-threads', '1'] });
