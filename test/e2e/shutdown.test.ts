@@ -1,5 +1,5 @@
 // Tests SIGTERM: new requests are refused, running requests finish or end early, and the exit code is 0. A second
-// signal ends the process immediately. Also tests what systemd is told.
+// signal ends the process immediately. Also tests what systemd learns of it.
 import { once } from 'node:events';
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -134,7 +134,7 @@ t.test('a second SIGTERM ends the process immediately', async (t) => {
   await response.text().catch(() => undefined);
 });
 
-t.test('systemd is told when the server is ready and when it stops, and gets no secrets in its journal', async (t) => {
+t.test('systemd learns when the server is ready and when it stops, and its journal has no secrets', async (t) => {
   const folder = t.testdir({ 'systemd-notify': '#!/bin/sh\necho "$1 $NOTIFY_SOCKET" >> "$0.calls"\n', data: {} });
   chmodSync(join(folder, 'systemd-notify'), 0o755);
   const server = await startMonolith({
