@@ -2,9 +2,9 @@
 // (uws-pages.ts) and support for Debian 12 (uws-glibc.ts). docs/reference/security.md documents the binary's origin and
 // the reasons for the patches.
 //
-//   http.library   set by the operator: a file, or a package's directory
-//   prebuilt/      in our own package; patched when it was packed
-//   uWebSockets.js the npm package, in a checkout; the copy is in build/, or else in a private directory in /tmp
+//   http.library     set by the operator: a file, or a package's directory
+//   our own package  monolith-server-linux-x64 and the like; patched when it was packed
+//   uWebSockets.js   in a checkout; the copy is in build/, or else in a private directory in /tmp
 //
 // If no copy can be written, or if the binary's layout is not as expected, the library is used unpatched.
 //
@@ -17,7 +17,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type * as Library from 'uWebSockets.js';
-import { packageRoot } from '../engine/load-addon.js';
+import { addonPackages, installedPackage, packageRoot } from '../engine/load-addon.js';
 import { StartError } from '../shared/errors.js';
 import { withOlderGlibc } from './uws-glibc.js';
 import { JSON_PAGES, withJsonPages } from './uws-pages.js';
@@ -79,7 +79,7 @@ function namedBinary(library: string): string {
 }
 
 function installedBinary(): string {
-  const folders = [join(packageRoot, 'prebuilt')];
+  const folders = addonPackages().flatMap((name) => installedPackage(name) ?? []);
   try {
     folders.push(dirname(require.resolve('uWebSockets.js')));
   } catch {
