@@ -15,6 +15,7 @@ import type { HttpServer } from '../http/app.js';
 import { isLoopback } from '../http/hosts.js';
 import { checkAddresses } from '../http/listen-problem.js';
 import type { FailedModel } from './engine-status.js';
+import { openLocalStatus } from './local-status.js';
 import { openService } from './service.js';
 import type { Service } from './service.js';
 import { abortThread } from './lost-thread.js';
@@ -79,6 +80,8 @@ export interface Server {
 export interface StartOptions {
   /** Used instead of creating a Telemetry from the configuration. */
   telemetry?: Telemetry;
+  /** Called when the data directory belongs to this server. */
+  onLocked?: () => void;
   /** Called periodically while models load. */
   onLoading?: (loading: Loading) => void;
 }
@@ -105,6 +108,7 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
   const { log } = telemetry;
   const lock = lockDataDir(config.data_dir);
   undo.add(() => lock.release());
+  options.onLocked?.();
   ensureRoom(config.data_dir);
   await checkAddresses(config);
 
@@ -181,6 +185,8 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
 
   writeServerRecord(config.data_dir, { pid: process.pid, url });
   undo.add(() => removeServerRecord(config.data_dir));
+  const status = await openLocalStatus(config.data_dir, { pool, url, log });
+  undo.add(() => status.close());
   // This must be the last step: a key is shown only once, so a failed start must not create one.
   const { created } = await accounts.bootstrap(config.api_key);
   const { directory, origin } = service;
