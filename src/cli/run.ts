@@ -9,7 +9,7 @@ import type { OwnFlags } from '../config/arguments.js';
 import { UsageError } from '../config/arguments.js';
 import { expanded } from '../config/home.js';
 import { isUpstreamAddress } from '../config/kinds.js';
-import { loadConfig } from '../config/load.js';
+import { configWith, loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 import { Hub } from '../hub/hub.js';
 import { HUB_SCHEME, parseModelRef } from '../hub/model-ref.js';
@@ -25,6 +25,7 @@ import { commandName } from './command-name.js';
 import { withFetchedModels } from './fetched-models.js';
 import { modelArgument } from './model-argument.js';
 import { askedForHelp } from './output.js';
+import { servedBeside } from './served-models.js';
 import { serverStatus } from './server-status.js';
 
 const HELP = `
@@ -113,8 +114,8 @@ function real(path: string): string {
 }
 
 async function onOwnServer(word: string, config: Config, armed: () => void): Promise<Found> {
-  const isConfigured = config.model.length === 0 && configuredModels(config).some(({ id }) => id === word);
-  const { name, source } = isConfigured ? { name: word, source: null } : modelArgument('run', word);
+  const isServed = config.model.length === 0 && (await isServedByDefault(word, config));
+  const { name, source } = isServed ? { name: word, source: null } : modelArgument('run', word);
   const wanted = source === null ? config : withModel(config, name, source);
   const fetched = await withFetchedModels(wanted, null);
   const isTaken = (await serverStatus(config.data_dir)) !== null;
@@ -141,6 +142,12 @@ async function onOwnServer(word: string, config: Config, armed: () => void): Pro
       },
     },
   };
+}
+
+/** Whether a server without --model has the model: a built-in one, or one that operators added. */
+async function isServedByDefault(name: string, config: Config): Promise<boolean> {
+  const builtIn = configuredModels({ ...config, models: configWith().models });
+  return builtIn.some(({ id }) => id === name) || (await servedBeside(config)).has(name);
 }
 
 const withModel = (config: Config, name: string, source: string): Config => ({
