@@ -5,7 +5,7 @@ import { asksForHelp, noWords, readArguments } from '../config/arguments.js';
 import { stderrPaint } from '../shared/terminal-color.js';
 import { VERSION } from '../shared/version.js';
 import { commands } from './commands.js';
-import type { Command } from './commands.js';
+import type { Command } from './command.js';
 
 /** The list of commands. `monolith --help --all` also prints all settings. */
 async function help(words: readonly string[]): Promise<string> {

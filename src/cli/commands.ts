@@ -2,31 +2,7 @@
 // completion scripts are generated from this declaration. A command's module is loaded on demand, so that commands such
 // as version and keys start fast.
 
-import type { OwnFlags } from '../config/arguments.js';
-
-/** What a command's words are. Shells complete files themselves. */
-export type WordKind = 'file' | 'recommended' | 'command' | 'shell' | 'agent' | 'none';
-
-export interface LoadedCommand {
-  run(argv: string[]): Promise<number>;
-  /** The command's own flags, which are not settings. */
-  readonly flags: OwnFlags;
-  /** Own flags of single subcommands, if they differ. */
-  readonly actionFlags?: Readonly<Record<string, OwnFlags>>;
-}
-
-export interface Command {
-  readonly name: string;
-  readonly summary: string;
-  /** Whether every setting is also a flag of the command. */
-  readonly takesSettings: boolean;
-  /** Names of the subcommands. */
-  readonly actions?: readonly string[];
-  readonly words?: WordKind;
-  load(): Promise<LoadedCommand>;
-}
-
-export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+import type { Command } from './command.js';
 
 export const commands: readonly Command[] = [
   {
@@ -205,7 +181,7 @@ export const commands: readonly Command[] = [
     words: 'shell',
     load: async () => {
       const { completion, FLAGS } = await import('./completion.js');
-      return { run: completion, flags: FLAGS };
+      return { run: (argv) => completion(argv, commands), flags: FLAGS };
     },
   },
   {

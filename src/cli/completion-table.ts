@@ -4,8 +4,8 @@ import { declared } from '../config/settings.js';
 import type { FlagKind, OwnFlags } from '../config/arguments.js';
 import { RECOMMENDED } from '../shared/recommended-models.js';
 import { AGENTS } from './agents/configs.js';
-import { commands, SHELLS } from './commands.js';
-import type { WordKind } from './commands.js';
+import { SHELLS } from './command.js';
+import type { Command, WordKind } from './command.js';
 
 export interface CompletedFlag {
   readonly name: string;
@@ -36,11 +36,11 @@ export interface CompletionTable {
   readonly settings: readonly CompletedFlag[];
 }
 
-export async function completionTable(): Promise<CompletionTable> {
+export async function completionTable(commands: readonly Command[]): Promise<CompletionTable> {
   return { commands: await Promise.all(commands.map(completed)), settings: settingFlags() };
 }
 
-async function completed(command: (typeof commands)[number]): Promise<CompletedCommand> {
+async function completed(command: Command): Promise<CompletedCommand> {
   const { flags, actionFlags = {} } = await command.load();
   return {
     name: command.name,

@@ -2,7 +2,8 @@
 
 import { flagsOf, noWords, readArguments, UsageError } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
-import { SHELLS } from './commands.js';
+import { SHELLS } from './command.js';
+import type { Command } from './command.js';
 import { bashScript, fishScript, zshScript } from './completion-scripts.js';
 import { completionTable } from './completion-table.js';
 import { askedForHelp } from './output.js';
@@ -23,13 +24,13 @@ export const FLAGS: OwnFlags = {};
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
-export async function completion(argv: string[]): Promise<number> {
+export async function completion(argv: string[], commands: readonly Command[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
   const [shell, ...others] = readArguments(argv, flagsOf(FLAGS)).words;
   noWords(others);
   const known = SHELLS.find((one) => one === shell);
   if (known === undefined)
     throw new UsageError(`completion: expected ${SHELLS.join(', ')}${shell === undefined ? '' : `, not "${shell}"`}`);
-  process.stdout.write(SCRIPTS[known](await completionTable()));
+  process.stdout.write(SCRIPTS[known](await completionTable(commands)));
   return 0;
 }

@@ -9,7 +9,7 @@ import { bashScript, fishScript, zshScript } from '../../src/cli/completion-scri
 import { completionTable } from '../../src/cli/completion-table.js';
 import { commands } from '../../src/cli/commands.js';
 
-const table = await completionTable();
+const table = await completionTable(commands);
 const folder = mkdtempSync(join(tmpdir(), 'monolith-completion-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 writeFileSync(join(folder, 'bash'), bashScript(table));
