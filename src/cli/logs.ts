@@ -1,6 +1,6 @@
 // monolith logs: shows the log that a server keeps in its data directory, and follows it.
 
-import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { noWords, UsageError } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
@@ -43,9 +43,12 @@ export async function logs(argv: string[]): Promise<number> {
     );
     return 1;
   }
-  const follower = new Follower(folder);
-  process.stdout.write(lastLines(folder, count));
-  if (follows) await follower.follow();
+  const follower = new LogFollower(folder, (bytes) => process.stdout.write(bytes));
+  process.stdout.write(lastLines(folder, count, follower.position));
+  while (follows) {
+    follower.step();
+    await sleep(LOOK_MS);
+  }
   return 0;
 }
 
@@ -55,12 +58,11 @@ function linesOf(text: string | undefined): number {
   return Number(text);
 }
 
-/** The last `count` lines of both files. */
-export function lastLines(folder: string, count: number): string {
+/** The last `count` lines of both files. `end`: the position in the current file at which to stop. */
+export function lastLines(folder: string, count: number, end = Infinity): string {
   if (count === 0) return '';
-  const text = [rotatedLogPath(folder), logPath(folder)]
-    .map((path) => (existsSync(path) ? readFileSync(path, 'utf8') : ''))
-    .join('');
+  const read = (path: string): Buffer => (existsSync(path) ? readFileSync(path) : Buffer.alloc(0));
+  const text = Buffer.concat([read(rotatedLogPath(folder)), read(logPath(folder)).subarray(0, end)]).toString();
   const lines = text.split('\n');
   if (lines.at(-1) === '') lines.pop();
   return lines
@@ -69,28 +71,33 @@ export function lastLines(folder: string, count: number): string {
     .join('');
 }
 
-/** Prints what is appended to the log, also across rotations and restarts of the server. */
-class Follower {
+/** Writes what is appended to the log, also across rotations and restarts of the server. */
+export class LogFollower {
   #fd: number | null = null;
   #at = 0;
 
   /** Starts at the end of the current file. */
-  constructor(private readonly folder: string) {
+  constructor(
+    private readonly folder: string,
+    private readonly write: (bytes: Buffer) => unknown,
+  ) {
     this.#open();
     if (this.#fd !== null) this.#at = fstatSync(this.#fd).size;
   }
 
-  async follow(): Promise<never> {
-    for (;;) {
-      this.#print();
-      // After a rotation the open file is complete, so the new one is read from its start.
-      if (this.#isReplaced()) {
-        this.#print();
-        if (this.#fd !== null) closeSync(this.#fd);
-        this.#open();
-      }
-      await sleep(LOOK_MS);
-    }
+  get position(): number {
+    return this.#at;
+  }
+
+  /** Writes what has been appended since the last step. */
+  step(): void {
+    this.#copy();
+    if (!this.#isReplaced()) return;
+    // After a rotation the open file is complete, so the new one is read from its start.
+    this.#copy();
+    if (this.#fd !== null) closeSync(this.#fd);
+    this.#open();
+    this.#copy();
   }
 
   #open(): void {
@@ -103,24 +110,18 @@ class Follower {
   }
 
   #isReplaced(): boolean {
-    try {
-      const fd = openSync(logPath(this.folder), 'r');
-      const { ino } = fstatSync(fd);
-      closeSync(fd);
-      return this.#fd === null || fstatSync(this.#fd).ino !== ino;
-    } catch {
-      return false;
-    }
+    const there = statSync(logPath(this.folder), { throwIfNoEntry: false });
+    return there !== undefined && (this.#fd === null || fstatSync(this.#fd).ino !== there.ino);
   }
 
-  #print(): void {
+  #copy(): void {
     if (this.#fd === null) return;
-    const buffer = Buffer.alloc(READ_BYTES);
     for (;;) {
+      const buffer = Buffer.alloc(READ_BYTES);
       const count = readSync(this.#fd, buffer, 0, READ_BYTES, this.#at);
       if (count === 0) return;
       this.#at += count;
-      process.stdout.write(Buffer.from(buffer.subarray(0, count)));
+      this.write(buffer.subarray(0, count));
     }
   }
 }

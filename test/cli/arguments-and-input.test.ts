@@ -9,7 +9,7 @@ import { MessageInput, parseCommand } from '../../src/cli/chat-input.js';
 import { readImage } from '../../src/cli/chat-image.js';
 import { speed } from '../../src/cli/chat-loop.js';
 import { isInRange } from '../../src/cli/doctor-checks.js';
-import { lastLines } from '../../src/cli/logs.js';
+import { lastLines, LogFollower } from '../../src/cli/logs.js';
 import { modelArgument } from '../../src/cli/model-argument.js';
 import { duration } from '../../src/cli/ps.js';
 import { recommendedText } from '../../src/cli/recommended-text.js';
@@ -171,13 +171,25 @@ t.test('the log file is written after open(), without colours, and stays below i
   t.equal(lastLines(folder, 10), '', 'nothing is written before the directory belongs to the server');
   file.open();
   t.ok(await eventually(() => lastLines(folder, 10) === 'early\n'));
+  let followed = '';
+  const follower = new LogFollower(folder, (bytes) => {
+    followed += bytes.toString();
+  });
   for (let at = 0; at < 1_000; at++) {
     file.write(`line ${at} ${'z'.repeat(50)}\n`);
-    if (at % 50 === 49) await eventually(() => lastLines(folder, 1).startsWith(`line ${at} `));
+    if (at % 50 === 49) {
+      await eventually(() => lastLines(folder, 1).startsWith(`line ${at} `));
+      follower.step();
+    }
   }
   t.match(lastLines(folder, 2), /^line 998 .*\nline 999 .*\n$/);
   t.ok(statSync(logPath(folder)).size + statSync(rotatedLogPath(folder)).size <= 20_000);
   t.equal(lastLines(folder, 150).split('\n').length, 151, 'the rotated file is shown too');
+  t.same(
+    followed.match(/^line \d+/gm),
+    Array.from({ length: 1_000 }, (_, at) => `line ${at}`),
+    'a follower sees every line once, across rotations',
+  );
   t.equal(statSync(logPath(folder)).mode & 0o777, 0o600);
   t.equal(file.dropped, 0);
 });

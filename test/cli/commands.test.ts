@@ -393,6 +393,8 @@ t.test('reports a port that is in use', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
+  const file = join(dataDir, 'file');
+  writeFileSync(file, '');
   t.match(monolith(['serve', '--port', String(port)]), {
     status: 1,
     err: new RegExp(
@@ -421,6 +423,16 @@ t.test('reports a port that is in use', async (t) => {
       'the port is checked before model files and the hub',
     );
   }
+  const doctor = await command(['doctor', '--port', String(port), '--data-dir', file, '--hub-offline']);
+  t.equal(doctor.status, 1);
+  for (const line of [
+    `fail  ports             Cannot listen on 127.0.0.1 port ${port}: the port is in use\n                        → Choose another one with --port (0 = any free port).\n`,
+    `fail  data directory    ${file} is not a directory\n`,
+    'ok    hub               not contacted (--hub-offline)\n',
+    'ok    model hal-1.0     needs up to ',
+    '\n2 failures, 0 warnings.\n',
+  ])
+    t.match(doctor.out, line);
   taken.close();
   t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), {
     status: 1,

@@ -1,7 +1,7 @@
 // Pulls a model from a local test hub, lists it, serves it and chats with it, all with real processes.
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import t from 'tap';
@@ -132,6 +132,11 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
     t.match(shared, { status: 0, out: /^[^\n]+\n$/ }, shared.err);
     t.notMatch(shared.err, 'second');
   }
+  t.match(await monolith(['run', embeddedModel, 'Hello'], '', { MONOLITH_MODELS: '' }), {
+    status: 0,
+    err: /^The running server does not have starter; starting a second one /,
+  });
+  t.equal(statSync(join(folder, 'data', 'status.sock')).mode & 0o777, 0o600, 'only the same user may connect');
   t.match(await monolith(['rm', 'acme/tiny-GGUF', '--yes']), {
     status: 2,
     err: `monolith: rm: acme/tiny-GGUF is in use: the server at ${server.url} serves it as tiny\n`,
