@@ -9,7 +9,7 @@ import type { OwnFlags } from '../config/arguments.js';
 import { UsageError } from '../config/arguments.js';
 import { expanded } from '../config/home.js';
 import { isUpstreamAddress } from '../config/kinds.js';
-import { configWith, loadConfig } from '../config/load.js';
+import { configWith } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 import { Hub } from '../hub/hub.js';
 import { HUB_SCHEME, parseModelRef } from '../hub/model-ref.js';
@@ -21,6 +21,7 @@ import { chosenModel, localPeer, modelsOf, ownPeer, runningServer } from './chat
 import type { Peer } from './chat-peer.js';
 import { chatSignals } from './chat-signals.js';
 import { note } from './chat-terminal.js';
+import { commandConfig } from './command-config.js';
 import { commandName } from './command-name.js';
 import { withFetchedModels } from './fetched-models.js';
 import { modelArgument } from './model-argument.js';
@@ -58,8 +59,8 @@ interface Found {
 
 export async function run(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, own } = loadConfig({ argv }, FLAGS);
-  const [word, ...prompt] = own.words;
+  const { config, values, words } = commandConfig(argv, FLAGS);
+  const [word, ...prompt] = words;
   if (word === undefined) throw new UsageError('run: a model is required, such as "monolith run qwen3-4b"');
   const signals = chatSignals();
   const { peer, model } =
@@ -69,8 +70,8 @@ export async function run(argv: string[]): Promise<number> {
     const options = {
       model: chosenModel(model, models),
       models,
-      system: own.values.get('--system') ?? null,
-      history: own.values.has('--no-history') ? null : historyPath(),
+      system: values.get('--system') ?? null,
+      history: values.has('--no-history') ? null : historyPath(),
       stop: signals.stop,
     };
     const answered =

@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -282,7 +282,32 @@ t.test('chats with a running server, and without one', async (t) => {
     timeout: 240_000,
     env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_KEY: server.key },
   });
+  const state = join(dataDir, 'state');
+  const shapes = join(packageRoot, 'test', 'data', 'vision', 'shapes.png');
+  // `script` runs the command in a terminal of its own. The pasted lines are one message, sent by the line end after it.
+  const typed = spawnSync('script', ['-qec', `'${process.execPath}' '${main}' chat --url ${server.url}`, '/dev/null'], {
+    input: `/set temperature 0\n/system Be brief.\n\u001b[200~What is the capital\nof France?\u001b[201~\n/image ${shapes} What is this?\n/exit\n`,
+    encoding: 'utf8',
+    timeout: 240_000,
+    env: {
+      ...process.env,
+      MONOLITH_DATA_DIR: dataDir,
+      MONOLITH_API_KEY: server.key,
+      XDG_STATE_HOME: state,
+      TERM: 'xterm',
+    },
+  });
   await server.stop();
+  t.equal(typed.status, 0, typed.stdout);
+  t.match(typed.stdout, /\/help lists the commands/);
+  t.match(typed.stdout, /capital of France.*Paris/s, 'pasted lines are one message');
+  t.equal(typed.stdout.match(/\d+ tokens, [\d.]+ tokens\/s, first after [\d.]+ s/g)?.length, 2);
+  const history = join(state, 'monolith', 'chat-history');
+  t.match(
+    readFileSync(history, 'utf8'),
+    /^\/set temperature 0\n\/system Be brief\.\nWhat is the capital\nof France\?\n\/image /,
+  );
+  t.equal(statSync(history).mode & 0o777, 0o600);
   t.equal(remote.status, 0, remote.stderr);
   t.match(remote.stdout, /^Hel[^\n]+\n$/, 'with piped input only the response is printed');
   t.match(remote.stderr, /^tycho-1\.0 at http/);
