@@ -161,6 +161,8 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
+  const status = await openLocalStatus(config.data_dir, { pool, url, log });
+  undo.add(() => status.close());
   if (!isLoopback(config.host))
     log.warn(
       { host: config.host },
@@ -185,8 +187,6 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
 
   writeServerRecord(config.data_dir, { pid: process.pid, url });
   undo.add(() => removeServerRecord(config.data_dir));
-  const status = await openLocalStatus(config.data_dir, { pool, url, log });
-  undo.add(() => status.close());
   // This must be the last step: a key is shown only once, so a failed start must not create one.
   const { created } = await accounts.bootstrap(config.api_key);
   const { directory, origin } = service;
