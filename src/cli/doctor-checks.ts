@@ -1,7 +1,7 @@
-// The checks of `monolith doctor`. Each looks at one thing, changes nothing, and reports what to do if it is wrong.
+// The checks of `monolith doctor`. Each looks at one thing, leaves nothing behind, and reports what to do if it is wrong.
 
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { showBytes } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
@@ -186,11 +186,13 @@ function folder(check: string, path: string, flag: string, isPrivate: boolean): 
   const at = existing(path);
   const user = `user ${process.getuid?.() ?? '?'}`;
   if (!statSync(at).isDirectory()) return fail(check, `${at} is not a directory`, `Use another one with ${flag}.`);
+  // Permissions do not tell whether a file system is read-only or refuses new directories, as /proc does.
   try {
-    accessSync(at, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch {
-    const advice = `Change its owner (chown), or use another directory with ${flag}.`;
-    return fail(check, `${user} cannot write to ${at}`, advice);
+    rmdirSync(mkdtempSync(join(at, '.monolith-doctor-')));
+  } catch (error) {
+    const advice = `Change its owner (chown) or the file system, or use another directory with ${flag}.`;
+    const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message;
+    return fail(check, `${user} cannot write to ${at} (${reason})`, advice);
   }
   if (at !== path) return ok(check, `${path} will be created`);
   const mode = statSync(path).mode & 0o777;

@@ -12,7 +12,7 @@ Usage: monolith doctor [--json] [settings]
 
 Checks Node.js, the engine, build tools (in a checkout), memory, the models of the settings, the GPU, disk space, the
 permissions of the data directory and the model cache, the ports, and whether the hub is reachable. For each problem, it
-prints what to do. The checks change nothing. The exit status is 1 if a check failed; warnings do not count.
+prints what to do. The checks leave nothing behind. The exit status is 1 if a check failed; warnings do not count.
 
 Examples:
   monolith doctor

@@ -83,6 +83,7 @@ t.test('every command names an unknown flag in the error, and refuses invalid fl
     commands.map(({ name }) => name),
   );
   // The commands run in this process, because starting a process for each case would take a minute.
+  process.env['MONOLITH_DATA_DIR'] = dataDir;
   const refused = async ([name = '', ...argv]: readonly string[], message: string): Promise<void> => {
     const { run } = await commands.find((one) => one.name === name)!.load();
     await t.rejects(run([...argv]), { message }, [name, ...argv].join(' '));
@@ -458,6 +459,10 @@ t.test('reports a port that is in use', async (t) => {
     '\n2 failures, 0 warnings.\n',
   ])
     t.match(doctor.out, line);
+  t.match(await command(['doctor', '--data-dir', '/proc/none', '--hub-offline']), {
+    status: 1,
+    out: /fail {2}data directory {4}user \d+ cannot write to \/proc \(\w+\)\n/,
+  });
   taken.close();
   t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), {
     status: 1,
