@@ -1,8 +1,9 @@
 // The lines typed in earlier conversations, for the arrow keys. Kept in a file that only the user can read.
 
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { home } from '../config/home.js';
+import { makeFolder } from '../shared/make-folder.js';
 
 /** Oldest lines are dropped above these limits. */
 const MAX_LINES = 1_000;
@@ -39,7 +40,7 @@ export function appendHistory(path: string, lines: readonly string[]): void {
   if (added.length === 0) return;
   const temporary = `${path}.${process.pid}.new`;
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(path), 0o700);
     let kept = [...readHistory(path), ...added].slice(-MAX_LINES);
     while (Buffer.byteLength(kept.join('\n')) >= MAX_BYTES) kept = kept.slice(Math.ceil(kept.length / 4));
     writeFileSync(temporary, `${kept.join('\n')}\n`, { mode: 0o600 });
