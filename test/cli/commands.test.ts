@@ -293,7 +293,7 @@ t.test('chats with a running server, and without one', async (t) => {
     env: {
       ...process.env,
       MONOLITH_DATA_DIR: dataDir,
-      MONOLITH_API_KEY: server.key,
+      MONOLITH_KEY: server.key,
       XDG_STATE_HOME: state,
       TERM: 'xterm',
     },
