@@ -8,15 +8,17 @@ import { checkAddresses } from '../http/listen-problem.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import { startServer } from '../server/server.js';
 import type { Server } from '../server/server.js';
+import { LogFile } from '../telemetry/log-file.js';
 import { stderrLog } from '../telemetry/log-writer.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { closeAnsweringThreads } from '../server/workers/http-workers.js';
 import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
 import { inSystemd, keepFirstStart, notifySystemd } from './service-manager.js';
-import { noWords } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
 import { plain, stdoutPaint } from '../shared/terminal-color.js';
 import type { Paint } from '../shared/terminal-color.js';
+import { modelArgument } from './model-argument.js';
 
 // With npm or timeout, Ctrl-C reaches the process twice, from the terminal and from the parent process. A second signal
 // within this time is ignored.
@@ -26,6 +28,17 @@ const DUPLICATE_MS = 50;
  * HTTP library would abort the process.
  */
 const EXIT_MS = 1_000;
+
+export const FLAGS: OwnFlags = {};
+
+/** Converts the MODEL arguments to values of the setting `model`. */
+export const modelsOf =
+  (command: string) =>
+  (words: readonly string[]): string[] =>
+    words.map((word) => {
+      const { name, source } = modelArgument(command, word);
+      return `${name}=${source}`;
+    });
 
 export async function serve(argv: string[]): Promise<number> {
   try {
@@ -43,14 +56,15 @@ async function exitNow(code: number): Promise<void> {
 }
 
 async function runServer(argv: string[]): Promise<number> {
-  const { config: asked, own, file, renamed, unknown } = loadConfig({ argv });
-  noWords(own.words);
+  const { config: asked, file, renamed, unknown } = loadConfig({ argv, modelsOf: modelsOf('serve') });
   const telemetry = createTelemetry({
     format: asked.log,
     level: asked.log_level,
     metricNames: asked.metrics.names,
     traces: asked.telemetry.traces,
   });
+  const logFile = asked.log_file_bytes === 0 ? null : new LogFile(asked.data_dir, asked.log_file_bytes);
+  if (logFile !== null) stderrLog.copy = (line) => logFile.write(line);
   if (file !== null) telemetry.log.info({ file }, 'settings read');
   for (const variable of unknown) telemetry.log.warn({ variable }, 'unknown setting, the variable has no effect');
   for (const one of renamed) telemetry.log.warn(one, 'setting renamed, update the configuration');
@@ -97,7 +111,7 @@ async function runServer(argv: string[]): Promise<number> {
   // downloads may take hours, so the addresses are checked first; startServer() checks them again
   if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);
   const config = await withFetchedModels(asked, telemetry.log);
-  server = await startServer(config, { telemetry });
+  server = await startServer(config, { telemetry, onLocked: () => logFile?.open() });
   HeapRest.start(server.http); // runs until the process ends
   await stderrLog.flush(); // so that the log lines written during startup precede the startup message
   announce(server, config);
@@ -147,6 +161,9 @@ function readyJson(server: Server): string {
   })}\n`;
 }
 
+/** Prints the text of a response, or the whole error. Needs no program that a minimal system lacks. */
+const TEXT_OF_RESPONSE = `sed -E 's/.*"content":"([^"]*)".*/\\1/'`;
+
 function readyText(server: Server, config: Config, paint: Paint = stdoutPaint()): string {
   // A key that the user has set, or that was shown before, is not printed, because terminal output may be logged.
   const shownKey = server.createdKey ?? `$${KEY_VARIABLE}`;
@@ -173,12 +190,11 @@ function readyText(server: Server, config: Config, paint: Paint = stdoutPaint())
         ? row('Dashboard', server.dashboardUrl)
         : row('Dashboard', server.dashboardUrl, 'Sign up as the first user and operator:', server.setupUrl);
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
-    ? [`Small demonstration models. For a real one: ${commandName()} pull OWNER/REPO`]
+    ? [`Small demonstration models. For real ones: ${commandName()} models --recommended`]
     : [];
   const body = JSON.stringify({
     model: server.models.at(-1) ?? '',
-    stream: true,
-    messages: [{ role: 'user', content: 'Hello!' }],
+    messages: [{ role: 'user', content: 'What is the capital of France?' }],
   });
   return `
 ${paint('green', `Monolith is ready at ${paint('bold', server.url)}`)}
@@ -186,9 +202,11 @@ ${paint('green', `Monolith is ready at ${paint('bold', server.url)}`)}
 ${row('Models', server.models.join(', '), ...demonstrations)}${failedLine}${dashboardLines}${keyLines}
 Try it:
 
-  curl -N ${server.url}/v1/chat/completions \\
+  curl -sS -w '\\n' ${server.url}/v1/chat/completions \\
     -H "Authorization: Bearer ${shownKey}" -H "Content-Type: application/json" \\
-    -d '${body}'
+    -d '${body}' | ${TEXT_OF_RESPONSE}
+
+or chat in the terminal:  ${commandName()} chat
 
 `;
 }

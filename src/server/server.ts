@@ -16,6 +16,7 @@ import { isLoopback } from '../http/hosts.js';
 import { checkAddresses } from '../http/listen-problem.js';
 import { chooseServer } from '../http/server-choice.js';
 import type { FailedModel } from './engine-status.js';
+import { openLocalStatus } from './local-status.js';
 import { openService } from './service.js';
 import type { Service } from './service.js';
 import { abortThread } from './lost-thread.js';
@@ -80,6 +81,8 @@ export interface Server {
 export interface StartOptions {
   /** Used instead of creating a Telemetry from the configuration. */
   telemetry?: Telemetry;
+  /** Called when the data directory belongs to this server. */
+  onLocked?: () => void;
   /** Called periodically while models load. */
   onLoading?: (loading: Loading) => void;
 }
@@ -108,6 +111,7 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
   const { log } = telemetry;
   const lock = lockDataDir(config.data_dir);
   undo.add(() => lock.release());
+  options.onLocked?.();
   ensureRoom(config.data_dir);
   await checkAddresses(config);
   if (withoutUws !== null) log.warn({ reason: withoutUws }, 'uWebSockets.js does not load; using http.server "node"');
@@ -163,6 +167,8 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
+  const status = await openLocalStatus(config.data_dir, { pool, url, log });
+  undo.add(() => status.close());
   if (!isLoopback(config.host))
     log.warn(
       { host: config.host },
