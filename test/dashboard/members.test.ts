@@ -216,6 +216,10 @@ t.test('every route of another organization returns 404', async (t) => {
     ['POST', '/invites', { email: 'x@example.com', role: 'viewer' }],
     ['DELETE', '/invites/inv_x'],
     ['GET', '/audit-log'],
+    ['GET', '/requests'],
+    ['GET', '/requests.csv'],
+    ['GET', '/requests/1.req_x'],
+    ['GET', '/usage.csv'],
     ['POST', '/playground', {}],
   ] as const;
   for (const [method, path, body] of paths) {

@@ -1,7 +1,7 @@
 // Tests the usage routes (…/usage and …/usage.csv): query parameters and their bounds, pagination, and the CSV table.
 import t from 'tap';
 import type { UsagePage } from '../../src/shared/wire/usage.js';
-import { csvField } from '../../src/dashboard/api/usage.js';
+import { csvField } from '../../src/dashboard/api/csv.js';
 import { HOUR_MS } from '../../src/usage/sums.js';
 import { dataFolder, inside } from '../e2e/stored-server.js';
 import { refusal } from '../support/dashboard-client.js';

@@ -1,12 +1,12 @@
 // …/usage and …/usage.csv: an organization's usage by hour or day, for charts and spreadsheets.
 
-import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
-import type { UsageCursor, UsageRows, UsageStore } from '../../usage/usage-store.js';
+import type { UsageCursor, UsageStore } from '../../usage/usage-store.js';
 import type { PriceTable, UsagePage, UsageRowObject } from '../../shared/wire/usage.js';
 import type { PriceStore } from '../../usage/price-store.js';
+import { csvLine, sendCsv } from './csv.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
 import type { Guard } from './guard.js';
 
@@ -83,32 +83,16 @@ export function usageRoutes({ guard, usage, prices }: UsageDeps): Route[] {
         const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
-          const lines = [COLUMNS.join(',')];
-          for (let after: UsageCursor | null = null; ; ) {
-            const { rows, next }: UsageRows = await usage.rows(query, CSV_PAGE, after);
-            if (exchange.aborted) return;
-            for (const row of rows) lines.push(COLUMNS.map((column) => csvField(row[column])).join(','));
-            if (lines.length > CSV_ROWS + 1)
-              throw apiError(
-                'invalid_query_parameter',
-                `This range has more than ${CSV_ROWS} rows. Use a shorter range or fewer groups.`,
-                'from',
-              );
-            if (next === null) break;
-            after = next;
-          }
-          exchange.setHeader('Content-Disposition', 'attachment; filename="usage.csv"');
-          exchange.text(200, 'text/csv; charset=utf-8', `${lines.join('\r\n')}\r\n`);
+          await sendCsv(
+            exchange,
+            { file: 'usage.csv', columns: COLUMNS, rows: CSV_ROWS },
+            async (after: UsageCursor | null) => {
+              const { rows, next } = await usage.rows(query, CSV_PAGE, after);
+              return { lines: rows.map((row) => csvLine(row, COLUMNS)), next };
+            },
+          );
         });
       },
     }),
   ];
-}
-
-/** A CSV field (RFC 4180). Text that a spreadsheet would interpret as a formula is prefixed with an apostrophe. */
-export function csvField(value: string | number | null): string {
-  if (value === null) return '';
-  if (typeof value === 'number') return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

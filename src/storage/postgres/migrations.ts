@@ -21,6 +21,7 @@ import { imports } from './migrations/006-imports.js';
 import { releases } from './migrations/007-releases.js';
 import { inviteMakers } from './migrations/008-invite-makers.js';
 import { revokedKeys } from './migrations/009-revoked-keys.js';
+import { requestsById } from './migrations/011-requests-by-id.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
 /** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
@@ -35,6 +36,7 @@ export const MIGRATIONS: readonly Migration[] = [
   inviteMakers,
   revokedKeys,
   clockSkew,
+  requestsById,
 ];
 
 /** ID of the advisory lock for changes to tables: arbitrary, but constant. */
