@@ -11,7 +11,7 @@ const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_DAYS = 7;
 /** Maximum number of days per query. */
 const MAX_DAYS: Readonly<Record<UsageBucket, number>> = { hour: 400, day: 3_660 };
-const GROUPS: readonly UsageGroup[] = ['model', 'api_key', 'endpoint'];
+const GROUPS: readonly UsageGroup[] = ['model', 'api_key', 'endpoint', 'member'];
 const MAX_LISTED = 100;
 const MAX_NAME = 128;
 const DEFAULT_LIMIT = 1_000;
