@@ -127,14 +127,17 @@ export function Time({ at, never = 'never' }: { at: string | null; never?: strin
   );
 }
 
-/** An absolute time to the millisecond, for lists with many entries per minute. The day is omitted if it is today. */
-export function Moment({ at }: { at: string }): ReactNode {
+/**
+ * An absolute time, for lists with many entries per minute. The day is omitted if it is today. `precise`: to the
+ * millisecond.
+ */
+export function Moment({ at, precise = true }: { at: string; precise?: boolean }): ReactNode {
   const time = clock(at);
   return (
     <time dateTime={at} title={`${dateTime(at)}, ${relative(at)}`} className="moment">
       {!isSameDay(at, Date.now()) && <span className="moment-day">{day(at)} </span>}
       {time.slice(0, -4)}
-      <span className="moment-ms">{time.slice(-4)}</span>
+      {precise && <span className="moment-ms">{time.slice(-4)}</span>}
     </time>
   );
 }

@@ -135,14 +135,19 @@ function RequestSearch({ view: { filter, set } }: { view: RequestView }): ReactN
   );
 }
 
-/** Live updates, a new load, and the download. `path`: the list, relative to the API. */
+/**
+ * Live updates, a new load, and the download. `path`: the list, relative to the API. `fixed`: query parameters that are
+ * not filters of the page.
+ */
 export function RequestActions({
   view,
   path,
+  fixed = {},
   onRefresh,
 }: {
   view: RequestView;
   path: string;
+  fixed?: Readonly<Record<string, string>>;
   onRefresh: () => void;
 }): ReactNode {
   return (
@@ -162,7 +167,7 @@ export function RequestActions({
       )}
       <PlainLinkButton
         size="small"
-        href={`${API}${withQuery(`${path}.csv`, isSearchable(view) ? view.query() : {})}`}
+        href={`${API}${withQuery(`${path}.csv`, { ...(isSearchable(view) ? view.query() : {}), ...fixed })}`}
         download="requests.csv"
       >
         <Icon name="download" /> CSV

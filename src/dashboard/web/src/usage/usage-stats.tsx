@@ -33,7 +33,7 @@ export function UsageStats({ total, currency }: { total: Sums; currency: string 
         value={speed === null ? '–' : `${short(Math.round(speed))} tok/s`}
         note="average per response"
       />
-      <Stat label="Errors" value={short(total.errors)} note={`${short(total.rate_limited)} more rate-limited`} />
+      <Stat label="Errors" value={short(total.errors)} note={`${short(total.rate_limited)} rate-limited`} />
     </dl>
   );
 }
