@@ -214,9 +214,10 @@ export class KeyCache {
   #use(holder: KeyHolder): Identity {
     const now = this.#now();
     const refusal = keyRefusal(holder, now);
-    const { keyId } = holder;
-    const keyHolder = { organizationId: holder.identity.organizationId, keyId };
-    if (refusal !== null) throw apiError(refusal, REFUSALS[refusal], null, { keyHolder });
+    const keyHolder = { organizationId: holder.identity.organizationId, keyId: holder.keyId };
+    // A deleted organization is suspended and all its keys are revoked. Nothing more may be logged for it.
+    const isDeleted = refusal === 'api_key_revoked' && holder.suspended;
+    if (refusal !== null) throw apiError(refusal, REFUSALS[refusal], null, isDeleted ? {} : { keyHolder });
     if (holder.suspended) throw organizationSuspended(keyHolder);
     this.#lastUsed.set(holder.keyId, now);
     return holder.identity;

@@ -343,6 +343,18 @@ t.test('another organization cannot see an entry, and deleting an organization d
   const seen = async (): Promise<number> =>
     (await owner.get<ListPage<RequestObject>>(`/operator/requests?organization=${id}`)).data.length;
   t.ok(await eventually(async () => (await seen()) === 1));
+  const { secret: orphan } = await other.post<CreatedApiKey>(`/organizations/${id}/api-keys`, { name: 'k' });
   await other.delete(`/organizations/${id}`);
   t.ok(await eventually(async () => (await seen()) === 0));
+  const late = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${orphan}` } });
+  await late.text();
+  t.equal(late.status, 401);
+  const of = async (): Promise<RequestObject[]> =>
+    (
+      await owner.get<ListPage<RequestObject>>(
+        `/operator/requests?request_id=${late.headers.get('x-request-id') as string}`,
+      )
+    ).data;
+  t.ok(await eventually(async () => (await of()).length === 1));
+  t.match(await of(), [{ code: 'api_key_revoked', organization_id: null }], 'nothing more is logged for it');
 });

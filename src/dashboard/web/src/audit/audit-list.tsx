@@ -179,7 +179,7 @@ export function AuditList({
                       </code>
                     ),
                 },
-                { key: 'detail', header: 'Detail', cell: (entry) => <Detail detail={entry.detail} /> },
+                { key: 'detail', header: 'Detail', cell: (entry) => <Detail entry={entry} /> },
               ]}
             />
           )}
@@ -269,8 +269,9 @@ function actorOf({ actor }: AuditEntry): string {
   return actor.email ?? actor.id ?? 'User';
 }
 
-function Detail({ detail }: { detail: AuditEntry['detail'] }): ReactNode {
-  const entries = Object.entries(detail);
+/** Omits an address that the column before shows already. */
+function Detail({ entry: { actor, detail } }: { entry: AuditEntry }): ReactNode {
+  const entries = Object.entries(detail).filter(([name, value]) => name !== 'email' || value !== actor.email);
   if (entries.length === 0) return <span className="muted">–</span>;
   return (
     <ul className="pairs">
