@@ -269,6 +269,12 @@ t.test('a refused request says what was wrong, who sent it and which model it as
   t.match(unknown, { status: 404, code: 'model_not_found', model: null, asked_model: 'nothing', param: 'model' });
   const path = await logged(await send('/v1/chat/completion', secret, { model, messages }));
   t.match(path, { status: 404, code: 'unknown_endpoint', endpoint: '/v1/chat/completion', api_key_id: keyId });
+  const fresh = await owner.post<CreatedApiKey>(`${PATH}/api-keys`, { name: 'fresh' });
+  t.match(
+    await logged(await send('/v1/nothing', fresh.secret)),
+    { endpoint: '/v1/nothing', api_key_id: fresh.id },
+    'the first request with a key is known too',
+  );
   t.match(await logged(await send('/v1/chat/completions', secret)), { method: 'GET', code: 'method_not_allowed' });
   t.match(await logged(await send('/v1/messages', secret, { model, messages })), { param: 'max_tokens' });
 

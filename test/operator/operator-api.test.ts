@@ -104,6 +104,7 @@ t.test("an organization's members, keys and budget are in one place for operator
     method: 'PUT',
     body: { amount: 5, mail: false, webhook_url: 'https://example.com/hook' },
   });
+  t.match(await admin('GET', `${path}/budget`), { body: { amount: 5, webhook_url: null, webhook_secret: null } });
   t.match(await admin('PUT', `${path}/budget`, { amount: 20 }), {
     status: 200,
     body: { amount: 20, mail: true, webhook_url: null, webhook_secret: null },
