@@ -11,7 +11,7 @@ await run(async () => {
   }
   const tests = words.includes('tests');
   const all = !['native', 'ts', 'web'].some((word) => words.includes(word));
-  ensureTools({ addon: all || words.includes('native') });
+  await ensureTools({ addon: all || words.includes('native') });
   ensurePackages();
   if (all || words.includes('native')) await buildNative({ tests });
   if (all || words.includes('ts')) await buildTypeScript({ tests });

@@ -29,7 +29,15 @@ const kName = 'monolith-server';
 const kProcessors = ['x64', 'arm64'];
 // Dependencies that are not needed outside a checkout, or that are included in `prebuilt`.
 const kNotShipped = ['cmake-js', 'uWebSockets.js'];
-const kScripts = ['setup.mjs', 'progress.mjs', 'packaging/command.mjs'];
+const kScripts = [
+  'setup.mjs',
+  'common.mjs',
+  'native-stamp.mjs',
+  'progress.mjs',
+  'run-command.mjs',
+  'tools.mjs',
+  'packaging/command.mjs',
+];
 const kModels = /^(catalog\.json|README\.md|.*\.(gguf|jinja))$/;
 
 const words = process.argv.slice(2);
@@ -132,7 +140,7 @@ await run(async () => {
   if (unknown !== undefined)
     throw new SetupError(`package: unknown argument "${unknown}"; expected as-built, unpacked, cuda or folder=PATH`);
   if (!has('as-built')) {
-    ensureTools();
+    await ensureTools();
     ensurePackages();
     if (has('cuda')) process.env.MONOLITH_BUILD_CUDA = '1';
     await buildNative();

@@ -1,39 +1,33 @@
 // Prepares a fresh clone: installs packages, builds the addon, compiles the TypeScript. Uses only Node's own modules,
 // because it runs before node_modules exists. Each step checks first and does nothing on an unchanged tree. All output
 // goes to stderr, because stdout is reserved for the server.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
-  accessSync,
-  constants as access,
   existsSync,
   lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { availableParallelism, constants, totalmem } from 'node:os';
-import { delimiter, dirname, extname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { availableParallelism, totalmem } from 'node:os';
+import { dirname, extname, join } from 'node:path';
 import { brotliCompressSync, constants as zlib, gzipSync } from 'node:zlib';
-import { about, progress } from './progress.mjs';
+import { root, say, SetupError, which } from './common.mjs';
+import { isCurrent, nativeHash, writeStamp } from './native-stamp.mjs';
+import { about } from './progress.mjs';
+import { logPath, sh } from './run-command.mjs';
+import { installMissing, missingBuildPackages, missingTools } from './tools.mjs';
 
-export { about };
+export { about, missingTools, root, say, SetupError, sh, which };
 
-export const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (...parts) => join(root, ...parts);
-
-/** A failure with a self-explanatory message, which is printed without a stack trace. */
-export class SetupError extends Error {}
-
-export function say(text) {
-  process.stderr.write(`monolith: ${text}\n`);
-}
 
 /**
  * Runs `main`. A SetupError or an unknown option is printed in one or two lines, with exit code 1. `--help` prints the
@@ -62,78 +56,20 @@ function openingOf(script) {
     .join('\n');
 }
 
-/** The path to an executable, or null. */
-export function which(name) {
-  if (name.includes('/')) return existsSync(name) ? name : null;
-  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
-    if (folder === '') continue;
-    const path = join(folder, name);
-    try {
-      accessSync(path, access.X_OK);
-      if (statSync(path).isFile()) return path;
-    } catch {
-      // not in this directory
-    }
-  }
-  return null;
-}
-
 // A compiler process needs up to about 1 GiB, so memory limits how many can run.
 export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(totalmem() / 2 ** 30)));
 
-// Build output that carries no information.
-const kIdle =
-  /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
-
 /**
- * Runs a command with its output on stderr. Build output that carries no information is dropped, and build steps are
- * shown as progress. Throws SetupError if the command fails. A signal that ends this process also ends the command's
- * process group.
+ * Throws if Node is too old or a build tool is missing, before anything is installed or built. With `addon`, the build
+ * tools are needed unless the addon is already built; with `always`, even then. With `installs`, installs what is
+ * missing, including the programs for tests in `tests` (missingTestPrograms()).
  */
-export async function sh(command, args, what) {
-  const steps = progress(what);
-  const stops = ['SIGINT', 'SIGTERM', 'SIGHUP'];
-  let stop;
-  const code = await new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
-    stop = (signal) => {
-      process.kill(-child.pid, signal);
-      process.exit(128 + constants.signals[signal]);
-    };
-    for (const signal of stops) process.on(signal, stop);
-    for (const stream of [child.stdout, child.stderr]) {
-      let rest = '';
-      const print = (line) => {
-        if (kIdle.test(line) || steps.line(line)) return;
-        steps.end();
-        process.stderr.write(`${line}\n`);
-      };
-      stream
-        .setEncoding('utf8')
-        .on('data', (text) => {
-          const lines = (rest + text).split('\n');
-          rest = lines.pop();
-          lines.forEach(print);
-        })
-        .on('end', () => rest === '' || print(rest));
-    }
-    child.on('error', reject).on('close', (exit, signal) => resolve(signal ?? exit));
-  }).finally(() => {
-    steps.end();
-    stops.forEach((signal) => process.off(signal, stop));
-  });
-  if (code !== 0) throw new SetupError(`${what} failed (${command.split('/').at(-1)} exited with ${code}); see above`);
-}
-
-/**
- * Throws if a tool is missing, before anything is installed or built. With `addon`, also checks the build tools, unless
- * the addon is already built.
- */
-export function ensureTools({ addon = true } = {}) {
+export async function ensureTools({ addon = true, always = false, installs = false, tests = [] } = {}) {
   const [major] = process.versions.node.split('.').map(Number);
   if (major < 20) throw new SetupError(`Node 20 to 25 is required (this is ${process.version})`);
-  const missing = addon && !existsSync(kAddon) ? missingTools() : null;
-  if (missing !== null) throw new SetupError(missing);
+  const build = addon && (always || !existsSync(kAddon)) ? missingBuildPackages() : [];
+  if (installs) await installMissing({ build, tests });
+  else if (build.length > 0) throw new SetupError(missingTools());
 }
 
 /** Installs packages if node_modules is absent or out of date with package-lock.json. */
@@ -146,6 +82,11 @@ export function ensurePackages() {
   // A manual installation after the last change to the lock file counts too.
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
+    // npm ci would empty the directory that the link points to, which other checkouts use.
+    if (lstatSync(at('node_modules'), { throwIfNoEntry: false })?.isSymbolicLink() === true)
+      throw new SetupError(
+        `node_modules is a link to ${realpathSync(at('node_modules'))}, which does not match package-lock.json. Update it with npm ci there, or remove the link`,
+      );
     say('installing packages (npm ci): about a minute, depending on the network');
     const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
       cwd: root,
@@ -160,19 +101,6 @@ export function ensurePackages() {
 const kAddon = at('build', 'Release', 'monolith.node');
 const kNativeBuild = at('build', 'native');
 export const kAddonSeconds = 300; // CPU seconds that a full compilation takes
-
-/** Returns a sentence that names the missing build tools, or null if there are none. */
-export function missingTools() {
-  const missing = [];
-  if (!which('cmake')) missing.push('cmake');
-  if (!which(process.env.CXX || 'c++') && !which('g++') && !which('clang++')) missing.push('g++');
-  if (!which('ninja') && !which('make')) missing.push('ninja-build');
-  if (missing.length === 0) return null;
-  return (
-    `building the engine (C++) needs ${missing.join(' and ')}, which ${missing.length > 1 ? 'are' : 'is'} not installed. ` +
-    `On Debian or Ubuntu: sudo apt-get install ${missing.join(' ')}`
-  );
-}
 
 /**
  * Removes a CMake build directory that cannot be reused because it is only partially configured, comes from a tree that
@@ -196,10 +124,14 @@ export function dropStaleBuild(folder) {
 }
 
 /**
- * Builds the addon. With `tests`, also builds the native tests; with `slow`, also those for npm run test:slow; with
- * `bench`, also the named benchmark in bench/native. All of them link the same libraries.
+ * Builds the addon, unless it was built from the same sources, here or before the checkout was moved. With `tests`, also
+ * builds the native tests; with `slow`, also those for npm run test:slow; with `bench`, also the named benchmark in
+ * bench/native. All of them link the same libraries. The output is in build/logs/engine.log.
  */
 export async function buildNative({ tests = false, slow = false, bench = null } = {}) {
+  const hash = nativeHash(root);
+  const onlyAddon = !tests && !slow && bench === null;
+  if (onlyAddon && isCurrent(kAddon, hash)) return;
   const missing = missingTools();
   if (missing !== null) {
     if (!tests && existsSync(kAddon)) return say(`using the existing addon; ${missing}`);
@@ -216,8 +148,12 @@ export async function buildNative({ tests = false, slow = false, bench = null } 
     ...(slow ? ['native_tests_slow'] : []),
     ...(bench === null ? [] : [`${bench}_bench`]),
   ];
-  await sh(process.execPath, [at('scripts', 'cmake-js.mjs'), ...targets], 'building the engine');
+  await sh(process.execPath, [at('scripts', 'cmake-js.mjs'), ...targets], 'building the engine', {
+    log: logPath('engine'),
+    resumes: true,
+  });
   if (!existsSync(kAddon)) throw new SetupError('the build succeeded but produced no build/Release/monolith.node');
+  writeStamp(kAddon, hash);
 }
 
 /** Compiles src/ and, with `tests`, also test/ and bench/. */

@@ -1,4 +1,4 @@
-// npm start: installs and builds what is missing, then runs the server in this process, so that signals reach it
+// npm start: installs and builds what is missing (scripts/tools.mjs), then runs the server in this process, so that signals reach it
 // directly.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -6,7 +6,7 @@ import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, ro
 
 await run(
   async () => {
-    ensureTools();
+    await ensureTools({ installs: true });
     ensurePackages();
     await buildNative();
     await buildTypeScript();

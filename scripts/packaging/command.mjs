@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addonPackages } from '../../dist/engine/load-addon.js';
+import { logPath } from '../run-command.mjs';
 import { about, kAddonSeconds, missingTools, parallel, run, say, SetupError, sh, which } from '../setup.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -52,8 +53,17 @@ async function buildFromSource() {
       `-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=${dirname(kBuilt)}`,
     ],
     'configuring the engine',
+    { log: logPath('configure') },
   );
-  await sh('cmake', ['--build', folder, '--target', 'monolith', '--parallel', String(parallel)], 'building the engine');
+  await sh(
+    'cmake',
+    ['--build', folder, '--target', 'monolith', '--parallel', String(parallel)],
+    'building the engine',
+    {
+      log: logPath('engine'),
+      resumes: true,
+    },
+  );
   if (!existsSync(kBuilt)) throw new SetupError(`the build succeeded but produced no ${kBuilt}`);
 }
 

@@ -22,6 +22,9 @@ const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
 
+/** A key, or the part of it that is displayed, with the separator of earlier releases or without it. */
+const KEY_REFERENCE = /^(?:sk-)?([0-9A-Za-z]{8})(?:-?(?:….*|[0-9A-Za-z]{40})?)?$/;
+
 /** Whether an ID is a key's. The playground uses an ID that is not. */
 const isKeyId = (id: string): boolean => id.startsWith('key_');
 
@@ -85,16 +88,22 @@ export class Accounts {
     return this.keys.create(organization.id, options, actor);
   }
 
-  /** `reference`: a key's ID, public ID, or last four characters if they are unique. Null if not found. */
-  async findKey(reference: string): Promise<KeyRecord | 'several' | null> {
-    const bare = reference.replace(/^sk-/, '');
-    const all = await this.keys.all();
-    const found = all.filter((key) => key.id === reference || key.publicId === bare);
-    const loose =
-      found.length > 0
-        ? found
-        : all.filter((key) => key.last4 === reference && keyStatus(key, new Date(this.now())) !== 'revoked');
-    return loose.length > 1 ? 'several' : (loose[0] ?? null);
+  /**
+   * The keys that `reference` may mean: an ID, the key itself, its displayed form (`sk-Ab12Cd34…wxyz`) or its public part
+   * names one key; otherwise all keys with that name or those last four characters. Among the latter, revoked keys are
+   * returned only if there are no others.
+   */
+  async findKeys(reference: string, organizationId?: string): Promise<KeyRecord[]> {
+    const publicId = KEY_REFERENCE.exec(reference)?.[1];
+    const all = (await this.keys.all()).filter(
+      (key) => organizationId === undefined || key.organizationId === organizationId,
+    );
+    const found = all.filter((key) => key.id === reference || (publicId !== undefined && key.publicId === publicId));
+    if (found.length > 0) return found;
+    const loose = all.filter((key) => key.name === reference || key.last4 === reference);
+    const now = new Date(this.now());
+    const valid = loose.filter((key) => keyStatus(key, now) !== 'revoked');
+    return valid.length > 0 ? valid : loose;
   }
 
   /** Idempotent. Takes effect in every process within a second. */

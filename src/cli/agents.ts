@@ -1,33 +1,26 @@
 // monolith agents: prints or writes the configuration that points a coding agent at this server.
 
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, existsSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { noWords, UsageError, type OwnFlags } from '../config/arguments.js';
 import { didYouMean } from '../config/did-you-mean.js';
 import type { Config } from '../config/settings.js';
 import { configuredModels } from '../server/engine-settings.js';
+import { KEY_VARIABLE, URL_VARIABLE } from './client-key.js';
 import { commandConfig } from './command-config.js';
 import { commandName } from './command-name.js';
 import { askedForHelp } from './output.js';
-import { AGENTS, KEY_VARIABLE, type AgentConfig, type AgentModel, type AgentTarget } from './agents/configs.js';
+import { AGENTS, type AgentConfig, type AgentModel, type AgentTarget } from './agents/configs.js';
 import { editJson } from './agents/json-file.js';
 import { editToml } from './agents/toml-file.js';
+import { makeFolder } from '../shared/make-folder.js';
 
 const HELP = `
 Usage: monolith agents AGENT [MODEL] [--url URL] [--key-env NAME] [--write [--replace]] [--file FILE]
 
 Prints the configuration that makes a coding agent use this server. AGENT is claude-code, codex, opencode, qwen-code or
 crush. MODEL is the model that the agent uses; the default is the first one. --url is the server's address; the default
-follows from the settings. The agent reads the API key from the environment variable --key-env (default MONOLITH_KEY).
+is MONOLITH_URL, or follows from the settings. The agent reads the API key from the environment variable --key-env (default MONOLITH_KEY).
 If that variable is set, the models and their context lengths come from the server, otherwise from the settings.
 
 --write adds the configuration to the agent's user configuration file, or to --file. Other settings in the file are
@@ -93,7 +86,7 @@ async function targetOf(
   wanted: string | undefined,
   values: ReadonlyMap<string, string>,
 ): Promise<AgentTarget> {
-  const given = values.get('--url');
+  const given = values.get('--url') ?? (process.env[URL_VARIABLE] || undefined);
   const url = given === undefined ? ownAddress(config) : addressOf(given);
   const keyVariable = values.get('--key-env') ?? KEY_VARIABLE;
   if (!/^[A-Za-z_]\w*$/.test(keyVariable))
@@ -190,7 +183,7 @@ function write(config: AgentConfig, replaces: boolean, target: AgentTarget): num
 
 /** Replaces the file atomically, so that it is never incomplete. If `file` is a symbolic link, replaces its target. */
 function writeWhole(file: string, text: string): void {
-  mkdirSync(dirname(file), { recursive: true });
+  makeFolder(dirname(file));
   const real = existsSync(file) ? realpathSync(file) : file;
   const temporary = join(dirname(real), `.monolith-${process.pid}.tmp`);
   writeFileSync(temporary, text, { mode: 0o600 });

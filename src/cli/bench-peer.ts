@@ -4,6 +4,7 @@ import type { Config } from '../config/settings.js';
 import { apiUrl } from '../bench/load/prepare.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import { accountsOf, ChatKey } from './chat-key.js';
+import { clientKey } from './client-key.js';
 import { UsageError } from '../config/arguments.js';
 
 const PROLONG_MS = 600_000;
@@ -23,11 +24,13 @@ export async function findPeer(
   wanted: { readonly url: string | undefined; readonly headers: Readonly<Record<string, string>> },
   config: Config,
 ): Promise<Peer> {
-  const key = config.api_key;
   const bearer = (secret: string): Record<string, string> => ({ authorization: `Bearer ${secret}`, ...wanted.headers });
   const nothing = (): Promise<void> => Promise.resolve();
-  if (wanted.url !== undefined)
-    return { url: apiUrl(wanted.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
+  if (wanted.url !== undefined) {
+    const given = clientKey(config);
+    return { url: apiUrl(wanted.url), headers: given === null ? wanted.headers : bearer(given), close: nothing };
+  }
+  const key = config.api_key;
   const record = readServerRecord(config.data_dir);
   if (record === null) throw new UsageError(`${command}: no server runs on ${config.data_dir}; set --url`);
   if (key !== null || wanted.headers['authorization'] !== undefined)

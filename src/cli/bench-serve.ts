@@ -39,7 +39,7 @@ measures the server that uses the data directory.
 Server:    --url URL           base URL of the API, such as http://127.0.0.1:8000/v1 (llama-server, vLLM, hosted APIs)
            --model NAME        default: the first model that the server lists
            --dialect D         chat (default), completions or responses
-           --api-key KEY       or MONOLITH_API_KEY; --header "Name: value" adds a header, repeatable
+           --api-key KEY       or MONOLITH_KEY; --header "Name: value" adds a header, repeatable
            --body JSON         fields added to every request: '{"temperature":0}'
            --ignore-eos        generate the full output length; --timeout 10m per request
 Load:      --concurrency N     closed loop with N concurrent sessions (default 1)

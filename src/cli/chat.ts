@@ -13,6 +13,8 @@ import type { Server } from '../server/server.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { accountsOf, ChatKey } from './chat-key.js';
+import { progressText } from '../engine/loading.js';
+import { clientKey, KEY_VARIABLE } from './client-key.js';
 import { withFetchedModels } from './fetched-models.js';
 import { streamChat, unreachable } from './chat-stream.js';
 import type { ChatMessage } from './chat-stream.js';
@@ -95,16 +97,17 @@ export async function chat(argv: string[]): Promise<number> {
 
 /** `keyed` is called once there may be a key to revoke. */
 async function findPeer(url: string | undefined, config: Config, keyed: () => void): Promise<Peer> {
-  const chosen = config.api_key;
   if (url !== undefined) {
-    if (chosen === null) throw new UsageError('chat: --url needs --api-key, or MONOLITH_API_KEY');
+    const key = clientKey(config);
+    if (key === null) throw new UsageError(`chat: --url needs --api-key, or ${KEY_VARIABLE}`);
     keyed();
     return {
       url: url.replace(/\/+$/, '').replace(/\/v1$/, ''),
-      key: () => Promise.resolve(chosen),
+      key: () => Promise.resolve(key),
       close: () => Promise.resolve(),
     };
   }
+  const chosen = config.api_key;
   const record = readServerRecord(config.data_dir);
   if (record !== null && config.model.length === 0 && (await answers(record.url))) {
     keyed();
@@ -117,7 +120,7 @@ async function findPeer(url: string | undefined, config: Config, keyed: () => vo
     {
       telemetry: createTelemetry({ format: 'text', level: 'error' }),
       onLoading: ({ progress }) => {
-        if (process.stderr.isTTY) process.stderr.write(`Loading … ${Math.floor(100 * progress)} %\r`);
+        if (process.stderr.isTTY) process.stderr.write(`Loading … ${progressText(progress)}\u001b[K\r`);
       },
     },
   );

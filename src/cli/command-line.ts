@@ -2,6 +2,7 @@
 
 import { parseArgs } from 'node:util';
 import { asksForHelp, noWords, readArguments } from '../config/arguments.js';
+import { stderrPaint } from '../shared/terminal-color.js';
 import { VERSION } from '../shared/version.js';
 
 interface Command {
@@ -170,7 +171,7 @@ export async function runCommandLine(argv: string[]): Promise<number> {
       ? thrown.cause
       : thrown;
     const text = PLAIN_ERRORS.has(name) ? message : `${message} (--log-level debug shows where)`;
-    process.stderr.write(`monolith: ${debugging(argv) ? stack : text}\n`);
+    process.stderr.write(`${stderrPaint()('red', 'monolith:')} ${debugging(argv) ? stack : text}\n`);
     return thrown.name === 'ConfigError' || thrown.name === 'UsageError' ? 2 : 1;
   }
 }

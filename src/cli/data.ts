@@ -1,8 +1,6 @@
 // monolith data: verifies the database, backs it up while a server is running, restores a backup, and confirms a clock
 // that jumped ahead.
 
-import { statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import { commandConfig } from './command-config.js';
 import { showBytes } from '../config/kinds.js';
 import { backUp, checkDatabase, restore } from '../storage/lmdb/database-copy.js';
@@ -15,7 +13,8 @@ import { askedForHelp } from './output.js';
 
 const HELP = `
 Usage: monolith data check [PATH]       verify every page and value of the database, or of a backup
-       monolith data backup DEST        copy the database to a new file or into a directory, even while a server runs
+       monolith data backup DEST        copy the database, even while a server runs, to a new file or, if DEST is a
+                                        directory or ends with a slash, to a new file in it
        monolith data restore FROM       replace the database with a backup; the old database is kept next to it
        monolith data sweep [--confirm]  show whether deletion is paused because the clock jumped ahead;
                                         --confirm: the clock is correct, resume deletion
@@ -41,9 +40,8 @@ export async function data(argv: string[]): Promise<number> {
       return 0;
     }
     case 'backup': {
-      const destination = fileFor(needed(action, path, 'a destination file'));
-      const checked = await backUp(config.data_dir, destination, stop.signal);
-      process.stdout.write(`${destination}: ${summarize(checked)}\n`);
+      const checked = await backUp(config.data_dir, needed(action, path, 'a destination file'), stop.signal);
+      process.stdout.write(`${checked.path}: ${summarize(checked)}\n`);
       return 0;
     }
     case 'restore': {
@@ -77,14 +75,6 @@ async function sweepState(config: Pick<Config, 'data_dir' | 'database'>, confirm
 function needed(action: string, path: string | undefined, what: string): string {
   if (path === undefined) throw new UsageError(`data: ${action} needs ${what}`);
   return path;
-}
-
-/** If `path` is a directory, returns the path of a new file in it that is named after the current time. */
-function fileFor(path: string): string {
-  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
-  return isFolder
-    ? join(resolve(path), `monolith-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}.mdb`)
-    : resolve(path);
 }
 
 function summarize({ bytes, tables, pages, usedPages }: Checked): string {

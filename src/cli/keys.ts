@@ -24,7 +24,8 @@ Usage: monolith keys create [--name NAME] [--models A,B] [--scopes A,B] [--expir
        monolith keys revoke KEY
        monolith keys rotate KEY [--overlap TIME]
 
-Creates, lists, revokes and rotates API keys. KEY is the ID of a key, its prefix sk-... or its last four characters.
+Creates, lists, revokes and rotates API keys. KEY is the name of a key, its ID, the key itself, or its prefix sk-... or
+last four characters as shown by list. If several keys match, nothing changes, and the error lists their IDs.
 
 create and rotate print the new key once; the database contains only a hash. rotate creates a successor with the same
 permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and is then revoked.
@@ -52,6 +53,7 @@ const FLAGS: OwnFlags = {
   '--all': 'switch',
 };
 
+const ACTIONS: readonly string[] = ['create', 'list', 'revoke', 'rotate'];
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
 export async function keys(argv: string[]): Promise<number> {
@@ -61,25 +63,24 @@ export async function keys(argv: string[]): Promise<number> {
   }
   const { config, values, words } = commandConfig(argv, FLAGS);
   const [action, ...others] = words;
+  if (action === undefined || !ACTIONS.includes(action))
+    throw new UsageError(
+      `keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`,
+    );
+  if (action === 'create' || action === 'list') noWords(others);
   return await withStores(config, async ({ accounts, served }) => {
     switch (action) {
       case 'create':
-        noWords(others);
         return await create(accounts, values, async () => [
           ...(await (await import('./served-models.js')).configuredNames(config)),
           ...(await served.all()).keys(),
         ]);
       case 'list':
-        noWords(others);
         return await list(accounts, values);
       case 'revoke':
-        return await revoke(accounts, others);
-      case 'rotate':
-        return await rotate(accounts, others, values);
+        return await revoke(accounts, others, values);
       default:
-        throw new UsageError(
-          `keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`,
-        );
+        return await rotate(accounts, others, values);
     }
   });
 }
@@ -89,8 +90,7 @@ async function create(
   values: ReadonlyMap<string, string>,
   known: () => Promise<string[]>,
 ): Promise<number> {
-  // On a new data directory, this creates the organization, and the key created below is its first one.
-  await accounts.organizations.ensureFirst();
+  await accounts.organizations.ensureFirst(); // in case that the first start ended before it created one
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
   for (const scope of scopes)
     if (!(ALL_SCOPES as readonly string[]).includes(scope))
@@ -169,6 +169,11 @@ function limits(text: string | undefined): KeyRecord['limits'] {
 function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>): number {
   if (values.has('--json')) process.stdout.write(`${JSON.stringify({ ...keyObject(key, new Date()), secret })}\n`);
   else process.stdout.write(`${secret}\n`);
+  // A script that captures the output gets only the key.
+  if (process.stdout.isTTY && !values.has('--json'))
+    process.stderr.write(
+      `Name ${key.name}, ID ${key.id}${key.expiresAt === null ? '' : `, expires ${day(key.expiresAt)}`}. Save the key: it is shown only once.\n`,
+    );
   return 0;
 }
 
@@ -188,6 +193,8 @@ function expiry(text: string | undefined): Date | null {
   return date;
 }
 
+const day = (text: string | null): string => text?.slice(0, 16).replace('T', ' ') ?? '-';
+
 async function list(accounts: Accounts, values: ReadonlyMap<string, string>): Promise<number> {
   const now = new Date(accounts.now());
   const of = (await organization(accounts, values))?.id;
@@ -200,13 +207,12 @@ async function list(accounts: Accounts, values: ReadonlyMap<string, string>): Pr
   }
   const names = new Map((await accounts.organizations.all()).map(({ id, name }) => [id, name]));
   const several = new Set(all.map(({ organizationId }) => organizationId)).size > 1;
-  const day = (text: string | null): string => text?.slice(0, 16).replace('T', ' ') ?? '-';
   process.stdout.write(
     table([
       ['ID', 'KEY', ...(several ? ['ORGANIZATION'] : []), 'NAME', 'STATUS', 'CREATED', 'LAST USED', 'EXPIRES'],
       ...all.map((key) => [
         key.id,
-        `${key.publicId === null ? '' : `sk-${key.publicId}-`}…${key.last4}`,
+        `${key.publicId === null ? '' : `sk-${key.publicId}`}…${key.last4}`,
         ...(several ? [names.get(key.organizationId) ?? key.organizationId] : []),
         key.name,
         keyStatus(key, now),
@@ -219,10 +225,14 @@ async function list(accounts: Accounts, values: ReadonlyMap<string, string>): Pr
   return 0;
 }
 
-async function revoke(accounts: Accounts, words: readonly string[]): Promise<number> {
-  const key = await named(accounts, 'revoke', words);
+async function revoke(
+  accounts: Accounts,
+  words: readonly string[],
+  values: ReadonlyMap<string, string>,
+): Promise<number> {
+  const key = only(await named(accounts, 'revoke', words, values));
   await accounts.keys.revoke(key.organizationId, key.id, ACTOR);
-  process.stdout.write(`revoked ${key.id}\n`);
+  process.stdout.write(`revoked ${key.id} (${printable(key.name)})\n`);
   return 0;
 }
 
@@ -231,7 +241,10 @@ async function rotate(
   words: readonly string[],
   values: ReadonlyMap<string, string>,
 ): Promise<number> {
-  const key = await named(accounts, 'rotate', words);
+  const matches = await named(accounts, 'rotate', words, values);
+  // A key that has been rotated stays valid for a while next to its successor of the same name.
+  const current = matches.filter(({ revokedAt }) => revokedAt === null);
+  const key = only(current.length > 0 ? current : matches);
   const text = values.get('--overlap');
   const overlapS = text === undefined ? DEFAULT_OVERLAP_S : (span(text) ?? Infinity) / 1000;
   if (overlapS > MAX_OVERLAP_S)
@@ -246,12 +259,32 @@ async function rotate(
   throw new UsageError(`keys: key "${key.id}" no longer exists`);
 }
 
-async function named(accounts: Accounts, action: string, words: readonly string[]): Promise<KeyRecord> {
+/** The keys that the command's argument may mean; at least one. */
+async function named(
+  accounts: Accounts,
+  action: string,
+  words: readonly string[],
+  values: ReadonlyMap<string, string>,
+): Promise<KeyRecord[]> {
   const [reference, ...others] = words;
   noWords(others);
   if (reference === undefined) throw new UsageError(`keys: ${action} needs a key`);
-  const key = await accounts.findKey(reference);
-  if (key === null) throw new UsageError(`keys: there is no key "${reference}"`);
-  if (key === 'several') throw new UsageError(`keys: several keys end in "${reference}"; use the id`);
-  return key;
+  const found = await accounts.findKeys(reference, (await organization(accounts, values))?.id);
+  // A key that was mistyped is not repeated, because error messages may be logged.
+  const shown = reference.length > 24 && reference.startsWith('sk-') ? `${reference.slice(0, 11)}…` : reference;
+  if (found.length === 0) throw new UsageError(`keys: there is no key "${shown}"`);
+  return found;
+}
+
+const MAX_LISTED = 10;
+
+function only(keys: readonly KeyRecord[]): KeyRecord {
+  const [key, ...others] = keys;
+  if (key !== undefined && others.length === 0) return key;
+  const listed = keys
+    .slice(0, MAX_LISTED)
+    .map(({ id, name, createdAt }) => `${id} (${printable(name)}, ${day(createdAt)})`);
+  throw new UsageError(
+    `keys: ${keys.length} keys match; use the ID: ${listed.join(', ')}${keys.length > MAX_LISTED ? ', …' : ''}`,
+  );
 }

@@ -33,7 +33,7 @@ another model needs the memory. unserve removes it; running requests finish.
 
 const FLAGS: OwnFlags = { '--json': 'switch', '--idle-minutes': 'value', '--display-name': 'value' };
 
-interface Line extends FileFact {
+interface Line extends Omit<FileFact, 'plan'> {
   name: string;
   served: boolean;
   file: string;

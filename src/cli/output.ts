@@ -1,16 +1,22 @@
 // Shared by the commands: help, tables and errors.
 
 import { asksForHelp, UsageError } from '../config/arguments.js';
+import { stdoutPaint } from '../shared/terminal-color.js';
+import type { Paint } from '../shared/terminal-color.js';
 
-/** Columns padded to their widest entry, with two spaces in between. */
-export function table(rows: readonly (readonly string[])[]): string {
+/**
+ * Columns padded to their widest entry, with two spaces in between. For standard output: on a terminal with colors, a
+ * first row in capitals is dimmed, because it is the header.
+ */
+export function table(rows: readonly (readonly string[])[], paint: Paint = stdoutPaint()): string {
   const widths: number[] = [];
   for (const row of rows)
     row.forEach((cell, i) => {
       widths[i] = Math.max(widths[i] ?? 0, cell.length);
     });
   return rows
-    .map((row) => `${row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  ')}\n`)
+    .map((row) => row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  '))
+    .map((line, i) => `${i === 0 && line === line.toUpperCase() ? paint('dim', line) : line}\n`)
     .join('');
 }
 

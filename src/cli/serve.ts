@@ -1,5 +1,6 @@
 // monolith serve: starts the server, prints the ready message, and shuts down on a signal.
 
+import { KEY_VARIABLE } from './client-key.js';
 import { commandName } from './command-name.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
@@ -12,7 +13,10 @@ import { createTelemetry } from '../telemetry/telemetry.js';
 import { closeAnsweringThreads } from '../server/workers/http-workers.js';
 import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
+import { inSystemd, keepFirstStart, notifySystemd } from './service-manager.js';
 import { noWords } from '../config/arguments.js';
+import { plain, stdoutPaint } from '../shared/terminal-color.js';
+import type { Paint } from '../shared/terminal-color.js';
 
 // With npm or timeout, Ctrl-C reaches the process twice, from the terminal and from the parent process. A second signal
 // within this time is ignored.
@@ -39,7 +43,7 @@ async function exitNow(code: number): Promise<void> {
 }
 
 async function runServer(argv: string[]): Promise<number> {
-  const { config: asked, own, file, renamed } = loadConfig({ argv });
+  const { config: asked, own, file, renamed, unknown } = loadConfig({ argv });
   noWords(own.words);
   const telemetry = createTelemetry({
     format: asked.log,
@@ -48,6 +52,7 @@ async function runServer(argv: string[]): Promise<number> {
     traces: asked.telemetry.traces,
   });
   if (file !== null) telemetry.log.info({ file }, 'settings read');
+  for (const variable of unknown) telemetry.log.warn({ variable }, 'unknown setting, the variable has no effect');
   for (const one of renamed) telemetry.log.warn(one, 'setting renamed, update the configuration');
 
   // Signals are handled from the start, because loading a large model may take a long time.
@@ -64,6 +69,7 @@ async function runServer(argv: string[]): Promise<number> {
       }
       signalledAt = now;
       telemetry.log.info({ signal }, 'shutting down; a second signal exits immediately');
+      void notifySystemd('STOPPING=1', telemetry.log);
       server.drain().then(resolve, reject);
     };
     process.on('SIGTERM', onSignal);
@@ -94,7 +100,8 @@ async function runServer(argv: string[]): Promise<number> {
   server = await startServer(config, { telemetry });
   HeapRest.start(server.http); // runs until the process ends
   await stderrLog.flush(); // so that the log lines written during startup precede the startup message
-  process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
+  announce(server, config);
+  await notifySystemd('READY=1', telemetry.log);
   const lost = server.lost.then(async () => {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
@@ -106,6 +113,22 @@ async function runServer(argv: string[]): Promise<number> {
   });
   await Promise.race([ended, failed, lost]);
   return exitCode;
+}
+
+/** Prints the ready message. Under systemd, where it is logged, the secrets in it go to a file instead. */
+function announce(server: Server, config: Config): void {
+  const isSecret = server.createdKey !== null || server.setupUrl !== null;
+  if (!isSecret || !inSystemd(process.env)) {
+    process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
+    return;
+  }
+  const file = keepFirstStart(config.data_dir, readyText(server, config, plain));
+  const shown: Server = { ...server, createdKey: null, setupUrl: null };
+  process.stdout.write(
+    config.log === 'json'
+      ? readyJson(shown)
+      : `${readyText(shown, config)}The first API key and the sign-up link are in ${file}.\n`,
+  );
 }
 
 function readyJson(server: Server): string {
@@ -124,36 +147,43 @@ function readyJson(server: Server): string {
   })}\n`;
 }
 
-function readyText(server: Server, config: Config): string {
+function readyText(server: Server, config: Config, paint: Paint = stdoutPaint()): string {
   // A key that the user has set, or that was shown before, is not printed, because terminal output may be logged.
-  const shownKey = server.createdKey ?? '$MONOLITH_API_KEY';
+  const shownKey = server.createdKey ?? `$${KEY_VARIABLE}`;
+  const row = (label: string, text: string, ...notes: string[]): string =>
+    [`  ${paint('dim', label.padEnd(11))}${text}`, ...notes.map((note) => ' '.repeat(13) + note)].join('\n') + '\n';
   const keyLines =
     server.createdKey !== null
-      ? `  API key    ${server.createdKey}\n             Shown only once; "${commandName()} keys create" creates another.\n`
+      ? row(
+          'API key',
+          paint('bold', server.createdKey),
+          `Shown only once; "${commandName()} keys create" creates another.`,
+        )
       : config.api_key !== null
-        ? '  API key    as set in the settings\n'
-        : `  API key    as shown on the first start; "${commandName()} keys create" creates another\n`;
+        ? row('API key', 'as set in the settings')
+        : row('API key', `as shown on the first start; "${commandName()} keys create" creates another`);
   const failedLine =
-    server.failed.length === 0 ? '' : `  Failed     ${server.failed.map(({ name }) => name).join(', ')}; see the log\n`;
+    server.failed.length === 0
+      ? ''
+      : row('Failed', `${paint('red', server.failed.map(({ name }) => name).join(', '))}; see the log`);
   const dashboardLines =
     server.dashboardUrl === null
       ? ''
       : server.setupUrl === null
-        ? `  Dashboard  ${server.dashboardUrl}\n`
-        : `  Dashboard  ${server.dashboardUrl}\n             Sign up as the first user and operator:\n             ${server.setupUrl}\n`;
+        ? row('Dashboard', server.dashboardUrl)
+        : row('Dashboard', server.dashboardUrl, 'Sign up as the first user and operator:', server.setupUrl);
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
-    ? `             Small demonstration models. For a real one: ${commandName()} pull OWNER/REPO\n`
-    : '';
+    ? [`Small demonstration models. For a real one: ${commandName()} pull OWNER/REPO`]
+    : [];
   const body = JSON.stringify({
     model: server.models.at(-1) ?? '',
     stream: true,
     messages: [{ role: 'user', content: 'Hello!' }],
   });
   return `
-Monolith is ready at ${server.url}
+${paint('green', `Monolith is ready at ${paint('bold', server.url)}`)}
 
-  Models     ${server.models.join(', ')}
-${demonstrations}${failedLine}${dashboardLines}${keyLines}
+${row('Models', server.models.join(', '), ...demonstrations)}${failedLine}${dashboardLines}${keyLines}
 Try it:
 
   curl -N ${server.url}/v1/chat/completions \\

@@ -1,7 +1,6 @@
 // monolith models serve and unserve: changes the data directory or the shared database, whether or not a server is
 // running on it. A running server picks up a change within a second.
 
-import { existsSync } from 'node:fs';
 import type { Actor } from '../accounts/audit.js';
 import type { Config } from '../config/settings.js';
 import { MAX_IDLE_MINUTES } from '../config/kinds.js';
@@ -14,15 +13,19 @@ import type { ServedModelRow, ServedModelStore } from '../dashboard/admin/served
 import { withStores } from '../server/command-stores.js';
 import { configuredModels, loadOptions } from '../server/engine-settings.js';
 import { availableMemory, totalMemory } from '../engine/machine-memory.js';
-import { databasePath } from '../storage/lmdb/lmdb-store.js';
+import { MissingDatabase } from '../storage/missing-database.js';
 import { noWords, UsageError } from '../config/arguments.js';
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
-/** Models that operators serve in addition to the configured ones; empty if there is no data directory yet. */
+/** Models that operators serve in addition to the configured ones; empty if there is no database yet. */
 export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
-  if (config.database.url === null && !existsSync(databasePath(config.data_dir))) return new Map();
-  return await withServed(config, (served) => served.all());
+  try {
+    return await withServed(config, (served) => served.all());
+  } catch (error) {
+    if (error instanceof MissingDatabase) return new Map();
+    throw error;
+  }
 }
 
 /** `serve NAME MODEL` or `unserve NAME`. Throws UsageError. */

@@ -2,8 +2,14 @@
 
 /** Returns ` Did you mean ...?` with the closest name by edit distance, or an empty string if no name is close. */
 export function didYouMean(name: string, candidates: readonly string[]): string {
-  let best = '';
-  let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;
+  const best = closest(name, candidates, Math.max(2, Math.floor(name.length / 3)));
+  return best === null ? '' : ` Did you mean ${best}?`;
+}
+
+/** The candidate with the smallest edit distance, or null if that is more than `maxDistance`. */
+export function closest(name: string, candidates: readonly string[], maxDistance: number): string | null {
+  let best: string | null = null;
+  let bestDistance = maxDistance + 1;
   for (const candidate of candidates) {
     const distance = editDistance(name, candidate);
     if (distance < bestDistance) {
@@ -11,7 +17,7 @@ export function didYouMean(name: string, candidates: readonly string[]): string 
       bestDistance = distance;
     }
   }
-  return best === '' ? '' : ` Did you mean ${best}?`;
+  return best;
 }
 
 function editDistance(a: string, b: string): number {

@@ -120,14 +120,15 @@ Generated from \`src/config/settings\` by \`npm run docs\`.
 
 Each setting can be set by a flag, an environment variable or a key of the configuration file. A flag takes precedence
 over a variable, a variable over the file, and the file over the default. An unknown flag or key is an error. A flag must
-not be repeated, except \`--model\`.
+not be repeated, except \`--model\`. An unknown variable that starts with \`MONOLITH_\` is an error if it differs from a
+setting's variable by at most two letters; otherwise the server logs a warning.
 
 The configuration file is JSON with nested or dotted keys: \`{"http": {"keepalive_ms": 5000}}\` or
 \`{"http.keepalive_ms": 5000}\`. Set its path with \`--config FILE\` or \`MONOLITH_CONFIG\`. Without either, the server
 reads \`config.json\` in the data directory, if it exists. Sizes accept the units \`KiB\`, \`MiB\`, \`GiB\` and \`TiB\`.
 
 Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard page
-"Tunables". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
+"Tuning". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
 variable or file. In that case the server discards the stored change and logs this.
 
 ${sections.join('\n')}

@@ -10,6 +10,7 @@ import type { Flag, OwnArguments, OwnFlags } from './arguments.js';
 import { didYouMean } from './did-you-mean.js';
 import { expanded } from './home.js';
 import { declared } from './settings.js';
+import { unknownVariables } from './unknown-variables.js';
 import { defaultDataDir } from './settings/server.js';
 import type { Config, Declared, FormerNames } from './settings.js';
 import type { Setting } from './settings/setting.js';
@@ -35,6 +36,8 @@ export interface Loaded {
   file: string | null;
   /** One entry for each former name found in the flags, the environment or the file. */
   renamed: readonly Renamed[];
+  /** Variables that start with MONOLITH_ but have no effect. */
+  unknown: readonly string[];
 }
 
 /** A setting that was set under a former name. */
@@ -72,6 +75,9 @@ export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {})
   const env = sources.env ?? process.env;
   const { values: flags, own, file: flagFile } = readFlags(sources.argv ?? [], ownFlags);
   const variables = readVariables(env);
+  const unknown = unknownVariables(env, variableNames);
+  for (const { name, meant } of unknown)
+    if (meant !== null) throw new ConfigError(name, `unknown setting. Did you mean ${meant}?`);
   const early = (key: string): unknown => flags.get(key)?.raw ?? variables.get(key)?.raw;
   const asked = flagFile ?? env['MONOLITH_CONFIG'];
   const dataDir = early('data_dir');
@@ -91,6 +97,7 @@ export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {})
     renamed: [flags, variables, file.values].flatMap((values) =>
       [...values].flatMap(([key, { former, source }]) => (former === null ? [] : [{ old: former, new: key, source }])),
     ),
+    unknown: unknown.map(({ name }) => name),
   };
 }
 
@@ -214,6 +221,10 @@ function readFlags(
   }
   return { values, own: ownArguments(given, ownFlags), file };
 }
+
+const variableNames: readonly string[] = declared.flatMap(({ others, variable, aliasVariable, former }) =>
+  [variable, aliasVariable, ...others, ...(former?.variables ?? [])].filter((name) => name !== null),
+);
 
 function readVariables(env: Readonly<Record<string, string | undefined>>): Values {
   const values: Values = new Map();

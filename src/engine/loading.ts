@@ -17,12 +17,22 @@ export interface Loading {
   progress: number;
 }
 
+export interface LoadingOptions {
+  onLoading?: ((loading: Loading) => void) | undefined;
+  everyMs?: number;
+  /** The configured context length; 0 if there is none. */
+  maxContext?: number;
+}
+
+/** How far a model is loaded. The weights come first; then the engine allocates the KV cache, which may take seconds. */
+export const progressText = (progress: number): string =>
+  progress < 1 ? `${Math.floor(100 * progress)} %` : 'weights read, allocating the KV cache';
+
 /** Logs when models start to load, their progress, and when they have loaded. Resolves when no models are loading. */
 export async function logLoading(
   pool: ModelPool,
   log: Log,
-  onLoading: (loading: Loading) => void = () => undefined,
-  everyMs = EVERY_MS,
+  { onLoading = () => undefined, everyMs = EVERY_MS, maxContext: wanted = 0 }: LoadingOptions = {},
 ): Promise<void> {
   const startedAt = performance.now();
   const logState = (first: boolean): void => {
@@ -37,7 +47,7 @@ export async function logLoading(
       else
         log.info(
           { ...fields, percent: Math.floor(100 * status.progress), ms: Math.round(performance.now() - startedAt) },
-          `loading ${basename(file)}, ${Math.floor(100 * status.progress)} %`,
+          `loading ${basename(file)}, ${progressText(status.progress)}`,
         );
       onLoading({ file, progress: status.progress });
     }
@@ -49,7 +59,7 @@ export async function logLoading(
   for (const { file, names, status } of pool.engines()) {
     const fields = { file, models: names.join(','), ms: performance.now() - startedAt };
     if (status.state === 'ready') {
-      const { backend, plan, maxContext, visionProblem } = status.engine;
+      const { backend, info, plan, maxContext, visionProblem } = status.engine;
       log.info(
         {
           ...fields,
@@ -63,6 +73,13 @@ export async function logLoading(
         },
         'model loaded',
       );
+      if (maxContext < wanted)
+        log.warn(
+          { ...fields, max_context: wanted, context: maxContext },
+          `max_context is ${wanted}, but ${names.join(', ')} has a context of ${maxContext} tokens: ${
+            info.contextLength < wanted ? 'the model file declares no more' : 'more does not fit in memory'
+          }`,
+        );
       if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'image input is unavailable');
     }
   }

@@ -48,11 +48,14 @@ export class ServedModels {
     private readonly upstreams: Pick<Upstreams, 'get'> = { get: () => undefined },
   ) {}
 
-  /** Throws ApiError 404 for an unknown or retired name. */
-  find(asked: string): ServedModel {
+  /**
+   * Throws ApiError 404 for an unknown or retired name. For an unknown one, the message lists the models that `isShown`
+   * accepts.
+   */
+  find(asked: string, isShown: (name: string) => boolean = () => false): ServedModel {
     const name = this.names.aliases.get(asked) ?? asked;
     const pooled = this.pool.get(name);
-    if (pooled === undefined) throw unknown(asked);
+    if (pooled === undefined) throw unknown(asked, this.#current().filter(isShown));
     const lifecycle = lifecycleAt(this.names.declared(pooled.model), Date.now());
     if (lifecycle.state === 'retired') throw retired(asked, lifecycle);
     return {
@@ -63,7 +66,7 @@ export class ServedModels {
       ensureLoaded: (waiter) => this.#ensureLoaded(name, waiter),
       ready: () => {
         const now = this.pool.get(name);
-        if (now === undefined) throw unknown(asked); // an operator has removed the name
+        if (now === undefined) throw unknown(asked, []); // an operator has removed the name
         const upstream = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
         if (upstream !== undefined) return upstream;
         return this.#provider(now.model, engineOf(now));
@@ -86,9 +89,18 @@ export class ServedModels {
   }
 
   /** The public description of one model, under the requested name. Throws ApiError 404 like find(). */
-  describeOne(asked: string): { description: ModelDescription; name: string } {
-    const { name } = this.find(asked);
+  describeOne(asked: string, isShown?: (name: string) => boolean): { description: ModelDescription; name: string } {
+    const { name } = this.find(asked, isShown);
     return { description: { ...this.#describe(this.pool.get(name) as PooledModel), id: asked }, name };
+  }
+
+  /** The names of all models that are not retired, highest tier first. */
+  #current(): string[] {
+    const now = Date.now();
+    return this.pool
+      .list()
+      .filter(({ model }) => lifecycleAt(this.names.declared(model), now).state !== 'retired')
+      .map(({ model }) => model.id);
   }
 
   #describe({ model, status }: PooledModel): ModelDescription {
@@ -213,10 +225,19 @@ export interface ModelNames {
 
 const PLAIN_NAMES: ModelNames = { aliases: new Map(), declared: (model) => model };
 
-function unknown(asked: string): Error {
+/** Maximum number of models that an error message lists. */
+const MAX_LISTED = 10;
+
+function unknown(asked: string, names: readonly string[]): Error {
+  const listed = names.slice(0, MAX_LISTED).map((name) => name.slice(0, 64));
+  const more = names.length - listed.length;
+  const available =
+    listed.length === 0
+      ? ''
+      : ` Available: ${listed.join(', ')}${more > 0 ? ` and ${more} more (GET /v1/models)` : ''}.`;
   return apiError(
     'model_not_found',
-    `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.`,
+    `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.${available}`,
     'model',
   );
 }

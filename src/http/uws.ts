@@ -12,16 +12,7 @@
 // process. So the first server to load it determines the limit.
 
 import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -30,6 +21,7 @@ import { packageRoot } from '../engine/load-addon.js';
 import { StartError } from '../shared/errors.js';
 import { withOlderGlibc } from './uws-glibc.js';
 import { JSON_PAGES, withJsonPages } from './uws-pages.js';
+import { makeFolder } from '../shared/make-folder.js';
 
 export type Uws = typeof Library;
 
@@ -150,7 +142,7 @@ function placeCopy(content: Buffer): string {
 }
 
 function placeIn(folder: string, name: string, content: Buffer): string {
-  mkdirSync(folder, { recursive: true, mode: 0o755 });
+  makeFolder(folder, 0o755);
   const copy = join(folder, name);
   if (existsSync(copy) && readFileSync(copy).equals(content)) return copy;
   const partial = `${copy}.${process.pid}`;
@@ -163,7 +155,7 @@ function placeIn(folder: string, name: string, content: Buffer): string {
 function privateFolder(): string {
   const uid = process.getuid?.() ?? 0;
   const folder = join(tmpdir(), `monolith-${uid}`);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder, 0o700);
   const status = lstatSync(folder);
   if (!status.isDirectory() || status.uid !== uid || (status.mode & 0o077) !== 0)
     throw new Error(`${folder} belongs to another user`);

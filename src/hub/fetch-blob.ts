@@ -9,7 +9,6 @@ import {
   createReadStream,
   fsyncSync,
   ftruncateSync,
-  mkdirSync,
   openSync,
   renameSync,
   rmSync,
@@ -27,6 +26,7 @@ import { syncFolder } from './hub-cache.js';
 import type { HubCache } from './hub-cache.js';
 import { HubError, printable } from './hub-error.js';
 import type { HubFile } from './hub-files.js';
+import { makeFolder } from '../shared/make-folder.js';
 
 const LOOK_MS = 200;
 const writeAll = promisify(write);
@@ -50,7 +50,7 @@ export async function fetchBlob(file: HubFile, job: BlobJob): Promise<void> {
   const unlock = await locked(cache.lock(repo, file.hash), job);
   try {
     if (cache.has(repo, file)) return job.progress(file.bytes);
-    mkdirSync(dirname(cache.blob(repo, file.hash)), { recursive: true });
+    makeFolder(dirname(cache.blob(repo, file.hash)));
     await download(file, job);
     job.progress(file.bytes);
   } catch (error) {
@@ -76,7 +76,7 @@ export async function fetchBlob(file: HubFile, job: BlobJob): Promise<void> {
 async function locked(path: string, { waiting, signal }: BlobJob): Promise<() => void> {
   let descriptor: number;
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeFolder(dirname(path));
     descriptor = openSync(path, 'a');
   } catch (error) {
     throw new HubError('cache', `${path} cannot be written: ${(error as Error).message}`, error);

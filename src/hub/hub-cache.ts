@@ -10,7 +10,6 @@ import {
   closeSync,
   existsSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -23,6 +22,7 @@ import {
 import { dirname, join, relative, sep } from 'node:path';
 import { HubError, isShown } from './hub-error.js';
 import type { HubFile } from './hub-files.js';
+import { makeFolder } from '../shared/make-folder.js';
 
 const COMMIT = /^[0-9a-f]{40}$/;
 const MAX_FILES = 10_000;
@@ -134,7 +134,7 @@ function replace(at: string, make: (temporary: string) => void): void {
     new HubError('cache', `${at} cannot be written: ${(error as Error).message}`, error);
   const temporary = join(dirname(at), `.${process.pid}-${++made}.new`);
   try {
-    mkdirSync(dirname(at), { recursive: true });
+    makeFolder(dirname(at));
   } catch (error) {
     throw failed(error);
   }

@@ -3,6 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { VERSION } from '../shared/version.js';
+import { HostFailure } from './host-failure.js';
 import { HubError, printable } from './hub-error.js';
 import { isSafePath } from './hub-cache.js';
 import { isServed } from './hub-files.js';
@@ -101,6 +102,8 @@ export class HubClient {
   readonly #base: URL;
   readonly #stallMs: number;
   readonly #backoffMs: number;
+  /** Origins that have answered at least once. */
+  readonly #answered = new Set<string>();
 
   constructor(private readonly options: HubClientOptions) {
     this.#base = new URL(options.endpoint.replace(/\/*$/, '/'));
@@ -111,6 +114,11 @@ export class HubClient {
   /** The same hub with a different `onRetry` callback. */
   withRetryListener(onRetry: HubClientOptions['onRetry']): HubClient {
     return onRetry === undefined ? this : new HubClient({ ...this.options, onRetry });
+  }
+
+  /** GETs JSON. `path` is relative to the endpoint; `what` names the subject in errors. Throws HubError. */
+  get(path: string, what: string, signal?: AbortSignal): Promise<unknown> {
+    return this.#json(path, what, signal);
   }
 
   /** Resolves a branch, tag or commit to a commit. Throws HubError. */
@@ -316,7 +324,7 @@ export class HubClient {
         if (options.signal?.aborted === true) throw cancelled(error);
         if (error instanceof HubError) throw error;
         const failure = this.#unreachable(error);
-        if (attempt === MAX_ATTEMPTS) throw failure;
+        if (attempt >= this.#attemptsAfter(error)) throw failure;
         await this.pause(attempt, failure.message, options.signal);
         continue;
       }
@@ -349,16 +357,22 @@ export class HubClient {
     let url = first;
     for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
       const own = url.origin === this.#base.origin;
-      const response = await fetch(url, {
-        method,
-        signal,
-        redirect: 'manual',
-        headers: {
-          ...headers,
-          'user-agent': `monolith/${VERSION}`,
-          ...(own && this.options.token !== null ? { authorization: `Bearer ${this.options.token}` } : {}),
-        },
-      });
+      let response: Response;
+      try {
+        response = await fetch(url, {
+          method,
+          signal,
+          redirect: 'manual',
+          headers: {
+            ...headers,
+            'user-agent': `monolith/${VERSION}`,
+            ...(own && this.options.token !== null ? { authorization: `Bearer ${this.options.token}` } : {}),
+          },
+        });
+      } catch (error) {
+        throw new HostFailure(url.origin, signal.aborted ? signal.reason : error);
+      }
+      this.#answered.add(url.origin);
       if (![301, 302, 303, 307, 308].includes(response.status)) return response;
       await response.body?.cancel().catch(() => undefined);
       if (seen !== undefined && response.headers.has('x-linked-etag')) seen.linked = response.headers;
@@ -374,13 +388,15 @@ export class HubClient {
   }
 
   #unreachable(error: unknown): HubError {
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    const { message, code } = cause as NodeJS.ErrnoException;
-    return new HubError(
-      'unreachable',
-      `${this.#base.origin} cannot be reached: ${printable(message || code || String(cause))}`,
-      error,
-    );
+    const { origin, message } = error instanceof HostFailure ? error : new HostFailure(this.#base.origin, error);
+    return new HubError('unreachable', `${origin} cannot be reached: ${message}`, error);
+  }
+
+  /** The number of attempts that a request gets if it has failed with `error`. */
+  #attemptsAfter(error: unknown): number {
+    return error instanceof HostFailure && !this.#answered.has(error.origin)
+      ? error.attempts(MAX_ATTEMPTS)
+      : MAX_ATTEMPTS;
   }
 
   #refused(response: Response, what: string): HubError {

@@ -1,7 +1,7 @@
 // Downloads weights from a hub into the cache, or finds them there. Files in a snapshot are always complete; a snapshot
 // is used only once it contains all wanted files.
 
-import { mkdirSync, statfsSync, statSync } from 'node:fs';
+import { statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { showBytes } from '../config/kinds.js';
 import { fetchBlob } from './fetch-blob.js';
@@ -12,6 +12,7 @@ import { HubError } from './hub-error.js';
 import { chooseWeights, projectorFor, weightsOf } from './hub-files.js';
 import type { HubFile, Weights } from './hub-files.js';
 import type { ModelRef } from './model-ref.js';
+import { makeFolder } from '../shared/make-folder.js';
 
 export interface PullProgress {
   /** The selected quantization. */
@@ -150,7 +151,7 @@ function checkRoom(cache: HubCache, repo: string, missing: readonly HubFile[]): 
   if (wanted === 0) return;
   let free: number;
   try {
-    mkdirSync(cache.root, { recursive: true });
+    makeFolder(cache.root);
     const { bavail, bsize } = statfsSync(cache.root);
     free = bavail * bsize;
   } catch (error) {

@@ -15,7 +15,7 @@ import type { GenerationRequest, Message } from '../generation/types.js';
 import { withWebSearch } from '../generation/web-search/search-run.js';
 import type { SearchService } from '../generation/web-search/search-service.js';
 import type { Scope } from '../shared/identity.js';
-import { permit } from '../shared/permissions.js';
+import { permit, shownTo } from '../shared/permissions.js';
 import type { RequestSink } from '../shared/request-entry.js';
 import type { UsageSink } from '../shared/usage-sink.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
@@ -87,7 +87,7 @@ export function findModel(
   name: string,
   scope: Scope = 'inference',
 ): ServedModel {
-  const model = deps.models.find(name);
+  const model = deps.models.find(name, shownTo(caller.identity));
   caller.annotate({ model: model.name });
   permit(caller.identity, scope, model.name);
   setHeaders(caller, lifecycleHeaders(model.lifecycle));

@@ -5,11 +5,11 @@ import type { Config } from '../config/settings.js';
 import { MAX_AHEAD_MS } from '../storage/clock-guard.js';
 import type { ClockRecords } from '../storage/clock-guard.js';
 import { LmdbClockRecords } from '../storage/lmdb/clock-record.js';
-import { openStore } from '../storage/lmdb/lmdb-store.js';
+import { existingDatabase, openStore } from '../storage/lmdb/lmdb-store.js';
 import { PostgresClockRecords } from '../storage/postgres/clock-record.js';
 import { openPool } from '../storage/postgres/database.js';
 import { DatabaseClock } from '../storage/postgres/database-clock.js';
-import { migrate } from '../storage/postgres/migrations.js';
+import { migrateExisting } from '../storage/postgres/migrations.js';
 
 type Where = Pick<Config, 'data_dir' | 'database'>;
 
@@ -37,6 +37,7 @@ async function withRecords<T>(
   work: (records: ClockRecords) => Promise<T>,
 ): Promise<T> {
   if (address.url === null) {
+    existingDatabase(folder);
     const store = await openStore(folder);
     try {
       return await work(new LmdbClockRecords(store));
@@ -45,7 +46,7 @@ async function withRecords<T>(
     }
   }
   const settings = { ...address, url: address.url, connections: 1 };
-  await migrate(settings);
+  await migrateExisting(settings);
   const database = openPool(settings);
   try {
     return await work(new PostgresClockRecords(database, await DatabaseClock.measured(database)));

@@ -9,17 +9,21 @@ import type { Config } from '../config/settings.js';
 import { LmdbServedModels } from '../storage/lmdb/dashboard/served-models.js';
 import { PostgresServedModels } from '../storage/postgres/dashboard/served-models.js';
 import type { ServedModelStore } from '../dashboard/admin/served-model-store.js';
-import { openStore } from '../storage/lmdb/lmdb-store.js';
+import { existingDatabase, openStore } from '../storage/lmdb/lmdb-store.js';
 import { openPool } from '../storage/postgres/database.js';
 import { DatabaseClock } from '../storage/postgres/database-clock.js';
-import { migrate } from '../storage/postgres/migrations.js';
+import { migrateExisting } from '../storage/postgres/migrations.js';
 
 export interface CommandStores {
   readonly accounts: Accounts;
   readonly served: ServedModelStore;
 }
 
-/** Opens the stores while `work` runs. Rejects with a StorageError whose message states the cause. */
+/**
+ * Opens the stores while `work` runs. Rejects with a StorageError whose message states the cause, such as that there is
+ * no database. Only a server creates one: a command with a mistyped address would otherwise change a database that no
+ * server uses.
+ */
 export async function withStores<T>(
   config: Pick<Config, 'data_dir' | 'database'>,
   work: (stores: CommandStores) => Promise<T>,
@@ -27,6 +31,7 @@ export async function withStores<T>(
   const { url } = config.database;
   const changes = new AccountChanges();
   if (url === null) {
+    existingDatabase(config.data_dir);
     const store = await openStore(config.data_dir);
     const directory = new LmdbDirectory(store, changes);
     return await closing(
@@ -36,7 +41,7 @@ export async function withStores<T>(
     );
   }
   const settings = { ...config.database, url, connections: 2 };
-  await migrate(settings);
+  await migrateExisting(settings);
   const database = openPool(settings);
   let clock: DatabaseClock;
   try {

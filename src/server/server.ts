@@ -128,7 +128,10 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
     });
   });
   const { accounts, background, http, pool } = service;
-  const loading = logLoading(pool, log, options.onLoading);
+  const loading = logLoading(pool, log, {
+    onLoading: options.onLoading,
+    maxContext: config.engine.max_context,
+  });
   const closing = new AbortController();
   undo.add(() => closing.abort());
   const threads =

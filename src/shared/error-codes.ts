@@ -247,7 +247,8 @@ export const ERRORS = {
     status: 404,
     meaning: 'No model has this name.',
     cause: 'A typo, or the model was retired or removed.',
-    action: 'List the models with `GET /v1/models`. The message names the successor of a retired model.',
+    action:
+      'Use one of the models that the message lists; `GET /v1/models` lists all. For a retired model, the message names the successor.',
   },
   response_not_found: {
     status: 404,
@@ -525,6 +526,12 @@ export const ERRORS = {
     meaning: 'The model cannot serve requests.',
     cause: 'It failed to load, was drained by an operator, or its upstream servers do not respond.',
     action: 'Operators: check `/readyz` and the log. Clients: retry later or use another model.',
+  },
+  hub_unavailable: {
+    status: 503,
+    meaning: 'The model hub did not return a usable answer.',
+    cause: 'It is unreachable, it refused the request, or `hub.offline` is set. Dashboard and admin API only.',
+    action: 'Check `hub.endpoint`, `hub.token` and the network, then retry.',
   },
   maintenance: {
     status: 503,

@@ -70,8 +70,11 @@ export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()
 export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav';
 export const newAccountId = (prefix: AccountPrefix): string => `${prefix}_${base62(24)}`;
 
-/** A new API key and its public part: `sk-<8 base62>-<40 base62>`. */
+/**
+ * A new API key, `sk-<48 base62>`, and its public part, the first 8 characters after the prefix. There is no other
+ * separator, so that a double click selects the key. Keys of earlier releases have a `-` after the public part.
+ */
 export function newApiKey(): { secret: string; publicId: string } {
   const publicId = base62(8);
-  return { secret: `sk-${publicId}-${base62(40)}`, publicId };
+  return { secret: `sk-${publicId}${base62(40)}`, publicId };
 }

@@ -8,6 +8,12 @@ export function mayUse(identity: Identity, model: string): boolean {
   return identity.models.includes('*') || identity.models.includes(model);
 }
 
+/** Which models an error message may name: those that the key may use, if it may list models at all. */
+export const shownTo =
+  (identity: Identity) =>
+  (model: string): boolean =>
+    identity.scopes.includes('models.read') && mayUse(identity, model);
+
 /** Throws ApiError 403 `model_not_allowed` or `endpoint_not_allowed`. */
 export function permit(identity: Identity, scope: Scope, model: string): void {
   if (!mayUse(identity, model))

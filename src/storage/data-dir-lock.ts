@@ -6,7 +6,6 @@ import {
   closeSync,
   fstatSync,
   ftruncateSync,
-  mkdirSync,
   openSync,
   readFileSync,
   rmSync,
@@ -18,6 +17,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { loadAddon } from '../engine/load-addon.js';
 import { StorageError } from './store.js';
+import { makeFolder } from '../shared/make-folder.js';
 
 export interface DataDirLock {
   /** Idempotent. */
@@ -31,9 +31,12 @@ const NAME_BYTES = 256;
 /** Throws StorageError if another server holds the lock. */
 export function lockDataDir(dataDir: string): DataDirLock {
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    makeFolder(dataDir, 0o700);
   } catch (error) {
-    throw new StorageError(`Cannot create the data directory ${dataDir}: ${(error as Error).message}`, error);
+    throw new StorageError(
+      `Cannot create the data directory: ${(error as Error).message}. Use another directory with --data-dir.`,
+      error,
+    );
   }
   const descriptor = openLocked(dataDir);
   try {

@@ -32,7 +32,7 @@ t.test('the first start creates a key, prints it once and stores only its hash',
   const path = folder(t);
   const first = await open(path);
   const { created, organization } = await first.accounts.bootstrap(null);
-  t.match(created, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}$/);
+  t.match(created, /^sk-[0-9A-Za-z]{48}$/);
   t.match(organization.id, /^org_[0-9A-Za-z]{24}$/);
   await first.close();
 
@@ -101,7 +101,7 @@ t.test('a server sees changes by another process within 5 s', async (t) => {
     }),
     'a new key works',
   );
-  run(`await accounts.revokeKey((await accounts.findKey(${JSON.stringify(made.slice(0, 11))})).id);`);
+  run(`await accounts.revokeKey((await accounts.findKeys(${JSON.stringify(made.slice(0, 11))}))[0].id);`);
   const refusal = async (): Promise<unknown> => {
     try {
       await server.accounts.authenticate(made);
@@ -129,13 +129,15 @@ t.test('last-use times are written in batches and at shutdown', async (t) => {
   await second.close();
 });
 
-t.test('a key can be found by id, public id or last four characters, and revoked', async (t) => {
+t.test('a key can be found by id, name, public id or last four characters, and revoked', async (t) => {
   const { accounts, close } = await open(folder(t));
   await accounts.bootstrap(null);
   const { key, secret } = await accounts.createKey({ name: 'a', models: ['tycho-1.0'], scopes: ['inference'] });
-  for (const reference of [key.id, key.publicId as string, `sk-${key.publicId as string}`, key.last4])
-    t.match(await accounts.findKey(reference), { id: key.id }, reference);
-  t.equal(await accounts.findKey('nothing'), null);
+  const prefix = `sk-${key.publicId as string}`;
+  const shown = [prefix, `${prefix}…${key.last4}`, `${prefix}-…${key.last4}`];
+  for (const reference of [key.id, key.publicId as string, ...shown, secret, key.last4, 'a'])
+    t.match(await accounts.findKeys(reference), [{ id: key.id }], reference);
+  t.same(await accounts.findKeys('nothing'), []);
   const identity = await accounts.authenticate(secret);
   t.doesNotThrow(() => permit(identity, 'inference', 'tycho-1.0'));
   t.throws(() => permit(identity, 'inference', 'hal-1.0'), { status: 403, code: 'model_not_allowed', param: 'model' });

@@ -103,7 +103,7 @@ t.test('measures a real server in each of the three API formats', async (t) => {
         '--json',
         ...args,
       ],
-      { MONOLITH_API_KEY: server.key },
+      { MONOLITH_KEY: server.key },
     );
     t.equal(
       status,
@@ -160,7 +160,7 @@ t.test('a second round sends the same requests, and the server finds them in its
       'rounds',
       '--json',
     ],
-    { MONOLITH_API_KEY: server.key },
+    { MONOLITH_KEY: server.key },
   );
   t.equal(status, 0, err);
   const { runs, laterRounds } = JSON.parse(out) as LoadReport;

@@ -14,7 +14,7 @@ import { keyStatus } from '../../src/accounts/keys.js';
 import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
 import { commandName } from '../../src/cli/command-name.js';
 import { configWith } from '../../src/config/load.js';
-import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { makeDatabase, openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { VERSION } from '../../src/shared/version.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { commandHost } from '../support/command-host.js';
@@ -287,7 +287,7 @@ t.test('chats with a running server, and without one', async (t) => {
     input: 'Hello\n/reset\n/nonsense\n/model\n/model nothing\n/model hal-1.0\n/model\n/exit\n',
     encoding: 'utf8',
     timeout: 240_000,
-    env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_API_KEY: server.key },
+    env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_KEY: server.key },
   });
   await server.stop();
   t.equal(remote.status, 0, remote.stderr);
@@ -370,6 +370,7 @@ t.test('the key of a conversation is revoked when it ends, even if a signal ends
 t.test('the key of a conversation is extended, and replaced if it was revoked', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  makeDatabase(folder);
   const withAccounts = accountsOf({ data_dir: folder, database: configWith({}).database });
   await withAccounts((accounts) => accounts.organizations.ensureFirst());
   let now = Date.now();

@@ -1,11 +1,11 @@
 // Runs `monolith keys` as an operator would: on a real data directory.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
-import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { makeDatabase, openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { commandHost } from '../support/command-host.js';
 
 t.setTimeout(300_000); // the machine may be busy
@@ -15,10 +15,21 @@ t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
 
 const monolith = commandHost(t, { MONOLITH_DATA_DIR: dataDir });
 
+t.test('creates no database', async (t) => {
+  for (const args of [['list'], ['create'], ['rotate', 'ci'], ['revoke', 'ci']])
+    t.match(await monolith(['keys', ...args]), {
+      status: 1,
+      out: '',
+      err: `monolith: No database found in ${dataDir}. Check --data-dir; the first start of the server creates the database.\n`,
+    });
+  t.same(readdirSync(dataDir), []);
+});
+
 t.test('creates, lists and revokes keys', async (t) => {
+  makeDatabase(dataDir);
   const created = await monolith(['keys', 'create', '--name', 'ci', '--models', 'tycho-1.0', '--expires', '90d']);
   t.equal(created.status, 0);
-  t.match(created.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
+  t.match(created.out, /^sk-[0-9A-Za-z]{48}\n$/);
   const [key] = JSON.parse((await monolith(['keys', 'list', '--json'])).out) as Record<string, unknown>[];
   t.match(key, {
     name: 'ci',
@@ -70,7 +81,7 @@ t.test('sets limits and organizations, and rotates keys', async (t) => {
   t.match(JSON.parse(limited.out), { name: 'limited', limits: { '*': { rpm: 10 } }, secret: /^sk-/ });
   const { id, secret } = JSON.parse(limited.out) as { id: string; secret: string };
   const rotated = await monolith(['keys', 'rotate', id, '--overlap', '1h']);
-  t.match(rotated.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
+  t.match(rotated.out, /^sk-[0-9A-Za-z]{48}\n$/);
   t.not(rotated.out.trim(), secret);
   const all = JSON.parse((await monolith(['keys', 'list', '--json', '--organization', 'Default'])).out) as Record<
     string,
@@ -84,6 +95,21 @@ t.test('sets limits and organizations, and rotates keys', async (t) => {
     all.find((one) => one['id'] === id),
     { status: 'active', revoked_at: /^\d{4}-/ },
   );
+  // By name: the successor is rotated, not the key that is about to be revoked; revoking needs an ID while both are valid.
+  const again = await monolith(['keys', 'rotate', 'limited']);
+  t.match(again, { status: 0, out: /^sk-/ });
+  const ambiguous = await monolith(['keys', 'revoke', 'limited']);
+  t.match(ambiguous, { status: 2, out: '', err: /^monolith: keys: 3 keys match; use the ID: key_\w+ \(limited, / });
+  t.match(ambiguous.err, id);
+  // The key itself names it too, as after a leak, and an unknown one is not repeated.
+  t.match(await monolith(['keys', 'revoke', again.out.trim()]), { status: 0, out: /^revoked key_\w+ \(limited\)\n$/ });
+  const unknown = await monolith(['keys', 'revoke', `sk-${'x'.repeat(48)}`]);
+  t.match(unknown, { status: 2, err: 'monolith: keys: there is no key "sk-xxxxxxxx…"\n' });
+  t.match(await monolith(['keys', 'create', '--name', 'bot']), { status: 0 });
+  t.match(await monolith(['keys', 'revoke', 'bot', '--organization', 'Default']), { status: 0, out: /\(bot\)/ });
+  t.match(await monolith(['keys', 'rotate', 'bot']), { status: 2, err: /has been revoked/ });
+  t.match(await monolith(['keys', 'create', '--name', 'bot']), { status: 0 });
+  t.match(await monolith(['keys', 'revoke', 'bot']), { status: 0, out: /\(bot\)/ }, 'a revoked key does not count');
   t.match(await monolith(['keys', 'rotate', revoked]), { status: 2, err: /has been revoked/ });
   t.match(await monolith(['keys', 'rotate', id, '--overlap', '31d']), { status: 2, err: /--overlap takes 0 to 30d/ });
   t.match(await monolith(['keys', 'create', '--limits', '{"*":{"rpm":0}}']), { status: 2, err: /--limits/ });

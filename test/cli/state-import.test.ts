@@ -16,7 +16,9 @@ import { PostgresDirectory } from '../../src/storage/postgres/accounts/directory
 import { LmdbRequestLog } from '../../src/storage/lmdb/usage/request-log.js';
 import { PostgresRequestLog } from '../../src/storage/postgres/usage/request-log.js';
 import { databasePath, openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { configWith } from '../../src/config/load.js';
 import { openPool } from '../../src/storage/postgres/database.js';
+import { migrate } from '../../src/storage/postgres/migrations.js';
 import { LmdbUsageStore } from '../../src/storage/lmdb/usage/usage-store.js';
 import { PostgresUsageStore } from '../../src/storage/postgres/usage/usage-store.js';
 import type { UsageStore } from '../../src/usage/usage-store.js';
@@ -182,6 +184,9 @@ t.test('reports tables that differ, and refuses a database that already has acco
   t.not(differs.status, 0);
   t.match(differs.err, /differs/);
   const own = await postgres.create();
+  t.match(await monolith(['keys', 'list', '--database', own]), { status: 1, err: /has no tables of Monolith/ });
+  t.same(await postgres.ask(own, "SELECT to_regclass('monolith_versions') AS found"), [{ found: null }]);
+  await migrate({ ...configWith().database, url: own, connections: 1 });
   t.equal((await monolith(['keys', 'create', '--database', own])).status, 0);
   const refused = await monolith(words(own));
   t.match(refused.err, /already contains accounts/);

@@ -52,6 +52,40 @@ t.test('records the source of each explicit setting', (t) => {
   t.end();
 });
 
+t.test('a variable that nearly names a setting is an error, any other unknown one is reported', (t) => {
+  for (const [name, meant] of [
+    ['MONOLITH_PROT', 'MONOLITH_PORT'],
+    ['MONOLITH_PORTS', 'MONOLITH_PORT'],
+    ['MONOLITH_API_KEYS', 'MONOLITH_API_KEY'],
+    ['MONOLITH_HTTP_KEEPALIVE', 'MONOLITH_HTTP_KEEPALIVE_MS'],
+  ] as const) {
+    const far = name === 'MONOLITH_HTTP_KEEPALIVE'; // three letters
+    const result = problem(() => load([], { [name]: '1' }));
+    t.equal(result, far ? 'accepted' : `${name}: unknown setting. Did you mean ${meant}?`);
+  }
+  const others = {
+    MONOLITH_KEY: 'sk-1',
+    MONOLITH_URL: 'http://h',
+    MONOLITH_TEST_MAIN: 'x',
+    MONOLITH_BUILD_CUDA: '1',
+    MONOLITH_CONFIG: '',
+    MONOLITH_SERVICE_HOST: '10.0.0.1',
+    MONOLITH_SERVICE_PORT: '8080',
+    MONOLITH_SERVICE_PORT_HTTP: '8080',
+    MONOLITH_PORT_8080_TCP: 'tcp://10.0.0.1:8080',
+    MONOLITH_PORT_8080_TCP_ADDR: '10.0.0.1',
+    MONOLITH_SPORT_SERVICE_HOST: '10.0.0.1',
+    MONOLITH_SPORT_PORT: 'tcp://10.0.0.1:8080',
+    MONOLITH_PROT: '', // in shells and Compose files, empty means not set
+  };
+  t.same(load([], others).unknown, []);
+  t.same(load([], { ...others, MONOLITH_TAG: 'v1', MONOLITH_COLOR: 'blue' }).unknown, [
+    'MONOLITH_COLOR',
+    'MONOLITH_TAG',
+  ]);
+  t.end();
+});
+
 t.test('parses every form of a value', (t) => {
   t.equal(load(['--http-max-body-bytes', '2MiB']).config.http.max_body_bytes, 2_097_152);
   t.equal(load(['--http-max-body-bytes=1_000_000']).config.http.max_body_bytes, 1_000_000);

@@ -120,9 +120,12 @@ t.test('every block without a marker succeeds', async (t) => {
     MONOLITH_DATA_DIR: data,
     PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}`,
   };
-  // Replace the address and the key in the examples with those of this server.
+  // Replace the address, the key and the model of the guide for agents with those of this server.
   const here = (code: string): string =>
-    code.replaceAll('http://127.0.0.1:8080', server.url).replace(/\bsk-\.\.\.(?!\w)/g, server.key);
+    code
+      .replaceAll('http://127.0.0.1:8080', server.url)
+      .replace(/\bsk-\.\.\.(?!\w)/g, server.key)
+      .replaceAll('my-coder', 'hal-1.0');
 
   for (const block of blocks) {
     if (SHELL.includes(block.language) && reasonOf(block) !== null) continue;

@@ -26,6 +26,12 @@ const chat = (apiKey: string, model = 'tycho-1.0') =>
 const message = (apiKey: string, model = 'tycho-1.0') =>
   anthropic(apiKey).messages.create({ model, max_tokens: 20, messages: [{ role: 'user', content: 'A: x' }] });
 
+/** The message in the response. The Anthropic client puts the whole body into its own. */
+const messageOf = (error: unknown): string =>
+  error instanceof Anthropic.APIError
+    ? ((error.error as { error?: { message?: string } }).error?.message ?? '')
+    : (error as Error).message;
+
 /** Runs `monolith keys` while the server is running, as an operator would. */
 function keys(...args: string[]): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'keys', ...args], {
@@ -61,6 +67,26 @@ t.test('a key for one model lists only that model and gets a 403 for the others,
     await code(chat(key, 'nothing')),
     '404 model_not_found',
     'an unknown model gets a 404 even if the key is limited to one model',
+  );
+  // In all formats, the message lists the models that the key may use, and no others.
+  const listing = /There is no model named "nothing" on this server\. Available: tycho-1\.0\.$/;
+  const calls = [
+    chat(key, 'nothing'),
+    message(key, 'nothing'),
+    openai(key).responses.create({ model: 'nothing', input: 'x' }),
+    openai(key).completions.create({ model: 'nothing', prompt: 'x' }),
+    anthropic(key).messages.countTokens({ model: 'nothing', messages: [{ role: 'user', content: 'x' }] }),
+    openai(key).models.retrieve('nothing'),
+    anthropic(key).models.retrieve('nothing'),
+  ];
+  const messages = await Promise.all(calls.map((call) => Promise.resolve(call).then(() => '', messageOf)));
+  for (const [at, text] of messages.entries()) t.match(text, listing, `call ${at}`);
+  const blind = keys('create', '--scopes', 'inference');
+  await until(() => chat(blind), null);
+  t.match(
+    await chat(blind, 'nothing').then(() => '', messageOf),
+    /on this server\.$/,
+    'a key that may not list models learns no names',
   );
   const ids: string[] = [];
   for await (const { id } of openai(key).models.list()) ids.push(id);

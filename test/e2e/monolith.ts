@@ -20,6 +20,8 @@ export interface Monolith {
   port: number;
   key: string;
   process: ChildProcess;
+  /** The ready message. */
+  ready: Readonly<Record<string, unknown>>;
   /** Everything that the server has written to stderr so far. */
   log(): string;
   metrics(): Promise<Map<string, number>>;
@@ -83,12 +85,14 @@ async function startProcess(settings: Start): Promise<Monolith> {
       throw new Error(`the server exited with code ${code} before it was ready:\n${log}`);
     }),
   ]);
-  const { url, port } = JSON.parse(ready) as { url: string; port: number };
+  const message = JSON.parse(ready) as { url: string; port: number };
+  const { url, port } = message;
   return {
     url,
     port,
     key: KEY,
     process: child,
+    ready: message,
     log: () => log,
     async metrics() {
       const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${KEY}` } });

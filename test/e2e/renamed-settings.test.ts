@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { main } from './monolith.js';
+import { makeDatabase } from '../../src/storage/lmdb/lmdb-store.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
@@ -45,6 +46,7 @@ t.test('a command prints a notice, and fails if both names are set', (t) => {
       encoding: 'utf8',
       timeout: 240_000,
     });
+  makeDatabase(join(folder, 'data'));
   const old = list('--state-away-s', '5');
   t.equal(old.status, 0, old.stderr);
   t.equal(

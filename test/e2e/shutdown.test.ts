@@ -1,10 +1,10 @@
 // Tests SIGTERM: new requests are refused, running requests finish or end early, and the exit code is 0. A second
-// signal ends the process immediately.
+// signal ends the process immediately. Also tests what systemd is told.
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { eventually, startMonolith, type Monolith } from './monolith.js';
+import { embeddedModel, eventually, startMonolith, type Monolith } from './monolith.js';
 
 t.setTimeout(600_000); // the machine may be busy
 
@@ -122,4 +122,29 @@ t.test('a second SIGTERM ends the process immediately', async (t) => {
   t.ok(await eventually(() => !server.process.kill('SIGTERM') || server.process.exitCode !== null));
   t.equal(server.process.exitCode, 1);
   await response.text().catch(() => undefined);
+});
+
+t.test('systemd is told when the server is ready and when it stops, and gets no secrets in its journal', async (t) => {
+  const folder = t.testdir({ 'systemd-notify': '#!/bin/sh\necho "$1 $NOTIFY_SOCKET" >> "$0.calls"\n', data: {} });
+  chmodSync(join(folder, 'systemd-notify'), 0o755);
+  const server = await startMonolith({
+    args: ['--model', `hal-1.0=${embeddedModel}`, '--host', '0.0.0.0', '--accounts-signup', 'auto'],
+    env: {
+      PATH: `${folder}:${process.env['PATH']}`,
+      NOTIFY_SOCKET: '/run/systemd/notify',
+      MONOLITH_DATA_DIR: join(folder, 'data'),
+      MONOLITH_API_KEY: '',
+    },
+  });
+  t.notOk('api_key' in server.ready || 'setup_url' in server.ready, 'the ready message has no secrets');
+  const file = join(folder, 'data', 'first-start.txt');
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  const text = readFileSync(file, 'utf8');
+  t.match(text, /API key +sk-\w{48}/);
+  t.match(text, /Sign up as the first user/);
+  const calls = (): string => readFileSync(join(folder, 'systemd-notify.calls'), 'utf8');
+  t.ok(await eventually(() => existsSync(join(folder, 'systemd-notify.calls'))));
+  t.equal(calls(), 'READY=1 /run/systemd/notify\n');
+  t.equal(await server.stop(), 0);
+  t.equal(calls(), 'READY=1 /run/systemd/notify\nSTOPPING=1 /run/systemd/notify\n');
 });

@@ -18,8 +18,14 @@ t.test('loading a model logs its file, progress and result', async (t) => {
   const info = (fields: Record<string, unknown>, message: string): void => {
     lines.push([fields, message]);
   };
+  const warnings: string[] = [];
+  const warn = (_: object, message: string): void => void warnings.push(message);
   const seen: number[] = [];
-  const told = logLoading(pool, { info } as unknown as Log, ({ progress }) => seen.push(progress), 1);
+  const told = logLoading(pool, { info, warn } as unknown as Log, {
+    onLoading: ({ progress }) => seen.push(progress),
+    everyMs: 1,
+    maxContext: 32_768,
+  });
   t.match(
     lines,
     [
@@ -40,10 +46,12 @@ t.test('loading a model logs its file, progress and result', async (t) => {
         typeof percent === 'number' &&
         percent >= 0 &&
         percent <= 100 &&
-        message === `loading starter-q8_0.gguf, ${percent} %`,
+        message ===
+          `loading starter-q8_0.gguf, ${percent < 100 ? `${percent} %` : 'weights read, allocating the KV cache'}`,
     ),
   );
   t.equal(seen.length, lines.length - 1);
+  t.same(warnings, ['max_context is 32768, but mine has a context of 512 tokens: the model file declares no more']);
 });
 
 const skip = loadAddon().isas.includes('amx') ? false : 'no AMX';

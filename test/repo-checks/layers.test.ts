@@ -206,6 +206,16 @@ t.test('engine/schedule and engine/kv do not include text, grammars, sampling or
   t.same(schedulingViolations(links), []);
 });
 
+t.test('no module uses the recursive mkdir of Node, which never returns for some directories', async (t) => {
+  t.same(
+    filesUnder('src', /\.ts$/).filter((file) =>
+      /mkdir(?:Sync)?\([^;]*recursive: true/.test(readFileSync(join(packageRoot, file), 'utf8')),
+    ),
+    [],
+    'use makeFolder() of src/shared/make-folder.ts',
+  );
+});
+
 t.test('the checks detect violations', async (t) => {
   const links: Links = new Map([
     ['src/shared/ids.ts', ['src/http/app.ts']],

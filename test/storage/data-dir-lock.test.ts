@@ -10,6 +10,7 @@ import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { lockDataDir, lockPath } from '../../src/storage/data-dir-lock.js';
 import { main } from '../e2e/monolith.js';
+import { makeDatabase } from '../../src/storage/lmdb/lmdb-store.js';
 
 t.setTimeout(120_000); // the machine may be busy
 
@@ -65,6 +66,7 @@ t.test('the lock of a data directory works across network namespaces, as between
     stdout: '',
     stderr: new RegExp(`^monolith: Another server is using the data directory .*process ${process.pid} on`),
   });
+  makeDatabase(path);
   t.match(
     spawnSync('unshare', ['-rn', process.execPath, main, 'keys', 'list'], {
       encoding: 'utf8',

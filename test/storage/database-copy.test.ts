@@ -356,14 +356,14 @@ const skip =
 t.test('a full disk at startup gives a clear error', { skip }, (t) => {
   const small = join(folder, 'small');
   mkdirSync(small);
-  for (const command of ['keys list', 'serve --port 0']) {
+  {
     const { status, stdout, stderr } = spawnSync(
       'unshare',
       [
         '-rm',
         'sh',
         '-c',
-        `mount -t tmpfs -o size=1100k none ${small} && head -c 900000 /dev/zero > ${small}/filler && exec ${process.execPath} ${main} ${command} --log-level error --data-dir ${small}/data`,
+        `mount -t tmpfs -o size=1100k none ${small} && head -c 900000 /dev/zero > ${small}/filler && exec ${process.execPath} ${main} serve --port 0 --log-level error --data-dir ${small}/data`,
       ],
       { encoding: 'utf8' },
     );
@@ -388,7 +388,14 @@ t.test('the data commands check, backup and restore work on the command line', (
     status: 0,
     stdout: /The previous database is in .*db-before-/,
   });
-  t.match(run('backup', join(folder, 'no', 'such', 'folder', 'x')), { status: 1, stderr: /Cannot write .*: ENOENT/ });
+  // A trailing slash means a directory, which is created if it is missing. Two backups within a second are both kept.
+  for (const round of [1, 2])
+    t.match(run('backup', `${folder}/nightly/`), { status: 0, stdout: /nightly\/monolith-\S+\.mdb: / }, `${round}`);
+  t.equal(readdirSync(join(folder, 'nightly')).length, 2);
+  t.match(run('backup', '/proc/backups/'), {
+    status: 1,
+    stderr: /Cannot create the directory of the backup: \/proc\/backups: this file system does not allow/,
+  });
   t.match(run('backup'), { status: 2, stderr: /data: backup needs a destination file/ });
   t.match(run('destroy'), { status: 2, stderr: /data: expected check, backup, restore or sweep, not "destroy"/ });
   const broken = join(folder, 'broken');

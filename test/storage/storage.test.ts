@@ -1,13 +1,23 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 import { open } from 'lmdb';
+import { makeFolder } from '../../src/shared/make-folder.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storage/lmdb/database-file.js';
-import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb/lmdb-store.js';
+import { makeDatabase, openStore, SCHEMA_VERSION } from '../../src/storage/lmdb/lmdb-store.js';
 
 /** Returns the files that this process has open. */
 const openFiles = (): string[] =>
@@ -268,7 +278,21 @@ t.test('an unusable data directory is refused with a StorageError', async (t) =>
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   writeFileSync(join(path, 'file'), '');
   await t.rejects(openStore(join(path, 'file', 'x')), { name: 'StorageError' });
-  t.throws(() => lockDataDir(join(path, 'file', 'x')), { name: 'StorageError' });
+  // Node's own recursive mkdir does not return for /proc/x.
+  symlinkSync(join(path, 'nowhere'), join(path, 'link'));
+  for (const [folder, why] of [
+    [join(path, 'file', 'x', 'y'), /file: it is not a directory/],
+    [join(path, 'link', 'x'), /link: it is not a directory/],
+    ['/proc/x', /\/proc\/x: this file system does not allow new directories there\. Use another directory/],
+    ['/proc/x/y', /\/proc\/x: this file system/],
+    ['/sys/x', /\/sys\/x: (permission denied|the file system is read-only)/],
+  ] as const) {
+    t.throws(() => lockDataDir(folder), { name: 'StorageError', message: why }, folder);
+    t.throws(() => makeDatabase(folder), { name: 'StorageError', message: /Cannot open the database in / }, folder);
+  }
+  makeFolder(join(path, 'a', 'b'), 0o700);
+  makeFolder(join(path, 'a', 'b'));
+  t.equal(statSync(join(path, 'a')).mode & 0o777, 0o700);
 });
 
 t.test('the pinned lmdb version imports malloc where the guard for its error messages expects it', async (t) => {

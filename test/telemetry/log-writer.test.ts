@@ -5,7 +5,8 @@ import { closeSync, constants, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
-import { createLog, readable } from '../../src/telemetry/logger.js';
+import { createLog } from '../../src/telemetry/logger.js';
+import { readable } from '../../src/telemetry/text-line.js';
 import { BUFFER_BYTES, LogWriter } from '../../src/telemetry/log-writer.js';
 
 const module = pathToFileURL(join(import.meta.dirname, '..', '..', 'src', 'telemetry', 'log-writer.js')).href;

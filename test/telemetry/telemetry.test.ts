@@ -1,6 +1,8 @@
 import t from 'tap';
 import { declaredMetrics } from '../../src/telemetry/instruments.js';
-import { createLog, readable } from '../../src/telemetry/logger.js';
+import { createLog } from '../../src/telemetry/logger.js';
+import { readable } from '../../src/telemetry/text-line.js';
+import { paintFor, wantsColor } from '../../src/shared/terminal-color.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import type { Telemetry } from '../../src/telemetry/types.js';
 
@@ -124,15 +126,73 @@ t.test('exported engine totals follow the engine statistics', async (t) => {
   t.ok((values.get('process_resident_memory_bytes') ?? 0) > 1e6);
 });
 
+t.test('colors need a terminal, unless FORCE_COLOR decides', (t) => {
+  for (const [env, isTerminal, wanted] of [
+    [{}, true, true],
+    [{}, false, false],
+    [{ TERM: 'dumb' }, true, false],
+    [{ NO_COLOR: '1' }, true, false],
+    [{ NO_COLOR: '' }, true, true],
+    [{ FORCE_COLOR: '1' }, false, true],
+    [{ FORCE_COLOR: '3', NO_COLOR: '1', TERM: 'dumb' }, false, true],
+    [{ FORCE_COLOR: '0' }, true, false],
+    [{ FORCE_COLOR: 'false' }, true, false],
+    [{ FORCE_COLOR: '' }, false, false],
+  ] as const)
+    t.equal(
+      wantsColor(2, env, () => isTerminal),
+      wanted,
+      JSON.stringify([env, isTerminal]),
+    );
+  t.end();
+});
+
 t.test('text log lines are readable and contain no control characters', (t) => {
   t.equal(
     readable(
       JSON.parse(
-        '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"request","status":200,"ms":1.23456,"code":null,"name":"a b"}',
+        '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"started","status":200,"ms":1.23456,"code":null,"name":"a b"}',
       ) as object,
     ),
-    '03:04:05.678 info  request  status=200 ms=1.23 name="a b"\n',
+    '2026-01-02T03:04:05.678Z info  started  status=200 ms=1.23 name="a b"\n',
   );
+  // A request: status, route, model and duration first, no usual values, IDs last.
+  const request = {
+    level: 'info',
+    time: '2026-01-02T03:04:05.678Z',
+    request_id: 'req_1',
+    client_request_id: null,
+    method: 'POST',
+    path: '/v1/messages',
+    status: 200,
+    outcome: 'completed',
+    code: null,
+    organization: 'org_1',
+    key: 'key_1',
+    ms: 1198.15,
+    model: 'm',
+    admitted: true,
+    prompt_tokens: 9,
+    stream: false,
+    cached_tokens: 0,
+    queue_ms: 5,
+    loop_ms: 2.1,
+    msg: 'request',
+  };
+  t.equal(
+    readable(request),
+    '2026-01-02T03:04:05.678Z info  200 POST /v1/messages m 1198 ms  prompt_tokens=9 queue_ms=5 loop_ms=2.1 organization=org_1 key=key_1 request_id=req_1\n',
+  );
+  t.equal(
+    readable({ ...request, level: 'warn', outcome: 'failed', code: 'x', ms: 3 }, paintFor(true)),
+    '\u001b[2m2026-01-02T03:04:05.678Z\u001b[22m \u001b[33mwarn \u001b[39m \u001b[31m200\u001b[39m POST /v1/messages m 3.0 ms  outcome=failed code=x prompt_tokens=9 queue_ms=5 \u001b[2mloop_ms=2.1 organization=org_1 key=key_1 request_id=req_1\u001b[22m\n',
+  );
+  const colored: string[] = [];
+  createLog({ format: 'text', level: 'info', write: (line) => colored.push(line), colors: true }).info(
+    { model: '\u001b[31mred' },
+    'loaded',
+  );
+  t.match(colored[0], /\u001b\[32minfo \u001b\[39m loaded {2}model=" ?\[31mred"|loaded {2}model="\\u001b\[31mred"/);
   const lines: string[] = [];
   const log = createLog({ format: 'text', level: 'warn', write: (line) => lines.push(line) });
   log.info({}, 'quiet');

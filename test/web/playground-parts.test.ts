@@ -296,7 +296,7 @@ test('the generated code sends the same request in every language', (t) => {
   };
   const code = Object.fromEntries(LANGUAGES.map(({ id }) => [id, codeFor(id, body, 'https://models.example')]));
   for (const { id } of LANGUAGES) {
-    t.match(code[id], /MONOLITH_API_KEY/, `${id} takes the key from the environment`);
+    t.match(code[id], /MONOLITH_KEY/, `${id} takes the key from the environment`);
     t.match(code[id], 'https://models.example');
     t.notMatch(code[id], 'iVBORw0KGgo', `${id} has no image data`);
   }

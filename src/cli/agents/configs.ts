@@ -2,10 +2,8 @@
 
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { KEY_VARIABLE } from '../client-key.js';
 import type { Edit } from './json-file.js';
-
-/** The default variable for the API key. */
-export const KEY_VARIABLE = 'MONOLITH_KEY';
 
 export interface AgentModel {
   readonly name: string;

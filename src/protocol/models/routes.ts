@@ -1,6 +1,6 @@
 // GET /v1/models and /v1/models/{id}, in the OpenAI or Anthropic format depending on the client.
 
-import { mayUse } from '../../shared/permissions.js';
+import { mayUse, shownTo } from '../../shared/permissions.js';
 import { apiError } from '../../shared/errors.js';
 import type { ModelDescription } from '../../generation/model-description.js';
 import type { ReasoningEffort } from '../../generation/types.js';
@@ -12,8 +12,11 @@ import { errorFormatOf } from '../../http/error-format.js';
 export interface ModelsOptions {
   /** Sorted by tier, highest first. */
   list(): readonly ModelDescription[];
-  /** Finds a model by name or alias. The returned description carries the requested name. Throws ApiError 404. */
-  find(asked: string): { description: ModelDescription; name: string };
+  /**
+   * Finds a model by name or alias. The returned description carries the requested name. Throws ApiError 404, which lists
+   * the models that `isShown` accepts.
+   */
+  find(asked: string, isShown: (name: string) => boolean): { description: ModelDescription; name: string };
   /** Whether this server runs web searches. */
   webSearch: boolean;
 }
@@ -37,7 +40,7 @@ function shapeOf(exchange: Exchange): 'chat' | 'messages' {
 
 function serveOne(exchange: Exchange, options: ModelsOptions): void {
   const id = exchange.params['id'] ?? '';
-  const { description: model, name } = options.find(id);
+  const { description: model, name } = options.find(id, shownTo(exchange.identity));
   if (!mayUse(exchange.identity, name))
     throw apiError('model_not_allowed', `This API key does not have access to the model "${id}".`, 'model');
   exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model, options));

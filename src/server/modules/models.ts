@@ -117,7 +117,7 @@ export function openModels({
         ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
         ...modelsRoutes({
           list: () => models.describe(),
-          find: (asked) => models.describeOne(asked),
+          find: (asked, isShown) => models.describeOne(asked, isShown),
           webSearch: config.tools.web_search.url !== null,
         }),
       ],

@@ -10,6 +10,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Config } from '../../config/settings.js';
 import { openService } from '../service.js';
 import type { SharedState } from '../shared-state.js';
+import { wantsColor } from '../../shared/terminal-color.js';
 import { DisposableStack } from '../disposable-stack.js';
 import { createTelemetry } from '../../telemetry/telemetry.js';
 import { HeapRest } from './heap-rest.js';
@@ -63,6 +64,7 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
     format: config.log,
     level: config.log_level,
     write: (line) => send({ type: 'log', line }),
+    colors: wantsColor(2), // the main thread writes the lines to stderr
     thread: index,
     metricNames: config.metrics.names,
     traces: config.telemetry.traces,

@@ -9,9 +9,10 @@ import { fileURLToPath } from 'node:url';
 import { lockDataDir, lockPath } from '../data-dir-lock.js';
 import { checkHead, checkMeta, DamagedFile } from './database-file.js';
 import type { Figures } from './database-file.js';
-import { databasePath, SCHEMA_VERSION } from './lmdb-store.js';
+import { databasePath, existingDatabase, SCHEMA_VERSION } from './lmdb-store.js';
 import { StorageError } from '../store.js';
 import { syncPath } from '../sync-path.js';
+import { makeFolder } from '../../shared/make-folder.js';
 
 /** Statistics of an intact file. `schema`: the tables' version; null if this program did not write them. */
 export interface Checked extends Figures {
@@ -31,15 +32,18 @@ export async function checkDatabase(path: string, signal?: AbortSignal): Promise
 }
 
 /**
- * Writes a consistent copy of everything committed when it starts to `destination`, which must not exist. On failure,
- * nothing is left there.
+ * Writes a consistent copy of everything committed when it starts to `destination`: a new file or, if it is a directory
+ * or ends with a slash, a file in it that is named after the current time. A missing directory is created. On failure,
+ * no file is left there.
  */
-export async function backUp(dataDir: string, destination: string, signal?: AbortSignal): Promise<Checked> {
-  const from = databasePath(dataDir);
-  if (!existsSync(from)) throw new StorageError(`No database found in ${dataDir}.`);
+export async function backUp(
+  dataDir: string,
+  destination: string,
+  signal?: AbortSignal,
+): Promise<Checked & { path: string }> {
+  const from = existingDatabase(dataDir);
   refuseDamaged(from, isServed(dataDir));
-  const target = resolve(destination);
-  if (existsSync(target)) throw new StorageError(`${target} already exists. Choose a new file name.`);
+  const target = newFileAt(destination);
   const beside = `${target}.${process.pid}.partial`;
   try {
     mkdirSync(beside, { mode: 0o700 });
@@ -47,7 +51,7 @@ export async function backUp(dataDir: string, destination: string, signal?: Abor
     const copy = join(beside, 'data.mdb');
     const checked = await check(copy, false, signal);
     putInPlace(copy, target);
-    return checked;
+    return { path: target, ...checked };
   } catch (error) {
     throw error instanceof StorageError
       ? error
@@ -84,7 +88,7 @@ export async function restore(
       throw new StorageError(
         `${from} has schema version ${checked.schema}; this release requires ${SCHEMA_VERSION}. Use the release that wrote it.`,
       );
-    mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(to), 0o700);
     const kept = existsSync(to) ? keep(to, dataDir) : null;
     // The reader table and the last transaction number in this file belong to the previous database.
     rmSync(join(dirname(to), 'lock.mdb'), { force: true });
@@ -119,6 +123,25 @@ function putInPlace(file: string, target: string): void {
   syncPath(file);
   renameSync(file, target);
   syncPath(dirname(target));
+}
+
+/** The path of the backup's file, in a directory that exists. Throws StorageError. */
+function newFileAt(destination: string): string {
+  const path = resolve(destination);
+  const isFolder = destination.endsWith('/') || statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  try {
+    makeFolder(isFolder ? path : dirname(path), 0o700);
+  } catch (error) {
+    throw new StorageError(`Cannot create the directory of the backup: ${(error as Error).message}.`, error);
+  }
+  if (!isFolder) {
+    if (existsSync(path)) throw new StorageError(`${path} already exists. Choose a new file name.`);
+    return path;
+  }
+  const name = join(path, `monolith-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`);
+  let file = `${name}.mdb`;
+  for (let copy = 2; existsSync(file); copy++) file = `${name}-${copy}.mdb`; // several within a second
+  return file;
 }
 
 function fileAt(path: string): string {

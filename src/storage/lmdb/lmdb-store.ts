@@ -1,7 +1,7 @@
 // A Store on LMDB, with values encoded by msgpackr. Several processes (a server and the command line) may have it open
 // concurrently; each sees the others' commits starting with its next event-loop turn.
 
-import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { existsSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { ABORT, open } from 'lmdb';
@@ -11,12 +11,14 @@ import { checkHead, DamagedFile } from './database-file.js';
 import { indexByOrganization } from './responses/response-tables.js';
 import { splitInputs } from './responses/response-rows.js';
 import { Writes } from './writes.js';
+import { MissingDatabase } from '../missing-database.js';
 import { ensureDatabase } from './new-database.js';
 import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from '../store.js';
 import { indexRequestsById } from './upgrade-requests.js';
 import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from '../store.js';
 import { loadAddon } from '../../engine/load-addon.js';
+import { makeFolder } from '../../shared/make-folder.js';
 
 /** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
 export const SCHEMA_VERSION = 9;
@@ -47,6 +49,16 @@ const ROOM_BYTES = 1024 ** 2;
 
 /** The file that contains the whole database. */
 export const databasePath = (dataDir: string): string => join(dataDir, 'db', 'data.mdb');
+
+/** The file of the database in `dataDir`. Throws MissingDatabase. */
+export function existingDatabase(dataDir: string): string {
+  const file = databasePath(dataDir);
+  if (!existsSync(file))
+    throw new MissingDatabase(
+      `No database found in ${dataDir}. Check --data-dir; the first start of the server creates the database.`,
+    );
+  return file;
+}
 
 /** Opens or creates the database in `dataDir`. Throws StorageError. */
 export async function openStore(dataDir: string): Promise<OpenedStore> {
@@ -81,7 +93,7 @@ function openEnvironment(dataDir: string): RootDatabase {
 /** Creates an empty database file if there is none. Throws StorageError. */
 export function makeDatabase(dataDir: string): void {
   try {
-    mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
+    makeFolder(join(dataDir, 'db'), 0o700);
     if (!existsSync(databasePath(dataDir)) || !existsSync(join(dataDir, 'db', 'lock.mdb'))) probe(join(dataDir, 'db'));
     ensureDatabase(databasePath(dataDir), MAP_BYTES);
   } catch (error) {
@@ -95,7 +107,7 @@ export function makeDatabase(dataDir: string): void {
  */
 export function ensureRoom(dataDir: string): void {
   try {
-    mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
+    makeFolder(join(dataDir, 'db'), 0o700);
     probe(join(dataDir, 'db'));
   } catch (error) {
     throw unusable(dataDir, error);

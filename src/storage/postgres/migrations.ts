@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
+import { MissingDatabase } from '../missing-database.js';
 import { StorageError } from '../store.js';
 import { driver } from './driver.js';
 import { connectionOptions, shownAddress } from './database.js';
@@ -69,10 +70,31 @@ export const DATABASE_VERSION = MIGRATIONS.length;
  * names the database and the problem: it is unreachable, denies access, is not a supported PostgreSQL version, was
  * written by a newer incompatible release, or is in use by processes that are incompatible with this release.
  */
-export async function migrate(
+export function migrate(
   settings: DatabaseSettings,
   upTo = DATABASE_VERSION,
   steps: readonly Migration[] = MIGRATIONS,
+): Promise<void> {
+  return withClient(settings, (client, address) => bringUpToDate(client, address, upTo, steps));
+}
+
+/** Like migrate(), but throws MissingDatabase if no server has created the tables. */
+export function migrateExisting(settings: DatabaseSettings): Promise<void> {
+  return withClient(settings, async (client, address) => {
+    const {
+      rows: [{ exists } = { exists: false }],
+    } = await client.query<{ exists: boolean }>("SELECT to_regclass('monolith_versions') IS NOT NULL AS exists");
+    if (!exists)
+      throw new MissingDatabase(
+        `The database ${address} (database.url) has no tables of Monolith. Check --database; the first start of a server creates the tables.`,
+      );
+    await bringUpToDate(client, address, DATABASE_VERSION, MIGRATIONS);
+  });
+}
+
+async function withClient(
+  settings: DatabaseSettings,
+  work: (client: pg.Client, address: string) => Promise<void>,
 ): Promise<void> {
   const client = new (driver().Client)({
     ...connectionOptions(settings),
@@ -83,7 +105,7 @@ export async function migrate(
   const address = shownAddress(settings.url);
   try {
     await client.connect();
-    await bringUpToDate(client, address, upTo, steps);
+    await work(client, address);
   } catch (error) {
     if (error instanceof StorageError) throw error;
     const what = isAnswer(error) ? 'cannot be used' : 'cannot be reached';

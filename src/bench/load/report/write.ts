@@ -1,7 +1,7 @@
 // Writes a report's files: a directory with the page, the metrics and, for each run, its records in our own format and
 // in those of other tools.
 
-import { createWriteStream, mkdirSync, writeFileSync } from 'node:fs';
+import { createWriteStream, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -11,6 +11,7 @@ import { reportPage } from './page.js';
 import { finite, recordLine } from './report.js';
 import type { FinishedRun, LoadReport } from './report.js';
 import { vllmResult } from './vllm.js';
+import { makeFolder } from '../../../shared/make-folder.js';
 
 /**
  * Writes report.html and result.json to `folder` and, in its subdirectories run-1, run-1-round-2 and so on,
@@ -19,7 +20,7 @@ import { vllmResult } from './vllm.js';
  */
 export async function writeReport(folder: string, report: LoadReport, runs: readonly FinishedRun[]): Promise<void> {
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
     json(join(folder, 'result.json'), report);
     writeFileSync(join(folder, 'report.html'), reportPage(report, runs));
     let number = 0;
@@ -27,7 +28,7 @@ export async function writeReport(folder: string, report: LoadReport, runs: read
       if (run.round === 1) number++;
       const own = join(folder, `run-${number}${run.round > 1 ? `-round-${run.round}` : ''}`);
       const { records, startedAt } = run.result;
-      mkdirSync(own, { recursive: true });
+      makeFolder(own);
       await lines(join(own, 'requests.jsonl'), records.length, (n) =>
         recordLine(records[n] as (typeof records)[number]),
       );

@@ -66,7 +66,7 @@ export function relative(time: string | number | Date, now = Date.now()): string
   return relativeFormat.format(Math.round(seconds / (365 * 86_400)), 'year');
 }
 
-/** The part of a key that may be displayed: sk-Ab12Cd34-…wxyz */
+/** The part of a key that may be displayed: sk-Ab12Cd34…wxyz */
 export const keyHint = (key: Pick<ApiKeyObject, 'prefix' | 'last4'>): string => `${key.prefix ?? ''}…${key.last4}`;
 
 /** "1 key", "2 keys" */

@@ -11,7 +11,7 @@ export const LANGUAGES: readonly { id: Language; label: string }[] = [
   { id: 'anthropic', label: 'JavaScript (@anthropic-ai/sdk)' },
 ];
 
-export const KEY_VARIABLE = 'MONOLITH_API_KEY';
+export const KEY_VARIABLE = 'MONOLITH_KEY';
 
 /** `origin`: this server's address, without /v1. */
 export function codeFor(language: Language, body: ChatBody, origin: string): string {

@@ -1,0 +1,17 @@
+// The key and address that clients use. Guides, the dashboard and the startup message name the same two variables.
+
+import type { Config } from '../config/settings.js';
+
+/** The variable for a client's API key. It is not a setting: MONOLITH_API_KEY is a key that the server accepts. */
+export const KEY_VARIABLE = 'MONOLITH_KEY';
+/** The variable for the server's address. */
+export const URL_VARIABLE = 'MONOLITH_URL';
+
+/**
+ * The key for the server at --url: from --api-key or the client's variable; null without either. The setting api_key of
+ * a local server is not sent to other servers.
+ */
+export function clientKey({ api_key, given }: Pick<Config, 'api_key' | 'given'>): string | null {
+  if (given['api_key'] === '--api-key') return api_key;
+  return process.env[KEY_VARIABLE] || null;
+}
