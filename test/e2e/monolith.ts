@@ -30,6 +30,7 @@ export interface Monolith {
 }
 
 const KEY = 'test-key-0123456789';
+const httpServer = process.env['TEST_HTTP_SERVER'];
 
 /** Node flags for a child process that exits when this process does. Its standard input must be a pipe. */
 export const endsWithParent = [
@@ -68,7 +69,14 @@ async function startBefore(settings: Start, api: UpstreamApi): Promise<Monolith>
 async function startProcess(settings: Start): Promise<Monolith> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-test-'));
   const child = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', ...(settings.args ?? [])], {
-    env: { ...process.env, MONOLITH_PORT: '0', MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: KEY, ...settings.env },
+    env: {
+      ...process.env,
+      MONOLITH_PORT: '0',
+      MONOLITH_DATA_DIR: data,
+      MONOLITH_API_KEY: KEY,
+      ...(httpServer === undefined ? {} : { MONOLITH_HTTP_SERVER: httpServer }),
+      ...settings.env,
+    },
     stdio: ['pipe', 'pipe', settings.stderr ?? 'pipe'],
   });
   let log = '';
