@@ -18,9 +18,17 @@ export interface ErrorExtra {
   status?: ErrorStatus | undefined;
   /** HTTP status from the upstream server, which is included in `details`. */
   upstreamStatus?: number | undefined;
+  /** The holder of a refused API key, for the request log. Not sent. */
+  keyHolder?: RefusedKey | undefined;
   /** All invalid fields of a form, including the first, if there are several. Sent only by the dashboard API. */
   fields?: readonly FieldFault[] | undefined;
   cause?: unknown;
+}
+
+/** A known API key that is refused, for example because it is revoked. */
+export interface RefusedKey {
+  readonly organizationId: string;
+  readonly keyId: string;
 }
 
 /** One invalid field of a request body. */
@@ -53,6 +61,7 @@ export class ApiError extends Error {
   readonly headers: ((format: ErrorFormat) => HeaderList) | undefined;
   readonly messagesCode: string;
   readonly upstreamStatus: number | undefined;
+  readonly keyHolder: RefusedKey | undefined;
   readonly fields: readonly FieldFault[] | undefined;
 
   constructor(code: ErrorCode, message: string, param: string | null = null, extra: ErrorExtra = {}) {
@@ -68,6 +77,7 @@ export class ApiError extends Error {
     this.headers = extra.headers;
     this.messagesCode = extra.messagesCode ?? code;
     this.upstreamStatus = extra.upstreamStatus;
+    this.keyHolder = extra.keyHolder;
     this.fields = extra.fields;
   }
 }

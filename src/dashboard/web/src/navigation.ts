@@ -76,7 +76,12 @@ export const NAVIGATION: readonly NavigationGroup[] = [
     label: 'Accounts',
     operator: true,
     items: [
-      { path: '/operator/organizations', label: 'Organizations', icon: 'organizations', words: 'limits suspend' },
+      {
+        path: '/operator/organizations',
+        label: 'Organizations',
+        icon: 'organizations',
+        words: 'limits suspend members keys budget',
+      },
       { path: '/operator/users', label: 'Users', icon: 'users', words: 'lock reset operator' },
     ],
   },
@@ -86,6 +91,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
     items: [
       { path: '/operator/requests', label: 'All requests', icon: 'requests', words: 'log errors' },
       { path: '/operator/usage', label: 'Total usage', icon: 'usage', words: 'cost prices tokens' },
+      { path: '/operator/audit-log', label: 'Server audit log', icon: 'audit', words: 'changes history operators' },
     ],
   },
 ];
