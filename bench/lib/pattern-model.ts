@@ -17,6 +17,7 @@ export interface PatternOptions {
   // names in `tensors` to write although this engine does not read them, because other engines need them
   readonly unread?: readonly string[];
   readonly vocabulary?: number; // size of a synthetic vocabulary; default: the pattern's vocabulary
+  readonly tokenizer?: (size: number) => Metadata; // the keys of that vocabulary; default: a tokenizer that works
   readonly layers?: readonly number[]; // for each layer, the index of the pattern's layer to copy; default: in turn
   readonly type: ModelType;
 }
@@ -79,6 +80,7 @@ export function patternModel({
   tensors: told = {},
   unread = [],
   vocabulary,
+  tokenizer = syntheticTokenizer,
   type,
   layers: order,
 }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
@@ -93,7 +95,7 @@ export function patternModel({
   const full = (key: string) => (pattern.metadata.has(key) ? key : `${architecture}.${key}`);
   for (const [key, text] of Object.entries(set))
     values.set(full(key), changed(key, text, pattern.metadata.get(full(key))));
-  if (vocabulary !== undefined) for (const [key, value] of syntheticTokenizer(vocabulary)) values.set(key, value);
+  if (vocabulary !== undefined) for (const [key, value] of tokenizer(vocabulary)) values.set(key, value);
   const old = own('block_count')?.numbers?.[0] ?? 0,
     layers = Number(set['block_count'] ?? old);
   if (!Number.isInteger(layers) || layers < 1 || old < 1)

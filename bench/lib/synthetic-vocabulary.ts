@@ -43,10 +43,10 @@ function weightedWords(): Map<string, number> {
 type Merge = [left: string, right: string];
 
 // BPE training: repeatedly merges the pair of adjacent symbols with the highest weight until every word is one token.
-function trainMerges(words: Map<string, number>, limit: number): Merge[] {
+function trainMerges(words: Map<string, number>): Merge[] {
   const merges: Merge[] = [];
   const corpus = [...words].map(([word, weight]) => ({ symbols: [SPACE, ...word], weight }));
-  while (merges.length < limit) {
+  for (;;) {
     const pairs = new Map<string, number>(); // keys are 'left right', because no symbol contains a space
     for (const { symbols, weight } of corpus)
       for (let i = 0; i + 1 < symbols.length; i++) {
@@ -57,13 +57,12 @@ function trainMerges(words: Map<string, number>, limit: number): Merge[] {
       heaviest = 0;
     for (const [pair, weight] of pairs) if (weight > heaviest) [best, heaviest] = [pair, weight];
     const [left, right] = best.split(' ');
-    if (left === undefined || right === undefined) break;
+    if (left === undefined || right === undefined) return merges;
     merges.push([left, right]);
     for (const { symbols } of corpus)
       for (let i = 0; i + 1 < symbols.length; i++)
         if (symbols[i] === left && symbols[i + 1] === right) symbols.splice(i, 2, left + right);
   }
-  return merges;
 }
 
 // P(letter | previous letter), where SPACE marks the start of a word. Smoothed so that every pair can occur.
@@ -91,6 +90,10 @@ interface Piece {
   readonly probability: number;
 }
 
+// The merges of all words. Training takes seconds, and a shorter list is the beginning of the longer one.
+let trained: Merge[] | null = null;
+const trainedMerges = (words: Map<string, number>): Merge[] => (trained ??= trainMerges(words));
+
 // Returns `count` merges: runs of blanks, the learned merges, then longer and longer tokens, each made of an earlier
 // token and a letter.
 function allMerges(count: number): Merge[] {
@@ -101,7 +104,7 @@ function allMerges(count: number): Merge[] {
     [SPACE + SPACE, SPACE + SPACE],
     [SPACE.repeat(4), SPACE.repeat(4)],
   ];
-  const merges = [...blanks, ...trainMerges(words, count)];
+  const merges = [...blanks, ...trainedMerges(words).slice(0, count)];
   const made = new Set(merges.map(([left, right]) => left + right));
   const chain = letterChain(words);
   let pieces: Piece[] = [{ text: SPACE, probability: 1 }, ...LETTERS.map((text) => ({ text, probability: 0.01 }))];
@@ -129,6 +132,14 @@ export const MAX_VOCABULARY = 1 << 18; // the size of the largest vocabularies i
 
 // Returns the tokenizer.* keys for a vocabulary of `size` tokens (MIN_VOCABULARY to MAX_VOCABULARY).
 export function syntheticTokenizer(size: number): Metadata {
+  if (latest?.size !== size) latest = { size, keys: tokenizerOf(size) };
+  return [...latest.keys];
+}
+
+// Tests write many models of one size.
+let latest: { readonly size: number; readonly keys: Metadata } | null = null;
+
+function tokenizerOf(size: number): Metadata {
   const merges = allMerges(size - MIN_VOCABULARY);
   const tokens = [...byteCharacters(), ...merges.map(([left, right]) => left + right), ...CONTROL_TOKENS];
   if (new Set(tokens).size !== size) throw new Error(`the vocabulary of ${size} tokens has duplicates`);

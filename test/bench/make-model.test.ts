@@ -182,6 +182,9 @@ test('the shapes of published models have the widths listed for them', async (t)
       like: path,
       set,
       vocabulary,
+      tokenizer: (size) => [
+        ['tokenizer.ggml.tokens', { type: 'strings', value: Array.from({ length: size }, (_, id) => `${id}`) }],
+      ],
       type: 'q8_0',
       ...(told && { tensors: told }),
       ...(unread && { unread }),

@@ -92,7 +92,7 @@ for (const threads of ['1', '2']) {
     { skip: threads !== '1' && withoutThreads },
     async (t) => {
       const server = await startMonolith({ args: [...SLOW, '--http-threads', threads] });
-      const response = await begin(server, 300);
+      const response = await begin(server, 120);
       const stopped = server.stop();
       t.ok(await notReady(server));
       const refused = await begin(server, 1).catch(() => null);
