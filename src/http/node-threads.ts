@@ -25,6 +25,7 @@ export function sharesPorts(version = process.versions.node): boolean {
 export class NodeThreads {
   private readonly ports = new Set<MessagePort>();
   private address: ListenAddress | null = null;
+  private stopHere: () => void = () => undefined;
 
   constructor(private readonly listenHere: Listen) {}
 
@@ -38,6 +39,7 @@ export class NodeThreads {
     if (found === null) return null;
     const address = { host, port: found, shared: true };
     this.address = address;
+    this.stopHere = stopHere;
     const all = await Promise.all([...this.ports].map((one) => ordered(one, address)));
     if (all.includes(false)) return null;
     stopHere();
@@ -48,7 +50,12 @@ export class NodeThreads {
     if (!(descriptor instanceof MessagePort)) throw new Error('not a thread of this transport');
     descriptor.unref();
     this.ports.add(descriptor);
-    if (this.address !== null) descriptor.postMessage(this.address);
+    if (this.address !== null) void this.start(descriptor, this.address);
+  }
+
+  /** Starts a thread that was added after listen(). This thread stops, if it listened because the others had ended. */
+  private async start(port: MessagePort, address: ListenAddress): Promise<void> {
+    if ((await ordered(port, address)) && this.ports.has(port)) this.stopHere();
   }
 
   remove(descriptor: unknown): void {

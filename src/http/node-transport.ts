@@ -77,10 +77,7 @@ export class NodeTransport implements Transport {
     this.server.on('request', (incoming, res) => this.receive(incoming, res));
     this.server.on('checkExpectation', (incoming, res) => this.receive(incoming, res));
     this.server.on('upgrade', (incoming, socket, head) => this.upgrade(incoming, socket as Socket, head));
-    this.server.on('connect', (_, socket) => {
-      socket.on('error', () => undefined);
-      socket.end(errorPage('malformed_http', 'The method CONNECT is not supported.'));
-    });
+    this.server.on('connect', (_, socket) => this.refuseConnect(socket as Socket));
     this.server.on('clientError', (error: NodeJS.ErrnoException & { reason?: string }, socket) =>
       this.refuse(socket as Socket, error),
     );
@@ -127,14 +124,18 @@ export class NodeTransport implements Transport {
 
   /** Resolves to the port, or to null. `shared`: other threads may listen on the same port. */
   private listenHere({ host, port, shared }: { host: string; port: number; shared: boolean }): Promise<number | null> {
+    const bound = (): number | null => {
+      const address = this.server.address();
+      return address === null || typeof address === 'string' ? null : address.port;
+    };
+    if (this.server.listening) return Promise.resolve(bound());
     return new Promise((resolve) => {
       const failed = (): void => resolve(null);
       this.server.once('error', failed);
       const options = { host, port, exclusive: true, reusePort: shared };
       this.server.listen(options, () => {
         this.server.off('error', failed);
-        const address = this.server.address();
-        resolve(address === null || typeof address === 'string' ? null : address.port);
+        resolve(bound());
       });
     });
   }
@@ -157,7 +158,7 @@ export class NodeTransport implements Transport {
     const { socket } = incoming;
     const connection = this.connections.get(socket);
     if (connection === undefined || connection.ended) return;
-    if (connection.current?.open !== true) {
+    if (isFree(connection)) {
       this.serve(connection, incoming, res);
       return;
     }
@@ -190,7 +191,7 @@ export class NodeTransport implements Transport {
     socket.on('error', () => undefined); // node:http no longer handles it
     const connection = this.connections.get(socket);
     if (connection === undefined || connection.ended) return;
-    if (connection.current?.open === true) {
+    if (!isFree(connection)) {
       drop(socket, connection);
       return;
     }
@@ -220,6 +221,13 @@ export class NodeTransport implements Transport {
     });
   }
 
+  private refuseConnect(socket: Socket): void {
+    socket.on('error', () => undefined); // node:http no longer handles it
+    const connection = this.connections.get(socket);
+    if (connection === undefined || connection.ended) return;
+    this.reject(socket, connection, errorPage('malformed_http', 'The method CONNECT is not supported.'));
+  }
+
   /** The parser rejected the request, or it took too long. */
   private refuse(socket: Socket, error: NodeJS.ErrnoException & { reason?: string }): void {
     const connection = this.connections.get(socket);
@@ -245,6 +253,9 @@ function drop(socket: Socket, connection: Connection): void {
   connection.ended = true;
   socket.destroy();
 }
+
+/** No request is being served, and none waits: after a response, the next one is served in a later turn. */
+const isFree = ({ current, waiting }: Connection): boolean => current?.open !== true && waiting.length === 0;
 
 const hasNoBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] === undefined && /^0*$/.test(headers['content-length'] ?? '');

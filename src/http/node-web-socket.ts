@@ -7,6 +7,9 @@ import type { SocketEvents, TransportSocket } from './transport.js';
 
 /** How long a client may take to respond to a close frame, in ms. */
 const CLOSE_MS = 5_000;
+/** A piece of an unfinished message takes about this much memory, in bytes, even if it is a single byte long. */
+const PIECE_BYTES = 256;
+const MIN_PIECES = 1_024;
 
 export class NodeWebSockets {
   private readonly server: WebSocketServer;
@@ -22,6 +25,8 @@ export class NodeWebSockets {
       handleProtocols: () => false as const,
       // Messages slightly over the limit reach SocketConnection, which closes with a message of its own.
       maxPayload: Math.min(Math.ceil(maxMessageBytes * 1.125), 2 ** 31 - 1),
+      // A client that sends byte by byte must not use much more memory than its message may have.
+      maxBufferedChunks: Math.max(MIN_PIECES, Math.ceil(maxMessageBytes / PIECE_BYTES)),
       maxPendingAutoPongs: 0, // SocketConnection.pinged() limits unsent pongs
       closeTimeout: CLOSE_MS,
     };

@@ -36,6 +36,8 @@ export async function openLocalStatus(dataDir: string, deps: LocalStatusDeps): P
     response.end(JSON.stringify(localStatus(deps)));
   });
   server.maxConnections = MAX_CONNECTIONS;
+  // Accepting a connection failed, for example because the process has no file descriptor left.
+  server.on('error', () => undefined);
   server.unref();
   try {
     // The caller holds the lock of the data directory, so an existing socket is left over from a killed server.

@@ -328,6 +328,11 @@ t.test('a refused request says what was wrong, who sent it and which model it as
   t.equal((await newest(`&from=${at}&request_id=${invalid.request_id}`)).length, 1);
   t.match(await refusal(owner.get(`${LIST}?request_id=x`)), { status: 400, param: 'request_id' });
   t.match(await refusal(owner.get(`${LIST}?from=2026-11-02&to=2026-11-01`)), { status: 400, param: 'from' });
+
+  for (let sent = 0; sent < 200; sent++) await (await send('/v1/models', gone.secret)).text();
+  await logged(await send('/v1/nothing', secret)); // written after the others
+  const repeated = (await (await owner.fetch(`${LIST}.csv?api_key=${gone.id}`)).text()).trim().split('\r\n').length - 1;
+  t.ok(repeated > 60 && repeated < 190, `a repeated revoked key does not fill the log: ${repeated} of 201`);
 });
 
 t.test('another organization cannot see an entry, and deleting an organization deletes its entries', async (t) => {

@@ -31,6 +31,12 @@ const routes: Route[] = [
     },
   },
   {
+    method: 'GET',
+    path: '/v1/hang',
+    scope: null,
+    handler: () => new Promise(() => undefined),
+  },
+  {
     method: 'POST',
     path: '/v1/wait',
     scope: null,
@@ -235,6 +241,30 @@ t.test('ambiguous request framing never lets a second request through', async (t
     t.equal(held?.aborted, true);
     t.equal(await server.raw(waiting + waiting, 2_000), '', 'a request with a body does not wait');
     t.equal(server.http.inFlight, 0);
+
+    const hang = `GET /v1/hang HTTP/1.1\r\n${common}\r\n`;
+    const socket = connect(server.port, '127.0.0.1', () => socket.write(waiting + hang));
+    await sleep(100);
+    socket.write(hang);
+    for (const end = performance.now() + 20; performance.now() < end; ); // until the kernel has it
+    held?.json(200, {}); // the third request is read before the second is served
+    await sleep(50);
+    t.equal(server.http.inFlight, 1, 'the third request waits for the second');
+    socket.destroy();
+    await sleep(50);
+    t.equal(server.http.inFlight, 0, 'a disconnect cancels all of them');
+  });
+
+  t.test('after a refused CONNECT, the connection does not stay open', { skip: !onNode }, async (t) => {
+    const socket = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true });
+    socket.on('error', () => undefined).resume();
+    socket.write('CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n');
+    const closed = new Promise<boolean>((resolve) => socket.once('close', resolve));
+    const probe = setInterval(() => socket.write('x'), 100); // the kernel resets a closed connection
+    const isClosed = await Promise.race([closed, sleep(4_000, false)]);
+    clearInterval(probe);
+    socket.destroy();
+    t.ok(isClosed);
   });
 
   t.test('a chunk extension and a trailer are read, or refused', async (t) => {

@@ -221,6 +221,18 @@ t.test('WebSocket messages are delivered and limited', async (t) => {
     (reserved.socket as unknown as { _socket: Socket })._socket.write(Buffer.from([0xc1, 0x81, 0, 0, 0, 0, 0x61]));
     t.equal((await reserved.closed)[0], onNode ? 1002 : 1006, 'a frame with a reserved bit closes its connection');
     t.equal(script.closed, before + 2);
+    if (onNode) {
+      const slow = await connect(server);
+      const raw = (slow.socket as unknown as { _socket: Socket })._socket;
+      raw.setNoDelay(true);
+      raw.write(Buffer.from([0x82, 0xfe, 0x0f, 0xff, 0, 0, 0, 0])); // 4,095 bytes
+      for (let sent = 0; sent < 4_000 && !raw.destroyed; sent++) {
+        raw.write(Buffer.from([0]));
+        await nextTurn();
+      }
+      slow.socket.terminate();
+      t.equal((await slow.closed)[0], 1008, 'a message in too many pieces closes its connection');
+    }
     const next = await connect(server);
     next.socket.send('still here');
     t.ok(await until(() => next.received[0] === 'still here'));

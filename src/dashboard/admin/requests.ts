@@ -7,7 +7,7 @@ import type { Route } from '../../http/exchange.js';
 import type { RequestLog } from '../../usage/requests/request-log.js';
 import { readPage } from '../api/paging.js';
 import { readRequestQuery, requestDetail, requestPage, sendRequestsCsv } from '../api/request-fields.js';
-import { readingRequests } from '../api/requests.js';
+import { inTurns, readingRequests } from '../api/requests.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { NO_ORGANIZATION } from '../../shared/request-entry.js';
 import { askedOrganization } from './organizations.js';
@@ -37,7 +37,7 @@ export function requestRoutes(guard: OperatorGuard, { requestLog, config }: Requ
       path: '/requests.csv',
       handler: async ({ exchange }) => {
         const query = readRequestQuery(exchange.query, chosenOrganization(exchange.query));
-        await readingRequests.run({ organization: 'operators' }, 1, () => sendRequestsCsv(exchange, requestLog, query));
+        await sendRequestsCsv(exchange, inTurns(requestLog, 'operators'), query);
       },
     }),
 

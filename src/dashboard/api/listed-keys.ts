@@ -1,5 +1,6 @@
 // An organization's API keys without the temporary ones that have ended.
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ApiKeys } from '../../accounts/api-keys.js';
 import { isListed } from '../../accounts/keys.js';
 import type { KeyRecord } from '../../accounts/keys.js';
@@ -19,5 +20,6 @@ export async function listedKeys(
     const data = page.data.filter((key) => isListed(key, now));
     if (data.length > 0 || page.next === null) return { data, next: page.next };
     from = page.next;
+    await nextTurn(); // an organization may have thousands of them
   }
 }

@@ -18,6 +18,11 @@ const LIST = '/organizations/:org/requests';
  */
 export const readingRequests = new FairSlots(shareOf(2), 'pages of the request log', 64);
 
+/** The request log for a file of many pages. Each page waits its turn, so that other readers are served in between. */
+export const inTurns = (requestLog: Pick<RequestLog, 'list'>, organization: string): Pick<RequestLog, 'list'> => ({
+  list: (...page) => readingRequests.run({ organization }, 1, () => requestLog.list(...page)),
+});
+
 export interface RequestDeps {
   guard: Guard;
   requestLog: RequestLog;
@@ -40,12 +45,8 @@ export function requestRoutes({ guard, requestLog }: RequestDeps): Route[] {
     guard.member('viewer', {
       method: 'GET',
       path: `${LIST}.csv`,
-      handler: async ({ exchange, organization }) => {
-        const query = readRequestQuery(exchange.query, organization.id);
-        await readingRequests.run({ organization: organization.id }, 1, () =>
-          sendRequestsCsv(exchange, requestLog, query),
-        );
-      },
+      handler: ({ exchange, organization: { id } }) =>
+        sendRequestsCsv(exchange, inTurns(requestLog, id), readRequestQuery(exchange.query, id)),
     }),
 
     guard.member('viewer', {

@@ -68,6 +68,7 @@ export function openHttp({
         .map(({ path, countedAs }) => [path, countedAs ?? path]),
     );
     const unknownClients = new UnknownClientPace(shareOf);
+    const refusedKeys = new UnknownClientPace(shareOf); // a revoked key may be public
     const http = new HttpServer({
       config,
       telemetry,
@@ -78,7 +79,14 @@ export function openHttp({
         const rejection = rejectionOf(record, generating);
         if (rejection !== null) usage.rejected(rejection);
         const entry = unadmittedEntry(record, listed);
-        if (entry !== null && (entry.organizationId !== NO_ORGANIZATION || unknownClients.take())) requests.add(entry);
+        if (entry === null) return;
+        const pace =
+          entry.organizationId === NO_ORGANIZATION
+            ? unknownClients
+            : record.organizationId === null
+              ? refusedKeys
+              : null;
+        if (pace === null || pace.take()) requests.add(entry);
       },
       routes,
       sockets: modules.flatMap((module) => module.sockets ?? []),

@@ -1,5 +1,5 @@
-// Limits how many requests without a known API key enter the request log, so that a scanner neither fills the disk nor
-// delays other entries. One per HTTP worker thread; used only on its event loop.
+// Limits how many requests without a valid API key enter the request log, so that a scanner, or a client that repeats a
+// revoked key, neither fills the log nor delays other entries. One per HTTP worker thread; used only on its event loop.
 
 const BURST = 120;
 /** Entries per minute after a burst, for all threads together. */
