@@ -30,6 +30,7 @@ export interface NewKey {
   limits?: Record<string, LimitOverride> | null | undefined;
   expiresAt?: Date | null | undefined;
   createdBy?: string | null | undefined;
+  temporary?: boolean | undefined;
 }
 
 /** The key properties that can be changed. */
@@ -145,6 +146,7 @@ export function newKeyRecord(
     createdAt: new Date().toISOString(),
     revokedAt: null,
     rotatedFrom: null,
+    ...(fields.temporary === true ? { temporary: true } : {}),
   };
 }
 
@@ -155,8 +157,9 @@ export function successorOf(
   overlapS: number,
   now: Date,
 ): { next: KeyRecord; before: KeyRecord } {
+  const { temporary: _temporary, ...kept } = key; // the successor stays
   const next: KeyRecord = {
-    ...key,
+    ...kept,
     id: made.id,
     createdBy: made.createdBy ?? key.createdBy,
     publicId: made.publicId,

@@ -35,8 +35,39 @@ export interface AuditLog {
     detail?: Record<string, unknown>,
   ): Promise<void>;
   /** Newest first. `after`: the `next` value from the previous page. Rejects with ApiError 400 if it is invalid. */
-  list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage>;
+  list(organizationId: string | null, limit: number, after: string | null, filter?: AuditFilter): Promise<AuditPage>;
 }
+
+/** Selects entries. Absent and null values select all. */
+export interface AuditFilter {
+  /** An action, or the first part of several: `api_key` selects `api_key.created` and so on. */
+  readonly action?: string | null;
+  /** A user's ID or e-mail address, or the type of another actor. */
+  readonly actor?: string | null;
+  /** The ID of the changed object. */
+  readonly target?: string | null;
+  /** Start (inclusive) and end (exclusive), in milliseconds since the Unix epoch. */
+  readonly from?: number | null;
+  readonly to?: number | null;
+  /** False: without the entries about temporary API keys. */
+  readonly temporary?: boolean;
+}
+
+/** Whether an entry matches, apart from its time. */
+export function matchesAudit({ actor, action, target, detail }: AuditEntry, filter: AuditFilter): boolean {
+  const wanted = filter.actor?.toLowerCase();
+  return (
+    (filter.action == null || action === filter.action || action.startsWith(`${filter.action}.`)) &&
+    (wanted == null ||
+      actor.id?.toLowerCase() === wanted ||
+      actor.email?.toLowerCase() === wanted ||
+      isType(actor, wanted)) &&
+    (filter.target == null || target === filter.target) &&
+    (filter.temporary !== false || detail['temporary'] !== true)
+  );
+}
+
+const isType = ({ type }: AuditEntry['actor'], wanted: string): boolean => type !== 'user' && type === wanted;
 
 export const AUDIT_KEPT_MS = 2 * 365 * 24 * 3_600_000;
 /** Maximum number of entries per organization. Beyond that, the oldest are deleted. */

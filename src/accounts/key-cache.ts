@@ -5,6 +5,7 @@
 
 import { performance } from 'node:perf_hooks';
 import { ApiError, apiError } from '../shared/errors.js';
+import type { RefusedKey } from '../shared/errors.js';
 import type { Sender } from '../http/authentication.js';
 import type { Identity } from '../shared/identity.js';
 import { KeyLookups } from './key-lookups.js';
@@ -213,8 +214,11 @@ export class KeyCache {
   #use(holder: KeyHolder): Identity {
     const now = this.#now();
     const refusal = keyRefusal(holder, now);
-    if (refusal !== null) throw apiError(refusal, REFUSALS[refusal]);
-    if (holder.suspended) throw organizationSuspended();
+    const keyHolder = { organizationId: holder.identity.organizationId, keyId: holder.keyId };
+    // A deleted organization is suspended and all its keys are revoked. Nothing more may be logged for it.
+    const isDeleted = refusal === 'api_key_revoked' && holder.suspended;
+    if (refusal !== null) throw apiError(refusal, REFUSALS[refusal], null, isDeleted ? {} : { keyHolder });
+    if (holder.suspended) throw organizationSuspended(keyHolder);
     this.#lastUsed.set(holder.keyId, now);
     return holder.identity;
   }
@@ -238,5 +242,5 @@ async function within<T>(ms: number, found: Promise<T>): Promise<T> {
 const unknownKey = (): Error => apiError('invalid_api_key', 'The API key is not valid.');
 
 /** The error for every request made on behalf of a suspended organization. */
-export const organizationSuspended = (): Error =>
-  apiError('organization_suspended', 'The organization of this API key is suspended.');
+export const organizationSuspended = (keyHolder?: RefusedKey): Error =>
+  apiError('organization_suspended', 'The organization of this API key is suspended.', null, { keyHolder });

@@ -57,6 +57,8 @@ export interface KeyRecord {
    */
   revoked?: boolean;
   rotatedFrom: string | null;
+  /** Made by a command for its own use, such as `monolith chat`, and revoked when that ends. */
+  temporary?: boolean;
 }
 
 /** The key object shown in the dashboard and on the command line. Never contains the secret. */
@@ -77,8 +79,17 @@ export function keyObject(key: KeyRecord, now: Date): ApiKeyObject {
     created_at: key.createdAt,
     revoked_at: key.revokedAt,
     rotated_from: key.rotatedFrom,
+    temporary: key.temporary === true,
   };
 }
+
+/** Whether lists show a key by default: a temporary key only while it is valid. */
+export const isListed = (key: KeyRecord, now: Date): boolean =>
+  key.temporary !== true || keyStatus(key, now) === 'active';
+
+/** Marks audit entries about temporary keys. */
+export const temporaryDetail = ({ temporary }: KeyRecord): { temporary?: true } =>
+  temporary === true ? { temporary } : {};
 
 export function keyStatus(
   key: Pick<KeyRecord, 'revoked' | 'revokedAt' | 'expiresAt'>,

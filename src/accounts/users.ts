@@ -21,6 +21,9 @@ export interface User {
   secondFactor?: boolean;
 }
 
+/** Users of earlier releases have no time until they sign in again; they signed in when they signed up. */
+export const lastSignIn = ({ lastLoginAt, createdAt }: User): string => lastLoginAt ?? createdAt;
+
 /** A user with their organizations, oldest membership first. */
 export interface ListedUser {
   readonly user: User;

@@ -59,7 +59,7 @@ export class ChatKey {
           ? null
           : await accounts.keys.change(key.organizationId, key.id, { expiresAt }, ACTOR);
       if (this.key !== null) return;
-      const made = await accounts.createKey({ ...this.use, expiresAt }, undefined, ACTOR);
+      const made = await accounts.createKey({ ...this.use, expiresAt, temporary: true }, undefined, ACTOR);
       this.key = made.key;
       this.secret = made.secret;
     });

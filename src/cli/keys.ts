@@ -5,7 +5,7 @@ import type { Accounts } from '../accounts/accounts.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
 import type { CreatedKey } from '../accounts/api-keys.js';
 import type { Actor } from '../accounts/audit.js';
-import { ALL_SCOPES, keyObject, keyStatus } from '../accounts/keys.js';
+import { ALL_SCOPES, isListed, keyObject, keyStatus } from '../accounts/keys.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
 import { didYouMean } from '../config/did-you-mean.js';
 import { commandConfig } from './command-config.js';
@@ -20,7 +20,7 @@ import { askedForHelp, table } from './output.js';
 
 const HELP = `
 Usage: monolith keys create [--name NAME] [--models A,B] [--scopes A,B] [--expires DATE] [--limits JSON]
-       monolith keys list [--json]
+       monolith keys list [--json] [--all]
        monolith keys revoke KEY
        monolith keys rotate KEY [--overlap TIME]
 
@@ -35,6 +35,7 @@ permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and i
   --scopes A,B          ${ALL_SCOPES.join(', ')}
   --limits JSON         limits per model, in addition to the organization's limits:
                         {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}
+  --all                 also list temporary keys that have ended, which chat and bench create
   --organization ORG    ID or name of the organization; default: the first one for create, all for list
   --data-dir PATH       the data directory
   --database URL        the database that several servers share
@@ -49,6 +50,7 @@ const FLAGS: OwnFlags = {
   '--organization': 'value',
   '--overlap': 'value',
   '--json': 'switch',
+  '--all': 'switch',
 };
 
 const ACTIONS: readonly string[] = ['create', 'list', 'revoke', 'rotate'];
@@ -196,7 +198,9 @@ const day = (text: string | null): string => text?.slice(0, 16).replace('T', ' '
 async function list(accounts: Accounts, values: ReadonlyMap<string, string>): Promise<number> {
   const now = new Date(accounts.now());
   const of = (await organization(accounts, values))?.id;
-  const all = (await accounts.keys.all()).filter(({ organizationId }) => of === undefined || organizationId === of);
+  const all = (await accounts.keys.all()).filter(
+    (key) => (of === undefined || key.organizationId === of) && (values.has('--all') || isListed(key, now)),
+  );
   if (values.has('--json')) {
     process.stdout.write(`${JSON.stringify(all.map((key) => keyObject(key, now)))}\n`);
     return 0;

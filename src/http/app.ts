@@ -308,6 +308,7 @@ export class HttpServer {
     const socket = admit({
       requestId: exchange.requestId,
       identity,
+      client: exchange.client,
       header,
       identify: () => identify(header, from, this.options.authenticate),
     });
@@ -333,15 +334,15 @@ export class HttpServer {
       return;
     }
     const match = this.router.match(method, path);
-    if (match.kind === 'none') throw this.unknownPath(path);
+    if (match.kind === 'none') return this.refuse(exchange, this.unknownPath(path));
     if (match.kind === 'method') {
       exchange.label = match.path;
       exchange.sameOrigin = this.router.isSameOrigin(path);
       exchange.setHeader('Allow', match.allow);
       const hint = match.socket && method === 'GET' ? ' without an upgrade to WebSocket' : '';
-      throw apiError(
-        'method_not_allowed',
-        `${match.path} does not support ${method}${hint}; it supports ${match.allow}.`,
+      return this.refuse(
+        exchange,
+        apiError('method_not_allowed', `${match.path} does not support ${method}${hint}; it supports ${match.allow}.`),
       );
     }
     const { route } = match;
@@ -364,6 +365,24 @@ export class HttpServer {
     if (known instanceof Promise)
       void this.later(known, route, exchange, res, (identity, body) => this.enterAs(identity, route, exchange, body));
     else this.enterAs(known, route, exchange, res);
+  }
+
+  /** Refuses a request that no route serves. A valid key names the organization whose request log lists it. */
+  private refuse(exchange: UwsExchange, error: Error): void {
+    const header = (name: string): string => exchange.header(name);
+    const refused = (): void => exchange.fail(error);
+    try {
+      const known = identify(header, exchange, this.options.authenticate);
+      if (known instanceof Promise) {
+        const named = known.then((identity) => exchange.actAs(identity));
+        void named.then(refused, refused);
+        return;
+      }
+      exchange.actAs(known);
+    } catch {
+      // without a valid key, only operators see the request
+    }
+    refused();
   }
 
   /** Continues when `pending` resolves. Body data that arrives in the meantime is held. Never rejects. */

@@ -4,6 +4,7 @@
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { ApiError, HeaderList } from '../shared/errors.js';
 import type { Identity, Scope } from '../shared/identity.js';
+import type { RequestClient } from '../shared/request-entry.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 
 export interface Exchange {
@@ -24,6 +25,8 @@ export interface Exchange {
    * reports. '' after the client has disconnected.
    */
   readonly remoteAddress: string;
+  /** For the request log; undefined in tests without a connection. */
+  readonly client?: RequestClient | undefined;
   readonly method: string; // upper case
   readonly receivedAt: number; // performance.now()
   /**

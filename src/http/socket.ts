@@ -5,6 +5,7 @@ import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { Failure } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import type { Identity, Scope } from '../shared/identity.js';
+import type { RequestClient } from '../shared/request-entry.js';
 
 /** The RFC 6455 close codes that this server sends. */
 export const CLOSE = {
@@ -57,6 +58,7 @@ export interface ServerSocket {
    */
   send(text: string): void;
   /** Sends everything queued, then the close frame. `reason`: at most 123 bytes. */
+  readonly client: RequestClient;
   close(code: CloseCode, reason: string): void;
   /** Bytes buffered for a slow reader. */
   readonly bufferedBytes: number;

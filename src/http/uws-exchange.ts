@@ -17,6 +17,8 @@ import { LARGE_ANSWER_BYTES, type ResponseMemoryBudget, type ResponseReservation
 import { COMMENT, SseStream } from './event-stream.js';
 import type { EventStream, Exchange, StreamEvent } from './exchange.js';
 import type { Identity } from '../shared/identity.js';
+import { bounded, boundedClient, ENTRY_TEXT } from '../shared/request-entry.js';
+import type { RequestClient } from '../shared/request-entry.js';
 import { jsonSlices } from './json-slices.js';
 import { JsonText } from './json-text.js';
 import { sendLarge } from './large-answer.js';
@@ -91,6 +93,7 @@ export class UwsExchange implements Exchange {
   readonly method: string; // upper case
   readonly path: string;
   readonly errorFormat: ErrorFormat;
+  readonly client: RequestClient;
   readonly query: URLSearchParams;
   params: Readonly<Record<string, string>> = {};
   body: unknown = undefined;
@@ -153,6 +156,7 @@ export class UwsExchange implements Exchange {
     const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
     this.closes = this.framingError !== null || saysNoLength;
     this.errorFormat = errorFormatOf(this.path, (name) => this.header(name));
+    this.client = boundedClient(this.remoteAddress, this.header('user-agent')); // not available after a disconnect
     res.onAborted(() => this.abort());
   }
 
@@ -470,6 +474,8 @@ export class UwsExchange implements Exchange {
         clientRequestId: this.header('x-client-request-id').slice(0, 128) || null,
         method: this.method,
         path: this.label,
+        ...(this.label === 'unmatched' ? { url: bounded(this.path, ENTRY_TEXT.path) } : {}),
+        client: this.client,
         status,
         failure,
         organizationId: this.known?.organizationId ?? null,

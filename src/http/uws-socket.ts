@@ -14,6 +14,7 @@ import type { Failure, RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { Identity } from '../shared/identity.js';
+import type { RequestClient } from '../shared/request-entry.js';
 import type { ResponseMemoryBudget, ResponseReservation } from './response-memory-budget.js';
 import { EventLoopMeter, EventLoopClock } from './event-loop-meter.js';
 import type { EventLoopBudget } from '../admission/event-loop-budget.js';
@@ -54,6 +55,7 @@ export interface SocketHost {
 export interface Handshake {
   requestId: string;
   identity: Identity;
+  client: RequestClient;
   header(name: string): string;
   /** Looks up the API key again. Throws or rejects with ApiError 401 or 403. */
   identify(): Identity | Promise<Identity>;
@@ -82,6 +84,10 @@ export class UwsSocket implements ServerSocket {
   ) {
     this.requestId = handshake.requestId;
     this.identity = handshake.identity;
+  }
+
+  get client(): RequestClient {
+    return this.handshake.client;
   }
 
   get draining(): boolean {
@@ -304,6 +310,7 @@ class Turn implements SocketTurn {
         clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
         method: 'WEBSOCKET',
         path: this.host.path,
+        client: socket.client,
         status,
         failure,
         organizationId: socket.identity.organizationId,

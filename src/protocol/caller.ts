@@ -6,6 +6,8 @@ import type { ErrorFormat } from '../shared/errors.js';
 import type { RequestContext, Charged } from '../generation/provider.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Identity } from '../shared/identity.js';
+import { bounded, ENTRY_TEXT } from '../shared/request-entry.js';
+import type { RequestClient } from '../shared/request-entry.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 
 /**
@@ -17,6 +19,9 @@ export interface Caller {
   readonly requestId: string;
   readonly endpoint: string; // route path, for metrics and usage
   readonly errorFormat: ErrorFormat; // API format for the rate-limit headers
+  /** For the request log. */
+  readonly client?: RequestClient | undefined;
+  readonly method?: string | undefined;
   readonly receivedAt: number; // performance.now()
   readonly aborted: boolean;
   /**
@@ -49,6 +54,8 @@ class ExchangeCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly receivedAt: number;
+  readonly client: RequestClient | undefined;
+  readonly method: string;
   readonly trace: RequestTrace | null | undefined;
   /** An arrow function, because it is passed around without its object. */
   readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
@@ -61,6 +68,8 @@ class ExchangeCaller implements Caller {
     this.identity = exchange.identity;
     this.requestId = exchange.requestId;
     this.receivedAt = exchange.receivedAt;
+    this.client = exchange.client;
+    this.method = exchange.method;
     this.trace = exchange.trace;
   }
 
@@ -126,6 +135,15 @@ class CallerContext implements RequestContext {
 
 export function setHeaders(caller: Caller, headers: Iterable<readonly [name: string, value: string]>): void {
   for (const [name, value] of headers) caller.setHeader(name, value);
+}
+
+/**
+ * Logs the model name of a parsed body. Call before the body is validated, so that the log names the model of an
+ * invalid request too.
+ */
+export function annotateModel(named: Pick<Caller, 'annotate'>, body: unknown): void {
+  const { model } = Object(body) as { model?: unknown };
+  if (typeof model === 'string') named.annotate({ asked_model: bounded(model, ENTRY_TEXT.model) });
 }
 
 /** Logs a hash that distinguishes an organization's end users without identifying them. */

@@ -7,6 +7,7 @@
 import { performance } from 'node:perf_hooks';
 import type { EndReason, GenerationRequest, Message } from '../generation/types.js';
 import type { ApiError } from '../shared/errors.js';
+import { bounded, ENTRY_TEXT } from '../shared/request-entry.js';
 import type { RequestEntry } from '../shared/request-entry.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import { outcomeOfError } from '../telemetry/outcome.js';
@@ -195,17 +196,23 @@ export class GenerationAccounting {
     const { caller, model } = this.admitted;
     const { usage, queueMs, towerMs, estimated } = this.tally;
     const { receivedAt, startedAt, firstTokenAt, endedAt } = this.tally.times();
-    const { status, outcome, code } = logResult(end, usage.completionTokens);
+    const { status, outcome, code, message, param } = logResult(end, usage.completionTokens);
     const entry: RequestEntry = {
       requestId: caller.requestId,
       organizationId: caller.identity.organizationId,
       keyId: caller.identity.keyId,
       model,
+      askedModel: bounded(this.admitted.asked, ENTRY_TEXT.model),
+      method: caller.method ?? null,
       endpoint: caller.endpoint,
       stream: this.stream,
       status,
       outcome,
       code,
+      message,
+      param,
+      client: caller.client ?? null,
+      traceId: caller.trace?.id ?? null,
       finishReason: end.status === 'completed' ? end.reason : null,
       receivedAt,
       startedAt,
@@ -241,13 +248,22 @@ export class GenerationAccounting {
   }
 }
 
+type LogResult = Pick<RequestEntry, 'status' | 'outcome' | 'code'> & { message: string | null; param: string | null };
+
 /** A run's result as the request log reports it. */
-function logResult(end: RunEnd, completionTokens: number): Pick<RequestEntry, 'status' | 'outcome' | 'code'> {
-  if (end.status === 'completed') return { status: 200, outcome: 'completed', code: null };
-  if (end.status === 'cancelled') return { status: null, outcome: 'cancelled', code: null };
-  if (end.status === 'abandoned') return { status: 500, outcome: 'failed', code: 'internal_error' };
-  const { status, code } = end.error;
-  return { status, outcome: outcomeOfError(status, completionTokens), code };
+function logResult(end: RunEnd, completionTokens: number): LogResult {
+  const none = { code: null, message: null, param: null };
+  if (end.status === 'completed') return { ...none, status: 200, outcome: 'completed' };
+  if (end.status === 'cancelled') return { ...none, status: null, outcome: 'cancelled' };
+  if (end.status === 'abandoned') return { ...none, status: 500, outcome: 'failed', code: 'internal_error' };
+  const { status, code, message, param } = end.error;
+  return {
+    status,
+    outcome: outcomeOfError(status, completionTokens),
+    code,
+    message: bounded(message, ENTRY_TEXT.message),
+    param: param === null ? null : bounded(param, ENTRY_TEXT.param),
+  };
 }
 
 function countImages(messages: readonly Message[]): number {

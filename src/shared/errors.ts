@@ -18,7 +18,15 @@ export interface ErrorExtra {
   status?: ErrorStatus | undefined;
   /** HTTP status from the upstream server, which is included in `details`. */
   upstreamStatus?: number | undefined;
+  /** The holder of a refused API key, for the request log. Not sent. */
+  keyHolder?: RefusedKey | undefined;
   cause?: unknown;
+}
+
+/** A known API key that is refused, for example because it is revoked. */
+export interface RefusedKey {
+  readonly organizationId: string;
+  readonly keyId: string;
 }
 
 // Retry delays in milliseconds, used if the code that throws the error does not set one.
@@ -44,6 +52,7 @@ export class ApiError extends Error {
   readonly headers: ((format: ErrorFormat) => HeaderList) | undefined;
   readonly messagesCode: string;
   readonly upstreamStatus: number | undefined;
+  readonly keyHolder: RefusedKey | undefined;
 
   constructor(code: ErrorCode, message: string, param: string | null = null, extra: ErrorExtra = {}) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
@@ -58,6 +67,7 @@ export class ApiError extends Error {
     this.headers = extra.headers;
     this.messagesCode = extra.messagesCode ?? code;
     this.upstreamStatus = extra.upstreamStatus;
+    this.keyHolder = extra.keyHolder;
   }
 }
 

@@ -7,17 +7,49 @@
  */
 export type Outcome = 'completed' | 'refused' | 'failed' | 'cancelled';
 
+/** The client that sent a request. Both values are bounded (boundedClient()). Personal data. */
+export interface RequestClient {
+  /** The connection's peer address or, with http.trust_proxy, the address that the proxy reports; '' if unknown. */
+  readonly address: string;
+  /** The User-Agent header; '' if absent. */
+  readonly userAgent: string;
+}
+
+/** Organization ID of entries for requests whose API key is missing or unknown. Only operators see them. */
+export const NO_ORGANIZATION = '';
+
+/** Maximum length of an entry's texts, in characters. */
+export const ENTRY_TEXT = { message: 400, param: 200, model: 128, userAgent: 256, address: 64, path: 160 } as const;
+
+/** Cuts a text from a client to at most `length` characters. */
+export const bounded = (text: string, length: number): string =>
+  text.length <= length ? text : `${text.slice(0, length - 1)}…`;
+
+export const boundedClient = (address: string, userAgent: string): RequestClient => ({
+  address: bounded(address, ENTRY_TEXT.address),
+  userAgent: bounded(userAgent, ENTRY_TEXT.userAgent),
+});
+
+/** Entries of earlier releases lack the optional fields. */
 export interface RequestEntry {
   readonly requestId: string;
-  readonly organizationId: string;
-  readonly keyId: string;
+  readonly organizationId: string; // or NO_ORGANIZATION
+  readonly keyId: string; // '' if there is no organization
   readonly model: string | null;
-  readonly endpoint: string; // route path
+  /** The model name in the request, which may be an alias or unknown. */
+  readonly askedModel?: string | null;
+  readonly method?: string | null;
+  readonly endpoint: string; // route path; the requested path if there is no such route
   readonly stream: boolean;
   /** HTTP status of the error that the client received, or 200; null if the client had disconnected. */
   readonly status: number | null;
   readonly outcome: Outcome;
   readonly code: string | null; // the error's code
+  readonly message?: string | null; // the error's message
+  readonly param?: string | null; // the parameter that the error names
+  readonly client?: RequestClient | null;
+  /** ID of the request's trace, if it was traced. */
+  readonly traceId?: string | null;
   readonly finishReason: string | null; // end reason of the last choice
   /** Milliseconds since the Unix epoch; null if this stage was not reached. */
   readonly receivedAt: number;

@@ -90,3 +90,32 @@ function withoutImageData(item: Readonly<Record<string, unknown>>): Record<strin
   }
   return copy;
 }
+
+const PREVIEW_LENGTH = 120;
+/** A prompt may be long, and only its first words are needed. */
+const PREVIEW_READ = 2_000;
+
+/** The first words of the newest user message; null if there are none. */
+export function previewOf(input: readonly StoredItem[]): string | null {
+  for (let at = input.length - 1; at >= 0; at--) {
+    const { item } = input[at] as StoredItem;
+    if (item['role'] !== 'user') continue;
+    const text = firstText(item['content'])
+      .slice(0, PREVIEW_READ)
+      .replace(/[\s\p{Cc}]+/gu, ' ')
+      .trim();
+    if (text === '') continue;
+    return text.length <= PREVIEW_LENGTH ? text : `${text.slice(0, PREVIEW_LENGTH).replace(/[\uD800-\uDBFF]$/, '')}…`;
+  }
+  return null;
+}
+
+function firstText(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  for (const part of content as unknown[]) {
+    const { text } = Object(part) as { text?: unknown };
+    if (typeof text === 'string' && text.trim() !== '') return text;
+  }
+  return '';
+}

@@ -105,6 +105,8 @@ export interface ResponseSummary {
   readonly background: boolean;
   readonly createdAt: number;
   readonly expiresAt: number;
+  /** The first words of the prompt; null if it has no text, or was stored by an earlier release. */
+  readonly preview: string | null;
 }
 
 export interface ResponsePage {

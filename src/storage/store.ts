@@ -92,6 +92,7 @@ export const TABLES = [
   'usage-latencies',
   'requests',
   'requests-by-organization',
+  'requests-by-id',
   'request-texts',
   'live-sums',
   'live-keys',

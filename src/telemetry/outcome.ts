@@ -2,7 +2,8 @@
 // responses. The HTTP status is not enough, because errors that occur after it has been sent are reported within the
 // response.
 
-import type { Outcome } from '../shared/request-entry.js';
+import type { RefusedKey } from '../shared/errors.js';
+import type { Outcome, RequestClient } from '../shared/request-entry.js';
 import type { RequestTrace } from './request-trace.js';
 
 export type { Outcome };
@@ -11,6 +12,10 @@ export type { Outcome };
 export interface Failure {
   readonly code: string;
   readonly status: number;
+  readonly message?: string;
+  readonly param?: string | null;
+  /** Set if a known API key was refused. */
+  readonly keyHolder?: RefusedKey | undefined;
 }
 
 /**
@@ -22,6 +27,8 @@ export interface RequestRecord {
   clientRequestId: string | null;
   method: string; // 'WEBSOCKET' for a turn, 'BACKGROUND' for a background response
   path: string; // route pattern, or 'unmatched'
+  url?: string; // the requested path, bounded, if there is no such route
+  client?: RequestClient | undefined;
   status: number; // HTTP status; 0: the client disconnected before it was sent
   failure: Failure | null; // the error that the client received, either as the status or later
   outcome: Outcome;

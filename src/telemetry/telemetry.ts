@@ -10,7 +10,8 @@ import { LiveCounts } from './live-counts.js';
 import { Meter } from './meter.js';
 import { LocalBus } from '../shared/bus.js';
 import type { ThreadBus } from '../shared/bus.js';
-import type { RequestRecord } from './outcome.js';
+import { bounded, ENTRY_TEXT } from '../shared/request-entry.js';
+import type { Failure, RequestRecord } from './outcome.js';
 import { vllmMetrics } from './vllm-names.js';
 import type { TraceSettings } from './traces/packages.js';
 import { openTracing } from './traces/tracing.js';
@@ -161,6 +162,8 @@ function lineOf({
   clientRequestId,
   method,
   path,
+  url,
+  client,
   status,
   outcome,
   failure,
@@ -180,12 +183,31 @@ function lineOf({
     status,
     outcome,
     code: failure?.code ?? null,
+    ...(failure === null ? {} : failureFields(failure, url, client)),
     organization: organizationId,
     key: keyId,
     ms: durationMs,
     ...(aborted ? { aborted: true } : {}),
-    ...fields,
+    ...logged(fields),
     ...(trace === null || trace === undefined ? {} : { trace_id: trace.id }),
     ...(loopMs === undefined ? {} : { loop_ms: Math.round(loopMs * 10) / 10 }),
   };
+}
+
+/** What an operator needs to explain a failure. Texts from clients are bounded. */
+const failureFields = (
+  { message, param }: Failure,
+  url: RequestRecord['url'],
+  client: RequestRecord['client'],
+): object => ({
+  param: param == null ? null : bounded(param, ENTRY_TEXT.param),
+  message: message === undefined ? null : bounded(message, ENTRY_TEXT.message),
+  ...(url === undefined ? {} : { url }),
+  ...(client === undefined || client.address === '' ? {} : { address: client.address }),
+});
+
+/** Omits the requested model's name if it is the model's own name. */
+function logged(fields: RequestRecord['fields']): object {
+  const { asked_model: asked, ...others } = fields;
+  return asked === undefined || asked === fields['model'] ? others : fields;
 }

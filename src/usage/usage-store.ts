@@ -25,6 +25,8 @@ export interface UsageQuery extends UsageSpan {
   /** Null means all. */
   models: readonly string[] | null;
   apiKeys: readonly string[] | null;
+  /** Key ID → member_id, for rows grouped by member. Other keys count for NO_MEMBER. */
+  keyOwners?: ReadonlyMap<string, string>;
   /** Null: rows do not include a cost. */
   prices: PriceTable | null;
 }
@@ -49,7 +51,7 @@ export interface LatencyGroup {
   readonly durationMs: Quantiles | null;
 }
 
-export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> {
+export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint' | 'member_id'> {
   organization_id: string;
 }
 
@@ -72,7 +74,7 @@ export interface UsageStore {
    * Tokens that organizations have used in a month (`2026-11`), as recorded so far, in the order of `organizationIds`.
    */
   monthTokens(organizationIds: readonly string[], month: string): Promise<number[]>;
-  /** Sums ordered by time, then by model, key and endpoint. Hours without usage are omitted. */
+  /** Sums ordered by time, then by model, key, endpoint and member. Hours without usage are omitted. */
   rows(query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows>;
   /** One row per organization and model. Organizations without usage in the range have no rows. */
   totals(span: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]>;

@@ -39,6 +39,35 @@ export function auditLogTests(open: (t: Test) => Promise<AuditLog>): void {
       ['of the server'],
     );
     t.same(await audit.list('org_none', 10, null), { data: [], next: null });
+    for (const [filter, actions] of [
+      [{ action: 'entry 6' }, ['entry 6']],
+      [{ action: 'entry' }, []],
+      [{ target: 'other' }, []],
+      [{ actor: 'A@example.com' }, ['entry 6', 'entry 5', 'entry 4', 'entry 3', 'entry 2', 'entry 1', 'entry 0']],
+      [{ actor: 'user' }, []],
+      [{ from: Date.parse(first.data[1]!.at), to: Date.parse(first.data[0]!.at) }, ['entry 5']],
+      [{ from: Date.parse(first.data[0]!.at) }, ['entry 6']],
+    ] as const)
+      t.same(
+        (await audit.list('org_a', 10, null, filter)).data.map(({ action }) => action),
+        actions,
+        JSON.stringify(filter),
+      );
+    await audit.note(
+      'org_many',
+      { ...ACTOR, type: 'command_line', id: null, email: null },
+      'api_key.created',
+      'key_1',
+      {
+        temporary: true,
+      },
+    );
+    for (let i = 0; i < 450; i++) await audit.note('org_many', ACTOR, i % 150 === 0 ? 'member.joined' : 'other', null);
+    const rare = await audit.list('org_many', 2, null, { action: 'member' });
+    t.equal(rare.data.length, 2);
+    t.equal((await audit.list('org_many', 2, rare.next, { action: 'member' })).data.length, 1, 'pages have no gaps');
+    t.equal((await audit.list('org_many', 1, null, { actor: 'command_line' })).data.length, 1);
+    t.same((await audit.list('org_many', 1, null, { action: 'api_key', temporary: false })).data, []);
     for (const after of ['', 'x', '1.aud_', first.data[0]!.id, '9'.repeat(400)])
       await t.rejects(audit.list('org_a', 3, after), { code: 'invalid_query_parameter', param: 'after' });
   });

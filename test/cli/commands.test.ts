@@ -310,6 +310,8 @@ t.test('chats with a running server, and without one', async (t) => {
     ['revoked', 'revoked'],
     'the keys of ended conversations are revoked',
   );
+  t.notMatch(monolith(['keys', 'list'], '').out, /monolith chat/, 'lists omit the keys of ended conversations');
+  t.match(monolith(['keys', 'list', '--all'], '').out, /monolith chat/);
 });
 
 /** The API keys of chat conversations with their audit log entries, oldest first. */

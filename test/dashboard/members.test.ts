@@ -216,6 +216,11 @@ t.test('every route of another organization returns 404', async (t) => {
     ['POST', '/invites', { email: 'x@example.com', role: 'viewer' }],
     ['DELETE', '/invites/inv_x'],
     ['GET', '/audit-log'],
+    ['GET', '/audit-log.csv'],
+    ['GET', '/requests'],
+    ['GET', '/requests.csv'],
+    ['GET', '/requests/1.req_x'],
+    ['GET', '/usage.csv'],
     ['POST', '/playground', {}],
   ] as const;
   for (const [method, path, body] of paths) {
@@ -233,6 +238,24 @@ t.test('every route of another organization returns 404', async (t) => {
   t.match(await refusal(stranger.patch(`/organizations/${foreign}/members/${viewer.id}`, { role: 'admin' })), {
     status: 404,
   });
+});
+
+t.test('the audit log can be filtered and downloaded', async (t) => {
+  const list = async (query: string): Promise<AuditEntry[]> =>
+    (await owner.get<ListPage<AuditEntry>>(`/organizations/${org}/audit-log?limit=100&${query}`)).data;
+  const invites = await list('action=invite');
+  t.ok(invites.length > 2 && invites.every(({ action }) => action.startsWith('invite.')));
+  t.ok((await list('actor=admin@example.com')).every(({ actor }) => actor.id === admin.id));
+  t.same(await list('to=2020-01-01'), []);
+  const file = await owner.fetch(`/organizations/${org}/audit-log.csv?action=invite`);
+  const lines = (await file.text()).trim().split('\r\n');
+  t.equal(file.headers.get('content-disposition'), 'attachment; filename="audit-log.csv"');
+  t.match(lines[0], /^at,action,actor_type,actor_id,actor_email,ip,target,detail,id$/);
+  t.equal(lines.length, invites.length + 1);
+  t.match(await refusal(owner.get(`/organizations/${org}/audit-log?temporary=1`)), { status: 400, param: 'temporary' });
+  t.equal((await viewer.client.fetch(`/organizations/${org}/audit-log.csv`)).status, 403);
+  t.match(await (await owner.fetch('/operator/audit-log.csv')).text(), /^at,action,[^]*operator\.first_user/);
+  t.equal((await viewer.client.fetch('/operator/audit-log.csv')).status, 403);
 });
 
 t.test('the audit log is paginated, newest entry first', async (t) => {

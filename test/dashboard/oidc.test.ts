@@ -103,6 +103,7 @@ t.test('the first OIDC sign-in creates an account and later ones find it', async
     oidc_linked: true,
     organizations: [{ role: 'owner' }],
   });
+  t.match(me.user.last_login_at, /^\d{4}-/, 'an account that a provider created has a last sign-in');
   provider.person = { ...ADA, email: 'countess@example.com' };
   const again = dashboard.client();
   t.equal(

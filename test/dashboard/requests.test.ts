@@ -21,7 +21,13 @@ const {
   organization,
   client: clientOf,
   close,
-} = await openOwned({ env: { MONOLITH_REQUESTS_TEXT_CHARACTERS: '100' } });
+} = await openOwned({
+  env: {
+    MONOLITH_REQUESTS_TEXT_CHARACTERS: '100',
+    MONOLITH_TELEMETRY_TRACES_ENDPOINT: 'http://127.0.0.1:9/v1/traces', // nobody listens; the trace IDs are enough
+    MONOLITH_TELEMETRY_TRACES_VIEW_URL: 'https://traces.example/{trace_id}',
+  },
+});
 t.teardown(close);
 const PATH = `/organizations/${organization.id}`;
 const LIST = `${PATH}/requests`;
@@ -231,6 +237,99 @@ t.test(
   },
 );
 
+t.test('a refused request says what was wrong, who sent it and which model it asked for', async (t) => {
+  const send = (path: string, key: string, body?: object): Promise<Response> =>
+    fetch(`${server.url}${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'user-agent': '=cmd()',
+        'x-forwarded-for': '203.0.113.9',
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  const messages = [{ role: 'user', content: 'A' }];
+  const logged = async (response: Response, of = LIST): Promise<RequestObject> => {
+    await response.text();
+    const id = response.headers.get('x-request-id');
+    let found: RequestObject[] = [];
+    await eventually(async () => {
+      found = (await owner.get<ListPage<RequestObject>>(`${of}?request_id=${id}`)).data;
+      return found.length > 0;
+    });
+    t.equal(found.length, 1, `${response.status} is logged`);
+    return found[0] as RequestObject;
+  };
+  const client = { client_address: /^(::ffff:)?127\.0\.0\.1$/, user_agent: '=cmd()' };
+  const invalid = await logged(await send('/v1/chat/completions', secret, { model, messages, temperature: 9 }));
+  t.match(invalid, { ...client, status: 422, param: 'temperature', message: /temperature/, asked_model: model });
+  t.match(invalid.received_at, /T\d\d:\d\d:\d\d\.\d{3}Z$/);
+  const unknown = await logged(await send('/v1/chat/completions', secret, { model: 'nothing', messages }));
+  t.match(unknown, { status: 404, code: 'model_not_found', model: null, asked_model: 'nothing', param: 'model' });
+  const path = await logged(await send('/v1/chat/completion', secret, { model, messages }));
+  t.match(path, { status: 404, code: 'unknown_endpoint', endpoint: '/v1/chat/completion', api_key_id: keyId });
+  const fresh = await owner.post<CreatedApiKey>(`${PATH}/api-keys`, { name: 'fresh' });
+  t.match(
+    await logged(await send('/v1/nothing', fresh.secret)),
+    { endpoint: '/v1/nothing', api_key_id: fresh.id },
+    'the first request with a key is known too',
+  );
+  t.match(await logged(await send('/v1/chat/completions', secret)), { method: 'GET', code: 'method_not_allowed' });
+  t.match(await logged(await send('/v1/messages', secret, { model, messages })), { param: 'max_tokens' });
+
+  const line = server
+    .log()
+    .split('\n')
+    .find((one) => one.includes(`"request_id":"${path.request_id}"`));
+  t.match(JSON.parse(line ?? '{}'), { url: '/v1/chat/completion', code: 'unknown_endpoint', message: path.message });
+  t.match(
+    server.log(),
+    /"param":"temperature","message":"[^"]*temperature[^"]*","address":"[^"]*127\.0\.0\.1"/,
+    'the log line says what was wrong and who sent it',
+  );
+  const [traced] = await newest('&outcome=completed&api_key=playground');
+  t.match(traced!.trace_id, /^[0-9a-f]{32}$/);
+  t.equal((await owner.get<RequestDetail>(`${LIST}/${traced!.id}`)).trace_url, null, 'members get no trace link');
+  t.equal(
+    (await owner.get<RequestDetail>(`/operator/requests/${traced!.id}`)).trace_url,
+    `https://traces.example/${traced!.trace_id}`,
+  );
+
+  const gone = await owner.post<CreatedApiKey>(`${PATH}/api-keys`, { name: 'gone' });
+  await owner.delete(`${PATH}/api-keys/${gone.id}`);
+  const revoked = await logged(await send('/v1/models', gone.secret));
+  t.match(revoked, { status: 401, code: 'api_key_revoked', api_key_id: gone.id });
+
+  const bad = await send('/v1/models', 'sk-wrong');
+  const nobody = await logged(bad, '/operator/requests');
+  t.match(nobody, { ...client, status: 401, organization_id: null, api_key_id: null, endpoint: '/v1/models' });
+  t.same(await newest(`&request_id=${nobody.request_id}`), [], 'an organization does not see it');
+  t.ok(
+    (await owner.get<ListPage<RequestObject>>('/operator/requests?organization=none')).data.every(
+      ({ organization_id: of }) => of === null,
+    ),
+  );
+
+  const file = await owner.fetch(`${LIST}.csv?outcome=refused`);
+  const csv = await file.text();
+  const [head, ...lines] = csv.trim().split('\r\n');
+  t.match(head, /^received_at,at,request_id,/);
+  t.equal(lines.length, (await newest('&outcome=refused')).length);
+  t.match(csv, /,'=cmd\(\),/, 'a formula is escaped');
+  t.equal(file.headers.get('content-disposition'), 'attachment; filename="requests.csv"');
+  t.match(await (await owner.fetch('/operator/requests.csv?organization=none')).text(), nobody.request_id);
+  const { at } = invalid;
+  t.same(
+    await newest(`&to=${at}&from=${at.slice(0, 10)}&request_id=${invalid.request_id}`),
+    [],
+    'the end is exclusive',
+  );
+  t.equal((await newest(`&from=${at}&request_id=${invalid.request_id}`)).length, 1);
+  t.match(await refusal(owner.get(`${LIST}?request_id=x`)), { status: 400, param: 'request_id' });
+  t.match(await refusal(owner.get(`${LIST}?from=2026-11-02&to=2026-11-01`)), { status: 400, param: 'from' });
+});
+
 t.test('another organization cannot see an entry, and deleting an organization deletes its entries', async (t) => {
   const other = clientOf();
   const {
@@ -240,10 +339,28 @@ t.test('another organization cannot see an entry, and deleting an organization d
   t.same((await other.get<ListPage<RequestObject>>(`/organizations/${id}/requests`)).data, []);
   t.match(await refusal(other.get(`/organizations/${id}/requests/${mine!.id}`)), { status: 404 });
   t.match(await refusal(other.get(LIST)), { status: 404 });
+  t.match(await refusal(other.get(`${LIST}.csv`)), { status: 404 });
+  t.match(await refusal(other.get(`/operator/requests.csv`)), { status: 403 });
+  t.same(
+    (await other.get<ListPage<RequestObject>>(`/organizations/${id}/requests?request_id=${mine!.request_id}`)).data,
+    [],
+  );
   await other.post(`/organizations/${id}/playground`, { model, messages: [{ role: 'user', content: 'A' }] });
   const seen = async (): Promise<number> =>
     (await owner.get<ListPage<RequestObject>>(`/operator/requests?organization=${id}`)).data.length;
   t.ok(await eventually(async () => (await seen()) === 1));
+  const { secret: orphan } = await other.post<CreatedApiKey>(`/organizations/${id}/api-keys`, { name: 'k' });
   await other.delete(`/organizations/${id}`);
   t.ok(await eventually(async () => (await seen()) === 0));
+  const late = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${orphan}` } });
+  await late.text();
+  t.equal(late.status, 401);
+  const of = async (): Promise<RequestObject[]> =>
+    (
+      await owner.get<ListPage<RequestObject>>(
+        `/operator/requests?request_id=${late.headers.get('x-request-id') as string}`,
+      )
+    ).data;
+  t.ok(await eventually(async () => (await of()).length === 1));
+  t.match(await of(), [{ code: 'api_key_revoked', organization_id: null }], 'nothing more is logged for it');
 });

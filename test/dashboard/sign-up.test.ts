@@ -1,6 +1,7 @@
 // Tests who may sign up, who becomes the operator, and what a sign-up creates.
 import t from 'tap';
-import type { InviteObject, InvitePreview } from '../../src/shared/wire/organizations.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { InviteObject, InvitePreview, MemberObject } from '../../src/shared/wire/organizations.js';
 import type { DashboardStatus, Me } from '../../src/shared/wire/users.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { SignedUp } from '../support/dashboard-client.js';
@@ -59,6 +60,7 @@ t.test('sign-up is open while the server listens only on the loopback address', 
       user: { id: user.id, email: 'ada@example.com', name: 'Ada', operator: false, email_verified: false },
       organizations: [{ id: organization.id, name: "Ada's organization", role: 'owner' }],
     });
+    t.equal(me.user.last_login_at, me.user.created_at, 'signing up counts as the first sign-in');
     t.notMatch(JSON.stringify(me), /scrypt/);
     t.match(await client.get('/status'), { first_user: false, signed_in: true });
     t.match(await client.patch<Me>('/me', { name: 'Ada L.' }), { user: { name: 'Ada L.' } });
@@ -151,6 +153,11 @@ t.test('sign-up needs the setup code when the server is reachable from other mac
       param: 'email',
     });
     const joined = await second.signUp({ email: 'second@example.com', invite: token, organization_name: 'Not made' });
+    const members = await operator.get<ListPage<MemberObject>>(`/organizations/${organization.id}/members`);
+    t.ok(
+      members.data.every(({ last_login_at: at }) => at !== null),
+      'members who joined by invitation have a last sign-in',
+    );
     t.equal(joined.organization.id, organization.id);
     t.match((await second.get<Me>('/me')).organizations, [{ id: organization.id, role: 'developer' }]);
     t.equal((await second.get<Me>('/me')).organizations.length, 1);

@@ -1,7 +1,8 @@
 // Tests the usage routes (…/usage and …/usage.csv): query parameters and their bounds, pagination, and the CSV table.
 import t from 'tap';
-import type { UsagePage } from '../../src/shared/wire/usage.js';
-import { csvField } from '../../src/dashboard/api/usage.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { UsageHistory, UsagePage } from '../../src/shared/wire/usage.js';
+import { csvField } from '../../src/dashboard/api/csv.js';
 import { HOUR_MS } from '../../src/usage/sums.js';
 import { dataFolder, inside } from '../e2e/stored-server.js';
 import { refusal } from '../support/dashboard-client.js';
@@ -154,6 +155,75 @@ t.test('the CSV table has a header line and escapes formulas', async (t) => {
     '-5',
     '',
   ]);
+});
+
+t.test('usage is reported per member who created the key', async (t) => {
+  const { id, created_by: user } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, {
+    name: 'mine',
+  });
+  await inside(folder.path, (store) =>
+    store.transaction(() => {
+      const hour = at('2026-03-05T05:00:00Z');
+      for (const [key, requests] of [
+        [id, 7],
+        ['playground', 2],
+        ['key_gone', 1],
+      ] as const)
+        void store
+          .table<number[]>('usage-hours')
+          .put([organization.id, hour, 'hal-1.0', key, '/v1/messages'], [requests, 0, 0, 0, 0, 0, 0, 0]);
+    }),
+  );
+  const days = 'from=2026-03-05&to=2026-03-06T00:00:00Z';
+  t.same(
+    (await get(`${days}&group_by=member`)).data.map(({ member_id, requests }) => [member_id, requests]).sort(),
+    [
+      [user, 7],
+      ['none', 1],
+      ['playground', 2],
+    ].sort(),
+  );
+  const csv = await (await owner.fetch(`${PATH}.csv?${days}&group_by=member`)).text();
+  t.match(csv, /,cost,member_id,member_email\r\n/);
+  t.match(csv, `,${user},owner@example.com\r\n`);
+});
+
+t.test("operators see all organizations' usage over time, and download it", async (t) => {
+  const other = client();
+  const { organization: second } = await other.signUp();
+  await inside(folder.path, (store) =>
+    store.transaction(() => {
+      const hour = at('2026-03-01T05:00:00Z');
+      void store
+        .table<number[]>('usage-hours')
+        .put([second.id, hour, 'hal-1.0', 'key_x', '/v1/messages'], [5, 0, 0, 50, 0, 5, 0, 0]);
+    }),
+  );
+  const history = async (query: string): Promise<unknown[]> =>
+    (await owner.get<UsageHistory>(`/operator/usage/history?${march}${query}`)).data.map(
+      ({ bucket_start: start, organization_id: of, model, requests }) => [start.slice(0, 10), of, model, requests],
+    );
+  t.same(await history(''), [
+    ['2026-03-01', null, 'hal-1.0', 16],
+    ['2026-03-02', null, null, 0],
+    ['2026-03-02', null, 'hal-1.0', 11],
+  ]);
+  t.same(
+    (await history('&group_by=organization')).sort(),
+    [
+      ['2026-03-01', organization.id, null, 11],
+      ['2026-03-01', second.id, null, 5],
+      ['2026-03-02', organization.id, null, 11],
+    ].sort(),
+  );
+  t.same(await history(`&organization=${second.id}`), [['2026-03-01', null, 'hal-1.0', 5]]);
+  t.match(await refusal(owner.get('/operator/usage/history?group_by=key')), { status: 400, param: 'group_by' });
+  const lines = (await (await owner.fetch(`/operator/usage.csv?${march}`)).text()).trim().split('\r\n');
+  t.equal(lines.length, 5);
+  t.match(lines[0], /^bucket_start,organization_id,organization,model,requests,/);
+  t.ok(lines.some((line) => line.includes(`,${second.id},${second.name},hal-1.0,5,`)));
+  for (const path of ['/operator/usage/history', '/operator/usage.csv'])
+    t.match(await refusal(other.get(path)), { status: 403 });
 });
 
 t.test('requests without a session get 401 and other users get 404', async (t) => {

@@ -461,7 +461,7 @@ t.test('at most 4,096 spans are queued for an unresponsive collector, and closin
   t.teardown(() => slow.close());
   const quiet = (): void => undefined;
   const tracing = openTracing(
-    { endpoint: `${slow.url}/v1/traces`, headers: {}, sample_ratio: 1, by_parent: true },
+    { endpoint: `${slow.url}/v1/traces`, headers: {}, view_url: null, sample_ratio: 1, by_parent: true },
     { debug: quiet, info: quiet, warn: quiet, error: quiet },
     undefined,
   )!;

@@ -2,10 +2,11 @@
 // usage.
 
 import t from 'tap';
-import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { ApiKeyObject, CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import type { ListPage } from '../../src/shared/wire/list.js';
 import type { DashboardModel } from '../../src/shared/wire/models.js';
 import type { AuditEntry, OperatorOrganization } from '../../src/shared/wire/organizations.js';
+import type { BudgetObject } from '../../src/shared/wire/usage.js';
 import type { Me, OperatorUser } from '../../src/shared/wire/users.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
@@ -71,12 +72,52 @@ t.test(
     );
     const member = clientOf();
     await member.signUp({ email: 'plain@example.com' });
-    for (const path of ['/operator/organizations', '/operator/users', '/operator/models', '/operator/usage']) {
+    const one = `/operator/organizations/${organization.id}`;
+    for (const path of [
+      '/operator/organizations',
+      `${one}/members`,
+      `${one}/api-keys`,
+      `${one}/budget`,
+      '/operator/users',
+      '/operator/models',
+      '/operator/usage',
+      '/operator/audit-log.csv',
+    ]) {
       t.match(await refusal(member.get(path)), { status: 403, code: 'role_not_allowed' }, path);
       t.match(await refusal(clientOf().get(path)), { status: 401, code: 'not_signed_in' });
     }
   },
 );
+
+t.test("an organization's members, keys and budget are in one place for operators", async (t) => {
+  const path = `/organizations/${organization.id}`;
+  await owner.post(`${path}/api-keys`, { name: 'seen' });
+  t.match(await admin('GET', `${path}/members`), {
+    status: 200,
+    body: { data: [{ email: 'owner@example.com', role: 'owner', last_login_at: String }] },
+  });
+  const keys = await owner.get<ListPage<ApiKeyObject>>(`/operator${path}/api-keys`);
+  t.ok(keys.data.some(({ name, temporary }) => name === 'seen' && !temporary));
+  t.notMatch(JSON.stringify(keys), /"secret"/);
+  t.match(await admin('GET', `${path}/budget`), { status: 200, body: { amount: null, webhook_secret: null } });
+  await owner.fetch(`${path}/budget`, {
+    method: 'PUT',
+    body: { amount: 5, mail: false, webhook_url: 'https://example.com/hook' },
+  });
+  t.match(await admin('GET', `${path}/budget`), { body: { amount: 5, webhook_url: null, webhook_secret: null } });
+  t.match(await admin('PUT', `${path}/budget`, { amount: 20 }), {
+    status: 200,
+    body: { amount: 20, mail: true, webhook_url: null, webhook_secret: null },
+  });
+  t.match(await owner.get<BudgetObject>(`${path}/budget`), { amount: 20, webhook_url: 'https://example.com/hook' });
+  t.match((await owner.get<ListPage<AuditEntry>>(`${path}/audit-log?action=organization`)).data[0], {
+    action: 'organization.budget_changed',
+    actor: { type: 'operator_api' },
+    detail: { amount: 20 },
+  });
+  for (const part of ['members', 'api-keys', 'budget'])
+    t.match(await admin('GET', `/organizations/org_none/${part}`), { status: 404 });
+});
 
 t.test('changed limits and caps of an organization take effect immediately, by token and by session', async (t) => {
   const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'k' });

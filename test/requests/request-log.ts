@@ -1,7 +1,9 @@
 // Tests that every implementation of RequestLog must pass.
 import { type Test, default as t } from 'tap';
 import type { RequestLog, RequestQuery } from '../../src/usage/requests/request-log.js';
+import { NO_ORGANIZATION } from '../../src/shared/request-entry.js';
 import type { RequestEntry } from '../../src/shared/request-entry.js';
+import { MAX_UNKNOWN_CLIENT_ROWS } from '../../src/usage/requests/request-log.js';
 
 export const NOW = Date.parse('2026-11-21T10:30:00Z');
 const go = new AbortController().signal;
@@ -97,6 +99,39 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     t.same(await all(log, query({ organizationId: 'org_none' }), 100), []);
     await t.rejects(log.list(query(), 10, 'nothing'), { code: 'invalid_query_parameter' } as never);
     t.match(await log.size(), { rows: 60 });
+  });
+
+  t.test('the log is searched by request ID and by time, within one organization', async (t) => {
+    const log = await open(t);
+    await log.add(
+      Array.from({ length: 20 }, (_, at) => entry(at, { organizationId: at % 2 === 0 ? 'org_a' : 'org_b' })),
+    );
+    const range = { from: NOW + 4, to: NOW + 9 };
+    t.same(await all(log, query(range), 2), ['req_8', 'req_6', 'req_4'], 'the end is exclusive, the start is not');
+    t.same(await all(log, query({ organizationId: null, to: NOW + 2 }), 100), ['req_1', 'req_0']);
+    t.same(await all(log, query({ from: NOW + 18 }), 100), ['req_18']);
+    t.same(await all(log, query({ requestId: 'req_6' }), 5), ['req_6']);
+    t.same(await all(log, query({ organizationId: null, requestId: 'req_7' }), 5), ['req_7']);
+    t.same(await all(log, query({ requestId: 'req_7' }), 5), [], "another organization's request is not found");
+    t.same(await all(log, query({ requestId: 'req_6', outcome: 'failed' }), 5), [], 'other filters apply too');
+    t.same(await all(log, query({ requestId: 'req_6', to: NOW + 6 }), 5), []);
+    t.same(await all(log, query({ requestId: 'req_99' }), 5), []);
+    await log.eraseOrganization('org_a');
+    t.same(await all(log, query({ organizationId: null, requestId: 'req_6' }), 5), []);
+  });
+
+  t.test('entries without an organization are limited, and entries of earlier releases are readable', async (t) => {
+    const log = await open(t);
+    await log.add([entry(0), entry(1, { organizationId: NO_ORGANIZATION, keyId: '' })]);
+    for (let from = 2; from < MAX_UNKNOWN_CLIENT_ROWS + 4; from += 2_000)
+      await log.add(
+        Array.from({ length: 2_000 }, (_, at) => entry(from + at, { organizationId: NO_ORGANIZATION, keyId: '' })),
+      );
+    const { rows } = await log.size();
+    t.equal(await log.erase({ before: 0, ...SPACIOUS }, go), rows - 1 - MAX_UNKNOWN_CLIENT_ROWS);
+    t.equal((await log.size()).rows, MAX_UNKNOWN_CLIENT_ROWS + 1);
+    t.same(await all(log, query(), 100), ['req_0'], 'entries of organizations are kept');
+    t.same(await all(log, query({ organizationId: null, requestId: 'req_1' }), 1), [], 'the oldest are erased');
   });
 
   t.test('an entry and its text are returned separately, and other organizations see neither', async (t) => {

@@ -7,6 +7,7 @@ import { configWith } from '../../src/config/load.js';
 import { LmdbRequestLog } from '../../src/storage/lmdb/usage/request-log.js';
 import { RequestRecorder } from '../../src/usage/requests/request-recorder.js';
 import { RequestSweep } from '../../src/usage/requests/request-sweep.js';
+import { UnknownClientPace } from '../../src/usage/requests/unknown-client-pace.js';
 import { unadmittedEntry } from '../../src/usage/requests/unadmitted.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
@@ -47,7 +48,7 @@ t.test('removed entries leave no rows in any table, and the limits follow the se
   await log.eraseTexts('org_a');
   t.same([...store.table('request-texts').keys()], [], 'the texts are deleted from their table');
   await log.eraseOrganization('org_a');
-  for (const table of ['requests', 'requests-by-organization', 'request-texts'] as const)
+  for (const table of ['requests', 'requests-by-organization', 'requests-by-id', 'request-texts'] as const)
     t.same([...store.table(table).keys()], [], table);
   await recorder.close();
 
@@ -68,7 +69,7 @@ t.test('listing a page examines a limited number of entries and returns where to
   t.match((await log.list(asked, 10, page.next)).rows, [{ row: { requestId: 'req_0' } }]);
 });
 
-t.test('requests that were not admitted are logged, except internal and unknown routes', (t) => {
+t.test('requests that were not admitted are logged, with what was wrong and who sent them', (t) => {
   const record = (more: object = {}) =>
     finished({
       requestId: 'req_1',
@@ -76,7 +77,8 @@ t.test('requests that were not admitted are logged, except internal and unknown 
       method: 'POST',
       path: '/v1/chat/completions',
       status: 429,
-      failure: { status: 429, code: 'rpm_limit_exceeded' },
+      failure: { status: 429, code: 'rpm_limit_exceeded', message: 'Too many.', param: 'x'.repeat(500) },
+      client: { address: '192.0.2.1', userAgent: 'curl/8' },
       organizationId: 'org_a',
       keyId: 'key_a',
       durationMs: 12.4,
@@ -84,36 +86,79 @@ t.test('requests that were not admitted are logged, except internal and unknown 
       fields: { model: 'hal-1.0' },
       ...more,
     });
-  const generating = new Map([
+  const listed = new Map([
+    ['/v1/models', '/v1/models'],
     ['/v1/chat/completions', '/v1/chat/completions'],
     ['/dashboard/api/organizations/:org/playground', '/v1/chat/completions'],
   ]);
-  t.match(unadmittedEntry(record(), generating, NOW), {
+  t.match(unadmittedEntry(record(), listed, NOW), {
     requestId: 'req_1',
     outcome: 'refused',
     status: 429,
     code: 'rpm_limit_exceeded',
     model: 'hal-1.0',
+    message: 'Too many.',
+    param: /^x{199}…$/,
+    client: { address: '192.0.2.1', userAgent: 'curl/8' },
     receivedAt: NOW - 12,
     endedAt: NOW,
     parameters: null,
     text: null,
   });
-  t.match(unadmittedEntry(record({ path: '/dashboard/api/organizations/:org/playground' }), generating), {
+  t.match(unadmittedEntry(record({ path: '/dashboard/api/organizations/:org/playground' }), listed), {
     endpoint: '/v1/chat/completions',
   });
-  t.match(unadmittedEntry(record({ method: 'GET', path: '/v1/models', status: 200, failure: null }), generating), {
+  t.match(unadmittedEntry(record({ method: 'GET', path: '/v1/models', status: 200, failure: null }), listed), {
     endpoint: '/v1/models',
     outcome: 'completed',
     code: null,
   });
+  const unknown = { organizationId: null, keyId: null };
+  t.match(unadmittedEntry(record({ path: 'unmatched', url: '/v1/chat/completion' }), listed), {
+    organizationId: 'org_a',
+    endpoint: '/v1/chat/completion',
+  });
+  t.match(unadmittedEntry(record(unknown), listed), { organizationId: '', keyId: '' });
+  const keyHolder = { organizationId: 'org_a', keyId: 'key_old' };
+  const revoked = { status: 401, code: 'api_key_revoked', message: 'Revoked.', param: null, keyHolder };
+  t.match(unadmittedEntry(record({ ...unknown, failure: revoked }), listed), { ...keyHolder, code: 'api_key_revoked' });
   for (const other of [
-    { organizationId: null },
+    { ...unknown, failure: null, status: 200 },
     { fields: { admitted: true } },
     { path: '/dashboard/api/me' },
-    { path: 'unmatched' },
     { method: 'BACKGROUND' },
   ])
-    t.equal(unadmittedEntry(record(other), generating), null, JSON.stringify(other));
+    t.equal(unadmittedEntry(record(other), listed), null, JSON.stringify(other));
   t.end();
+});
+
+t.test('requests without a known API key are logged at a limited rate', (t) => {
+  let now = 0;
+  const pace = new UnknownClientPace(
+    (limit) => limit / 2,
+    () => now,
+  );
+  const taken = (): number => Array.from({ length: 1_000 }, () => pace.take()).filter(Boolean).length;
+  t.equal(taken(), 120);
+  now += 10_000;
+  t.equal(taken(), 5, 'one of two threads may log 30 a minute');
+  now += 86_400_000;
+  t.equal(taken(), 120, 'a pause adds no more than a burst');
+  t.end();
+});
+
+t.test('opening a database of an earlier release indexes its requests by ID', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-requests-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  const old = await openStore(path);
+  await new LmdbRequestLog(old).add([entry(1), entry(2)]);
+  await old.transaction(() => {
+    for (const key of ['req_1', 'req_2']) void old.table('requests-by-id').remove(key);
+    void old.table<number>('meta').put('schema', 8);
+  });
+  await old.close();
+  const store = await openStore(path);
+  t.teardown(() => store.close());
+  const asked = { organizationId: null, keyId: null, model: null, outcome: null, requestId: 'req_2' };
+  t.match((await new LmdbRequestLog(store).list(asked, 1, null)).rows, [{ row: { requestId: 'req_2' } }]);
 });

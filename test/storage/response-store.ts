@@ -393,6 +393,24 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>, 
     t.same(listed, made.map(({ id }) => id).toReversed());
   });
 
+  t.test('lists have the first words of the newest user message', async (t) => {
+    const { responses } = open;
+    const item = (role: string, content: unknown): StoredItem => ({ id: `msg_${role}`, item: { role, content } });
+    const cases = [
+      [[item('user', 'first'), item('assistant', 'no'), item('user', ' newest\n\0 question ')], 'newest question'],
+      [[item('user', [{ type: 'input_image' }, { type: 'input_text', text: 'what is this?' }])], 'what is this?'],
+      [[item('user', 'x'.repeat(5_000))], `${'x'.repeat(120)}…`],
+      [[item('developer', 'rules')], null],
+    ] as const;
+    for (const [input, preview] of cases) {
+      const saved = record({ organizationId: 'org_previews', input });
+      await responses.save(saved);
+      await responses.save({ ...saved, input: [] });
+      t.equal((await responses.list('org_previews', 1, null))!.data[0]!.preview, preview);
+      await responses.delete('org_previews', saved.id);
+    }
+  });
+
   t.test('metadata keys chosen by clients are returned unchanged', async (t) => {
     const metadata = JSON.parse('{"__proto__":"x","constructor":"y","a":"\\ud800"}') as object;
     const saved = record();

@@ -111,6 +111,24 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     t.equal(one.rows.length, 60);
     t.match(one.rows[0], { model: null, api_key_id: 'key_a', endpoint: null, requests: 1 });
 
+    const keyOwners = new Map([
+      ['key_a', 'user_1'],
+      ['key_b', 'user_1'],
+    ]);
+    const ofMembers = query({ bucket: 'day', fromHour: HOUR, toHour: HOUR + 1, groupBy: ['member'], keyOwners });
+    t.same(
+      (await store.rows(ofMembers, 1_000, null)).rows.map(({ member_id, api_key_id, requests }) => [
+        member_id,
+        api_key_id,
+        requests,
+      ]),
+      [
+        ['none', null, 2],
+        ['user_1', null, 4],
+      ],
+      'keys count for the member who created them',
+    );
+
     const whole = await store.rows(query({ groupBy: ['model', 'api_key', 'endpoint'] }), 1_000, null);
     t.equal(whole.rows.length, 180);
     const paged: unknown[] = [];

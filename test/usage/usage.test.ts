@@ -70,6 +70,7 @@ t.test(
         model: null,
         api_key_id: null,
         endpoint: null,
+        member_id: null,
         requests: 3,
         errors: 2,
         rate_limited: 1,

@@ -17,6 +17,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
   t.teardown(close);
   const window = await openSignedIn(t, url, owner.cookie);
   const { page } = window;
+  const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
   const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, {
     name: 'production',
   });
@@ -32,7 +33,6 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await screenshots(page, 'requests-empty', { few: true });
     for (let at = 0; at < 6; at++) await ask(at % 2 === 0 ? 'A: one' : 'H: how much?');
     await ask('A', 'nothing-here');
-    const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
     await page.waitForTimeout(500);
     await page.getByRole('button', { name: 'Refresh' }).click();
     await page.getByText('refused 404').waitFor();
@@ -43,10 +43,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await page.getByLabel('Outcome').selectOption('cancelled');
     await page.getByText('No matching requests').waitFor();
     await page.getByLabel('Outcome').selectOption('');
-    await page
-      .getByRole('button', { name: /^Open req_/ })
-      .nth(1)
-      .click();
+    await rows.nth(2).getByRole('link').click();
     const dialog = page.getByRole('dialog', { name: 'Request' });
     await dialog.getByRole('region', { name: 'Timings' }).getByText('Decode').waitFor();
     await dialog.getByText('temperature').waitFor();
@@ -54,6 +51,47 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await screenshots(page, 'request', { fullPage: false });
     await page.keyboard.press('Escape');
     await noneWrong(t, window, 'requests');
+  });
+
+  await t.test('the address of the request log holds its filters and the opened request', async (t) => {
+    await page.goto('/dashboard/requests');
+    await page.getByLabel('Outcome').selectOption('refused');
+    await page.getByRole('radio', { name: '1 h' }).check({ force: true });
+    await page.waitForURL(/outcome=refused&range=1h/);
+    await rows.nth(1).getByRole('link').click();
+    const dialog = page.getByRole('dialog', { name: 'Request' });
+    await dialog.getByText('There is no model named "nothing-here" on this server.').waitFor();
+    await dialog.getByText(/^OpenAI\/JS/).waitFor();
+    await screenshots(page, 'request-refused', { fullPage: false });
+    const shared = new URL(page.url());
+    const id = shared.searchParams.get('request') as string;
+    const clean = `/dashboard/requests?org=${organization.id}&request=${id}`;
+    await page.goto(clean);
+    await dialog.getByText('nothing-here', { exact: true }).waitFor();
+    await page.waitForURL((url) => !url.searchParams.has('org'));
+    await page.keyboard.press('Escape');
+    await page.waitForURL((url) => !url.searchParams.has('request'));
+    await page.goto('/dashboard/requests?org=org_000000000000000000000000&request=1.req_x');
+    await page.getByText('This request belongs to another organization').waitFor();
+    await page.goto(`${shared.pathname}${shared.search}`);
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    t.equal(await rows.count(), 2, 'the filters of a shared address apply');
+    await page.getByRole('searchbox', { name: 'Request ID' }).fill(id.split('.')[1] as string);
+    await page.waitForURL(/request_id=req_/);
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    t.ok(await eventually(async () => (await rows.count()) === 8));
+    const file = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'CSV' }).click();
+    t.equal((await file).suggestedFilename(), 'requests.csv');
+    await page.getByRole('button', { name: 'Live' }).click();
+    await ask('A: while it is live');
+    t.ok(await eventually(async () => (await rows.count()) === 9), 'a new request appears by itself');
+    await page.setViewportSize(PHONE);
+    const height = await rows.nth(1).evaluate((row) => (row as unknown as { offsetHeight: number }).offsetHeight);
+    t.ok(height <= 48, `on a phone, a request is one line (${height} pixels)`);
+    await page.setViewportSize(WIDE);
+    await noneWrong(t, window, 'request log filters');
   });
 
   await t.test(
@@ -67,34 +105,20 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
       await ask('H: how much in all?');
       await page.waitForTimeout(500);
       await go(page, 'Requests');
-      t.ok(
-        await eventually(
-          async () => (await page.getByRole('table', { name: 'Requests' }).getByRole('row').count()) === 9,
-        ),
-        'the newest request is listed',
-      );
-      await page
-        .getByRole('button', { name: /^Open req_/ })
-        .first()
-        .click();
+      t.ok(await eventually(async () => (await rows.count()) === 10), 'the newest request is listed');
+      await rows.nth(1).getByRole('link').click();
       const said = page.getByRole('dialog').getByRole('region', { name: 'Prompt and response' });
       await said.getByText('H: how much in all?').waitFor();
       await said.getByText('Forty-two!').waitFor();
       await screenshots(page, 'request-text', { fullPage: false, few: true });
       await page.keyboard.press('Escape');
       await go(page, 'All requests');
-      await page
-        .getByRole('button', { name: /^Open req_/ })
-        .first()
-        .click();
+      await rows.nth(1).getByRole('link').click();
       await page.getByRole('dialog').getByRole('region', { name: 'Parameters' }).waitFor();
       t.equal(await page.getByText('Forty-two!').count(), 0, 'operators cannot see the response');
       await page.keyboard.press('Escape');
       await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
-      await page
-        .getByRole('button', { name: /^Open req_/ })
-        .first()
-        .waitFor();
+      await rows.nth(1).getByRole('link').waitFor();
       await screenshots(page, 'operator-requests', { few: true });
       await noneWrong(t, window, 'operator requests');
     },
@@ -108,10 +132,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await page.waitForTimeout(500);
     await go(page, 'Requests');
     await page.getByRole('button', { name: 'Refresh' }).click();
-    await page
-      .getByRole('button', { name: /^Open req_/ })
-      .first()
-      .click();
+    await rows.nth(1).getByRole('link').click();
     const cache = page.getByRole('dialog').getByRole('region', { name: 'Prompt cache' });
     await cache.getByText('An earlier message differs.').waitFor();
     await cache.getByText('apple, please').waitFor();

@@ -146,6 +146,19 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     await screenshots(page, 'operator-organizations');
     await page.getByRole('link', { name: 'Harbour' }).click();
     await page.getByRole('heading', { name: 'Harbour' }).waitFor();
+    await page.getByText('No usage in this period').waitFor();
+    for (const [tab, text] of [
+      ['Members', 'grace@example.com'],
+      ['API keys', 'No API keys'],
+      ['Requests', 'Requests appear here shortly after they end.'],
+      ['Budget', 'No prices are set'],
+      ['Audit log', 'member.joined'],
+    ] as const) {
+      await page.getByRole('tab', { name: tab }).click();
+      await page.getByRole('tabpanel').getByText(text).first().waitFor();
+    }
+    t.match(page.url(), /tab=audit/, 'the tab is in the address');
+    await page.getByRole('tab', { name: 'Limits' }).click();
     const model = page.getByRole('group', { name: 'hal-1.0' });
     await model.getByLabel('Requests per minute', { exact: true }).fill('x');
     await model.getByText('Must be a whole number of at least 1.').waitFor();

@@ -44,15 +44,15 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     const response = await client.responses.create({ model: 'tycho-1.0', input: 'Hello' });
     await go(page, 'Stored responses');
     await page.getByText('stores each response by default').waitFor();
-    await page.getByRole('rowheader', { name: response.id }).waitFor();
+    await page.getByRole('rowheader', { name: 'Hello', exact: true }).waitFor();
     await screenshots(page, 'responses');
-    const next = await client.responses.create({
+    await client.responses.create({
       model: 'tycho-1.0',
       input: 'Hello again',
       previous_response_id: response.id,
     });
     await page.reload();
-    await page.getByRole('button', { name: next.id, exact: true }).click();
+    await page.getByRole('button', { name: 'Hello again', exact: true }).click();
     await page.getByRole('dialog').getByText('Hello again').waitFor();
     t.same(
       await page
@@ -65,10 +65,9 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     );
     await screenshots(page, 'response', { fullPage: false, few: true });
     await noneWrong(t, window, 'a stored response');
-    await page.getByRole('button', { name: 'Close', exact: true }).last().click();
-    await page.getByRole('button', { name: `Delete ${next.id}` }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
     await page.getByRole('button', { name: 'Delete response' }).click();
-    await page.getByRole('rowheader', { name: next.id }).waitFor({ state: 'detached' });
+    await page.getByRole('rowheader', { name: 'Hello again' }).waitFor({ state: 'detached' });
     await page.getByRole('button', { name: `Delete ${response.id}` }).click();
     await page.getByRole('button', { name: 'Delete response' }).click();
     await page.getByText('No stored responses').waitFor();
@@ -78,6 +77,17 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await go(page, 'Audit log');
     await page.getByRole('rowheader', { name: 'api_key.created' }).first().waitFor();
     await screenshots(page, 'audit-log');
+    await page.getByLabel('Subject').selectOption('member');
+    await page.getByRole('rowheader', { name: 'api_key.created' }).waitFor({ state: 'detached' });
+    await page.waitForURL(/action=member/);
+    await page.getByRole('searchbox', { name: 'By' }).fill('nobody@example.com');
+    await page.keyboard.press('Enter');
+    await page.getByText('No matching changes').waitFor();
+    await page.getByRole('button', { name: 'Clear filters' }).first().click();
+    await page.getByRole('rowheader', { name: 'api_key.created' }).first().waitFor();
+    await page.goto('/dashboard/operator/audit-log');
+    await page.getByRole('rowheader', { name: 'operator.first_user' }).waitFor();
+    await screenshots(page, 'operator-audit-log', { few: true });
     await noneWrong(t, window, 'audit log');
   });
 

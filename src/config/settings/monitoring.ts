@@ -39,6 +39,11 @@ export const telemetry = {
       secret: true,
       shown: 'none',
     }),
+    view_url: setting(
+      kind.nullable(kind.url('http', 'https')),
+      null,
+      'Address of one trace in your tracing tool, with {trace_id} for its ID, such as https://jaeger.example.com/trace/{trace_id}. Operators get a link to it in the request log.',
+    ),
     sample_ratio: setting(
       kind.share,
       1,

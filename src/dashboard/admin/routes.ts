@@ -7,6 +7,7 @@ import { livePastRoutes, type LivePastDeps } from './live-past.js';
 import { liveRoutes, type LiveDeps } from './live.js';
 import { modelRoutes, type ModelDeps } from './models.js';
 import type { OperatorGuard } from './operator-guard.js';
+import { organizationPartRoutes, type OrganizationPartDeps } from './organization-parts.js';
 import { organizationRoutes, type OrganizationDeps } from './organizations.js';
 import { tunableRoutes, type TunableDeps } from './tunables.js';
 import { tuningRoutes, type TuningDeps } from './tuning.js';
@@ -18,6 +19,7 @@ import { userRoutes, type UserDeps } from './users.js';
 
 /** The combined dependencies of all route files. */
 export type OperatorRouteDeps = OrganizationDeps &
+  OrganizationPartDeps &
   UserDeps &
   ResetLinkDeps &
   AuditLogDeps &
@@ -34,6 +36,7 @@ export type OperatorRouteDeps = OrganizationDeps &
 export function operatorRoutes(guard: OperatorGuard, deps: OperatorRouteDeps): Route[] {
   return [
     ...organizationRoutes(guard, deps),
+    ...organizationPartRoutes(guard, deps),
     ...userRoutes(guard, deps),
     ...resetLinkRoutes(guard, deps),
     ...auditLogRoutes(guard, deps),

@@ -95,6 +95,7 @@ export class Tunings {
           name: 'tuning run',
           scopes: ['inference', 'models.read', 'tokens.count'],
           expiresAt: new Date(Date.now() + KEY_LIFE_MS),
+          temporary: true,
         },
         undefined,
         actor,

@@ -3,9 +3,12 @@
 import type { ListPage } from '../../shared/wire/list.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
+import type { UsageHistory } from '../../shared/wire/usage.js';
 import type { UsageStore, UsageTotal } from '../../usage/usage-store.js';
 import type { Organizations } from '../../accounts/organizations.js';
 import type { PriceStore } from '../../usage/price-store.js';
+import { readingUsage } from '../api/usage.js';
+import { readHistoryQuery, sendHistoryCsv, usageHistory } from './usage-history.js';
 import { dateField } from '../api/key-fields.js';
 import { readPage } from '../api/paging.js';
 import type { OperatorGuard } from './operator-guard.js';
@@ -18,7 +21,7 @@ const MAX_MS = 731 * DAY_MS;
 
 export interface UsageDeps {
   organizations: Pick<Organizations, 'page'>;
-  usage: Pick<UsageStore, 'totals'>;
+  usage: Pick<UsageStore, 'totals' | 'rows'>;
   prices: Pick<PriceStore, 'get'>;
 }
 
@@ -49,6 +52,30 @@ export function usageRoutes(guard: OperatorGuard, { organizations, usage, prices
           next: page.next,
         };
         exchange.json(200, list);
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/usage/history',
+      handler: async ({ exchange }) => {
+        const query = readHistoryQuery(exchange.query, await prices.get());
+        await readingUsage.run({ organization: 'operators' }, 1, async () => {
+          const data = await usageHistory({ organizations, usage }, query, () => exchange.aborted);
+          const list: UsageHistory = { object: 'list', data };
+          if (!exchange.aborted) exchange.json(200, list);
+        });
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/usage.csv',
+      handler: async ({ exchange }) => {
+        const query = readHistoryQuery(exchange.query, await prices.get());
+        await readingUsage.run({ organization: 'operators' }, 1, () =>
+          sendHistoryCsv(exchange, { organizations, usage }, query),
+        );
       },
     }),
   ];

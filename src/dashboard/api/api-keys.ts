@@ -21,6 +21,7 @@ import {
   keyScopesField,
   limitsField,
 } from './key-fields.js';
+import { listedKeys } from './listed-keys.js';
 import { listPage, readPage } from './paging.js';
 
 const LIST = '/organizations/:org/api-keys';
@@ -53,8 +54,7 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
       path: LIST,
       handler: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
-        const page = await keys.page(organization.id, limit, after);
-        exchange.json(200, listPage(page, shown));
+        exchange.json(200, listPage(await listedKeys(keys, organization.id, { limit, after }, new Date(now())), shown));
       },
     }),
 

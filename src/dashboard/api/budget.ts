@@ -5,11 +5,11 @@ import { apiError } from '../../shared/errors.js';
 import { hex } from '../../shared/ids.js';
 import { hasRole } from '../../accounts/members.js';
 import { monthName, monthNumber } from '../../admission/month-use.js';
+import type { Actor } from '../../accounts/audit.js';
 import type { Route } from '../../http/exchange.js';
 import type { Budget, BudgetStore } from '../../usage/budget-store.js';
 import { spentInMonth } from '../../usage/budget-watch.js';
 import { isInternal } from '../../usage/webhook.js';
-import type { Role } from '../../shared/wire/organizations.js';
 import type { BudgetObject } from '../../shared/wire/usage.js';
 import type { Config } from '../../config/settings.js';
 import type { PriceStore } from '../../usage/price-store.js';
@@ -40,32 +40,14 @@ export interface BudgetDeps {
   config: Pick<Config, 'webhooks'>;
 }
 
-export function budgetRoutes({ guard, budgets, prices, usage, config }: BudgetDeps): Route[] {
-  const shown = async (organizationId: string, role: Role, budget: Budget | null): Promise<BudgetObject> => {
-    const table = await prices.get();
-    const now = Date.now();
-    const isAdmin = hasRole(role, 'admin');
-    return {
-      amount: budget?.amount ?? null,
-      spent:
-        table === null
-          ? null
-          : await readingUsage.run({ organization: organizationId }, 1, () =>
-              spentInMonth(usage, organizationId, table, now),
-            ),
-      currency: table?.currency ?? '',
-      month: monthName(monthNumber(now)),
-      mail: budget?.mail ?? true,
-      webhook_url: isAdmin ? (budget?.webhookUrl ?? null) : null,
-      webhook_secret: isAdmin && budget !== null && budget.webhookUrl !== null ? budget.webhookSecret : null,
-    };
-  };
+export function budgetRoutes(deps: BudgetDeps): Route[] {
+  const { guard, budgets, config } = deps;
   return [
     guard.member('viewer', {
       method: 'GET',
       path: PATH,
       handler: async ({ exchange, organization, role }) =>
-        exchange.json(200, await shown(organization.id, role, await budgets.get(organization.id))),
+        exchange.json(200, await budgetObject(deps, organization.id, hasRole(role, 'admin'))),
     }),
 
     guard.member('admin', {
@@ -86,25 +68,60 @@ export function budgetRoutes({ guard, budgets, prices, usage, config }: BudgetDe
             'webhook_url',
           );
         }
-        const before = await budgets.get(id);
-        // If the amount changes, notifications may be sent again in the same month. The webhook secret does not change.
-        const budget: Budget | null =
-          amount === null
-            ? null
-            : {
-                amount,
-                mail,
-                webhookUrl,
-                webhookSecret: before?.webhookSecret ?? hex(64),
-                told: before?.amount === amount ? before.told : null,
-              };
-        await budgets.set(id, budget, {
-          actor,
-          action: 'organization.budget_changed',
-          detail: { amount, mail, webhook_url: webhookUrl },
-        });
-        exchange.json(200, await shown(id, role, budget));
+        await setBudget(budgets, id, { amount, mail, webhookUrl }, actor);
+        exchange.json(200, await budgetObject(deps, id, hasRole(role, 'admin')));
       },
     }),
   ];
+}
+
+/** `reveals`: whether the webhook's address and secret are included. */
+export async function budgetObject(
+  { budgets, prices, usage }: Pick<BudgetDeps, 'budgets' | 'prices' | 'usage'>,
+  organizationId: string,
+  reveals: boolean,
+): Promise<BudgetObject> {
+  const budget = await budgets.get(organizationId);
+  const table = await prices.get();
+  const now = Date.now();
+  return {
+    amount: budget?.amount ?? null,
+    spent:
+      table === null
+        ? null
+        : await readingUsage.run({ organization: organizationId }, 1, () =>
+            spentInMonth(usage, organizationId, table, now),
+          ),
+    currency: table?.currency ?? '',
+    month: monthName(monthNumber(now)),
+    mail: budget?.mail ?? true,
+    webhook_url: reveals ? (budget?.webhookUrl ?? null) : null,
+    webhook_secret: reveals && budget !== null && budget.webhookUrl !== null ? budget.webhookSecret : null,
+  };
+}
+
+/** A null amount removes the budget. Without `webhookUrl`, the webhook does not change. */
+export async function setBudget(
+  budgets: BudgetStore,
+  organizationId: string,
+  { amount, mail, webhookUrl }: { amount: number | null; mail: boolean; webhookUrl?: string | null },
+  actor: Actor,
+): Promise<void> {
+  const before = await budgets.get(organizationId);
+  // If the amount changes, notifications may be sent again in the same month. The webhook secret does not change.
+  const budget: Budget | null =
+    amount === null
+      ? null
+      : {
+          amount,
+          mail,
+          webhookUrl: webhookUrl === undefined ? (before?.webhookUrl ?? null) : webhookUrl,
+          webhookSecret: before?.webhookSecret ?? hex(64),
+          told: before?.amount === amount ? before.told : null,
+        };
+  await budgets.set(organizationId, budget, {
+    actor,
+    action: 'organization.budget_changed',
+    detail: { amount, mail, ...(webhookUrl === undefined ? {} : { webhook_url: webhookUrl }) },
+  });
 }

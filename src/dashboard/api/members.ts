@@ -23,7 +23,7 @@ export function memberRoutes({ guard, members }: MemberDeps): Route[] {
         const { limit, after } = readPage(exchange.query);
         exchange.json(
           200,
-          listPage(await readWhole(exchange, () => members.page(organization.id, limit, after)), shown),
+          listPage(await readWhole(exchange, () => members.page(organization.id, limit, after)), memberObject),
         );
       },
     }),
@@ -35,7 +35,7 @@ export function memberRoutes({ guard, members }: MemberDeps): Route[] {
       handler: async ({ exchange, organization: { id }, user, actor, body: { role } }) => {
         exchange.json(
           200,
-          shown(await members.changeRole(id, exchange.params['user'] as string, role, user.id, actor)),
+          memberObject(await members.changeRole(id, exchange.params['user'] as string, role, user.id, actor)),
         );
       },
     }),
@@ -52,7 +52,15 @@ export function memberRoutes({ guard, members }: MemberDeps): Route[] {
   ];
 }
 
-function shown({ organizationId, userId, role, createdAt, email, name, lastLoginAt }: Member): MemberObject {
+export function memberObject({
+  organizationId,
+  userId,
+  role,
+  createdAt,
+  email,
+  name,
+  lastLoginAt,
+}: Member): MemberObject {
   return {
     organization_id: organizationId,
     user_id: userId,

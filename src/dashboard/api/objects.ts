@@ -4,6 +4,7 @@ import type { ShownInvite } from '../../accounts/invites.js';
 import type { OrganizationView } from '../../accounts/organizations.js';
 import { sessionEnd } from '../../accounts/sessions.js';
 import type { Session } from '../../accounts/sessions.js';
+import { lastSignIn } from '../../accounts/users.js';
 import type { User } from '../../accounts/users.js';
 import type { LimitValues } from '../../shared/wire/limits.js';
 import type { InviteObject, OrganizationObject } from '../../shared/wire/organizations.js';
@@ -21,7 +22,7 @@ export function userObject(user: User): UserObject {
     second_factor: user.secondFactor === true,
     has_password: user.passwordHash !== '',
     created_at: user.createdAt,
-    last_login_at: user.lastLoginAt,
+    last_login_at: lastSignIn(user),
   };
 }
 

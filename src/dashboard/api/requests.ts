@@ -7,7 +7,7 @@ import { shareOf } from '../../shared/thread-count.js';
 import { ROLES } from '../../shared/wire/organizations.js';
 import type { RequestLog } from '../../usage/requests/request-log.js';
 import { readPage } from './paging.js';
-import { readRequestQuery, requestDetail, requestPage } from './request-fields.js';
+import { readRequestQuery, requestDetail, requestPage, sendRequestsCsv } from './request-fields.js';
 import type { Guard } from './guard.js';
 
 const LIST = '/organizations/:org/requests';
@@ -34,6 +34,17 @@ export function requestRoutes({ guard, requestLog }: RequestDeps): Route[] {
         await readingRequests.run({ organization: organization.id }, 1, async () => {
           if (!exchange.aborted) exchange.json(200, requestPage(await requestLog.list(query, limit, after)));
         });
+      },
+    }),
+
+    guard.member('viewer', {
+      method: 'GET',
+      path: `${LIST}.csv`,
+      handler: async ({ exchange, organization }) => {
+        const query = readRequestQuery(exchange.query, organization.id);
+        await readingRequests.run({ organization: organization.id }, 1, () =>
+          sendRequestsCsv(exchange, requestLog, query),
+        );
       },
     }),
 

@@ -89,6 +89,7 @@ export function storedResponseRoutes({ guard, responses, background, audit }: St
 
 const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
 
-function summary({ id, model, status, background, createdAt, expiresAt }: ResponseSummary): StoredResponseObject {
-  return { id, model, status, background, created_at: time(createdAt), expires_at: time(expiresAt) };
+function summary({ createdAt, expiresAt, ...rest }: ResponseSummary): StoredResponseObject {
+  const { id, model, status, background, preview } = rest;
+  return { id, model, status, background, created_at: time(createdAt), expires_at: time(expiresAt), preview };
 }

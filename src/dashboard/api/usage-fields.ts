@@ -2,6 +2,7 @@
 
 import { apiError } from '../../shared/errors.js';
 import { queryList } from '../../http/query.js';
+import { readTime } from './times.js';
 import { HOUR_MS } from '../../usage/sums.js';
 import type { UsageCursor, UsageQuery } from '../../usage/usage-store.js';
 import type { PriceTable, UsageBucket, UsageGroup } from '../../shared/wire/usage.js';
@@ -10,7 +11,7 @@ const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_DAYS = 7;
 /** Maximum number of days per query. */
 const MAX_DAYS: Readonly<Record<UsageBucket, number>> = { hour: 400, day: 3_660 };
-const GROUPS: readonly UsageGroup[] = ['model', 'api_key', 'endpoint'];
+const GROUPS: readonly UsageGroup[] = ['model', 'api_key', 'endpoint', 'member'];
 const MAX_LISTED = 100;
 const MAX_NAME = 128;
 const DEFAULT_LIMIT = 1_000;
@@ -24,8 +25,8 @@ export function readUsageQuery(
   now: number,
 ): UsageQuery {
   const bucket = oneOf(query, 'bucket', ['hour', 'day'] as const, 'day');
-  const to = time(query, 'to') ?? now;
-  const from = time(query, 'from') ?? to - DEFAULT_DAYS * DAY_MS;
+  const to = readTime(query, 'to') ?? now;
+  const from = readTime(query, 'from') ?? to - DEFAULT_DAYS * DAY_MS;
   if (from >= to) throw invalid('from', 'from must be before to.');
   const size = bucket === 'day' ? 24 : 1;
   const fromHour = Math.floor(from / HOUR_MS / size) * size;
@@ -71,21 +72,6 @@ function readCursor(text: string): UsageCursor {
     // handled by the check below
   }
   throw invalid('after', 'after must be the `next_page` value of the previous page.');
-}
-
-/** A date, an RFC 3339 time or seconds since the Unix epoch. Returns milliseconds. */
-function time(query: URLSearchParams, name: string): number | null {
-  const text = query.get(name);
-  if (text === null || text === '') return null;
-  const at = /^\d{9,11}$/.test(text)
-    ? Number(text) * 1000
-    : /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
-      ? Date.parse(text)
-      : NaN;
-  // The limit is the year 9999, the last one that the response's date format can express.
-  if (!Number.isFinite(at) || at < 0 || at > 253_402_300_799_000)
-    throw invalid(name, `${name} must be a date or a time such as 2026-11-21T00:00:00Z.`);
-  return at;
 }
 
 function list(query: URLSearchParams, name: string): string[] | null {

@@ -1,12 +1,17 @@
 // …/usage and …/usage.csv: an organization's usage by hour or day, for charts and spreadsheets.
 
-import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
+import type { ApiKeys } from '../../accounts/api-keys.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
-import type { UsageCursor, UsageRows, UsageStore } from '../../usage/usage-store.js';
+import type { UsageCursor, UsageQuery, UsageStore } from '../../usage/usage-store.js';
 import type { PriceTable, UsagePage, UsageRowObject } from '../../shared/wire/usage.js';
 import type { PriceStore } from '../../usage/price-store.js';
+import { PLAYGROUND_KEY } from './playground.js';
+import { PLAYGROUND_MEMBER } from '../../shared/wire/usage.js';
+import type { Members } from '../../accounts/members.js';
+import type { Page } from '../../accounts/page.js';
+import { csvLine, sendCsv } from './csv.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
 import type { Guard } from './guard.js';
 
@@ -41,14 +46,22 @@ const COLUMNS = [
   'decode_ms',
   'cost',
 ] as const satisfies readonly (keyof UsageRowObject)[];
+const MEMBER_COLUMNS = [...COLUMNS, 'member_id', 'member_email'] as const;
 
 export interface UsageDeps {
   guard: Guard;
   usage: Pick<UsageStore, 'rows'>;
   prices: Pick<PriceStore, 'get'>;
+  apiKeys: Pick<ApiKeys, 'page'>;
+  members: Pick<Members, 'page'>;
 }
 
-export function usageRoutes({ guard, usage, prices }: UsageDeps): Route[] {
+export function usageRoutes({ guard, usage, prices, apiKeys, members }: UsageDeps): Route[] {
+  const read = async (parameters: URLSearchParams, organizationId: string): Promise<UsageQuery> => {
+    const query = readUsageQuery(parameters, organizationId, await prices.get(), Date.now());
+    if (!query.groupBy.includes('member')) return query;
+    return { ...query, keyOwners: await keyOwners(apiKeys, organizationId) };
+  };
   return [
     guard.member('viewer', {
       method: 'GET',
@@ -60,7 +73,7 @@ export function usageRoutes({ guard, usage, prices }: UsageDeps): Route[] {
       method: 'GET',
       path: '/organizations/:org/usage',
       handler: async ({ exchange, organization }) => {
-        const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
+        const query = await read(exchange.query, organization.id);
         const { limit, after } = readUsagePage(exchange.query);
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
@@ -80,35 +93,46 @@ export function usageRoutes({ guard, usage, prices }: UsageDeps): Route[] {
       method: 'GET',
       path: '/organizations/:org/usage.csv',
       handler: async ({ exchange, organization }) => {
-        const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
+        const query = await read(exchange.query, organization.id);
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
-          const lines = [COLUMNS.join(',')];
-          for (let after: UsageCursor | null = null; ; ) {
-            const { rows, next }: UsageRows = await usage.rows(query, CSV_PAGE, after);
-            if (exchange.aborted) return;
-            for (const row of rows) lines.push(COLUMNS.map((column) => csvField(row[column])).join(','));
-            if (lines.length > CSV_ROWS + 1)
-              throw apiError(
-                'invalid_query_parameter',
-                `This range has more than ${CSV_ROWS} rows. Use a shorter range or fewer groups.`,
-                'from',
-              );
-            if (next === null) break;
-            after = next;
-          }
-          exchange.setHeader('Content-Disposition', 'attachment; filename="usage.csv"');
-          exchange.text(200, 'text/csv; charset=utf-8', `${lines.join('\r\n')}\r\n`);
+          const emails = query.groupBy.includes('member') ? await memberEmails(members, organization.id) : null;
+          const columns = emails === null ? COLUMNS : MEMBER_COLUMNS;
+          await sendCsv(exchange, { file: 'usage.csv', columns, rows: CSV_ROWS }, async (after: UsageCursor | null) => {
+            const { rows, next } = await usage.rows(query, CSV_PAGE, after);
+            const named = rows.map((row) => ({ ...row, member_email: emails?.get(row.member_id ?? '') ?? null }));
+            return { lines: named.map((row) => csvLine(row, columns)), next };
+          });
         });
       },
     }),
   ];
 }
 
-/** A CSV field (RFC 4180). Text that a spreadsheet would interpret as a formula is prefixed with an apostrophe. */
-export function csvField(value: string | number | null): string {
-  if (value === null) return '';
-  if (typeof value === 'number') return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+const READ_PAGE = 500;
+
+/** The creator of each of an organization's keys. */
+async function keyOwners(apiKeys: Pick<ApiKeys, 'page'>, organizationId: string): Promise<Map<string, string>> {
+  const owners = new Map<string, string>([[PLAYGROUND_KEY, PLAYGROUND_MEMBER]]);
+  for await (const { id, createdBy } of entriesOf((after) => apiKeys.page(organizationId, READ_PAGE, after)))
+    if (createdBy !== null) owners.set(id, createdBy);
+  return owners;
+}
+
+/** User ID → address. Former members are missing. */
+async function memberEmails(members: Pick<Members, 'page'>, organizationId: string): Promise<Map<string, string>> {
+  const emails = new Map<string, string>();
+  for await (const { userId, email } of entriesOf((after) => members.page(organizationId, READ_PAGE, after)))
+    emails.set(userId, email);
+  return emails;
+}
+
+async function* entriesOf<T>(read: (after: string | null) => Promise<Page<T> | null>): AsyncGenerator<T> {
+  for (let after: string | null = null; ; ) {
+    const page: Page<T> | null = await read(after);
+    if (page === null) return; // the last entry of the previous page is gone
+    yield* page.data;
+    if (page.next === null) return;
+    after = page.next;
+  }
 }

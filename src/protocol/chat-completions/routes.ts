@@ -16,7 +16,7 @@ import {
   type GenerationDeps,
 } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';
-import { annotateEndUser, callerOf, type Caller } from '../caller.js';
+import { annotateEndUser, annotateModel, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
@@ -58,6 +58,7 @@ export function chatCompletionsRoute(deps: ChatDeps): Route {
 
 /** A separate function, so that the body can be garbage-collected during generation. */
 function read(deps: ChatDeps, exchange: Exchange): { caller: Caller; model: ServedModel; chat: ChatGeneration } {
+  annotateModel(exchange, exchange.body);
   const parsed = parseChat(exchange.body, deps.foreignThinking);
   const caller = callerOf(exchange, PATH, 'chat');
   const model = findModel(deps, caller, parsed.model);

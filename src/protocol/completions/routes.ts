@@ -5,7 +5,7 @@
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { GenerationDeps } from '../admit.js';
 import { findModel } from '../admit.js';
-import { annotateEndUser, callerOf } from '../caller.js';
+import { annotateEndUser, annotateModel, callerOf } from '../caller.js';
 import { nameIgnored } from '../ignored.js';
 import { CompletionBatch } from './batch.js';
 import { parseCompletion } from './parse.js';
@@ -25,6 +25,7 @@ export function completionsRoute(deps: GenerationDeps): Route {
 
 /** A separate function, so that the body can be garbage-collected during generation. */
 function read(deps: GenerationDeps, exchange: Exchange): CompletionBatch {
+  annotateModel(exchange, exchange.body);
   const parsed = parseCompletion(exchange.body);
   const caller = callerOf(exchange, PATH, 'chat');
   const model = findModel(deps, caller, parsed.model);

@@ -15,7 +15,7 @@ import { admit, findModel, withAdmitted, type AdmittedGeneration } from '../admi
 import { AnswerMemory } from '../answer-memory.js';
 import type { ContextReport } from './context-answer.js';
 import { countEdited, manageContext, type ManageDeps, type Managed } from './manage-context.js';
-import { annotateEndUser, callerOf, type Caller } from '../caller.js';
+import { annotateEndUser, annotateModel, callerOf, type Caller } from '../caller.js';
 import { Author } from '../author.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
@@ -111,6 +111,7 @@ function parse(
   exchange: Exchange,
   purpose: 'generate' | 'count',
 ): ParsedMessages {
+  annotateModel(exchange, exchange.body);
   return parseMessages(
     exchange.body,
     {

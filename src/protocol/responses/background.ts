@@ -184,7 +184,7 @@ export class BackgroundResponses {
 
   /** Logs the outcome separately, because the request that started the response has already ended. */
   #ended(
-    { identity, requestId, endpoint, receivedAt, fields, trace }: DetachedCaller,
+    { identity, requestId, endpoint, receivedAt, client, fields, trace }: DetachedCaller,
     { record, error }: ResponseRunEnd,
   ): void {
     const aborted = record.status === 'cancelled';
@@ -194,6 +194,7 @@ export class BackgroundResponses {
         clientRequestId: null,
         method: 'BACKGROUND',
         path: endpoint,
+        client,
         status: error?.status ?? (aborted ? 0 : 200),
         failure: error,
         organizationId: identity.organizationId,
@@ -534,6 +535,8 @@ class DetachedCaller implements Caller {
   readonly endpoint: string;
   readonly errorFormat: Caller['errorFormat'];
   readonly receivedAt: number;
+  readonly client: Caller['client'];
+  readonly method: Caller['method'];
   readonly trace: Caller['trace'];
   fields: RequestRecord['fields'] = {};
   #caller: Caller | null;
@@ -550,6 +553,8 @@ class DetachedCaller implements Caller {
       endpoint: this.endpoint,
       errorFormat: this.errorFormat,
       receivedAt: this.receivedAt,
+      client: this.client,
+      method: this.method,
     } = caller);
     this.trace = caller.trace?.detached('background', caller.receivedAt);
   }

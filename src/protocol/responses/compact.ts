@@ -8,7 +8,7 @@ import type { ChainedResponse, ResponseStore, StoredItem } from '../../storage/r
 import type { Config } from '../../config/settings.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import { findModel, type GenerationDeps } from '../admit.js';
-import { callerOf, type Caller } from '../caller.js';
+import { annotateModel, callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from '../context/summarizer.js';
@@ -81,6 +81,7 @@ interface Conversation {
 async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
+  annotateModel(exchange, body);
   const parsed = parseCreate(pick(body, FIELDS), { ...deps, organizationId }, { prewarm: false, looksAtModel: true });
   const { model: asked, previousId } = parsed;
   if (asked === null) throw apiError('missing_required_parameter', 'model is required.', 'model');

@@ -7,7 +7,7 @@ import type { ServedModel } from '../../generation/served-models.js';
 import { LARGE_ANSWER_BYTES } from '../../http/response-memory-budget.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
 import { findModel } from '../admit.js';
-import { annotateEndUser, callerOf, type Caller } from '../caller.js';
+import { annotateModel, annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { nameLeftOut } from '../foreign-thinking.js';
 import { nameIgnored, type Named } from '../ignored.js';
 import { answerBackground, type BackgroundResponses, type BackgroundRun } from './background.js';
@@ -97,6 +97,7 @@ async function read(
   exchange: Exchange,
 ): Promise<{ dialect: EventDialect; caller: Caller; model: ServedModel; created: CreateGeneration }> {
   const { organizationId } = exchange.identity;
+  annotateModel(exchange, exchange.body);
   const parsed = parseCreate(exchange.body, { ...deps, organizationId });
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const caller = callerOf(exchange, PATH, 'chat');

@@ -6,7 +6,7 @@ import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import { constraintFields } from '../constraints.js';
 import { countPrompt, findModel, type PromptDeps } from '../admit.js';
-import { callerOf, type Caller } from '../caller.js';
+import { annotateModel, callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { pick } from './compact.js';
 import { nameIgnoredParts } from './create.js';
@@ -65,6 +65,7 @@ async function read(
 ): Promise<{ caller: Caller; model: ServedModel; request: GenerationRequest }> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
+  annotateModel(exchange, body);
   const parsed = parseCreate(pick(body, FIELDS), { ...deps, organizationId });
   const caller = callerOf(exchange, PATH, 'chat');
   const continued =

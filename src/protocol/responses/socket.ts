@@ -13,6 +13,7 @@ import { ApiError, apiError, toApiError } from '../../shared/errors.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
 import { findModel } from '../admit.js';
+import { annotateModel } from '../caller.js';
 import type { Caller } from '../caller.js';
 import { nameIgnoredParts } from './create.js';
 import { nameLeftOut } from '../foreign-thinking.js';
@@ -237,6 +238,7 @@ class Session implements SocketListener {
    */
   async #content(current: Current, caller: Caller, read: Read): ReturnType<typeof readContent> {
     const { deps, socket } = this;
+    annotateModel(current.turn, read.fields);
     const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
     const { organizationId } = socket.identity;
     const continued =
@@ -342,6 +344,8 @@ class TurnCaller implements Caller {
   readonly endpoint = PATH;
   readonly errorFormat = 'chat';
   readonly receivedAt: number;
+  readonly client: Caller['client'];
+  readonly method = 'WEBSOCKET';
   readonly trace: Caller['trace'];
   readonly charged: NonNullable<Caller['charged']> = (characters, work) => this.current.turn.charged(characters, work);
 
@@ -352,6 +356,7 @@ class TurnCaller implements Caller {
     this.identity = socket.identity;
     this.requestId = current.turn.requestId;
     this.receivedAt = current.turn.receivedAt;
+    this.client = socket.client;
     this.trace = current.turn.trace;
   }
 

@@ -9,7 +9,7 @@ import type { Vocabulary } from '../../generation/provider.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { contentLimits, ensureLoaded, findModel, promptTokens, type PromptDeps } from '../admit.js';
 import { parseChat } from '../chat-completions/parse.js';
-import { callerOf, type Caller } from '../caller.js';
+import { annotateModel, callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { integer } from '../fields.js';
 import { nameIgnored } from '../ignored.js';
@@ -202,6 +202,7 @@ function modelOf(deps: Deps, caller: Caller, asked: string | null | undefined): 
       `model is required, because this server has ${names.length} models.`,
       'model',
     );
+  annotateModel(caller, { model: name });
   return findModel(deps, caller, name, 'tokens.count');
 }
 

@@ -4,8 +4,11 @@ import { HttpServer } from '../../http/app.js';
 import type { Route } from '../../http/exchange.js';
 import { healthRoutes } from '../../http/health-routes.js';
 import type { Health } from '../../http/health-routes.js';
+import { NO_ORGANIZATION } from '../../shared/request-entry.js';
+import { shareOf } from '../../shared/thread-count.js';
 import { ThreadStates } from '../../shared/thread-states.js';
 import { rejectionOf } from '../../usage/rejections.js';
+import { UnknownClientPace } from '../../usage/requests/unknown-client-pace.js';
 import { unadmittedEntry } from '../../usage/requests/unadmitted.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
@@ -59,6 +62,12 @@ export function openHttp({
     const generating = new Map(
       routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]),
     );
+    const listed = new Map(
+      routes
+        .filter(({ public: open, generates, path }) => open !== true || generates === true || path.startsWith('/v1/'))
+        .map(({ path, countedAs }) => [path, countedAs ?? path]),
+    );
+    const unknownClients = new UnknownClientPace(shareOf);
     const http = new HttpServer({
       config,
       telemetry,
@@ -68,8 +77,8 @@ export function openHttp({
       finished: (record) => {
         const rejection = rejectionOf(record, generating);
         if (rejection !== null) usage.rejected(rejection);
-        const entry = unadmittedEntry(record, generating);
-        if (entry !== null) requests.add(entry);
+        const entry = unadmittedEntry(record, listed);
+        if (entry !== null && (entry.organizationId !== NO_ORGANIZATION || unknownClients.take())) requests.add(entry);
       },
       routes,
       sockets: modules.flatMap((module) => module.sockets ?? []),

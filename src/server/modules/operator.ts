@@ -58,8 +58,8 @@ export function openOperator({
   dashboard: { guard, organizationLimits, monthTokens },
 }: OperatorContext): Promise<Operator> {
   const { log } = telemetry;
-  const { bus, directory, tuneRuns, requests: requestLog, usage, prices, history } = storage;
-  const { organizations, users, signIns, secondFactors, apiKeys, attempts, audit, now } = directory;
+  const { bus, directory, tuneRuns, requests: requestLog, usage, prices, budgets, history } = storage;
+  const { organizations, members, users, signIns, secondFactors, apiKeys, attempts, audit, now } = directory;
   return openModule(async (undo) => {
     const pulls = new Pulls(hub, bus, log);
     undo.add(() => pulls.close());
@@ -86,6 +86,7 @@ export function openOperator({
       now,
       origin,
       organizations,
+      members,
       users,
       signIns,
       secondFactors,
@@ -94,6 +95,7 @@ export function openOperator({
       note: (actor, action, target) => audit.note(null, actor, action, target),
       usage,
       prices,
+      budgets,
       requestLog,
       pool,
       models,

@@ -19,6 +19,8 @@ export interface ApiKeyObject {
   created_at: string;
   revoked_at: string | null;
   rotated_from: string | null;
+  /** Made by a command for its own use. Lists omit it once it has ended. */
+  temporary: boolean;
 }
 /** The only response that contains the secret. */
 export interface CreatedApiKey extends ApiKeyObject {

@@ -4,24 +4,36 @@ export type RequestOutcome = 'completed' | 'refused' | 'failed' | 'cancelled';
 export const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['completed', 'refused', 'failed', 'cancelled'];
 
 /**
- * GET …/requests?api_key&model&outcome&limit&after, newest first. Times are in milliseconds; null if the stage was not
- * reached.
+ * GET …/requests?api_key&model&outcome&request_id&from&to&limit&after, newest first; …/requests.csv without the last
+ * two. Times are in milliseconds; null if the stage was not reached.
  */
 export interface RequestObject {
   id: string;
   request_id: string;
-  organization_id: string;
+  /** Null if the API key was missing or unknown; only operators see these requests. */
+  organization_id: string | null;
   /** When the request ended. */
   at: string;
-  /** `playground`: a member's request from the dashboard. */
-  api_key_id: string;
+  received_at: string;
+  /** `playground`: a member's request from the dashboard. Null if the key was missing or unknown. */
+  api_key_id: string | null;
   model: string | null;
+  /** The model name in the request. */
+  asked_model: string | null;
+  method: string | null;
+  /** The route's path; the requested path if there is no such route. */
   endpoint: string;
   stream: boolean;
   /** Null if the client had disconnected. */
   status: number | null;
   outcome: RequestOutcome;
   code: string | null;
+  /** The error's message, and the parameter that it names. */
+  message: string | null;
+  param: string | null;
+  client_address: string | null;
+  user_agent: string | null;
+  trace_id: string | null;
   finish_reason: string | null;
   input_tokens: number;
   cached_tokens: number;
@@ -36,7 +48,6 @@ export interface RequestObject {
 }
 /** GET …/requests/{id} */
 export interface RequestDetail extends RequestObject {
-  received_at: string;
   /** In order: reading, validating and rendering; queueing; vision encoding, if any; prefill; decoding. */
   phases: {
     prepare_ms: number | null;
@@ -46,6 +57,8 @@ export interface RequestDetail extends RequestObject {
     decode_ms: number | null;
   };
   parameters: Record<string, string | number | boolean> | null;
+  /** For operators, if the setting telemetry.traces.view_url is set. */
+  trace_url: string | null;
   /** Visible to admins if the organization stores it. */
   text: {
     prompt: { role: string; text: string }[];

@@ -1,6 +1,6 @@
 // Stored responses.
 
-/** GET …/responses: without the content. */
+/** GET …/responses: without the content, apart from the first words of the prompt. */
 export interface StoredResponseObject {
   id: string;
   model: string;
@@ -8,6 +8,7 @@ export interface StoredResponseObject {
   background: boolean;
   created_at: string;
   expires_at: string;
+  preview: string | null;
 }
 
 /** One item of a conversation. `cut`: the text is truncated. */

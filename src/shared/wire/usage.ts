@@ -1,7 +1,10 @@
 // Usage, latencies, prices and budgets.
 
 export type UsageBucket = 'hour' | 'day';
-export type UsageGroup = 'model' | 'api_key' | 'endpoint';
+export type UsageGroup = 'model' | 'api_key' | 'endpoint' | 'member';
+/** `member_id` of requests from the playground, and of keys without a creator (command line, deleted keys). */
+export const PLAYGROUND_MEMBER = 'playground';
+export const NO_MEMBER = 'none';
 
 /** Fields by which the rows are not grouped are null. */
 export interface UsageRowObject {
@@ -9,6 +12,8 @@ export interface UsageRowObject {
   model: string | null;
   api_key_id: string | null;
   endpoint: string | null;
+  /** The user who created the API key, PLAYGROUND_MEMBER or NO_MEMBER. */
+  member_id: string | null;
   requests: number;
   errors: number;
   rate_limited: number;
@@ -62,6 +67,16 @@ export interface UsagePage {
   next_page: string | null;
   has_more: boolean;
 }
+
+/** GET …/operator/usage/history?from&to&bucket&group_by&organization: usage of all organizations, or of one. */
+export interface UsageHistory {
+  object: 'list';
+  data: UsageHistoryRow[];
+}
+/** `organization_id` and `model` are null if the rows are not grouped by them. */
+export type UsageHistoryRow = Omit<UsageRowObject, 'api_key_id' | 'endpoint' | 'member_id'> & {
+  organization_id: string | null;
+};
 
 /** GET …/usage/latency: latencies of requests with output over a whole time range, in milliseconds. */
 export interface UsageLatency {

@@ -14,13 +14,14 @@ import { Writes } from './writes.js';
 import { MissingDatabase } from '../missing-database.js';
 import { ensureDatabase } from './new-database.js';
 import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from '../store.js';
+import { indexRequestsById } from './upgrade-requests.js';
 import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from '../store.js';
 import { loadAddon } from '../../engine/load-addon.js';
 import { makeFolder } from '../../shared/make-folder.js';
 
 /** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
-export const SCHEMA_VERSION = 8;
+export const SCHEMA_VERSION = 9;
 
 /** Upgrades from each version to the next. Each runs in the same transaction that writes the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -34,6 +35,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   5: () => undefined, // version 6 writes responses in a form that earlier releases cannot read; old rows stay readable
   6: () => undefined, // version 7 added the request log; nothing to convert
   7: flagRevokedKeys,
+  8: indexRequestsById,
 };
 
 // This is address space, not memory or disk: LMDB's file grows as needed up to this size.

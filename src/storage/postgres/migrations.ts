@@ -22,6 +22,9 @@ import { imports } from './migrations/006-imports.js';
 import { releases } from './migrations/007-releases.js';
 import { inviteMakers } from './migrations/008-invite-makers.js';
 import { revokedKeys } from './migrations/009-revoked-keys.js';
+import { requestsById } from './migrations/011-requests-by-id.js';
+import { temporaryKeys } from './migrations/012-temporary-keys.js';
+import { responsePreviews } from './migrations/013-response-previews.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
 /** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
@@ -36,6 +39,9 @@ export const MIGRATIONS: readonly Migration[] = [
   inviteMakers,
   revokedKeys,
   clockSkew,
+  requestsById,
+  temporaryKeys,
+  responsePreviews,
 ];
 
 /** ID of the advisory lock for changes to tables: arbitrary, but constant. */

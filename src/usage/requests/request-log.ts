@@ -1,5 +1,6 @@
 // Storage port for the request log: one entry for each recent request (see docs/internals/storage.md). If an
-// organization is given, only its entries are visible; null selects all entries, for operators.
+// organization is given, only its entries are visible; null selects all entries, for operators. Entries of requests
+// without a known API key belong to NO_ORGANIZATION.
 
 import type { Outcome, RequestEntry, RequestText } from '../../shared/request-entry.js';
 
@@ -11,7 +12,16 @@ export interface RequestQuery {
   readonly keyId: string | null;
   readonly model: string | null;
   readonly outcome: Outcome | null;
+  /** Selects the request with this ID. */
+  readonly requestId?: string | null;
+  /** Only requests that ended at or after this time, in milliseconds since the Unix epoch. */
+  readonly from?: number | null;
+  /** Only requests that ended before this time. */
+  readonly to?: number | null;
 }
+
+/** Maximum number of entries without an organization. Beyond that, the oldest are erased. */
+export const MAX_UNKNOWN_CLIENT_ROWS = 10_000;
 
 /** An entry with its ID, `<milliseconds>.<request id>`, which sorts by time. */
 export interface ListedRow {
@@ -30,7 +40,7 @@ export interface RequestPage {
 
 /**
  * Entries older than `before` (milliseconds since the Unix epoch) are erased, then the oldest ones beyond `rows` or
- * `bytes`.
+ * `bytes`, and the oldest ones without an organization beyond MAX_UNKNOWN_CLIENT_ROWS.
  */
 export interface RequestBounds {
   readonly before: number;

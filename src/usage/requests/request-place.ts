@@ -5,8 +5,8 @@ import type { RequestEntry, RequestText } from '../../shared/request-entry.js';
 
 export type Place = [at: number, requestId: string];
 
-/** A row with its per-organization index entry, including keys. */
-const ROW_BYTES = 640;
+/** A row with its index entries, including keys. */
+const ROW_BYTES = 720;
 /** Maximum number of entries scanned per page. With a selective filter, pages have fewer rows. */
 export const MAX_SCANNED = 20_000;
 
@@ -18,6 +18,9 @@ export function placeIn(id: string): Place | null {
   return at === undefined || requestId === undefined ? null : [Number(at), requestId];
 }
 
+const REQUEST_ID = /^req_[0-9A-Za-z]{1,64}$/;
+export const isRequestId = (text: string): boolean => REQUEST_ID.test(text);
+
 /** Throws an ApiError 400 that names `param`. */
 export function placeOf(id: string, param: string): Place {
   const place = placeIn(id);
@@ -27,8 +30,12 @@ export function placeOf(id: string, param: string): Place {
 }
 
 /** The size without the text. */
-export const entryBytes = ({ parameters }: Pick<RequestEntry, 'parameters'>): number =>
-  ROW_BYTES + (parameters === null ? 0 : 32 * Object.keys(parameters).length);
+export function entryBytes({ parameters, message, client }: EntrySize): number {
+  const texts = (message?.length ?? 0) + (client == null ? 0 : client.address.length + client.userAgent.length);
+  return ROW_BYTES + texts + (parameters === null ? 0 : 32 * Object.keys(parameters).length);
+}
+
+type EntrySize = Pick<RequestEntry, 'parameters' | 'message' | 'client'>;
 
 export function textBytes({ prompt, answer, difference }: RequestText): number {
   let bytes = difference === undefined ? 0 : Buffer.byteLength(Object.values(difference).join(''));

@@ -2,39 +2,40 @@
 // refused, for the request log. Admitted requests add their own entry when they end
 // (protocol/generation-accounting.ts).
 
+import { bounded, ENTRY_TEXT, NO_ORGANIZATION } from '../../shared/request-entry.js';
 import type { RequestEntry } from '../../shared/request-entry.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';
 
 /**
- * Null if the request was admitted, was unauthenticated, or was not an API request. `generating`: the paths that
- * generate, each with the path under which it is counted.
+ * Null if the request was admitted or was not an API request. `listed`: the API's paths, each with the path under which
+ * it is logged. A request to an unknown path is logged under the path that it asked for. If no API key is known, only
+ * operators see the entry.
  */
 export function unadmittedEntry(
   record: RequestRecord,
-  generating: ReadonlyMap<string, string>,
+  listed: ReadonlyMap<string, string>,
   now = Date.now(),
 ): RequestEntry | null {
-  const { organizationId, keyId, path, failure, fields, requestId, method, outcome, status, durationMs } = record;
-  const endpoint = generating.get(path) ?? (path.startsWith('/v1/') ? path : null);
-  if (
-    organizationId === null ||
-    keyId === null ||
-    endpoint === null ||
-    method === 'BACKGROUND' ||
-    fields['admitted'] === true
-  )
-    return null;
-  const model = fields['model'];
+  const { path, url, failure, fields, requestId, method, outcome, status, durationMs, client, trace } = record;
+  const endpoint = url ?? listed.get(path) ?? null;
+  const holder = holderOf(record);
+  if (endpoint === null || holder === null || method === 'BACKGROUND' || fields['admitted'] === true) return null;
+  const { model, asked_model: asked } = fields;
   return {
     requestId,
-    organizationId,
-    keyId,
+    ...holder,
     model: typeof model === 'string' ? model : null,
+    askedModel: typeof asked === 'string' ? asked : null,
+    method,
     endpoint,
     stream: fields['stream'] === true,
     status: failure?.status ?? (status === 0 ? null : status),
     outcome,
     code: failure?.code ?? null,
+    message: failure?.message === undefined ? null : bounded(failure.message, ENTRY_TEXT.message),
+    param: failure?.param == null ? null : bounded(failure.param, ENTRY_TEXT.param),
+    client: client ?? null,
+    traceId: trace?.id ?? null,
     finishReason: null,
     receivedAt: Math.round(now - durationMs),
     startedAt: null,
@@ -49,4 +50,15 @@ export function unadmittedEntry(
     parameters: null,
     text: null,
   };
+}
+
+/** Null if there is nobody to show the request to: it succeeded without an API key, such as a health check. */
+function holderOf({
+  organizationId,
+  keyId,
+  failure,
+}: RequestRecord): Pick<RequestEntry, 'organizationId' | 'keyId'> | null {
+  if (organizationId !== null && keyId !== null) return { organizationId, keyId };
+  if (failure === null) return null;
+  return failure.keyHolder ?? { organizationId: NO_ORGANIZATION, keyId: '' };
 }

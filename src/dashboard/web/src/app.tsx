@@ -16,6 +16,7 @@ import { Limits } from './pages/limits.js';
 import { Members } from './pages/members.js';
 import { Models } from './pages/models.js';
 import { NoOrganization } from './pages/no-organization.js';
+import { OperatorAuditLog } from './pages/operator-audit-log.js';
 import { OperatorLive } from './pages/operator-live.js';
 import { OperatorModels } from './pages/operator-models.js';
 import { OperatorOrganizations } from './pages/operator-organizations.js';
@@ -150,6 +151,7 @@ function Pages(): ReactNode {
       <Route path="/operator/organizations">{operator(<OperatorOrganizations />)}</Route>
       <Route path="/operator/users">{operator(<OperatorUsers />)}</Route>
       <Route path="/operator/requests">{operator(<OperatorRequests />)}</Route>
+      <Route path="/operator/audit-log">{operator(<OperatorAuditLog />)}</Route>
       <Route path="/operator/usage">{operator(<OperatorUsage />)}</Route>
       <Route>
         <NotFound />

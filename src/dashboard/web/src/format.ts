@@ -26,7 +26,7 @@ export function bytes(value: number): string {
 }
 /** 950 ms, 12.3 s, 4 min, 3 h, 2 d */
 export function duration(ms: number): string {
-  if (ms < 1000) return `${ms < 10 && ms > 0 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  if (ms < 1000) return `${ms < 10 && !Number.isInteger(ms) ? ms.toFixed(1) : Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
   if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`;
   if (ms < 86_400_000) return `${Math.round(ms / 3_600_000)} h`;
@@ -37,6 +37,21 @@ const dateTimeFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', ti
 const dateFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium' });
 export const dateTime = (time: string | number | Date): string => dateTimeFormat.format(new Date(time));
 export const date = (time: string | number | Date): string => dateFormat.format(new Date(time));
+
+const clockFormat = new Intl.DateTimeFormat(locale, {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  fractionalSecondDigits: 3,
+});
+const dayFormat = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short' });
+/** 15:04:05.123 */
+export const clock = (time: string | number | Date): string => clockFormat.format(new Date(time));
+/** 21 Nov */
+export const day = (time: string | number | Date): string => dayFormat.format(new Date(time));
+/** Whether two times are on the same local day. */
+export const isSameDay = (a: string | number | Date, b: string | number | Date): boolean =>
+  new Date(a).toDateString() === new Date(b).toDateString();
 
 const relativeFormat = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 /** "3 minutes ago", "in 2 days"; "just now" for less than a minute ago. */

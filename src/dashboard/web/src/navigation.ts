@@ -71,6 +71,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
       { path: '/operator/users', label: 'Users', icon: 'users' },
       { path: '/operator/requests', label: 'All requests', icon: 'requests' },
       { path: '/operator/usage', label: 'Total usage', icon: 'usage' },
+      { path: '/operator/audit-log', label: 'Server audit log', icon: 'audit' },
     ],
   },
 ];

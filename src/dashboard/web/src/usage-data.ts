@@ -86,7 +86,7 @@ const SUMMED = [
   'decode_ms',
 ] as const;
 
-export function totalOf(rows: readonly UsageRowObject[]): Sums {
+export function totalOf(rows: readonly Sums[]): Sums {
   const total = Object.fromEntries(SUMMED.map((name) => [name, 0])) as unknown as Sums;
   total.cost = null;
   for (const row of rows) {
@@ -96,15 +96,22 @@ export function totalOf(rows: readonly UsageRowObject[]): Sums {
   return total;
 }
 
-export function groupOf(row: UsageRowObject, group: UsageGroup): string {
-  return (group === 'model' ? row.model : group === 'api_key' ? row.api_key_id : row.endpoint) ?? 'other';
-}
+/** Group of requests for models that the server does not have. */
+export const UNKNOWN_MODEL = '?';
+/** Label of the groups that have no series of their own. */
+export const OTHERS = 'All others';
+
+const FIELDS = { model: 'model', api_key: 'api_key_id', endpoint: 'endpoint', member: 'member_id' } as const;
+export const groupOf = (row: UsageRowObject, group: UsageGroup): string => row[FIELDS[group]] ?? UNKNOWN_MODEL;
 
 /** Groups, those with the most tokens and requests first. */
-export function byGroup(rows: readonly UsageRowObject[], group: UsageGroup): { name: string; sums: Sums }[] {
-  const groups = new Map<string, UsageRowObject[]>();
+export function byGroup<R extends Sums>(
+  rows: readonly R[],
+  nameOf: (row: R) => string,
+): { name: string; sums: Sums }[] {
+  const groups = new Map<string, R[]>();
   for (const row of rows) {
-    const name = groupOf(row, group);
+    const name = nameOf(row);
     const known = groups.get(name);
     if (known === undefined) groups.set(name, [row]);
     else known.push(row);
@@ -134,12 +141,12 @@ export const MEASURES = [
 ] as const;
 export type Measure = (typeof MEASURES)[number]['value'];
 
-/** One series of values per group, aligned with the times. */
-export function seriesOf(
-  rows: readonly UsageRowObject[],
+/** One series of values per name, aligned with the times. */
+export function seriesOf<R extends Sums & { bucket_start: string }>(
+  rows: readonly R[],
   times: readonly number[],
-  group: UsageGroup,
   names: readonly string[],
+  nameOf: (row: R) => string,
   measure: Measure,
 ): number[][] {
   const of = (MEASURES.find(({ value }) => value === measure) ?? MEASURES[0]).of;
@@ -148,8 +155,8 @@ export function seriesOf(
   const lines = names.map(() => new Array<number>(times.length).fill(0));
   for (const row of rows) {
     const index = at.get(Date.parse(row.bucket_start) / 1000);
-    // groups without their own series count toward the last series, "other"
-    const line = lines[place.get(groupOf(row, group)) ?? names.length - 1];
+    // groups without their own series count toward the last series
+    const line = lines[place.get(nameOf(row)) ?? names.length - 1];
     if (index !== undefined && line !== undefined) line[index] = (line[index] ?? 0) + of(row);
   }
   return lines;

@@ -22,7 +22,7 @@ import {
 } from '../../../accounts/api-keys.js';
 import type { ApiKeys, CreatedKey, KeyChange, NewKey } from '../../../accounts/api-keys.js';
 import type { Actor } from '../../../accounts/audit.js';
-import { keyDigest, keyedHash, revokedNow, timeOf } from '../../../accounts/keys.js';
+import { keyDigest, keyedHash, revokedNow, temporaryDetail, timeOf } from '../../../accounts/keys.js';
 import type { KeyRecord } from '../../../accounts/keys.js';
 import type { MembershipTable } from './membership-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
@@ -136,6 +136,7 @@ export class LmdbApiKeys implements ApiKeys {
       void this.audit.note(organizationId, actor, 'api_key.changed', id, {
         name: next.name,
         fields: Object.keys(given(change)),
+        ...temporaryDetail(key),
       });
       return next;
     });
@@ -185,7 +186,8 @@ export class LmdbApiKeys implements ApiKeys {
       if (key === undefined || key.revoked === true) return key ?? null;
       const next = revokedNow(key, Date.now());
       this.write(next);
-      if (actor !== null) void this.audit.note(organizationId, actor, 'api_key.revoked', id, { name: key.name });
+      if (actor !== null)
+        void this.audit.note(organizationId, actor, 'api_key.revoked', id, { name: key.name, ...temporaryDetail(key) });
       return next;
     });
     this.changed(organizationId);
@@ -271,6 +273,7 @@ export class LmdbApiKeys implements ApiKeys {
           name: key.name,
           models: key.models,
           scopes: key.scopes,
+          ...temporaryDetail(key),
         });
     });
     this.changed(organizationId);

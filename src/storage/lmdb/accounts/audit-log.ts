@@ -3,10 +3,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Store, Table } from '../../store.js';
 import type { AuditEntry } from '../../../shared/wire/organizations.js';
-import { AUDIT_KEPT_MS, auditCursor, auditEntry, MAX_AUDIT_ENTRIES } from '../../../accounts/audit.js';
-import type { Actor, AuditLog, AuditPage } from '../../../accounts/audit.js';
+import { AUDIT_KEPT_MS, auditCursor, auditEntry, matchesAudit, MAX_AUDIT_ENTRIES } from '../../../accounts/audit.js';
+import type { Actor, AuditFilter, AuditLog, AuditPage } from '../../../accounts/audit.js';
 
 const SWEEP_ROWS = 1_000;
+/** Entries that are read at a time while a list is filtered. */
+const SLICE = 200;
 
 export class LmdbAuditLog implements AuditLog {
   private readonly entries: Table<AuditEntry>;
@@ -31,19 +33,33 @@ export class LmdbAuditLog implements AuditLog {
     return this.entries.put([organizationId ?? '', now, entry.id], entry);
   }
 
-  async list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage> {
+  async list(
+    organizationId: string | null,
+    limit: number,
+    after: string | null,
+    filter: AuditFilter = {},
+  ): Promise<AuditPage> {
     const of = organizationId ?? '';
-    const from: Key = after === null ? [of, Number.MAX_SAFE_INTEGER] : [of, ...auditCursor(after)];
-    const found = [...this.entries.range({ from, to: [of], reverse: true, limit: limit + 2 })].filter(
-      ({ value }) => value.id !== after?.split('.')[1],
-    );
-    const page = found.slice(0, limit);
-    const last = page.at(-1);
-    return {
-      data: page.map(({ value }) => value),
-      next:
-        found.length > limit && last !== undefined ? (last.key as [string, number, string]).slice(1).join('.') : null,
-    };
+    const [at, id] = after === null ? [Number.MAX_SAFE_INTEGER, ''] : auditCursor(after);
+    const start: [string, number, string] = filter.to != null && filter.to <= at ? [of, filter.to, ''] : [of, at, id];
+    const data: AuditEntry[] = [];
+    let last = start; // the last entry on the page
+    for (let from: Key | undefined = start; from !== undefined; ) {
+      const slice: { key: Key; value: AuditEntry }[] = [
+        ...this.entries.range({ from, to: [of], reverse: true, limit: SLICE + 1 }),
+      ];
+      for (const { key, value } of slice.slice(0, SLICE)) {
+        const place = key as [string, number, string];
+        if (filter.from != null && place[1] < filter.from) return { data, next: null };
+        if (value.id === id || !matchesAudit(value, filter)) continue;
+        if (data.length === limit) return { data, next: last.slice(1).join('.') };
+        data.push(value);
+        last = place;
+      }
+      from = slice[SLICE]?.key;
+      await nextTurn();
+    }
+    return { data, next: null };
   }
 
   /** Erases entries that are too old or exceed the maximum number, in short transactions. */

@@ -10,6 +10,7 @@ import type { SessionTable } from './session-table.js';
 import type { SettingsTable } from './settings-table.js';
 import type { UserTable } from './user-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
+import { lastSignIn } from '../../../accounts/users.js';
 import { revokeOutlived } from './invites.js';
 import { checkManaging, checkOwner, knownMember, lastOwner } from '../../../accounts/members.js';
 import type { Member, Members, Membership, OwnOrganization } from '../../../accounts/members.js';
@@ -101,6 +102,7 @@ export class LmdbMembers implements Members {
 
   #member(membership: Membership): Member {
     const user = this.tables.users.get(membership.userId);
-    return { ...membership, email: user?.email ?? '', name: user?.name ?? '', lastLoginAt: user?.lastLoginAt ?? null };
+    const lastLoginAt = user === undefined ? null : lastSignIn(user);
+    return { ...membership, email: user?.email ?? '', name: user?.name ?? '', lastLoginAt };
   }
 }

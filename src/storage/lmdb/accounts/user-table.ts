@@ -53,13 +53,14 @@ export class UserTable {
   /** Call within a transaction. Null if the address is taken. */
   create(user: NewUser): User | null {
     if (this.byEmail.get(user.email) !== undefined) return null;
+    const now = new Date().toISOString();
     const created: User = {
       id: newAccountId('user'),
       ...user,
       emailVerified: false,
       locked: false,
-      createdAt: new Date().toISOString(),
-      lastLoginAt: null,
+      createdAt: now,
+      lastLoginAt: now, // signing up signs in
     };
     void this.users.put(created.id, created);
     void this.byEmail.put(created.email, created.id);

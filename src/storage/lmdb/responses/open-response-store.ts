@@ -29,7 +29,7 @@ import type {
   StoredResponse,
 } from '../../response-store.js';
 import type { StoredEvent } from '../../../shared/stored-event.js';
-import { itemRows, outputRow, pages, sizeOf } from '../../response-parts.js';
+import { itemRows, outputRow, pages, sizeOf, previewOf } from '../../response-parts.js';
 import { ResponseTables, itemParts, listKey } from './response-tables.js';
 import type { Head, ItemParts } from './response-tables.js';
 import type { FinishedUsage } from '../../../shared/usage-sink.js';
@@ -263,8 +263,8 @@ class TableResponseStore implements ResponseStore {
       if (head === undefined) continue;
       if (this.#erasure.isExpired(head)) break; // all older responses have expired too
       if (data.length === limit) return { data, next };
-      const { model, status, background, createdAt } = head;
-      data.push({ id, model, status, background, createdAt, expiresAt: createdAt + this.#retentionS });
+      const { model, status, background, createdAt, preview = null } = head;
+      data.push({ id, model, status, background, createdAt, expiresAt: createdAt + this.#retentionS, preview });
       next = `${madeAt}.${id}`;
     }
     return { data, next: null };
@@ -451,6 +451,7 @@ class TableResponseStore implements ResponseStore {
       void times.put(['created', createdAt, id], []);
       void this.#tables.byOrganization.put(listKey(id, { organizationId, createdAt, ...madeAt }), []);
     }
+    const preview = known === undefined ? previewOf(record.input) : (known.preview ?? null);
     const output = outputRow(record);
     const ended = background && !isUnfinished(status);
     if (background && !ended) void times.put(['open', 0, id], []);
@@ -470,6 +471,7 @@ class TableResponseStore implements ResponseStore {
       contextSize,
       chainSize: contextSize + sizeOf(output.items),
       logUntil: ended ? this.#noteLogEnd(id) : null,
+      ...(preview === null ? {} : { preview }),
       ...(background && !ended && known?.usage !== undefined ? { usage: known.usage } : {}),
     });
     void resources.put(id, JSON.stringify({ ...record.resource, output: null }));

@@ -32,6 +32,7 @@ export interface Head {
   children: number; // number of stored continuations
   dead: boolean; // deleted or expired: kept only for its descendants
   logUntil: number | null; // end of the event log's retention, in seconds; null: the response has not ended
+  preview?: string; // see previewOf(); absent if there is none
   usage?: FinishedUsage; // an unfinished response's usage, according to its log
 }
 

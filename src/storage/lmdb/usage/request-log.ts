@@ -2,12 +2,14 @@
 //
 //   requests                   [ended at, request id]                  everything except the text
 //   requests-by-organization   [organization, ended at, request id]    [key, model, outcome]: the filter columns
+//   requests-by-id             request id                              ended at
 //   request-texts              [ended at, request id]                  prompt and response, if stored
 //   meta                       'request-log'                           number and total size of all entries
 //
 // Lists are read in slices over several event-loop turns. Erasing uses short transactions.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { NO_ORGANIZATION } from '../../../shared/request-entry.js';
 import type { Outcome, RequestEntry, RequestText } from '../../../shared/request-entry.js';
 import type { Key, Store, Table } from '../../store.js';
 import {
@@ -19,6 +21,7 @@ import {
   textBytes,
 } from '../../../usage/requests/request-place.js';
 import type { Place } from '../../../usage/requests/request-place.js';
+import { MAX_UNKNOWN_CLIENT_ROWS } from '../../../usage/requests/request-log.js';
 import type {
   ListedRow,
   LoggedRow,
@@ -44,12 +47,14 @@ const NEVER = Number.MAX_SAFE_INTEGER;
 export class LmdbRequestLog implements RequestLog {
   readonly #rows: Table<StoredRow>;
   readonly #owned: Table<Filtered>;
+  readonly #byId: Table<number>;
   readonly #texts: Table<RequestText>;
   readonly #meta: Table<Size>;
 
   constructor(private readonly store: Store) {
     this.#rows = store.table('requests');
     this.#owned = store.table('requests-by-organization');
+    this.#byId = store.table('requests-by-id');
     this.#texts = store.table('request-texts');
     this.#meta = store.table('meta');
   }
@@ -62,6 +67,7 @@ export class LmdbRequestLog implements RequestLog {
         const place: Place = [entry.endedAt, entry.requestId];
         void this.#rows.put(place, { ...entry, hasText: text !== null, bytes: size });
         void this.#owned.put([entry.organizationId, ...place], [entry.keyId, entry.model, entry.outcome]);
+        void this.#byId.put(entry.requestId, entry.endedAt);
         if (text !== null) void this.#texts.put(place, text);
         bytes += size;
       }
@@ -71,12 +77,15 @@ export class LmdbRequestLog implements RequestLog {
 
   async list(query: RequestQuery, limit: number, after: string | null): Promise<RequestPage> {
     const rows: ListedRow[] = [];
-    const { organizationId } = query;
-    let last: Place = after === null ? [NEVER, ''] : placeOf(after, 'after');
+    const { organizationId, requestId, from } = query;
+    const start: Place = after === null ? [NEVER, ''] : placeOf(after, 'after');
+    if (requestId != null) return { rows: after === null ? this.#one(query, requestId) : [], next: null };
+    let last: Place = query.to != null && query.to < start[0] ? [query.to, ''] : start;
     for (let scanned = 0; scanned < MAX_SCANNED; ) {
       const slice = organizationId === null ? this.#sliceOfAll(last) : this.#sliceOf(organizationId, last);
       for (const { place, filtered } of slice) {
         if (rows.length === limit) return { rows, next: placeId(last) };
+        if (from != null && place[0] < from) return { rows, next: null };
         last = place;
         if (!matches(query, filtered)) continue;
         const row = this.#rows.get(place);
@@ -87,6 +96,17 @@ export class LmdbRequestLog implements RequestLog {
       await nextTurn();
     }
     return { rows, next: placeId(last) };
+  }
+
+  #one(query: RequestQuery, requestId: string): ListedRow[] {
+    const endedAt = this.#byId.get(requestId);
+    const place: Place | null = endedAt === undefined ? null : [endedAt, requestId];
+    const row = place === null ? undefined : this.#rows.get(place);
+    if (place === null || row === undefined) return [];
+    const { organizationId, from, to } = query;
+    if (organizationId !== null && row.organizationId !== organizationId) return [];
+    if ((from != null && row.endedAt < from) || (to != null && row.endedAt >= to)) return [];
+    return matches(query, [row.keyId, row.model, row.outcome]) ? [{ id: placeId(place), row }] : [];
   }
 
   async find(organizationId: string | null, id: string): Promise<LoggedRow | null> {
@@ -123,6 +143,30 @@ export class LmdbRequestLog implements RequestLog {
       });
       erased += gone;
       if (!more) break;
+    }
+    return erased + (await this.#eraseUnknownClients(signal));
+  }
+
+  /** Erases the oldest entries without an organization, beyond the maximum. */
+  async #eraseUnknownClients(signal: AbortSignal): Promise<number> {
+    const range = { from: [NO_ORGANIZATION], to: [NO_ORGANIZATION, NEVER] };
+    let over = [...this.#owned.keys(range)].length - MAX_UNKNOWN_CLIENT_ROWS;
+    let erased = 0;
+    while (over > 0 && !signal.aborted) {
+      const gone = await this.store.transaction(() => {
+        const keys = [...this.#owned.keys({ ...range, limit: Math.min(over, ERASED_AT_ONCE) })];
+        let freed = 0;
+        for (const key of keys) {
+          const place = (key as [string, ...Place]).slice(1) as Place;
+          freed += this.#rows.get(place)?.bytes ?? 0;
+          this.#remove(place, NO_ORGANIZATION);
+        }
+        this.#resize(-keys.length, -freed);
+        return keys.length;
+      });
+      if (gone === 0) break;
+      over -= gone;
+      erased += gone;
     }
     return erased;
   }
@@ -164,6 +208,7 @@ export class LmdbRequestLog implements RequestLog {
   #remove(place: Place, organizationId: string): void {
     void this.#rows.remove(place);
     void this.#owned.remove([organizationId, ...place]);
+    void this.#byId.remove(place[1]);
     void this.#texts.remove(place);
   }
 

@@ -3,6 +3,7 @@
 // thousands of entries per year.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { NO_MEMBER } from '../../../shared/wire/usage.js';
 import type { PriceTable, UsageGroup, UsageRowObject } from '../../../shared/wire/usage.js';
 import type { Key, Table } from '../../store.js';
 import { costOf } from '../../../usage/price-store.js';
@@ -12,7 +13,7 @@ import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '
 
 /** `cost`: the cost of the models that have a price; null if none has one. */
 interface Group {
-  readonly fields: readonly [model: string, keyId: string, endpoint: string];
+  readonly fields: readonly [model: string, keyId: string, endpoint: string, member: string];
   readonly sums: UsageSums;
   cost: number | null;
 }
@@ -62,6 +63,7 @@ export async function usageRows(
       query.groupBy.includes('model') ? model : '',
       query.groupBy.includes('api_key') ? keyId : '',
       query.groupBy.includes('endpoint') ? endpoint : '',
+      query.groupBy.includes('member') ? (query.keyOwners?.get(keyId) ?? NO_MEMBER) : '',
     ] as const;
     const group = fields.join('\n');
     let known = groups.get(group);
@@ -86,11 +88,18 @@ export async function usageTotals(
       value,
     } of hoursOf(table, organizationId, span)) {
       let group = models.get(model);
-      if (group === undefined) models.set(model, (group = { fields: [model, '', ''], sums: noUsage(), cost: null }));
+      if (group === undefined)
+        models.set(model, (group = { fields: [model, '', '', ''], sums: noUsage(), cost: null }));
       addTo(group, model, value, prices);
     }
     for (const group of models.values()) {
-      const { bucket_start: _start, api_key_id: _key, endpoint: _endpoint, ...counts } = rowObject(0, group, ['model']);
+      const {
+        bucket_start: _start,
+        api_key_id: _key,
+        endpoint: _endpoint,
+        member_id: _member,
+        ...counts
+      } = rowObject(0, group, ['model']);
       totals.push({ organization_id: organizationId, ...counts });
     }
     await nextTurn();
@@ -138,7 +147,7 @@ function addTo(group: Group, model: string, sums: UsageSums, prices: PriceTable 
 
 function rowObject(
   hour: number,
-  { fields: [model, keyId, endpoint], sums, cost }: Group,
+  { fields: [model, keyId, endpoint, member], sums, cost }: Group,
   groupBy: readonly UsageGroup[],
 ): UsageRowObject {
   const [
@@ -160,6 +169,7 @@ function rowObject(
     model: groupBy.includes('model') && model !== '' ? model : null,
     api_key_id: groupBy.includes('api_key') ? keyId : null,
     endpoint: groupBy.includes('endpoint') ? endpoint : null,
+    member_id: groupBy.includes('member') ? member : null,
     requests,
     errors,
     rate_limited: rateLimited,

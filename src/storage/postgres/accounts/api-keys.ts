@@ -13,7 +13,7 @@ import {
 } from '../../../accounts/api-keys.js';
 import type { ApiKeys, CreatedKey, KeyChange, NewKey } from '../../../accounts/api-keys.js';
 import type { Actor } from '../../../accounts/audit.js';
-import { keyDigest, keyedHash, revokedNow } from '../../../accounts/keys.js';
+import { keyDigest, keyedHash, revokedNow, temporaryDetail } from '../../../accounts/keys.js';
 import type { KeyRecord } from '../../../accounts/keys.js';
 import type { Page } from '../../../accounts/page.js';
 import { noteAudit } from './audit-log.js';
@@ -101,6 +101,7 @@ export class PostgresApiKeys implements ApiKeys {
         detail: {
           name: next.name,
           fields: Object.keys(given(change)),
+          ...temporaryDetail(key),
         },
       });
       return next;
@@ -156,7 +157,7 @@ export class PostgresApiKeys implements ApiKeys {
           actor,
           action: 'api_key.revoked',
           target: id,
-          detail: { name: key.name },
+          detail: { name: key.name, ...temporaryDetail(key) },
         });
       return next;
     });
@@ -220,6 +221,7 @@ async function insert(sql: Queryable, key: KeyRecord, actor: Actor | null, now: 
         name: key.name,
         models: key.models,
         scopes: key.scopes,
+        ...temporaryDetail(key),
       },
     });
 }

@@ -3,11 +3,13 @@
 
 import type { Queryable } from '../database.js';
 import type { AuditEntry } from '../../../shared/wire/organizations.js';
-import { AUDIT_KEPT_MS, auditCursor, auditEntry, MAX_AUDIT_ENTRIES } from '../../../accounts/audit.js';
-import type { Actor, AuditLog, AuditNote, AuditPage } from '../../../accounts/audit.js';
+import { AUDIT_KEPT_MS, auditCursor, auditEntry, matchesAudit, MAX_AUDIT_ENTRIES } from '../../../accounts/audit.js';
+import type { Actor, AuditFilter, AuditLog, AuditNote, AuditPage } from '../../../accounts/audit.js';
 import type { AccountWork } from './work.js';
 
 const SWEPT_AT_ONCE = 1_000;
+/** Entries that are read at a time while a list is filtered. An organization has at most MAX_AUDIT_ENTRIES. */
+const SLICE = 200;
 
 /** Call within the account transaction (work.ts) of which the entry is to be part. */
 export async function noteAudit(
@@ -35,6 +37,16 @@ export async function noteSetting(
   if (note !== null) await noteAudit(sql, organizationId, { ...note, target });
 }
 
+interface AuditRow {
+  readonly seq: number;
+  readonly entry: AuditEntry;
+}
+const entriesOf = (rows: readonly AuditRow[]): AuditEntry[] => rows.map(({ entry }) => entry);
+const cursorOf = (rows: readonly AuditRow[]): string | null => {
+  const last = rows.at(-1);
+  return last === undefined ? null : `${last.seq}.${last.entry.id}`;
+};
+
 export class PostgresAuditLog implements AuditLog {
   constructor(
     private readonly work: AccountWork,
@@ -51,18 +63,29 @@ export class PostgresAuditLog implements AuditLog {
     return this.work.change((sql) => noteAudit(sql, organizationId, { actor, action, target, detail }, this.now()));
   }
 
-  async list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage> {
-    const before = after === null ? Number.MAX_SAFE_INTEGER : auditCursor(after)[0];
-    const rows = await this.work.sql.query<{ seq: number; entry: AuditEntry }>(
-      'SELECT seq, entry FROM audit_log WHERE organization_id = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3',
-      [organizationId ?? '', before, limit + 1],
-    );
-    const page = rows.slice(0, limit);
-    const last = page.at(-1);
-    return {
-      data: page.map(({ entry }) => entry),
-      next: rows.length > limit && last !== undefined ? `${last.seq}.${last.entry.id}` : null,
-    };
+  async list(
+    organizationId: string | null,
+    limit: number,
+    after: string | null,
+    filter: AuditFilter = {},
+  ): Promise<AuditPage> {
+    let before = after === null ? Number.MAX_SAFE_INTEGER : auditCursor(after)[0];
+    const page: AuditRow[] = [];
+    for (;;) {
+      const rows = await this.work.sql.query<AuditRow>(
+        `SELECT seq, entry FROM audit_log WHERE organization_id = $1 AND seq < $2
+           AND at >= $3 AND at < $4 ORDER BY seq DESC LIMIT $5`,
+        [organizationId ?? '', before, filter.from ?? 0, filter.to ?? Number.MAX_SAFE_INTEGER, SLICE],
+      );
+      for (const row of rows) {
+        if (!matchesAudit(row.entry, filter)) continue;
+        if (page.length === limit) return { data: entriesOf(page), next: cursorOf(page) };
+        page.push(row);
+      }
+      const last = rows.at(-1);
+      if (rows.length < SLICE || last === undefined) return { data: entriesOf(page), next: null };
+      before = last.seq;
+    }
   }
 
   /** Erases entries that are too old or exceed the maximum number, a few per statement. */

@@ -23,10 +23,11 @@ export interface KeyRow {
   revoked_at: number | null;
   revoked: boolean;
   rotated_from: string | null;
+  temporary: boolean;
 }
 
 export const KEY_COLUMNS =
-  'id, organization_id, created_by, name, public_id, last4, hash, models, scopes, limits, expires_at, last_used_at, created_at, revoked_at, revoked, rotated_from';
+  'id, organization_id, created_by, name, public_id, last4, hash, models, scopes, limits, expires_at, last_used_at, created_at, revoked_at, revoked, rotated_from, temporary';
 /** SQL condition: the key is valid at time $2. */
 export const VALID =
   'NOT revoked AND (revoked_at IS NULL OR revoked_at > $2) AND (expires_at IS NULL OR expires_at > $2)';
@@ -48,6 +49,7 @@ export const keyOf = (row: KeyRow): KeyRecord => ({
   revokedAt: dateOrNull(row.revoked_at),
   ...(row.revoked ? { revoked: true } : {}),
   rotatedFrom: row.rotated_from,
+  ...(row.temporary ? { temporary: true } : {}),
 });
 
 /** Undefined if the key does not exist or belongs to another organization. */
@@ -74,7 +76,7 @@ export async function countValidKeys(sql: Queryable, organizationId: string, now
 /** Inserts or updates a key. */
 export async function putKey(sql: Queryable, key: KeyRecord): Promise<void> {
   await sql.query(
-    `INSERT INTO api_keys (${KEY_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    `INSERT INTO api_keys (${KEY_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
      ON CONFLICT (id) DO UPDATE SET name = excluded.name, models = excluded.models, scopes = excluded.scopes, limits = excluded.limits,
        expires_at = excluded.expires_at, revoked_at = excluded.revoked_at, revoked = excluded.revoked`,
     [
@@ -94,6 +96,7 @@ export async function putKey(sql: Queryable, key: KeyRecord): Promise<void> {
       msOrNull(key.revokedAt),
       key.revoked === true,
       key.rotatedFrom,
+      key.temporary === true,
     ],
   );
 }

@@ -82,7 +82,8 @@ export class PostgresMembers implements Members {
   /** Oldest first. `userId`: returns only that member. */
   async #members(organizationId: string, userId: string | null): Promise<Member[]> {
     const rows = await this.work.sql.query<MemberRow>(
-      `SELECT memberships.organization_id, memberships.user_id, memberships.role, memberships.created_at, users.email, users.name, users.last_login_at
+      `SELECT memberships.organization_id, memberships.user_id, memberships.role, memberships.created_at, users.email, users.name,
+         coalesce(users.last_login_at, users.created_at) AS last_login_at
        FROM memberships LEFT JOIN users ON users.id = memberships.user_id
        WHERE memberships.organization_id = $1 AND memberships.user_id = coalesce($2, memberships.user_id)
        ORDER BY memberships.created_at, memberships.user_id`,

@@ -75,13 +75,13 @@ export async function noUsers(sql: Queryable): Promise<boolean> {
   return (await sql.query('SELECT 1 FROM users LIMIT 1')).length === 0;
 }
 
-/** Null if the address is taken. */
+/** Null if the address is taken. Signing up signs in. */
 export async function createUser(
   sql: Queryable,
   { email, name, passwordHash, operator }: NewUser,
 ): Promise<User | null> {
   const rows = await sql.query<UserRow>(
-    `INSERT INTO users (id, email, name, password_hash, operator, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+    `INSERT INTO users (id, email, name, password_hash, operator, created_at, last_login_at) VALUES ($1, $2, $3, $4, $5, $6, $6)
      ON CONFLICT (email) DO NOTHING RETURNING ${USER_COLUMNS}`,
     [newAccountId('user'), email, name, passwordHash, operator, Date.now()],
   );

@@ -50,7 +50,7 @@ const IMAGES_OF =
 const IMAGES_AT = `SELECT i.response_id, i.place, i.item, i.image, i.bytes FROM unnest($1::text[], $2::text[], $3::int[]) AS u (response_id, place, item)
   JOIN response_images i ON i.response_id = u.response_id AND i.place = u.place AND i.item = u.item ORDER BY i.response_id, i.place, i.item, i.image`;
 
-const LIST = `SELECT id, model, status, background, created_at, made_at FROM responses
+const LIST = `SELECT id, model, status, background, created_at, made_at, preview FROM responses
   WHERE organization = $1 AND NOT dead AND created_at > $2::float8 AND (made_at, id) < ($3::float8, $4::text) ORDER BY made_at DESC, id DESC LIMIT $5`;
 
 const HAS_LOG = 'id = $1 AND background AND NOT dead AND (log_until IS NULL OR log_until > $2::float8)';
@@ -121,20 +121,21 @@ export class ResponseReads {
   async list(organizationId: string, limit: number, after: string | null): Promise<ResponsePage | null> {
     const [, made, last] = after === null ? [] : (/^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? []);
     if (after !== null && last === undefined) return null;
-    const rows = await this.database.query<HeadRow & { made_at: number }>(LIST, [
+    const rows = await this.database.query<HeadRow & { made_at: number; preview: string | null }>(LIST, [
       organizationId,
       this.expired,
       last === undefined ? 'Infinity' : Number(made),
       last ?? '',
       limit + 1,
     ]);
-    const data = rows.slice(0, limit).map(({ id, model, status, background, created_at: createdAt }) => ({
+    const data = rows.slice(0, limit).map(({ id, model, status, background, created_at: createdAt, preview }) => ({
       id,
       model,
       status,
       background,
       createdAt,
       expiresAt: createdAt + this.retentionS,
+      preview,
     }));
     const end = rows[limit - 1];
     return { data, next: rows.length > limit && end !== undefined ? `${end.made_at}.${end.id}` : null };

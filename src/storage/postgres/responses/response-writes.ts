@@ -2,6 +2,7 @@
 // transaction that writes them in small steps. While it runs, the response that it continues is locked against erasure.
 // Event-loop thread only.
 
+import { previewOf } from '../../response-parts.js';
 import type { ResponseRecord } from '../../response-store.js';
 import type { StoredEvent } from '../../../shared/stored-event.js';
 import type { FinishedUsage } from '../../../shared/usage-sink.js';
@@ -28,10 +29,10 @@ const PARTS = `items AS (
 const INSERT = `WITH parent AS (
     SELECT depth, chain_size FROM responses WHERE id = $15 AND organization = $10 FOR KEY SHARE
   ), made AS (
-    INSERT INTO responses (id, organization, model, created_at, made_at, status, background, previous_id, depth, context_size, chain_size, log_until, owner, resource, output, shown, images)
+    INSERT INTO responses (id, organization, model, created_at, made_at, status, background, previous_id, depth, context_size, chain_size, log_until, owner, resource, output, shown, images, preview)
     SELECT $9, $10, $11, $12::bigint, $13::float8, $14, $16::boolean, $15, coalesce((SELECT depth FROM parent), 0) + 1,
       $17::bigint + coalesce((SELECT chain_size FROM parent), 0), $17::bigint + coalesce((SELECT chain_size FROM parent), 0) + $18::bigint,
-      $19::bigint, CASE WHEN $16::boolean THEN $20 END, $21, $22, $23, $24::int
+      $19::bigint, CASE WHEN $16::boolean THEN $20 END, $21, $22, $23, $24::int, $27
     ON CONFLICT (id) DO NOTHING RETURNING id, organization, created_at
   ), inputs AS (
     INSERT INTO response_inputs (response_id, first, rows) SELECT made.id, u.first, u.rows FROM made, unnest($25::int[], $26::text[]) AS u (first, rows)
@@ -153,6 +154,7 @@ export class ResponseWrites {
       imagesOf(record),
       pages.first,
       pages.rows,
+      previewOf(record.input),
     ];
   }
 

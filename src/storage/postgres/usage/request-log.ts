@@ -2,6 +2,7 @@
 // lock the row in `request_log_size` last. Only erasing locks it first, so that only one process erases at a time.
 
 import type { Database, Queryable } from '../database.js';
+import { NO_ORGANIZATION } from '../../../shared/request-entry.js';
 import type { RequestEntry, RequestText } from '../../../shared/request-entry.js';
 import {
   entryBytes,
@@ -12,7 +13,9 @@ import {
   textBytes,
 } from '../../../usage/requests/request-place.js';
 import type { Place } from '../../../usage/requests/request-place.js';
+import { MAX_UNKNOWN_CLIENT_ROWS } from '../../../usage/requests/request-log.js';
 import type {
+  ListedRow,
   LoggedRow,
   RequestBounds,
   RequestLog,
@@ -31,7 +34,11 @@ const ERASED_AT_ONCE = 500;
 const NEVER: Place = [Number.MAX_SAFE_INTEGER, ''];
 
 const COLUMNS = 'ended_at, request_id, entry, text IS NOT NULL AS has_text';
+const IN_RANGE = '($1::text IS NULL OR organization_id = $1) AND (ended_at, request_id) < ($2, $3) AND ended_at >= $4';
+const MATCHES =
+  'WHERE ($5::text IS NULL OR key_id = $5) AND ($6::text IS NULL OR model = $6) AND ($7::text IS NULL OR outcome = $7)';
 const rowOf = ({ entry, has_text: hasText }: Row): LoggedRow => ({ ...entry, hasText });
+const listed = (row: Row): ListedRow => ({ id: placeId([row.ended_at, row.request_id]), row: rowOf(row) });
 
 export class PostgresRequestLog implements RequestLog {
   constructor(private readonly database: Database) {}
@@ -71,26 +78,41 @@ export class PostgresRequestLog implements RequestLog {
   }
 
   async list(
-    { organizationId, keyId, model, outcome }: RequestQuery,
+    { organizationId, keyId, model, outcome, requestId, from: since, to }: RequestQuery,
     limit: number,
     after: string | null,
   ): Promise<RequestPage> {
-    const from = after === null ? NEVER : placeOf(after, 'after');
+    const filters = [keyId, model, outcome];
+    const least = since ?? 0;
+    const cursor = after === null ? NEVER : placeOf(after, 'after');
+    const from: Place = to != null && to < cursor[0] ? [to, ''] : cursor;
+    if (requestId != null)
+      return { rows: await this.#withId(requestId, [organizationId, ...from, least, ...filters]), next: null };
     // Limits the number of rows scanned per page, which matters for selective filters.
-    const scanned = `FROM requests WHERE ($1::text IS NULL OR organization_id = $1) AND (ended_at, request_id) < ($2, $3) ORDER BY ended_at DESC, request_id DESC`;
+    const scanned = `FROM requests WHERE ${IN_RANGE} ORDER BY ended_at DESC, request_id DESC`;
+    const range = [organizationId, ...from, least];
     const found = await this.database.query<Row>(
       `SELECT ended_at, request_id, entry, has_text FROM (SELECT ${COLUMNS}, key_id, model, outcome ${scanned} LIMIT ${MAX_SCANNED}) AS scanned
-       WHERE ($4::text IS NULL OR key_id = $4) AND ($5::text IS NULL OR model = $5) AND ($6::text IS NULL OR outcome = $6)
-       ORDER BY ended_at DESC, request_id DESC LIMIT $7`,
-      [organizationId, ...from, keyId, model, outcome, limit + 1],
+       ${MATCHES}
+       ORDER BY ended_at DESC, request_id DESC LIMIT $8`,
+      [...range, ...filters, limit + 1],
     );
-    const rows = found.slice(0, limit).map((row) => ({ id: placeId([row.ended_at, row.request_id]), row: rowOf(row) }));
+    const rows = found.slice(0, limit).map(listed);
     if (found.length > limit) return { rows, next: rows.at(-1)?.id ?? null };
     const [end] = await this.database.query<{ ended_at: number; request_id: string }>(
       `SELECT ended_at, request_id ${scanned} OFFSET ${MAX_SCANNED - 1} LIMIT 1`,
-      [organizationId, ...from],
+      range,
     );
     return { rows, next: end === undefined ? null : placeId([end.ended_at, end.request_id]) };
+  }
+
+  /** A statement of its own, so that it always uses the index on the request ID. `range`: the values of IN_RANGE and MATCHES. */
+  async #withId(requestId: string, range: readonly (string | number | null)[]): Promise<ListedRow[]> {
+    const found = await this.database.query<Row>(
+      `SELECT ${COLUMNS} FROM requests ${MATCHES} AND ${IN_RANGE} AND request_id = $8 LIMIT 1`,
+      [...range, requestId],
+    );
+    return found.map(listed);
   }
 
   async find(organizationId: string | null, id: string): Promise<LoggedRow | null> {
@@ -159,11 +181,23 @@ export class PostgresRequestLog implements RequestLog {
       erased += gone;
       if (gone < ERASED_AT_ONCE) break;
     }
-    return erased;
+    return erased + (await this.#eraseUnknownClients());
   }
 
-  eraseTexts(organizationId: string): Promise<void> {
+  /** Erases the oldest entries without an organization, beyond the maximum. */
+  #eraseUnknownClients(): Promise<number> {
     return this.#each((sql) =>
+      sql.query<{ rows: number; bytes: number }>(
+        `DELETE FROM requests WHERE (ended_at, request_id) IN (SELECT ended_at, request_id FROM requests
+           WHERE organization_id = $1 ORDER BY ended_at DESC, request_id DESC OFFSET $2 LIMIT $3)
+         RETURNING 1 AS rows, bytes`,
+        [NO_ORGANIZATION, MAX_UNKNOWN_CLIENT_ROWS, ERASED_AT_ONCE],
+      ),
+    );
+  }
+
+  async eraseTexts(organizationId: string): Promise<void> {
+    await this.#each((sql) =>
       sql.query<{ rows: number; bytes: number }>(
         `UPDATE requests SET text = NULL, bytes = requests.bytes - requests.text_bytes, text_bytes = 0
        FROM (SELECT ended_at, request_id, text_bytes AS freed FROM requests WHERE organization_id = $1 AND text IS NOT NULL ORDER BY ended_at, request_id LIMIT $2) AS chosen
@@ -173,8 +207,8 @@ export class PostgresRequestLog implements RequestLog {
     );
   }
 
-  eraseOrganization(organizationId: string): Promise<void> {
-    return this.#each((sql) =>
+  async eraseOrganization(organizationId: string): Promise<void> {
+    await this.#each((sql) =>
       sql.query<{ rows: number; bytes: number }>(
         `DELETE FROM requests WHERE (ended_at, request_id) IN (SELECT ended_at, request_id FROM requests WHERE organization_id = $1 ORDER BY ended_at, request_id LIMIT $2)
        RETURNING 1 AS rows, bytes`,
@@ -183,20 +217,20 @@ export class PostgresRequestLog implements RequestLog {
     );
   }
 
-  /** Erases in batches until nothing is left, subtracting each batch from the totals. */
-  async #each(erase: (sql: Queryable) => Promise<{ rows: number; bytes: number }[]>): Promise<void> {
+  /** Erases in batches until nothing is left, subtracting each batch from the totals. Resolves to the rows erased. */
+  async #each(erase: (sql: Queryable) => Promise<{ rows: number; bytes: number }[]>): Promise<number> {
+    let erased = 0;
     for (let more = true; more; ) {
       more = await this.database.transaction(async (sql) => {
         await sql.query('SELECT 1 FROM request_log_size FOR UPDATE');
         const gone = await erase(sql);
-        await resize(
-          sql,
-          -gone.reduce((sum, { rows }) => sum + rows, 0),
-          -gone.reduce((sum, { bytes }) => sum + bytes, 0),
-        );
+        const rows = gone.reduce((sum, one) => sum + one.rows, 0);
+        erased += rows;
+        await resize(sql, -rows, -gone.reduce((sum, { bytes }) => sum + bytes, 0));
         return gone.length === ERASED_AT_ONCE;
       });
     }
+    return erased;
   }
 }
 

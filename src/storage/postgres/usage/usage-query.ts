@@ -2,6 +2,7 @@
 // paginated. Prices are passed as a table; usage of models without a price counts as free.
 
 import type { Queryable, Value } from '../database.js';
+import { NO_MEMBER } from '../../../shared/wire/usage.js';
 import type { PriceTable, UsageRowObject } from '../../../shared/wire/usage.js';
 import { HOUR_MS } from '../../../usage/sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '../../../usage/usage-store.js';
@@ -9,13 +10,14 @@ import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '
 /** Later than any possible hour. */
 export const NEVER = 2 ** 31 - 1;
 
-type Counts = Omit<UsageRowObject, 'bucket_start' | 'model' | 'api_key_id' | 'endpoint'>;
+type Counts = Omit<UsageRowObject, 'bucket_start' | 'model' | 'api_key_id' | 'endpoint' | 'member_id'>;
 interface SummedRow extends Counts {
   bucket: number;
   name: string;
   model: string;
   key_id: string;
   endpoint: string;
+  member: string;
 }
 
 /** The columns of UsageSums, in the same order. */
@@ -57,6 +59,8 @@ const valuesOf = (prices: PriceTable | null): Value[] => {
   ];
 };
 
+const NO_OWNERS: ReadonlyMap<string, string> = new Map();
+
 /** See UsageStore.rows(). */
 export async function usageRows(
   sql: Queryable,
@@ -65,15 +69,18 @@ export async function usageRows(
   after: UsageCursor | null,
 ): Promise<UsageRows> {
   const { organizationId, fromHour, toHour, bucket, groupBy, models, apiKeys, prices } = query;
+  const owners = groupBy.includes('member') ? (query.keyOwners ?? NO_OWNERS) : NO_OWNERS;
   const found = await sql.query<SummedRow>(
     `SELECT * FROM (
-       SELECT hours.hour / $5::integer * $5::integer AS bucket, concat_ws(E'\\n', fields.model, fields.key_id, fields.endpoint) COLLATE "C" AS name,
-         fields.model, fields.key_id, fields.endpoint, ${COUNTS}
+       SELECT hours.hour / $5::integer * $5::integer AS bucket, concat_ws(E'\\n', fields.model, fields.key_id, fields.endpoint, fields.member) COLLATE "C" AS name,
+         fields.model, fields.key_id, fields.endpoint, fields.member, ${COUNTS}
        FROM usage_hours AS hours ${PRICES}
-       CROSS JOIN LATERAL (SELECT CASE WHEN $6 THEN hours.model ELSE '' END AS model, CASE WHEN $7 THEN hours.key_id ELSE '' END AS key_id, CASE WHEN $8 THEN hours.endpoint ELSE '' END AS endpoint) AS fields
+       LEFT JOIN unnest($17::text[], $18::text[]) AS owners (key_id, member) ON owners.key_id = hours.key_id
+       CROSS JOIN LATERAL (SELECT CASE WHEN $6 THEN hours.model ELSE '' END AS model, CASE WHEN $7 THEN hours.key_id ELSE '' END AS key_id, CASE WHEN $8 THEN hours.endpoint ELSE '' END AS endpoint,
+         CASE WHEN $19 THEN coalesce(owners.member, '${NO_MEMBER}') ELSE '' END AS member) AS fields
        WHERE hours.organization_id = $9 AND hours.hour >= $10 AND hours.hour < $11
          AND ($12::text[] IS NULL OR hours.model = ANY($12)) AND ($13::text[] IS NULL OR hours.key_id = ANY($13))
-       GROUP BY 1, 2, 3, 4, 5
+       GROUP BY 1, 2, 3, 4, 5, 6
      ) AS summed WHERE (bucket, name) > ($14::integer, $15::text) ORDER BY bucket, name LIMIT $16`,
     [
       ...valuesOf(prices),
@@ -89,6 +96,9 @@ export async function usageRows(
       after?.hour ?? -1,
       after?.group ?? '',
       limit + 1,
+      [...owners.keys()],
+      [...owners.values()],
+      groupBy.includes('member'),
     ],
   );
   const rows = found.slice(0, limit);
@@ -99,6 +109,7 @@ export async function usageRows(
       model: groupBy.includes('model') && row.model !== '' ? row.model : null,
       api_key_id: groupBy.includes('api_key') ? row.key_id : null,
       endpoint: groupBy.includes('endpoint') ? row.endpoint : null,
+      member_id: groupBy.includes('member') ? row.member : null,
       ...countsOf(row),
     })),
     next: found.length > limit && last !== undefined ? { hour: last.bucket, group: last.name } : null,

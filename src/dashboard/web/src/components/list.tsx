@@ -18,14 +18,25 @@ export interface List<T> {
   retry(): void;
 }
 
-/** A list at a path relative to /dashboard/api. `key` is the key for queryClient.invalidateQueries. */
-export function useList<T>(key: readonly unknown[], path: string, query: Query = {}, pageSize = 50): List<T> {
+/**
+ * A list at a path relative to /dashboard/api. `key` is the key for queryClient.invalidateQueries. `everyMs`: how often
+ * the loaded pages are refreshed.
+ */
+export function useList<T>(
+  key: readonly unknown[],
+  path: string,
+  query: Query = {},
+  pageSize = 50,
+  everyMs: number | null = null,
+): List<T> {
   const result = useInfiniteQuery({
     queryKey: [...key, query],
     queryFn: ({ pageParam, signal }) =>
       api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
     // A newly opened list must be up to date, including changes made a second ago.
     refetchOnMount: 'always',
+    refetchInterval: everyMs ?? false,
+    placeholderData: everyMs === null ? undefined : (old) => old,
     initialPageParam: null as string | null,
     getNextPageParam: (page) => (page.has_more ? page.next : null),
   });

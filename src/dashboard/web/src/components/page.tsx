@@ -1,7 +1,7 @@
 // Page header and panels.
 import { useEffect, useRef } from 'react';
 import type { ReactNode } from 'react';
-import { dateTime, relative } from '../format.js';
+import { clock, dateTime, day, isSameDay, relative } from '../format.js';
 
 let firstPage = true;
 
@@ -123,6 +123,21 @@ export function Time({ at, never = 'never' }: { at: string | null; never?: strin
   ) : (
     <time dateTime={at} title={dateTime(at)}>
       {relative(at)}
+    </time>
+  );
+}
+
+/**
+ * An absolute time, for lists with many entries per minute. The day is omitted if it is today. `precise`: to the
+ * millisecond.
+ */
+export function Moment({ at, precise = true }: { at: string; precise?: boolean }): ReactNode {
+  const time = clock(at);
+  return (
+    <time dateTime={at} title={`${dateTime(at)}, ${relative(at)}`} className="moment">
+      {!isSameDay(at, Date.now()) && <span className="moment-day">{day(at)} </span>}
+      {time.slice(0, -4)}
+      {precise && <span className="moment-ms">{time.slice(-4)}</span>}
     </time>
   );
 }

@@ -1,4 +1,4 @@
-// Tables. On phones, each row becomes a card with the column headings next to the values.
+// Tables. On phones, each row becomes a card with the column headings next to the values, or one line.
 import type { ReactNode } from 'react';
 
 export interface Column<T> {
@@ -12,6 +12,11 @@ export interface Column<T> {
   heading?: boolean;
   /** The cell contains buttons, so its heading is hidden on phones. */
   actions?: boolean;
+  /**
+   * Shown on phones. If any column has this, each row is one line on phones, and other columns are hidden. `grow`: the
+   * cell takes the remaining width and is cut.
+   */
+  phone?: 'fit' | 'grow';
 }
 
 export function Table<T>({
@@ -28,11 +33,13 @@ export function Table<T>({
   rowKey: (row: T) => string;
   rowClass?: (row: T) => string | undefined;
 }): ReactNode {
-  const style = ({ numeric, actions }: Column<T>): string | undefined =>
-    numeric ? 'numeric' : actions ? 'actions' : undefined;
+  const inLines = columns.some(({ phone }) => phone !== undefined);
+  const style = ({ numeric, actions, phone }: Column<T>): string | undefined =>
+    [numeric ? 'numeric' : actions ? 'actions' : '', phone === undefined ? '' : `phone-${phone}`].join(' ').trim() ||
+    undefined;
   return (
     <div className="table-frame">
-      <table className="table">
+      <table className={inLines ? 'table lines' : 'table'}>
         <caption className="visually-hidden">{caption}</caption>
         <thead>
           <tr>

@@ -59,7 +59,12 @@ export function Tabs<V extends string>({
           </button>
         ))}
       </div>
-      <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${tabs[current]?.value ?? ''}`}>
+      <div
+        role="tabpanel"
+        className="tab-panel"
+        id={`${id}-panel`}
+        aria-labelledby={`${id}-${tabs[current]?.value ?? ''}`}
+      >
         {tabs[current]?.content}
       </div>
     </div>

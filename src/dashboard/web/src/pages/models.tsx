@@ -111,7 +111,7 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
             <dd>Tools, structured output</dd>
           </div>
           <div>
-            <dt>Thinking</dt>
+            <dt>Reasoning</dt>
             <dd>
               {model.reasoning_efforts.length === 0 ? (
                 'No'

@@ -9,12 +9,21 @@ import { Badge } from '../components/badge.js';
 import { Button, LinkButton } from '../components/button.js';
 import { ConfirmDialog } from '../components/dialog.js';
 import { ListView, useList } from '../components/list.js';
-import { Code, PageHeader, Panel, Stat, Stats, Time } from '../components/page.js';
+import { Code, PageHeader, Panel, Stat, Time } from '../components/page.js';
 import { EmptyState, Loaded, Notice } from '../components/states.js';
 import { Table } from '../components/table.js';
+import { Tabs } from '../components/tabs.js';
 import { useToast } from '../components/toasts.js';
 import { count, short } from '../format.js';
 import { OrganizationLimits } from '../operator/organization-limits.js';
+import {
+  OrganizationAudit,
+  OrganizationBudget,
+  OrganizationKeys,
+  OrganizationMembers,
+  OrganizationRequests,
+  OrganizationUsage,
+} from '../operator/organization-parts.js';
 import '../styles/operator.css';
 
 const LIST = ['operator', 'organizations'];
@@ -112,10 +121,62 @@ function Organizations(): ReactNode {
   );
 }
 
+const TABS = ['overview', 'members', 'keys', 'requests', 'budget', 'limits', 'audit'] as const;
+type TabName = (typeof TABS)[number];
+
+/** The organization's figures, each with the tab that has more. */
+function Summary({
+  organization,
+  onOpen,
+}: {
+  organization: OperatorOrganization;
+  onOpen: (tab: TabName) => void;
+}): ReactNode {
+  const { members, active_keys: keys, month_tokens: tokens, monthly_token_cap: cap, overrides } = organization;
+  const custom = Object.keys(overrides).length;
+  return (
+    <>
+      <Panel>
+        <dl className="stats eight">
+          <Stat label="Members" value={count(members)} note={<More tab="members" onOpen={onOpen} />} />
+          <Stat label="Active keys" value={count(keys)} note={<More tab="keys" onOpen={onOpen} />} />
+          <Stat
+            label="Tokens this month"
+            value={short(tokens)}
+            note={cap === null ? 'no monthly cap' : `of ${count(cap)}`}
+          />
+          <Stat
+            label="Custom limits"
+            value={custom === 0 ? 'none' : count(custom)}
+            note={<More tab="limits" onOpen={onOpen} />}
+          />
+        </dl>
+      </Panel>
+      <OrganizationUsage id={organization.id} />
+    </>
+  );
+}
+
+const MORE: Partial<Record<TabName, string>> = { members: 'Show members', keys: 'Show keys', limits: 'Show limits' };
+
+function More({ tab, onOpen }: { tab: TabName; onOpen: (tab: TabName) => void }): ReactNode {
+  return (
+    <button type="button" className="link-button" onClick={() => onOpen(tab)}>
+      {MORE[tab]}
+    </button>
+  );
+}
+
 function OneOrganization({ id }: { id: string }): ReactNode {
   const client = useQueryClient();
   const toast = useToast();
   const [asks, setAsks] = useState(false);
+  const [search, setSearch] = useSearchParams();
+  const asked = search.get('tab');
+  const tab = TABS.find((one) => one === asked) ?? 'overview';
+  // Filters belong to one tab, so another one starts without them.
+  const open = (next: TabName): void =>
+    setSearch(next === 'overview' ? { org: id } : { org: id, tab: next }, { replace: true });
   const key = [...LIST, 'one', id];
   const query = useQuery({
     queryKey: key,
@@ -151,28 +212,42 @@ function OneOrganization({ id }: { id: string }): ReactNode {
                 </>
               }
             >
-              <Code>{organization.id}</Code>
+              <span className="row tight">
+                <StatusBadge status={organization.status} />
+                <Code>{organization.id}</Code>
+              </span>
             </PageHeader>
             {!active && (
               <Notice tone="danger">
                 Suspended: every request made with its keys returns 403. Its members can view it but not use it.
               </Notice>
             )}
-            <Panel>
-              <Stats>
-                <Stat label="Status" value={<StatusBadge status={organization.status} />} />
-                <Stat label="Members" value={count(organization.members)} />
-                <Stat label="Active keys" value={count(organization.active_keys)} />
-                <Stat
-                  label="Tokens this month"
-                  value={short(organization.month_tokens)}
-                  {...(organization.monthly_token_cap === null
-                    ? {}
-                    : { note: `of ${count(organization.monthly_token_cap)}` })}
-                />
-              </Stats>
-            </Panel>
-            <OrganizationLimits organization={organization} onChange={change} />
+            <Tabs<TabName>
+              label="Organization"
+              value={tab}
+              onChange={open}
+              tabs={[
+                {
+                  value: 'overview',
+                  label: 'Overview',
+                  content: <Summary organization={organization} onOpen={open} />,
+                },
+                { value: 'members', label: 'Members', content: <OrganizationMembers id={id} /> },
+                { value: 'keys', label: 'API keys', content: <OrganizationKeys id={id} /> },
+                {
+                  value: 'requests',
+                  label: 'Requests',
+                  content: <OrganizationRequests id={id} name={organization.name} />,
+                },
+                { value: 'budget', label: 'Budget', content: <OrganizationBudget id={id} /> },
+                {
+                  value: 'limits',
+                  label: 'Limits',
+                  content: <OrganizationLimits organization={organization} onChange={change} />,
+                },
+                { value: 'audit', label: 'Audit log', content: <OrganizationAudit id={id} /> },
+              ]}
+            />
             {asks && (
               <ConfirmDialog
                 title={active ? `Suspend ${organization.name}?` : `Resume ${organization.name}?`}

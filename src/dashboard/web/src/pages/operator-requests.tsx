@@ -1,25 +1,25 @@
 // Requests from the last few days, of one or all organizations. Prompts and responses are not shown.
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { ListPage } from '../../../../shared/wire/list.js';
 import type { DashboardModel } from '../../../../shared/wire/models.js';
 import type { OperatorOrganization } from '../../../../shared/wire/organizations.js';
-import type { RequestObject } from '../../../../shared/wire/requests.js';
 import { api } from '../api.js';
 import { Select } from '../components/field.js';
-import { useList } from '../components/list.js';
 import { PageHeader, Panel } from '../components/page.js';
 import { EmptyState } from '../components/states.js';
 import { RequestDialog } from '../requests/request-dialog.js';
-import { NO_FILTER, RefreshButton, RequestFilters, RequestList } from '../requests/request-table.js';
+import { useRequestView } from '../requests/request-filter.js';
+import { RequestActions, RequestFilters } from '../requests/request-filters.js';
+import { RequestList } from '../requests/request-table.js';
+import { useRequests } from '../requests/use-requests.js';
+
+const PAGE = '/operator/requests';
+const NO_ORGANIZATION = 'No known API key';
 
 export function OperatorRequests(): ReactNode {
-  const [filter, setFilter] = useState(NO_FILTER);
-  const [organization, setOrganization] = useState('');
-  const [opened, setOpened] = useState<RequestObject | null>(null);
-  const { api_key: _none, ...asked } = filter;
-  const list = useList<RequestObject>(['operator', 'requests'], '/operator/requests', { ...asked, organization });
+  const view = useRequestView(PAGE);
+  const { list, refresh } = useRequests(['operator', 'requests'], PAGE, view);
   const models = useQuery({
     queryKey: ['operator', 'models'],
     queryFn: ({ signal }) => api.get<ListPage<DashboardModel>>('/operator/models', {}, signal),
@@ -28,24 +28,26 @@ export function OperatorRequests(): ReactNode {
     queryKey: ['operator', 'organizations', 'first'],
     queryFn: ({ signal }) => api.get<ListPage<OperatorOrganization>>('/operator/organizations', { limit: 100 }, signal),
   });
-  const nameOf = (id: string): string => organizations.data?.data.find((one) => one.id === id)?.name ?? id;
+  const nameOf = (id: string | null): string =>
+    id === null ? NO_ORGANIZATION : (organizations.data?.data.find((one) => one.id === id)?.name ?? id);
   return (
     <>
-      <PageHeader title="All requests" actions={<RefreshButton list={list} />}>
-        Every request of the last few days, newest first. Prompts and responses are not shown.
+      <PageHeader title="All requests" actions={<RequestActions view={view} path={PAGE} onRefresh={refresh} />}>
+        Every request of the last few days, newest first, including refused ones. Prompts and responses are not shown.
       </PageHeader>
       <RequestFilters
-        filter={filter}
-        onChange={setFilter}
+        view={view}
         keys={null}
         models={models.data?.data.map(({ id }) => id) ?? []}
         extra={
           <Select
             label="Organization"
-            value={organization}
-            onChange={(event) => setOrganization(event.target.value)}
+            hideLabel
+            value={view.filter.organization}
+            onChange={(event) => view.set({ organization: event.target.value })}
             options={[
               { value: '', label: 'All organizations' },
+              { value: 'none', label: NO_ORGANIZATION },
               ...(organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name })),
             ]}
           />
@@ -54,29 +56,32 @@ export function OperatorRequests(): ReactNode {
       <Panel flush>
         <RequestList
           list={list}
-          onOpen={setOpened}
+          linkTo={view.linkTo}
+          live={view.live}
           empty={
             <EmptyState icon="requests" title="No requests">
-              No requests match these filters.
+              {view.isFiltered ? 'No requests match these filters.' : 'Requests appear here shortly after they end.'}
             </EmptyState>
           }
           who={{
             key: 'organization',
             header: 'Organization',
             cell: ({ organization_id: of }) => (
-              <span className="clip request-who" title={of}>
+              <span className={`clip request-who ${of === null ? 'muted' : ''}`} title={of ?? undefined}>
                 {nameOf(of)}
               </span>
             ),
           }}
         />
       </Panel>
-      {opened !== null && (
+      {view.opened !== null && (
         <RequestDialog
-          request={opened}
-          path="/operator/requests"
-          keyName={opened.api_key_id}
-          onClose={() => setOpened(null)}
+          id={view.opened}
+          path={PAGE}
+          link={`${PAGE}?${new URLSearchParams({ request: view.opened })}`}
+          keyName={(key) => key ?? NO_ORGANIZATION}
+          organizationName={nameOf}
+          onClose={view.close}
         />
       )}
     </>

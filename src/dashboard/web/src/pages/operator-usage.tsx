@@ -1,21 +1,27 @@
-// All organizations' usage by model, over a number of days.
+// All organizations' usage over a number of days: figures, a chart, and a table by organization and model.
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import type { ListPage } from '../../../../shared/wire/list.js';
 import type { OperatorOrganization } from '../../../../shared/wire/organizations.js';
-import type { UsageRowObject } from '../../../../shared/wire/usage.js';
-import { api } from '../api.js';
-import { Code, PageHeader, Panel, Stat, Stats } from '../components/page.js';
+import type { UsageBucket, UsageHistory, UsageHistoryRow, UsageRowObject } from '../../../../shared/wire/usage.js';
+import { API, api, withQuery } from '../api.js';
+import { PlainLinkButton } from '../components/button.js';
+import { Icon } from '../components/icon.js';
+import { Code, PageHeader, Panel } from '../components/page.js';
 import { EmptyState, Loaded } from '../components/states.js';
 import { Segmented } from '../components/tabs.js';
 import { Table } from '../components/table.js';
 import { count, percent, short } from '../format.js';
 import { PricePanel, usePrices } from '../operator/price-panel.js';
-import { money } from '../usage-data.js';
+import { money, totalOf, UNKNOWN_MODEL } from '../usage-data.js';
+import { UsageChart } from '../usage/usage-chart.js';
+import { UsageStats } from '../usage/usage-stats.js';
 
-type Total = Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> & { organization_id: string };
+type Total = Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint' | 'member_id'> & {
+  organization_id: string;
+};
 interface Totals {
   rows: (Total & { name: string })[];
   complete: boolean;
@@ -47,39 +53,89 @@ async function loadTotals(days: number, signal: AbortSignal): Promise<Totals> {
 
 const tokensOf = (row: Total): number => row.input_tokens + row.output_tokens;
 const sorted = (rows: Totals['rows']): Totals['rows'] => rows.sort((a, b) => tokensOf(b) - tokensOf(a));
-const sum = (rows: readonly Total[], of: (row: Total) => number): number =>
-  rows.reduce((total, row) => total + of(row), 0);
+
+type HistoryGroup = 'model' | 'organization';
+/** Shorter ranges are shown by hour. */
+const hourly = (days: number): boolean => days <= 1;
+
+interface History {
+  readonly span: { readonly from: string; readonly to: string; readonly bucket: UsageBucket };
+  readonly group: HistoryGroup;
+  readonly rows: UsageHistoryRow[];
+}
+
+async function loadHistory(days: number, group: HistoryGroup, signal: AbortSignal): Promise<History> {
+  const now = Math.ceil(Date.now() / 60_000) * 60_000;
+  const span = {
+    from: new Date(now - days * 86_400_000).toISOString(),
+    to: new Date(now).toISOString(),
+    bucket: hourly(days) ? ('hour' as const) : ('day' as const),
+  };
+  const { data } = await api.get<UsageHistory>('/operator/usage/history', { ...span, group_by: group }, signal);
+  return { span, group, rows: data };
+}
+
+const organizationOf = (row: UsageHistoryRow): string => row.organization_id ?? '';
+const modelOf = (row: UsageHistoryRow): string => row.model ?? UNKNOWN_MODEL;
 
 export function OperatorUsage(): ReactNode {
   const [days, setDays] = useState<Days>('30');
+  const [group, setGroup] = useState<HistoryGroup>('model');
   const query = useQuery({
     queryKey: ['operator', 'usage', days],
     queryFn: ({ signal }) => loadTotals(Number(days), signal),
   });
+  const history = useQuery({
+    queryKey: ['operator', 'usage', 'history', days, group],
+    queryFn: ({ signal }) => loadHistory(Number(days), group, signal),
+    placeholderData: (old) => old,
+  });
   const prices = usePrices();
+  const nameOf = useMemo(() => {
+    const names = new Map(query.data?.rows.map((row) => [row.organization_id, row.name]));
+    names.set(UNKNOWN_MODEL, 'Unknown models');
+    return (name: string): string => names.get(name) ?? name;
+  }, [query.data]);
+  const csv = withQuery(`${API}/operator/usage.csv`, {
+    from: new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(days) * 86_400_000).toISOString(),
+    bucket: hourly(Number(days)) ? 'hour' : 'day',
+  });
   return (
     <>
       <PageHeader
         title="Total usage"
         actions={
-          <Segmented<Days>
-            label="Period"
-            value={days}
-            onChange={setDays}
-            options={[
-              { value: '1', label: '24 hours' },
-              { value: '7', label: '7 days' },
-              { value: '30', label: '30 days' },
-              { value: '365', label: '1 year' },
-            ]}
-          />
+          <PlainLinkButton href={csv} download="total-usage.csv">
+            <Icon name="download" /> CSV
+          </PlainLinkButton>
         }
       >
-        Usage of all organizations by model, highest first.
+        Usage of all organizations.
       </PageHeader>
+      <div className="toolbar">
+        <Segmented<Days>
+          label="Period"
+          value={days}
+          onChange={setDays}
+          options={[
+            { value: '1', label: '24 h' },
+            { value: '7', label: '7 d' },
+            { value: '30', label: '30 d' },
+            { value: '365', label: '1 y' },
+          ]}
+        />
+        <Segmented<HistoryGroup>
+          label="Groups"
+          value={group}
+          onChange={setGroup}
+          options={[
+            { value: 'model', label: 'By model' },
+            { value: 'organization', label: 'By organization' },
+          ]}
+        />
+      </div>
       <Loaded query={query}>
         {({ rows, complete }) => {
-          const input = sum(rows, (row) => row.input_tokens);
           return rows.length === 0 ? (
             <Panel>
               <EmptyState icon="usage" title="No usage in this period">
@@ -89,26 +145,18 @@ export function OperatorUsage(): ReactNode {
           ) : (
             <>
               <Panel>
-                <Stats>
-                  <Stat
-                    label="Requests"
-                    value={short(sum(rows, ({ requests }) => requests))}
-                    note={`${count(sum(rows, (row) => row.rate_limited))} rate-limited`}
-                  />
-                  <Stat
-                    label="Input tokens"
-                    value={short(input)}
-                    note={`${percent(input === 0 ? null : sum(rows, (row) => row.cached_tokens) / input)} cached`}
-                  />
-                  <Stat
-                    label="Output tokens"
-                    value={short(sum(rows, (row) => row.output_tokens))}
-                    note={`${short(sum(rows, (row) => row.reasoning_tokens))} reasoning`}
-                  />
-                  <Stat label="Organizations" value={count(new Set(rows.map((row) => row.organization_id)).size)} />
-                </Stats>
+                <UsageStats total={totalOf(rows)} currency={prices.data?.currency ?? ''} />
               </Panel>
-              <Panel flush>
+              {history.data !== undefined && (
+                <UsageChart
+                  span={history.data.span}
+                  rows={history.data.rows}
+                  groupOf={history.data.group === 'model' ? modelOf : organizationOf}
+                  nameOf={nameOf}
+                  currency={prices.data?.currency ?? ''}
+                />
+              )}
+              <Panel title="By organization and model" flush>
                 <Table
                   caption="Usage by organization and model"
                   rows={rows}
@@ -124,7 +172,12 @@ export function OperatorUsage(): ReactNode {
                         </Link>
                       ),
                     },
-                    { key: 'model', header: 'Model', cell: ({ model }) => <Code>{model ?? '–'}</Code> },
+                    {
+                      key: 'model',
+                      header: 'Model',
+                      cell: ({ model }) =>
+                        model === null ? <span className="muted">Unknown models</span> : <Code>{model}</Code>,
+                    },
                     { key: 'requests', header: 'Requests', numeric: true, cell: ({ requests }) => count(requests) },
                     { key: 'limited', header: 'Rate-limited', numeric: true, cell: (row) => count(row.rate_limited) },
                     { key: 'errors', header: 'Errors', numeric: true, cell: ({ errors }) => count(errors) },
@@ -136,6 +189,12 @@ export function OperatorUsage(): ReactNode {
                       cell: (row) => percent(row.input_tokens === 0 ? null : row.cached_tokens / row.input_tokens),
                     },
                     { key: 'output', header: 'Output', numeric: true, cell: (row) => short(row.output_tokens) },
+                    {
+                      key: 'reasoning',
+                      header: 'Reasoning',
+                      numeric: true,
+                      cell: (row) => short(row.reasoning_tokens),
+                    },
                     ...(rows.some(({ cost }) => cost !== null)
                       ? [
                           {

@@ -1,29 +1,71 @@
 // Every request made with the organization's keys in the last few days.
 import { useQuery } from '@tanstack/react-query';
-import { useMemo, useState } from 'react';
+import { useEffect, useMemo } from 'react';
 import type { ReactNode } from 'react';
+import { useSearchParams } from 'wouter';
 import type { ApiKeyObject } from '../../../../shared/wire/api-keys.js';
 import type { ListPage } from '../../../../shared/wire/list.js';
 import type { OrganizationObject } from '../../../../shared/wire/organizations.js';
-import type { RequestObject } from '../../../../shared/wire/requests.js';
 import { api } from '../api.js';
-import { LinkButton } from '../components/button.js';
-import { useList } from '../components/list.js';
+import { Button, LinkButton } from '../components/button.js';
 import { PageHeader, Panel } from '../components/page.js';
 import { EmptyState } from '../components/states.js';
 import { keyHint } from '../format.js';
 import { useModels } from '../queries.js';
 import { RequestDialog, RequestText } from '../requests/request-dialog.js';
-import { NO_FILTER, RefreshButton, RequestFilters, RequestList } from '../requests/request-table.js';
-import { useOrganization } from '../session.js';
+import { useRequestView } from '../requests/request-filter.js';
+import { RequestActions, RequestFilters } from '../requests/request-filters.js';
+import { RequestList } from '../requests/request-table.js';
+import { useRequests } from '../requests/use-requests.js';
+import { useMe, useOrganization, useSession } from '../session.js';
 
 const PLAYGROUND = 'playground';
+const PAGE = '/requests';
 
+/** A link to a request names its organization in `org`, so that it also opens while another one is selected. */
 export function Requests(): ReactNode {
+  const { id, name } = useOrganization();
+  const { selectOrganization } = useSession();
+  const { organizations } = useMe();
+  const [search, setSearch] = useSearchParams();
+  const wanted = search.get('org');
+  const isOther = wanted !== null && wanted !== id;
+  const isKnown = isOther && organizations.some((one) => one.id === wanted);
+  useEffect(() => {
+    if (wanted === null || (isOther && !isKnown)) return;
+    if (isOther) selectOrganization(wanted);
+    else
+      setSearch(
+        (before) => {
+          before.delete('org'); // the user may select another organization now
+          return before;
+        },
+        { replace: true },
+      );
+  }, [wanted, isOther, isKnown, selectOrganization, setSearch]);
+  if (isKnown) return null;
+  if (isOther)
+    return (
+      <>
+        <PageHeader title="Requests" />
+        <Panel>
+          <EmptyState
+            icon="requests"
+            title="This request belongs to another organization"
+            action={<LinkButton href={PAGE}>Open the requests of {name}</LinkButton>}
+          >
+            You are not a member of the organization that this link names.
+          </EmptyState>
+        </Panel>
+      </>
+    );
+  return <RequestsPage />;
+}
+
+function RequestsPage(): ReactNode {
   const { id, path, may } = useOrganization();
-  const [filter, setFilter] = useState(NO_FILTER);
-  const [opened, setOpened] = useState<RequestObject | null>(null);
-  const list = useList<RequestObject>(['organization', id, 'requests'], `${path}/requests`, { ...filter });
+  const view = useRequestView(PAGE);
+  const { list, refresh } = useRequests(['organization', id, 'requests'], `${path}/requests`, view);
   const models = useModels();
   const keys = useQuery({
     queryKey: ['organization', id, 'api-keys', 'first'],
@@ -40,8 +82,8 @@ export function Requests(): ReactNode {
     ],
     [keys.data],
   );
-  const nameOf = (key: string): string => choices.find(({ value }) => value === key)?.label ?? key;
-  const isFiltered = Object.values(filter).some((value) => value !== '');
+  const nameOf = (key: string | null): string =>
+    choices.find(({ value }) => value === key)?.label ?? key ?? 'No known key';
   const why =
     organization.data?.request_text !== true
       ? 'Prompts and responses are not stored. An admin can enable this under Settings.'
@@ -50,22 +92,21 @@ export function Requests(): ReactNode {
         : 'Only admins can see prompts and responses.';
   return (
     <>
-      <PageHeader title="Requests" actions={<RefreshButton list={list} />}>
-        Every request of the last few days, newest first.{' '}
+      <PageHeader
+        title="Requests"
+        actions={<RequestActions view={view} path={`${path}/requests`} onRefresh={refresh} />}
+      >
+        Every request of the last few days, newest first, including refused ones.{' '}
         {organization.data?.request_text === true
           ? 'Prompts and responses are stored. Admins can read them.'
           : 'Prompts and responses are not stored.'}
       </PageHeader>
-      <RequestFilters
-        filter={filter}
-        onChange={setFilter}
-        keys={choices}
-        models={models.data?.map((model) => model.id) ?? []}
-      />
+      <RequestFilters view={view} keys={choices} models={models.data?.map((model) => model.id) ?? []} />
       <Panel flush>
         <RequestList
           list={list}
-          onOpen={setOpened}
+          linkTo={view.linkTo}
+          live={view.live}
           who={{
             key: 'key',
             header: 'API key',
@@ -76,8 +117,12 @@ export function Requests(): ReactNode {
             ),
           }}
           empty={
-            isFiltered ? (
-              <EmptyState icon="requests" title="No matching requests">
+            view.isFiltered ? (
+              <EmptyState
+                icon="requests"
+                title="No matching requests"
+                action={<Button onClick={view.clear}>Clear filters</Button>}
+              >
                 No requests match these filters.
               </EmptyState>
             ) : (
@@ -92,12 +137,13 @@ export function Requests(): ReactNode {
           }
         />
       </Panel>
-      {opened !== null && (
+      {view.opened !== null && (
         <RequestDialog
-          request={opened}
+          id={view.opened}
           path={`${path}/requests`}
-          keyName={nameOf(opened.api_key_id)}
-          onClose={() => setOpened(null)}
+          link={`${PAGE}?${new URLSearchParams({ org: id, request: view.opened })}`}
+          keyName={nameOf}
+          onClose={view.close}
         >
           {(detail) => <RequestText detail={detail} why={why} />}
         </RequestDialog>

@@ -15,7 +15,15 @@ import { Time } from '../components/page.js';
 import { Loaded, Notice } from '../components/states.js';
 import { useOrganization } from '../session.js';
 
-export function ResponseDialog({ id, onClose }: { id: string; onClose: () => void }): ReactNode {
+export function ResponseDialog({
+  id,
+  onDelete,
+  onClose,
+}: {
+  id: string;
+  onDelete: () => void;
+  onClose: () => void;
+}): ReactNode {
   const { id: organization, path } = useOrganization();
   const query = useQuery({
     queryKey: ['organization', organization, 'responses', 'one', id],
@@ -24,7 +32,19 @@ export function ResponseDialog({ id, onClose }: { id: string; onClose: () => voi
     retry: false,
   });
   return (
-    <Dialog title="Stored response" size="wide" onClose={onClose} footer={<Button onClick={onClose}>Close</Button>}>
+    <Dialog
+      title="Stored response"
+      size="wide"
+      onClose={onClose}
+      footer={
+        <>
+          <Button variant="danger" onClick={onDelete}>
+            Delete
+          </Button>
+          <Button onClick={onClose}>Close</Button>
+        </>
+      }
+    >
       <div className="row tight">
         <code className="id">{id}</code>
         <CopyButton text={id} label="Copy ID" iconOnly />

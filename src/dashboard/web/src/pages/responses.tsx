@@ -10,7 +10,7 @@ import { CopyButton } from '../components/copy.js';
 import { ConfirmDialog } from '../components/dialog.js';
 import { Icon } from '../components/icon.js';
 import { ListView, useList } from '../components/list.js';
-import { Code, PageHeader, Panel, Time } from '../components/page.js';
+import { Code, Moment, PageHeader, Panel, Time } from '../components/page.js';
 import { EmptyState } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
@@ -30,10 +30,10 @@ export function Responses(): ReactNode {
   const { id, path } = useOrganization();
   const client = useQueryClient();
   const toast = useToast();
-  const [deleting, setDeleting] = useState<StoredResponseObject | null>(null);
+  const [deleting, setDeleting] = useState<Pick<StoredResponseObject, 'id'> | null>(null);
   const [open, setOpen] = useState<string | null>(null);
   const list = useList<StoredResponseObject>(['organization', id, 'responses'], `${path}/responses`);
-  const remove = async (response: StoredResponseObject): Promise<void> => {
+  const remove = async (response: Pick<StoredResponseObject, 'id'>): Promise<void> => {
     await api.delete(`${path}/responses/${response.id}`);
     toast('Response deleted');
     void client.invalidateQueries({ queryKey: ['organization', id, 'responses'] });
@@ -42,8 +42,8 @@ export function Responses(): ReactNode {
     <>
       <PageHeader title="Stored responses">
         The Responses API stores each response by default, so that a later request can continue it:{' '}
-        <Code>store: true</Code>. With <Code>store: false</Code> nothing is stored. The audit log records when a stored
-        response is opened.
+        <Code>store: true</Code>. With <Code>store: false</Code> nothing is stored. Only admins see this list; the audit
+        log records when a response is opened.
       </PageHeader>
       <Panel flush>
         <ListView
@@ -61,31 +61,68 @@ export function Responses(): ReactNode {
               rowKey={(response) => response.id}
               columns={[
                 {
-                  key: 'id',
-                  header: 'Response',
+                  key: 'prompt',
+                  header: 'Prompt',
                   heading: true,
+                  phone: 'grow',
                   cell: (response) => (
-                    <span className="row tight">
-                      <button type="button" className="link-button id-link" onClick={() => setOpen(response.id)}>
-                        {response.id}
-                      </button>
-                      <CopyButton text={response.id} label={`Copy ${response.id}`} iconOnly />
+                    <button
+                      type="button"
+                      className="row-link response-prompt"
+                      title={response.preview ?? undefined}
+                      onClick={() => setOpen(response.id)}
+                    >
+                      {response.preview ?? <span className="muted">no text</span>}
+                    </button>
+                  ),
+                },
+                {
+                  key: 'id',
+                  header: 'ID',
+                  cell: (response) => (
+                    <span className="row tight nowrap above">
+                      <code className="id" title={response.id}>
+                        …{response.id.slice(-8)}
+                      </code>
+                      <CopyButton text={response.id} label={`Copy ID ending in ${response.id.slice(-8)}`} iconOnly />
                     </span>
                   ),
                 },
-                { key: 'model', header: 'Model', cell: (response) => <Code>{response.model}</Code> },
+                {
+                  key: 'model',
+                  header: 'Model',
+                  cell: (response) => <span className="nowrap">{response.model}</span>,
+                },
                 {
                   key: 'status',
                   header: 'Status',
+                  phone: 'fit',
                   cell: (response) => (
-                    <span className="row tight">
+                    <span className="row tight nowrap">
                       <Badge tone={TONES[response.status] ?? 'neutral'}>{response.status.replaceAll('_', ' ')}</Badge>
-                      {response.background && <Badge>background</Badge>}
+                      {response.background && (
+                        <span className="wide-only">
+                          <Badge>background</Badge>
+                        </span>
+                      )}
                     </span>
                   ),
                 },
-                { key: 'created', header: 'Created', cell: (response) => <Time at={response.created_at} /> },
-                { key: 'expires', header: 'Expires', cell: (response) => <Time at={response.expires_at} /> },
+                {
+                  key: 'created',
+                  header: 'Created',
+                  phone: 'fit',
+                  cell: (response) => <Moment at={response.created_at} precise={false} />,
+                },
+                {
+                  key: 'expires',
+                  header: 'Expires',
+                  cell: (response) => (
+                    <span className="nowrap">
+                      <Time at={response.expires_at} />
+                    </span>
+                  ),
+                },
                 {
                   key: 'actions',
                   header: 'Actions',
@@ -93,7 +130,7 @@ export function Responses(): ReactNode {
                   cell: (response) => (
                     <button
                       type="button"
-                      className="icon-button danger"
+                      className="icon-button danger above"
                       aria-label={`Delete ${response.id}`}
                       title="Delete"
                       onClick={() => setDeleting(response)}
@@ -107,7 +144,16 @@ export function Responses(): ReactNode {
           )}
         </ListView>
       </Panel>
-      {open !== null && <ResponseDialog id={open} onClose={() => setOpen(null)} />}
+      {open !== null && (
+        <ResponseDialog
+          id={open}
+          onDelete={() => {
+            setDeleting({ id: open });
+            setOpen(null);
+          }}
+          onClose={() => setOpen(null)}
+        />
+      )}
       {deleting !== null && (
         <ConfirmDialog
           title="Delete this response?"

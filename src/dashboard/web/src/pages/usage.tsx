@@ -1,50 +1,47 @@
 // Usage over time: requests and tokens by model, API key or endpoint.
 import { useQuery } from '@tanstack/react-query';
-import { useMemo, useState } from 'react';
+import { useCallback, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
 import type { ApiKeyObject } from '../../../../shared/wire/api-keys.js';
 import type { ListPage } from '../../../../shared/wire/list.js';
+import type { MemberObject } from '../../../../shared/wire/organizations.js';
+import { NO_MEMBER, PLAYGROUND_MEMBER } from '../../../../shared/wire/usage.js';
 import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../../../../shared/wire/usage.js';
 import { API, api, withQuery } from '../api.js';
 import { LinkButton, PlainLinkButton } from '../components/button.js';
-import { Chart } from '../components/chart.js';
 import { Select, TextField } from '../components/field.js';
 import { Icon } from '../components/icon.js';
-import { PageHeader, Panel, Stat, Stats } from '../components/page.js';
+import { PageHeader, Panel } from '../components/page.js';
 import { EmptyState, Loaded, Skeleton } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Segmented } from '../components/tabs.js';
-import { count, duration, keyHint, percent, short } from '../format.js';
+import { count, keyHint, percent } from '../format.js';
 import { useModels } from '../queries.js';
 import { useOrganization } from '../session.js';
 import {
-  bucketsOf,
   byGroup,
   customRange,
-  durationMs,
-  firstTokenMs,
+  groupOf,
   HOURLY_DAYS,
   loadUsage,
-  MEASURES,
   money,
   RANGES,
   rangeOf,
-  seriesOf,
-  tokensPerSecond,
   totalOf,
+  UNKNOWN_MODEL,
 } from '../usage-data.js';
-import type { Measure, Range, Sums, UsageAsk } from '../usage-data.js';
+import type { Range, Sums, UsageAsk } from '../usage-data.js';
+import { UsageChart } from '../usage/usage-chart.js';
+import { cachedShare, UsageStats } from '../usage/usage-stats.js';
 import { LatencyPanel } from './latency-panel.js';
 import { BudgetPanel } from './budget-panel.js';
 
 const GROUPS: readonly { value: UsageGroup; label: string; heading: string }[] = [
   { value: 'model', label: 'By model', heading: 'Model' },
   { value: 'api_key', label: 'By key', heading: 'API key' },
+  { value: 'member', label: 'By member', heading: 'Member' },
   { value: 'endpoint', label: 'By endpoint', heading: 'Endpoint' },
 ];
-/** Number of groups with their own color. The rest are summed into one. */
-const COLOURED = 7;
-
 export function Usage(): ReactNode {
   const { id, path } = useOrganization();
   const [range, setRange] = useState<Range | 'custom'>('7d');
@@ -56,7 +53,6 @@ export function Usage(): ReactNode {
   const [key, setKey] = useState('');
   const [chosenBucket, setBucket] = useState<UsageBucket>('day');
   const [group, setGroup] = useState<UsageGroup>('model');
-  const [measure, setMeasure] = useState<Measure>('tokens');
   const custom = customRange(span.first, span.last);
   const days = range === 'custom' ? (custom?.days ?? 7) : (RANGES.find(({ value }) => value === range)?.days ?? 7);
   const isWrong = range === 'custom' && custom === null;
@@ -89,10 +85,24 @@ export function Usage(): ReactNode {
     queryKey: ['organization', id, 'prices'],
     queryFn: ({ signal }) => api.get<PriceTable>(`${path}/prices`, {}, signal),
   });
+  const members = useQuery({
+    queryKey: ['organization', id, 'members', 'first'],
+    queryFn: ({ signal }) => api.get<ListPage<MemberObject>>(`${path}/members`, { limit: 100 }, signal),
+    enabled: group === 'member',
+  });
   const nameOf = useMemo(() => {
-    const names = new Map(keys.data?.data.map((key) => [key.id, `${key.name} (${keyHint(key)})`]));
-    return (name: string): string => (group === 'api_key' ? (names.get(name) ?? name) : name);
-  }, [keys.data, group]);
+    const names = new Map<string, string>([
+      [UNKNOWN_MODEL, 'Unknown models'],
+      [PLAYGROUND_MEMBER, 'Playground'],
+    ]);
+    for (const one of keys.data?.data ?? []) names.set(one.id, `${one.name} (${keyHint(one)})`);
+    if (group === 'member') {
+      names.set(NO_MEMBER, 'No member');
+      for (const one of members.data?.data ?? []) names.set(one.user_id, one.name || one.email);
+    }
+    const former = group === 'member' && members.data?.has_more === false;
+    return (name: string): string => names.get(name) ?? (former ? 'Former member' : name);
+  }, [keys.data, members.data, group]);
   const csv = `${API}${withQuery(`${path}/usage.csv`, { ...(usage.data?.ask ?? askNow()) })}`;
   return (
     <>
@@ -104,7 +114,7 @@ export function Usage(): ReactNode {
           </PlainLinkButton>
         }
       >
-        Completed requests and their tokens. These statistics contain no prompts or responses.
+        Requests, tokens and cost. These statistics contain no prompts or responses.
       </PageHeader>
       <div className="toolbar">
         <Segmented
@@ -190,14 +200,7 @@ export function Usage(): ReactNode {
               </EmptyState>
             </Panel>
           ) : (
-            <UsageView
-              ask={ask}
-              rows={rows}
-              measure={measure}
-              onMeasure={setMeasure}
-              nameOf={nameOf}
-              currency={prices.data?.currency ?? ''}
-            />
+            <UsageView ask={ask} rows={rows} nameOf={nameOf} currency={prices.data?.currency ?? ''} />
           )
         }
       </Loaded>
@@ -212,86 +215,30 @@ export function Usage(): ReactNode {
 function UsageView({
   ask,
   rows,
-  measure,
-  onMeasure,
   nameOf,
   currency,
 }: {
   ask: UsageAsk;
   rows: readonly UsageRowObject[];
-  measure: Measure;
-  onMeasure: (measure: Measure) => void;
   nameOf: (name: string) => string;
   currency: string;
 }): ReactNode {
   const group = ask.group_by;
   const total = useMemo(() => totalOf(rows), [rows]);
-  const groups = useMemo(() => byGroup(rows, group), [rows, group]);
-  const { times, series } = useMemo(() => {
-    const names =
-      groups.length <= COLOURED
-        ? groups.map(({ name }) => name)
-        : [...groups.slice(0, COLOURED).map(({ name }) => name), 'other'];
-    const line = bucketsOf(ask);
-    const values = seriesOf(rows, line, group, names, measure);
-    return { times: line, series: names.map((name, i) => ({ label: nameOf(name), values: values[i] ?? [] })) };
-  }, [rows, groups, group, ask, measure, nameOf]);
-  const label = MEASURES.find(({ value }) => value === measure)?.label ?? '';
+  const ofRow = useCallback((row: UsageRowObject): string => groupOf(row, group), [group]);
+  const groups = useMemo(() => byGroup(rows, ofRow), [rows, ofRow]);
   const heading = GROUPS.find(({ value }) => value === group)?.heading ?? '';
   return (
     <>
       <Panel>
-        <Stats>
-          <Stat label="Requests" value={short(total.requests)} />
-          <Stat label="Input tokens" value={short(total.input_tokens)} note={`${percent(cachedShare(total))} cached`} />
-          <Stat
-            label="Output tokens"
-            value={short(total.output_tokens)}
-            note={total.reasoning_tokens > 0 ? `${short(total.reasoning_tokens)} reasoning` : undefined}
-          />
-          {total.cost !== null && <Stat label="Cost" value={money(total.cost, currency)} note="at today's prices" />}
-          {total.answered > 0 && (
-            <Stat
-              label="First token"
-              value={duration(firstTokenMs(total) ?? 0)}
-              note={`mean; ${duration(durationMs(total) ?? 0)} total duration`}
-            />
-          )}
-          {tokensPerSecond(total) !== null && (
-            <Stat label="Speed" value={short(Math.round(tokensPerSecond(total) ?? 0))} note="tokens/s per response" />
-          )}
-          <Stat
-            label="Errors"
-            value={short(total.errors)}
-            note={total.rate_limited > 0 ? `${short(total.rate_limited)} rate-limited` : undefined}
-          />
-        </Stats>
+        <UsageStats total={total} currency={currency} />
       </Panel>
+      <UsageChart span={ask} rows={rows} groupOf={ofRow} nameOf={nameOf} currency={currency} />
       <Panel
-        title="Over time"
-        lead={ask.bucket === 'day' ? 'Days are in UTC.' : undefined}
-        actions={
-          <Select
-            label="Measure"
-            hideLabel
-            value={measure}
-            onChange={(event) => onMeasure(event.target.value as Measure)}
-            options={MEASURES.filter(({ value }) => value !== 'cost' || total.cost !== null).map(
-              ({ value, label: text }) => ({ value, label: text }),
-            )}
-          />
-        }
+        title={`By ${heading === 'API key' ? heading : heading.toLowerCase()}`}
+        lead={group === 'member' ? 'Usage counts for the member who created the API key.' : undefined}
+        flush
       >
-        <Chart
-          title={`${label} over time`}
-          kind="bars"
-          times={times}
-          series={series}
-          utc={ask.bucket === 'day'}
-          format={measure === 'cost' ? (value) => money(value, currency) : short}
-        />
-      </Panel>
-      <Panel title={`By ${heading === 'API key' ? heading : heading.toLowerCase()}`} flush>
         <Table
           caption={`Usage by ${heading}`}
           rows={groups}
@@ -301,17 +248,22 @@ function UsageView({
               key: 'name',
               header: heading,
               heading: true,
-              cell: ({ name }) => <span className="cell-main">{nameOf(name)}</span>,
+              cell: ({ name }) => (
+                <>
+                  <span className="cell-main">{nameOf(name)}</span>
+                  {name in EXPLAINED && <span className="cell-sub">{EXPLAINED[name]}</span>}
+                </>
+              ),
             },
             { key: 'requests', header: 'Requests', numeric: true, cell: ({ sums }) => count(sums.requests) },
             { key: 'input', header: 'Input tokens', numeric: true, cell: ({ sums }) => count(sums.input_tokens) },
             { key: 'cached', header: 'Cached', numeric: true, cell: ({ sums }) => percent(cachedShare(sums)) },
             { key: 'output', header: 'Output tokens', numeric: true, cell: ({ sums }) => count(sums.output_tokens) },
             {
-              key: 'first',
-              header: 'First token',
+              key: 'reasoning',
+              header: 'Reasoning',
               numeric: true,
-              cell: ({ sums }) => (sums.answered === 0 ? '–' : duration(firstTokenMs(sums) ?? 0)),
+              cell: ({ sums }) => count(sums.reasoning_tokens),
             },
             ...(total.cost === null
               ? []
@@ -332,5 +284,9 @@ function UsageView({
   );
 }
 
-const cachedShare = (sums: Sums): number | null =>
-  sums.input_tokens === 0 ? null : sums.cached_tokens / sums.input_tokens;
+/** Groups that are not a model, key or member of this organization. */
+const EXPLAINED: Readonly<Record<string, string>> = {
+  [UNKNOWN_MODEL]: 'Requests for models that this server does not have',
+  [NO_MEMBER]: 'Keys made on the command line, and deleted keys',
+  [PLAYGROUND_MEMBER]: "All members' requests in the playground",
+};

@@ -7,7 +7,7 @@ import { CopyButton } from '../components/copy.js';
 import { Dialog } from '../components/dialog.js';
 import { Code } from '../components/page.js';
 import { Loaded, Notice, Skeleton } from '../components/states.js';
-import { count, dateTime } from '../format.js';
+import { clock, count, date } from '../format.js';
 import { OutcomeBadge, time } from './request-table.js';
 
 const PHASES = [
@@ -18,75 +18,155 @@ const PHASES = [
   { key: 'decode_ms', label: 'Decode', color: 0 },
 ] as const;
 
-/** `path`: the list to which it belongs, relative to the API. `keyName`: name of its API key. */
+/**
+ * `path`: the list to which it belongs, relative to the API. `link`: its address, relative to /dashboard. `keyName`: name
+ * of an API key.
+ */
 export function RequestDialog({
-  request,
+  id,
   path,
+  link,
   keyName,
+  organizationName,
   children,
   onClose,
 }: {
-  request: RequestObject;
+  id: string;
   path: string;
-  keyName: string;
+  link: string;
+  keyName: (key: string | null) => string;
+  organizationName?: (organization: string | null) => string;
   children?: (detail: RequestDetail) => ReactNode;
   onClose: () => void;
 }): ReactNode {
   const query = useQuery({
-    queryKey: ['request', path, request.id],
-    queryFn: ({ signal }) => api.get<RequestDetail>(`${path}/${encodeURIComponent(request.id)}`, {}, signal),
+    queryKey: ['request', path, id],
+    queryFn: ({ signal }) => api.get<RequestDetail>(`${path}/${encodeURIComponent(id)}`, {}, signal),
     staleTime: Infinity,
+    retry: false,
   });
   return (
-    <Dialog title="Request" size="wide" onClose={onClose}>
-      <dl className="fact-list">
-        <div>
-          <dt>Request ID</dt>
-          <dd className="row tight">
-            <Code>{request.request_id}</Code>
-            <CopyButton text={request.request_id} label="Copy request ID" iconOnly />
-          </dd>
-        </div>
-        <div>
-          <dt>Ended</dt>
-          <dd>{dateTime(request.at)}</dd>
-        </div>
-        <div>
-          <dt>Outcome</dt>
-          <dd>
-            <OutcomeBadge {...request} /> {request.code !== null && <Code>{request.code}</Code>}
-            {request.finish_reason !== null && (
-              <span className="muted"> {request.finish_reason.replaceAll('_', ' ')}</span>
-            )}
-          </dd>
-        </div>
-        <div>
-          <dt>Model</dt>
-          <dd>
-            {request.model ?? '–'}, <Code>{request.endpoint}</Code>
-            {request.stream && ' streamed'}
-          </dd>
-        </div>
-        <div>
-          <dt>API key</dt>
-          <dd>{keyName}</dd>
-        </div>
-        <div>
-          <dt>Tokens</dt>
-          <dd>{tokens(request)}</dd>
-        </div>
-      </dl>
-      <Loaded query={query} loading={<Skeleton rows={4} height={20} />}>
+    <Dialog
+      title="Request"
+      size="wide"
+      onClose={onClose}
+      footer={<CopyButton text={`${location.origin}/dashboard${link}`} label="Copy link" />}
+    >
+      <Loaded query={query} loading={<Skeleton rows={8} height={20} />}>
         {(detail) => (
           <>
+            <RequestError detail={detail} />
+            <Facts detail={detail} keyName={keyName} organizationName={organizationName} />
             <Phases detail={detail} />
             <PromptCache detail={detail} />
             <Parameters detail={detail} />
-            {children?.(detail)}
+            {detail.parameters !== null && children?.(detail)}
           </>
         )}
       </Loaded>
     </Dialog>
+  );
+}
+
+/** The error as the client received it. */
+function RequestError({ detail: { outcome, message, code, param } }: { detail: RequestDetail }): ReactNode {
+  if (code === null) return null;
+  return (
+    <Notice tone={outcome === 'failed' ? 'danger' : 'warn'}>
+      <div className="request-error">
+        {message !== null && <p>{message}</p>}
+        <p className="hint">
+          <Code>{code}</Code>
+          {param !== null && (
+            <>
+              {' '}
+              in <Code>{param}</Code>
+            </>
+          )}
+        </p>
+      </div>
+    </Notice>
+  );
+}
+
+function Fact({ label, children }: { label: string; children: ReactNode }): ReactNode {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+function Facts({
+  detail,
+  keyName,
+  organizationName,
+}: {
+  detail: RequestDetail;
+  keyName: (key: string | null) => string;
+  organizationName: ((organization: string | null) => string) | undefined;
+}): ReactNode {
+  const { request_id: requestId, model, asked_model: asked, trace_id: traceId, trace_url: traceUrl } = detail;
+  return (
+    <dl className="fact-list">
+      <Fact label="Request ID">
+        <span className="row tight">
+          <Code>{requestId}</Code>
+          <CopyButton text={requestId} label="Copy request ID" iconOnly />
+        </span>
+      </Fact>
+      <Fact label="Received">
+        <time dateTime={detail.received_at}>
+          {date(detail.received_at)}, {clock(detail.received_at)}
+        </time>
+      </Fact>
+      <Fact label="Outcome">
+        <OutcomeBadge {...detail} />
+        {detail.finish_reason !== null && <span className="muted"> {detail.finish_reason.replaceAll('_', ' ')}</span>}
+      </Fact>
+      <Fact label="Duration">{time(detail.duration_ms)}</Fact>
+      <Fact label="Endpoint">
+        <Code>
+          {detail.method === null ? '' : `${detail.method} `}
+          {detail.endpoint}
+        </Code>
+        {detail.stream && ' streamed'}
+      </Fact>
+      <Fact label="Model">
+        {model ?? (asked === null ? 'none' : <Code>{asked}</Code>)}
+        {model === null && asked !== null && <span className="muted"> requested</span>}
+        {model !== null && asked !== null && asked !== model && (
+          <span className="muted">
+            {' '}
+            requested as <Code>{asked}</Code>
+          </span>
+        )}
+      </Fact>
+      {organizationName !== undefined && <Fact label="Organization">{organizationName(detail.organization_id)}</Fact>}
+      <Fact label="API key">{keyName(detail.api_key_id)}</Fact>
+      {detail.client_address !== null && (
+        <Fact label="Client">
+          <Code>{detail.client_address}</Code>
+          {detail.user_agent !== null && <span className="cell-sub">{detail.user_agent}</span>}
+        </Fact>
+      )}
+      {detail.input_tokens + detail.output_tokens > 0 && <Fact label="Tokens">{tokens(detail)}</Fact>}
+      {traceId !== null && (
+        <Fact label="Trace">
+          <span className="row tight">
+            {traceUrl === null ? (
+              <Code>{traceId}</Code>
+            ) : (
+              <a href={traceUrl} target="_blank" rel="noreferrer">
+                {traceId}
+              </a>
+            )}
+            <CopyButton text={traceId} label="Copy trace ID" iconOnly />
+          </span>
+        </Fact>
+      )}
+    </dl>
   );
 }
 
@@ -109,30 +189,25 @@ function Phases({ detail: { phases, duration_ms: whole } }: { detail: RequestDet
     (phase): phase is typeof phase & { ms: number } => phase.ms !== null,
   );
   const sum = parts.reduce((all, { ms }) => all + ms, 0);
+  if (parts.length === 0) return null;
   return (
     <section className="request-part" aria-label="Timings">
       <h3>Where {time(whole)} went</h3>
-      {parts.length === 0 ? (
-        <p className="muted">Refused before it started.</p>
-      ) : (
-        <>
-          <div className="phase-bar" aria-hidden="true">
-            {parts.map(({ key, color, ms }) =>
-              ms === 0 ? null : (
-                <span key={key} style={{ flexGrow: ms / Math.max(1, sum), background: `var(--series-${color})` }} />
-              ),
-            )}
-          </div>
-          <ul className="chart-legend">
-            {parts.map(({ key, label, color, ms }) => (
-              <li key={key} className="chart-key">
-                <span className="chart-swatch" style={{ background: `var(--series-${color})` }} />
-                {label} <b>{time(ms)}</b>
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
+      <div className="phase-bar" aria-hidden="true">
+        {parts.map(({ key, color, ms }) =>
+          ms === 0 ? null : (
+            <span key={key} style={{ flexGrow: ms / Math.max(1, sum), background: `var(--series-${color})` }} />
+          ),
+        )}
+      </div>
+      <ul className="chart-legend">
+        {parts.map(({ key, label, color, ms }) => (
+          <li key={key} className="chart-key">
+            <span className="chart-swatch" style={{ background: `var(--series-${color})` }} />
+            {label} <b>{time(ms)}</b>
+          </li>
+        ))}
+      </ul>
     </section>
   );
 }

@@ -1,26 +1,18 @@
-// A table of requests, with filters above it.
+// A table of requests. On phones, each request is one line.
+import { useEffect, useRef } from 'react';
 import type { ReactNode } from 'react';
-import { REQUEST_OUTCOMES } from '../../../../shared/wire/requests.js';
+import { Link } from 'wouter';
 import type { RequestObject, RequestOutcome } from '../../../../shared/wire/requests.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';
 import { Button } from '../components/button.js';
-import { Select } from '../components/field.js';
-import { Icon } from '../components/icon.js';
 import type { List } from '../components/list.js';
-import { Time } from '../components/page.js';
+import { Moment } from '../components/page.js';
 import { ErrorState, Skeleton } from '../components/states.js';
 import { Table } from '../components/table.js';
 import type { Column } from '../components/table.js';
 import { count, duration } from '../format.js';
 import '../styles/requests.css';
-
-export interface RequestFilter {
-  api_key: string;
-  model: string;
-  outcome: string;
-}
-export const NO_FILTER: RequestFilter = { api_key: '', model: '', outcome: '' };
 
 const TONES: Record<RequestOutcome, Tone> = {
   completed: 'ok',
@@ -29,81 +21,40 @@ const TONES: Record<RequestOutcome, Tone> = {
   cancelled: 'neutral',
 };
 
-export function OutcomeBadge({ outcome, status, code }: Pick<RequestObject, 'outcome' | 'status' | 'code'>): ReactNode {
+export function OutcomeBadge({ outcome, status }: Pick<RequestObject, 'outcome' | 'status'>): ReactNode {
+  const isError = outcome !== 'completed' && status !== null;
   return (
-    <span title={code ?? undefined}>
-      <Badge tone={TONES[outcome]} dot>
-        {outcome}
-        {outcome !== 'completed' && status !== null && ` ${status}`}
-      </Badge>
-    </span>
-  );
-}
-
-export interface Choice {
-  value: string;
-  label: string;
-}
-
-/** `extra`: filters that only the calling page has. */
-export function RequestFilters({
-  filter,
-  onChange,
-  keys,
-  models,
-  extra,
-}: {
-  filter: RequestFilter;
-  onChange: (filter: RequestFilter) => void;
-  keys: readonly Choice[] | null;
-  models: readonly string[];
-  extra?: ReactNode;
-}): ReactNode {
-  return (
-    <div className="request-filters">
-      {extra}
-      {keys !== null && (
-        <Select
-          label="API key"
-          value={filter.api_key}
-          onChange={(event) => onChange({ ...filter, api_key: event.target.value })}
-          options={[{ value: '', label: 'All keys' }, ...keys]}
-        />
+    <Badge tone={TONES[outcome]} dot>
+      {isError ? (
+        <span>
+          <span className="wide-only">{outcome} </span>
+          {status}
+        </span>
+      ) : (
+        <span>{outcome}</span>
       )}
-      <Select
-        label="Model"
-        value={filter.model}
-        onChange={(event) => onChange({ ...filter, model: event.target.value })}
-        options={[{ value: '', label: 'All models' }, ...models.map((name) => ({ value: name, label: name }))]}
-      />
-      <Select
-        label="Outcome"
-        value={filter.outcome}
-        onChange={(event) => onChange({ ...filter, outcome: event.target.value })}
-        options={[
-          { value: '', label: 'All outcomes' },
-          ...REQUEST_OUTCOMES.map((name) => ({ value: name, label: name })),
-        ]}
-      />
-    </div>
+    </Badge>
   );
 }
 
 /**
  * Shows the list's states around its rows. With a filter, a page of results may be empty even though later pages have
- * matches.
+ * matches. `live`: new rows are highlighted, and older ones are not loaded.
  */
 export function RequestList({
   list,
   empty,
-  onOpen,
+  linkTo,
   who,
+  live,
 }: {
   list: List<RequestObject>;
   empty: ReactNode;
-  onOpen: (request: RequestObject) => void;
-  who: Column<RequestObject>;
+  linkTo: (id: string) => string;
+  who: Column<RequestObject> | null;
+  live: boolean;
 }): ReactNode {
+  const isFresh = useFresh(list.rows, live);
   if (list.loading)
     return (
       <div className="panel-pad">
@@ -119,52 +70,78 @@ export function RequestList({
           caption="Requests"
           rows={list.rows}
           rowKey={({ id }) => id}
+          rowClass={({ id }) => (isFresh(id) ? 'fresh' : undefined)}
           columns={[
             {
               key: 'at',
-              header: 'Ended',
+              header: 'Time',
               heading: true,
+              phone: 'fit',
               cell: (request) => (
-                <button
-                  type="button"
-                  className="link-button nowrap"
-                  aria-label={`Open ${request.request_id}`}
-                  onClick={() => onOpen(request)}
-                >
-                  <Time at={request.at} />
-                </button>
+                <Link className="row-link" href={linkTo(request.id)}>
+                  <Moment at={request.received_at} />
+                </Link>
               ),
             },
-            { key: 'outcome', header: 'Outcome', cell: (request) => <OutcomeBadge {...request} /> },
             {
               key: 'model',
               header: 'Model',
-              cell: ({ model, endpoint }) => (
-                <div>
-                  <span className="nowrap">{model ?? '–'}</span>
-                  <span className="cell-sub nowrap">{endpoint}</span>
-                </div>
+              phone: 'grow',
+              cell: ({ model, asked_model: asked, method, endpoint }) => (
+                <>
+                  {model === null && asked === null ? (
+                    <span className="phone-only">{endpoint}</span>
+                  ) : (
+                    <span className={model === null ? 'muted' : undefined}>{model ?? asked}</span>
+                  )}
+                  <span
+                    className={model === null && asked === null ? 'wide-only request-path' : 'cell-sub request-path'}
+                  >
+                    {method !== null && method !== 'POST' && `${method} `}
+                    {endpoint}
+                  </span>
+                </>
               ),
             },
-            who,
+            {
+              key: 'outcome',
+              header: 'Outcome',
+              phone: 'fit',
+              cell: (request) => (
+                <>
+                  <OutcomeBadge {...request} />
+                  {request.code !== null && <span className="cell-sub request-code">{request.code}</span>}
+                </>
+              ),
+            },
+            ...(who === null ? [] : [who]),
             {
               key: 'tokens',
               header: 'Tokens',
               numeric: true,
-              cell: ({ input_tokens: input, cached_tokens: cached, output_tokens: output }) => (
-                <div>
-                  {count(input)} in, {count(output)} out
-                  {cached > 0 && <span className="cell-sub">{count(cached)} cached</span>}
-                </div>
-              ),
+              cell: ({ input_tokens: input, cached_tokens: cached, output_tokens: output }) =>
+                input + output === 0 ? (
+                  <span className="muted">–</span>
+                ) : (
+                  <>
+                    {count(input)} in, {count(output)} out
+                    {cached > 0 && <span className="cell-sub">{count(cached)} cached</span>}
+                  </>
+                ),
             },
             { key: 'queue', header: 'Queue', numeric: true, cell: ({ queue_ms: ms }) => time(ms) },
             { key: 'first', header: 'First token', numeric: true, cell: ({ first_token_ms: ms }) => time(ms) },
-            { key: 'duration', header: 'Duration', numeric: true, cell: ({ duration_ms: ms }) => time(ms) },
+            {
+              key: 'duration',
+              header: 'Duration',
+              numeric: true,
+              phone: 'fit',
+              cell: ({ duration_ms: ms }) => time(ms),
+            },
           ]}
         />
       )}
-      {list.hasMore && (
+      {list.hasMore && !live && (
         <div className="load-more">
           {list.rows.length === 0 && <span className="muted">No matches among the newest requests.</span>}
           <Button busy={list.loadingMore} onClick={list.more}>
@@ -176,12 +153,18 @@ export function RequestList({
   );
 }
 
-export function RefreshButton({ list }: { list: List<RequestObject> }): ReactNode {
-  return (
-    <Button size="small" onClick={list.retry}>
-      <Icon name="refresh" /> Refresh
-    </Button>
-  );
+/** Returns whether a row was added since the list was first shown live. */
+function useFresh(rows: readonly RequestObject[], live: boolean): (id: string) => boolean {
+  const known = useRef<Set<string> | null>(null);
+  const fresh = useRef(new Set<string>());
+  useEffect(() => {
+    if (!live) known.current = null;
+    else if (known.current === null && rows.length > 0) known.current = new Set(rows.map(({ id }) => id));
+  });
+  if (live && known.current !== null) {
+    for (const { id } of rows) if (!known.current.has(id)) fresh.current.add(id);
+  }
+  return (id) => live && fresh.current.has(id);
 }
 
-export const time = (ms: number | null): string => (ms === null ? '–' : duration(ms));
+export const time = (ms: number | null): ReactNode => (ms === null ? <span className="muted">–</span> : duration(ms));

@@ -1,0 +1,83 @@
+// What an operator sees of one organization beyond its limits: members, API keys and budget. Usage, requests and the
+// audit log of an organization are filters of the operators' own lists.
+
+import { z } from 'zod';
+import type { ApiKeys } from '../../accounts/api-keys.js';
+import { keyObject } from '../../accounts/keys.js';
+import type { Members } from '../../accounts/members.js';
+import type { Organizations } from '../../accounts/organizations.js';
+import { apiError } from '../../shared/errors.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import { budgetObject, setBudget } from '../api/budget.js';
+import type { BudgetDeps } from '../api/budget.js';
+import { listedKeys } from '../api/listed-keys.js';
+import { memberObject } from '../api/members.js';
+import { listPage, readPage } from '../api/paging.js';
+import { readWhole } from '../api/read-whole.js';
+import type { OperatorGuard } from './operator-guard.js';
+
+const budgetBody = z.object({
+  /** Null: no budget. */
+  amount: z.number().positive().max(1e12).nullable(),
+  mail: z.boolean().default(true),
+});
+
+export interface OrganizationPartDeps extends Pick<BudgetDeps, 'budgets' | 'prices' | 'usage'> {
+  organizations: Pick<Organizations, 'overview'>;
+  members: Pick<Members, 'page'>;
+  apiKeys: Pick<ApiKeys, 'page'>;
+  now: () => number;
+}
+
+export function organizationPartRoutes(guard: OperatorGuard, deps: OrganizationPartDeps): Route[] {
+  const { organizations, members, apiKeys, budgets, now } = deps;
+  /** Throws ApiError 404. */
+  const asked = async (exchange: Exchange): Promise<string> => {
+    const id = exchange.params['org'] as string;
+    if ((await organizations.overview(id)) === null)
+      throw apiError('resource_not_found', 'Organization not found.', 'org');
+    return id;
+  };
+  return [
+    guard({
+      method: 'GET',
+      path: '/organizations/:org/members',
+      handler: async ({ exchange }) => {
+        const { limit, after } = readPage(exchange.query);
+        const id = await asked(exchange);
+        exchange.json(200, listPage(await readWhole(exchange, () => members.page(id, limit, after)), memberObject));
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/organizations/:org/api-keys',
+      handler: async ({ exchange }) => {
+        const page = readPage(exchange.query);
+        const at = new Date(now());
+        const keys = await listedKeys(apiKeys, await asked(exchange), page, at);
+        exchange.json(
+          200,
+          listPage(keys, (key) => keyObject(key, at)),
+        );
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/organizations/:org/budget',
+      handler: async ({ exchange }) => exchange.json(200, await budgetObject(deps, await asked(exchange), false)),
+    }),
+
+    guard({
+      method: 'PUT',
+      path: '/organizations/:org/budget',
+      body: budgetBody,
+      handler: async ({ exchange, actor, body }) => {
+        const id = await asked(exchange);
+        await setBudget(budgets, id, body, actor);
+        exchange.json(200, await budgetObject(deps, id, false));
+      },
+    }),
+  ];
+}

@@ -1,0 +1,29 @@
+// Limits how many requests without a known API key enter the request log, so that a scanner neither fills the disk nor
+// delays other entries. One per HTTP worker thread; used only on its event loop.
+
+const BURST = 120;
+/** Entries per minute after a burst, for all threads together. */
+const PER_MINUTE = 60;
+
+export class UnknownClientPace {
+  #left = BURST;
+  #at: number;
+
+  /** `share`: this thread's share of a limit. */
+  constructor(
+    private readonly share: (limit: number) => number,
+    private readonly now: () => number = () => performance.now(),
+  ) {
+    this.#at = now();
+  }
+
+  /** Whether one more entry is accepted now. */
+  take(): boolean {
+    const now = this.now();
+    this.#left = Math.min(BURST, this.#left + ((now - this.#at) * this.share(PER_MINUTE)) / 60_000);
+    this.#at = now;
+    if (this.#left < 1) return false;
+    this.#left--;
+    return true;
+  }
+}
