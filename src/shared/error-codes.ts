@@ -482,9 +482,11 @@ export const ERRORS = {
   },
   insufficient_quota: {
     status: 429,
-    meaning: 'The monthly token quota is used up.',
-    cause: 'The organization has reached its `monthly_token_cap`. The response has `x-should-retry: false`.',
-    action: 'Wait for the next month (UTC), or ask the operator to raise the cap.',
+    meaning: 'The monthly budget or token quota is used up.',
+    cause:
+      'A budget of the API key, of the member who created it or of the organization is spent, or the organization has reached its `monthly_token_cap`. The response has `x-should-retry: false`.',
+    action:
+      'Wait for the next month (UTC), or ask an admin of the organization to raise the budget. Operators can raise the token cap.',
   },
   too_many_attempts: {
     status: 429,
