@@ -24,7 +24,7 @@ export class BudgetGate {
   }
 
   /**
-   * Every budget applies to the request: the key's, the member's and the organization's. If several are spent, the
+   * Every budget applies to a request: the key's, the member's and the organization's. If several are spent, the
    * error names the narrowest. Throws ApiError 429 `insufficient_quota`.
    */
   check({ organizationId, keyId, userId }: Pick<Identity, 'organizationId' | 'keyId' | 'userId'>): void {

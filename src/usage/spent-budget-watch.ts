@@ -107,7 +107,7 @@ export class SpentBudgetWatch {
     await this.#running;
   }
 
-  /** Drops what is no longer needed, and everything if the prices have changed. */
+  /** Drops organizations without such budgets, and all past spending if the prices have changed. */
   #forget(table: PriceTable | null, organizations: ReadonlySet<string>): void {
     const text = JSON.stringify(table);
     if (text !== this.#prices) this.#past.clear();
