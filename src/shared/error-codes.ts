@@ -187,6 +187,12 @@ export const ERRORS = {
     cause: 'The message names the missing scope. `/metrics` requires an operator key or `metrics.token`.',
     action: 'Use another key, or add the scope to the key.',
   },
+  address_not_allowed: {
+    status: 403,
+    meaning: 'The API key must not be used from this IP address.',
+    cause: "The client's address is not in the key's `allowed_addresses`. Behind a proxy, see `http.trust_proxy`.",
+    action: 'Send the request from an allowed address, or ask an admin of the organization to add the address.',
+  },
   organization_suspended: {
     status: 403,
     meaning: 'The organization is suspended.',

@@ -61,7 +61,7 @@ export function PartBudgetsPanel({ currency }: { currency: string }): ReactNode 
   return (
     <Panel
       title="Budgets of members and keys"
-      lead="Each stops the requests of its member or key when it is spent. The organization's budget applies as well. A member's budget covers the keys they created."
+      lead="When one is spent, requests are refused. A member's budget covers the keys they created."
       actions={
         mayChange && (
           <Button size="small" onClick={() => setEditing('new')}>
