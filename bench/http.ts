@@ -14,12 +14,16 @@ import type { Provider } from '../src/generation/provider.js';
 import { ServedModels } from '../src/generation/served-models.js';
 import type { GenerationRequest } from '../src/generation/types.js';
 import { startServer } from '../src/server/server.js';
+import { compareHttpServers } from './http-servers.js';
 import { spreadOf } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- http [options]
 
   --model FILE     GGUF file (default: the embedded model)
   --requests N     measured requests of each kind (default 500), after 50 warm-up requests
+  --server NAME    HTTP server of the measured server: auto, uws or node (default auto)
+  --servers        compare the HTTP servers instead: latency, CPU time, memory per idle connection
+  --turns N        with --servers: turns of each server (default 10)
   --json OUT       write all results to OUT
 `;
 
@@ -31,10 +35,22 @@ export async function httpBenchCommand(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     strict: true,
-    options: { model: text, requests: text, json: text, help: { type: 'boolean' } },
+    options: {
+      model: text,
+      requests: text,
+      json: text,
+      server: text,
+      servers: { type: 'boolean' },
+      turns: text,
+      help: { type: 'boolean' },
+    },
   });
   if (values.help === true) {
     process.stdout.write(USAGE);
+    return;
+  }
+  if (values.servers === true) {
+    await compareHttpServers(Number(values.turns ?? 10), values.json);
     return;
   }
   const requests = Number(values.requests ?? 500);
@@ -51,6 +67,8 @@ export async function httpBenchCommand(args: string[]): Promise<void> {
     KEY,
     '--log-level',
     'silent',
+    '--http-server',
+    values.server ?? 'auto',
     '--limits-rpm',
     'off',
     '--limits-tpm',

@@ -43,7 +43,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
     about: 'structured output: JSON Schema coverage, cost of a mask, constrained decoding speed',
     run: grammarBenchCommand,
   },
-  http: { about: 'time to first token added by HTTP', run: httpBenchCommand },
+  http: { about: 'time to first token added by HTTP; HTTP servers compared', run: httpBenchCommand },
   live: { about: 'engine cost of operators watching the live view', run: liveBenchCommand },
   'make-model': { about: 'write a model file with random weights to measure with', run: makeModelCommand },
   observing: { about: 'cost of the request log, traces and metrics scrapes', run: observingBenchCommand },

@@ -10,22 +10,8 @@ import { root, run, SetupError } from './setup.mjs';
 /** The directory that holds the pages, relative to the root of the checkout. */
 export const folder = join('docs', 'reference');
 
-/** Commands that have their own module. The help for `serve` is that of the program itself. */
-const kCommands = {
-  chat: 'chat',
-  keys: 'keys',
-  data: 'data',
-  state: 'state',
-  models: 'models',
-  pull: 'pull',
-  inspect: 'inspect',
-  agents: 'agents',
-  settings: 'settings',
-  bench: 'bench',
-  'bench serve': 'benchServe',
-  'bench tune': 'benchTune',
-  debug: 'debug',
-};
+/** A guide with a generated part, relative to `folder`. */
+const kModelsGuide = join('..', 'guides', 'models.md');
 
 /** Page name → content. `built`: the directory that holds the compiled sources. */
 export async function pages(built = join(root, 'dist')) {
@@ -41,6 +27,7 @@ export async function pages(built = join(root, 'dist')) {
     'errors.md': errorsPage(errors),
     'metrics.md': metricsPage(declaredMetrics(), declaredVllmMetrics()),
     'cli.md': await cliPage(built, load),
+    [kModelsGuide]: await modelsGuide(load),
   };
 }
 
@@ -148,18 +135,37 @@ ${table(
 )}`;
 }
 
+/** The guide with the table of recommended models between its two markers. */
+async function modelsGuide(load) {
+  const { recommendedMarkdown } = await load('cli', 'recommended-text.js');
+  const [start, end] = ['<!-- recommended -->\n', '<!-- /recommended -->'];
+  const text = readFileSync(join(root, folder, kModelsGuide), 'utf8');
+  if (!text.includes(start) || !text.includes(end))
+    throw new SetupError(`docs/guides/models.md has no ${start.trim()}`);
+  return text.slice(0, text.indexOf(start) + start.length) + recommendedMarkdown() + text.slice(text.indexOf(end));
+}
+
 async function cliPage(built, load) {
-  // The environment is empty so that the help does not depend on this machine's settings.
-  const { stdout, stderr, status } = spawnSync(process.execPath, [join(built, 'main.js'), '--help'], {
-    encoding: 'utf8',
-    env: { MONOLITH_DATA_DIR: join(root, 'none') },
-  });
-  if (status !== 0) throw new SetupError(`monolith --help failed: ${stderr.trim()}`);
-  const program = stdout.replace(/^monolith \S+:/, 'monolith:').trim();
   const sections = [];
-  for (const [command, name] of Object.entries(kCommands)) {
-    const module = await load('cli', `${command.replace(' ', '-')}.js`);
-    sections.push(`## monolith ${command}\n\n\`\`\`text\n${printed(() => module[name](['--help']))}\n\`\`\`\n`);
+  // The environment is empty so that the help does not depend on this machine's settings.
+  const program = (...args) => {
+    const { stdout, stderr, status } = spawnSync(process.execPath, [join(built, 'main.js'), ...args, '--help'], {
+      encoding: 'utf8',
+      env: { MONOLITH_DATA_DIR: join(root, 'none') },
+    });
+    if (status !== 0) throw new SetupError(`monolith ${args.join(' ')} --help failed: ${stderr.trim()}`);
+    return stdout.replace(/^monolith \S+:/, 'monolith:').trim();
+  };
+  const add = (title, text) => sections.push(`## ${title}\n\n\`\`\`text\n${text}\n\`\`\`\n`);
+  add('monolith', program());
+  add('monolith serve', program('serve'));
+  const { commands } = await load('cli', 'commands.js');
+  for (const { name, actions, load: loaded } of commands.filter(({ name }) => name !== 'serve')) {
+    const { run: runCommand, actionFlags = {} } = await loaded();
+    add(`monolith ${name}`, await printed(() => runCommand(['--help'])));
+    // Subcommands with flags of their own have a help of their own.
+    for (const action of actions ?? [])
+      if (action in actionFlags) add(`monolith ${name} ${action}`, await printed(() => runCommand([action, '--help'])));
   }
   return `# Command line
 
@@ -171,17 +177,11 @@ version.
 
 The exit status is 0 on success, 1 on failure, and 2 if the arguments are invalid.
 
-## monolith, monolith serve
-
-\`\`\`text
-${program}
-\`\`\`
-
 ${sections.join('\n')}`;
 }
 
 /** Returns what `call` writes to stdout. */
-function printed(call) {
+async function printed(call) {
   const { write } = process.stdout;
   let text = '';
   process.stdout.write = (chunk) => {
@@ -189,7 +189,7 @@ function printed(call) {
     return true;
   };
   try {
-    void call();
+    await call();
   } finally {
     process.stdout.write = write;
   }

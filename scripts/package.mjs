@@ -1,11 +1,12 @@
 // npm run package [-- as-built] [-- unpacked] [-- cuda] [-- folder=PATH]: builds the npm packages, as directories and
 // tarballs, in build/package:
 //
-//   monolith-server                     everything except the engine: compiled TypeScript, page, models, HTTP library,
-//                                       C++ sources
-//   monolith-server-linux-<cpu>         the engine for this machine's processor type: one file for all Node versions
-//                                       (Node-API)
-//   monolith-server-linux-<cpu>-cuda    with `cuda`: the engine with the CUDA backend, an optional package
+//   monolith-server                     compiled TypeScript, page, C++ sources
+//   monolith-server-models              the demonstration models
+//   monolith-server-linux-<cpu>         the engine for this machine's processor type, one file for all Node versions
+//                                       (Node-API); the HTTP library for the Node version that packs it and for the
+//                                       container image's (another version's server runs on node:http)
+//   monolith-server-linux-<cpu>-cuda    with `cuda`: the same with the CUDA backend, an optional package
 //
 // No package has an install script. `as-built` packs the existing build; `unpacked` creates only the directories.
 import { spawnSync } from 'node:child_process';
@@ -26,8 +27,9 @@ import {
 } from './setup.mjs';
 
 const kName = 'monolith-server';
+const kModels = `${kName}-models`;
 const kProcessors = ['x64', 'arm64'];
-// Dependencies that are not needed outside a checkout, or that are included in `prebuilt`.
+// Dependencies that are not needed outside a checkout, or that are included in the platform package.
 const kNotShipped = ['cmake-js', 'uWebSockets.js'];
 const kScripts = [
   'setup.mjs',
@@ -38,7 +40,8 @@ const kScripts = [
   'tools.mjs',
   'packaging/command.mjs',
 ];
-const kModels = /^(catalog\.json|README\.md|.*\.(gguf|jinja))$/;
+/** `process.versions.modules` of the Node version in the Containerfile. */
+const kImageModules = '137';
 
 const words = process.argv.slice(2);
 const has = (word) => words.includes(word);
@@ -63,7 +66,7 @@ function write(folder, manifest, readme) {
   cpSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
 }
 
-async function mainPackage() {
+function mainPackage() {
   const folder = fresh(kName);
   const copy = (path, filter = () => true) =>
     cpSync(join(root, path), join(folder, path), {
@@ -72,19 +75,9 @@ async function mainPackage() {
     });
   copy('dist', (path) => !/(\.tsbuildinfo|\.map|\.d\.ts|\/\.sources|\/\.checked)$|dist\/\.web-/.test(path));
   copy('native');
-  for (const name of readdirSync(join(root, 'models')).filter((name) => kModels.test(name))) copy(join('models', name));
+  copy(join('models', 'catalog.json'));
   for (const name of kScripts) copy(join('scripts', name));
   for (const name of ['THIRD-PARTY-NOTICES.md', 'docs']) copy(name, (path) => !path.startsWith('docs/images'));
-  // The HTTP library, already patched (docs/reference/security.md): an installed package may be read-only.
-  const { changedBinary } = await import(pathToFileURL(join(root, 'dist', 'http', 'uws.js')).href);
-  const library = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
-  mkdirSync(join(folder, 'prebuilt'));
-  const binaries = readdirSync(library).filter((name) => /^uws_linux_(x64|arm64)_\d+\.node$/.test(name));
-  for (const name of binaries) {
-    const { content, changed } = changedBinary(readFileSync(join(library, name)));
-    if (!changed) throw new SetupError(`package: ${name} does not have the layout that src/http/uws-pages.ts expects`);
-    writeFileSync(join(folder, 'prebuilt', name), content, { mode: 0o755 });
-  }
   const engines = Object.fromEntries(kProcessors.map((cpu) => [`${kName}-linux-${cpu}`, own.version]));
   const withCuda = Object.keys(engines).map((name) => `${name}-cuda`);
   write(folder, {
@@ -94,7 +87,10 @@ async function mainPackage() {
     type: 'module',
     engines: own.engines,
     bin: { monolith: 'scripts/packaging/command.mjs', [kName]: 'scripts/packaging/command.mjs' },
-    dependencies: Object.fromEntries(Object.entries(own.dependencies).filter(([name]) => !kNotShipped.includes(name))),
+    dependencies: {
+      ...Object.fromEntries(Object.entries(own.dependencies).filter(([name]) => !kNotShipped.includes(name))),
+      [kModels]: own.version,
+    },
     optionalDependencies: engines,
     peerDependencies: Object.fromEntries(withCuda.map((name) => [name, own.version])),
     peerDependenciesMeta: Object.fromEntries(withCuda.map((name) => [name, { optional: true }])),
@@ -103,7 +99,43 @@ async function mainPackage() {
   return folder;
 }
 
-function platformPackage() {
+function modelsPackage() {
+  const folder = fresh(kModels);
+  const files = readdirSync(join(root, 'models')).filter((name) => name.endsWith('.gguf'));
+  for (const name of files) cpSync(join(root, 'models', name), join(folder, name));
+  write(
+    folder,
+    {
+      name: kModels,
+      version: own.version,
+      license: own.license,
+      description: `The demonstration models of ${kName} (${megabytes(folder)} MB).`,
+    },
+    readFileSync(join(root, 'models', 'README.md'), 'utf8'),
+  );
+  return folder;
+}
+
+/** Size of a directory's files in millions of bytes. */
+function megabytes(folder) {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return Math.ceil(files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0) / 1e6);
+}
+
+/** Copies the HTTP library, already patched (docs/reference/security.md): an installed package may be read-only. */
+async function addHttpLibrary(folder) {
+  const { changedBinary } = await import(pathToFileURL(join(root, 'dist', 'http', 'uws.js')).href);
+  const library = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
+  for (const modules of new Set([process.versions.modules, kImageModules])) {
+    const name = `uws_linux_${process.arch}_${modules}.node`;
+    if (!existsSync(join(library, name))) continue; // this Node version has none
+    const { content, changed } = changedBinary(readFileSync(join(library, name)));
+    if (!changed) throw new SetupError(`package: ${name} does not have the layout that src/http/uws-pages.ts expects`);
+    writeFileSync(join(folder, name), content, { mode: 0o755 });
+  }
+}
+
+async function platformPackage() {
   const folder = fresh(platform);
   const addon = join(root, 'build', 'Release', 'monolith.node');
   if (!existsSync(addon)) throw new SetupError('package: the engine is not built; run without "as-built"');
@@ -112,6 +144,7 @@ function platformPackage() {
   if (has('cuda') && !/^MONOLITH_CUDART:[A-Z]+=\//m.test(existsSync(cache) ? readFileSync(cache, 'utf8') : ''))
     throw new SetupError('package: nvcc, which builds the CUDA backend, was not found');
   cpSync(addon, join(folder, 'monolith.node'));
+  await addHttpLibrary(folder);
   write(
     folder,
     {
@@ -133,7 +166,7 @@ function pack(folder) {
   });
   if (status !== 0) throw new SetupError(`npm pack failed: ${stderr}`);
   const tarball = join(out, stdout.trim().split('\n').at(-1));
-  say(`${tarball}: ${(statSync(tarball).size / 2 ** 20).toFixed(1)} MiB`);
+  say(`${tarball}: ${(statSync(tarball).size / 1e6).toFixed(1)} MB, unpacked ${megabytes(folder)} MB`);
 }
 
 await run(async () => {
@@ -147,6 +180,6 @@ await run(async () => {
     await buildTypeScript();
     await buildWeb();
   }
-  const folders = [await mainPackage(), platformPackage()];
+  const folders = [mainPackage(), modelsPackage(), await platformPackage()];
   if (!has('unpacked')) folders.forEach(pack);
 });

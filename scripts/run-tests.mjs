@@ -44,10 +44,11 @@ const kFirst = [
  * Runs the files and resolves to whether all passed.
  *
  * @param {string[]} files paths of compiled tests
- * @param {{ jobs: number, timeoutS: number, wholeOutput: boolean }} options `timeoutS`: time limit of a file that sets
- *   none itself; `wholeOutput`: print the TAP output of every file, not only of those that fail
+ * @param {{ jobs: number, timeoutS: number, wholeOutput: boolean, node?: string }} options `timeoutS`: time limit of a
+ *   file that sets none itself; `wholeOutput`: print the TAP output of every file, not only of those that fail; `node`:
+ *   the Node.js program to run them with
  */
-export async function runTests(files, { jobs, timeoutS, wholeOutput }) {
+export async function runTests(files, { jobs, timeoutS, wholeOutput, node = process.execPath }) {
   const began = performance.now();
   const running = new Set();
   process.once('exit', () => running.forEach((child) => child.kill()));
@@ -58,7 +59,7 @@ export async function runTests(files, { jobs, timeoutS, wholeOutput }) {
   let failed = 0;
   console.log('TAP version 14');
   const runOne = async (name) => {
-    const { output, problem, ms, cpuMs } = await runFile(name, timeoutS, running);
+    const { output, problem, ms, cpuMs } = await runFile(name, { timeoutS, running, node });
     const counts = countsOf(output);
     if (problem !== null && !counts.has('fail')) counts.set('fail', 1).set('total', (counts.get('total') ?? 0) + 1);
     for (const [key, count] of counts) totals.set(key, (totals.get(key) ?? 0) + count);
@@ -103,10 +104,10 @@ function inOrder(names) {
 }
 
 /** Runs one file. `problem` is null if it passed. `cpuMs` includes the servers that the test has stopped. */
-function runFile(name, timeoutS, running) {
+function runFile(name, { timeoutS, running, node }) {
   return new Promise((resolve) => {
     const began = performance.now();
-    const child = spawn(process.execPath, ['--enable-source-maps', name], {
+    const child = spawn(node, ['--enable-source-maps', name], {
       cwd: root,
       // Colors, which some build servers force, would be part of the compared output.
       env: { ...process.env, TAP_TIMEOUT: String(timeoutS), FORCE_COLOR: undefined },

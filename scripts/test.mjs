@@ -1,12 +1,14 @@
-// npm test [-- FILES] [--jobs=N] [--reporter=tap] [--without-programs]: installs and builds what is missing, checks all types, runs the tests
-// (build/test/**/*.test.js). With --reporter=tap, prints the output of all files, not only of those that fail.
-// Programs that some tests need, such as PostgreSQL, are installed too (scripts/tools.mjs); with --without-programs, the
-// tests that need a missing one are left out. npm run test:slow does the same for the tests that take long and rarely fail (*.slow.ts), one at a time.
+// npm test [-- FILES] [--jobs=N] [--reporter=tap] [--without-programs]: installs and builds what is missing, checks all
+// types, runs the tests (build/test/**/*.test.js). With --reporter=tap, prints the output of all files, not only of those
+// that fail. Programs that some tests need, such as PostgreSQL, are installed too (scripts/tools.mjs); with --without-programs, the
+// tests that need a missing one are left out. npm run test:slow does the same for the tests that take long and rarely
+// fail (*.slow.ts), one at a time. Then it runs all other tests on the Node.js versions in kOtherNodes.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { bundleServer, bundleTap } from './bundle.mjs';
+import { fetchNode } from './fetch-node.mjs';
 import { runTests } from './run-tests.mjs';
 import {
   buildNative,
@@ -20,6 +22,9 @@ import {
   SetupError,
 } from './setup.mjs';
 import { missingTestPrograms, sayLeftOut } from './tools.mjs';
+
+/** Major versions, besides the machine's own. */
+const kOtherNodes = ['22', '26'];
 
 // Most tests wait more than they compute.
 const kJobs = availableParallelism() + 2;
@@ -35,7 +40,8 @@ await run(async () => {
     },
   });
   const files = positionals.length > 0 ? positionals : filesOf(options.slow ? '.slow.ts' : '.test.ts');
-  const programs = missingTestPrograms(files);
+  const onOthers = options.slow === true && positionals.length === 0 ? filesOf('.test.ts') : [];
+  const programs = missingTestPrograms([...files, ...onOthers]);
   if (options['without-programs']) sayLeftOut(programs);
   await ensureTools({ always: true, installs: true, tests: options['without-programs'] ? [] : programs });
   ensurePackages();
@@ -51,11 +57,23 @@ await run(async () => {
       timeoutS: options.slow ? 3600 : 300,
       wholeOutput: options.reporter === 'tap',
     });
-    process.exitCode = passed ? 0 : 1;
+    process.exitCode = passed && (await onOtherNodes(onOthers)) ? 0 : 1;
   } finally {
     rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
   }
 });
+
+/** Runs files on other Node.js versions, which come from npm. Resolves to whether all passed. */
+async function onOtherNodes(files) {
+  let passed = true;
+  for (const version of files.length > 0 ? kOtherNodes : []) {
+    const node = fetchNode(version);
+    if (node === null) throw new SetupError(`test:slow: Node.js ${version} could not be installed from npm`);
+    console.log(`# all tests on ${node}`);
+    passed = (await runTests([...files], { jobs: kJobs, timeoutS: 600, wholeOutput: false, node })) && passed;
+  }
+  return passed;
+}
 
 async function buildScripts() {
   await buildTypeScript({ tests: true });

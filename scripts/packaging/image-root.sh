@@ -13,7 +13,7 @@ mkdir -p "$image"/{usr/local/bin,app,data,tmp,proc,dev,etc/ssl/certs,lib64}
 install -m 755 "$node" "$image/usr/local/bin/node"
 cp -r "$app/node_modules" "$image/app/"
 rm -rf "$image"/app/node_modules/monolith-server/{native,docs}
-find "$image/app/node_modules/monolith-server/prebuilt" -name '*.node' ! -name "uws_linux_${cpu}_${modules}.node" -delete
+find "$image"/app/node_modules/monolith-server-linux-* -name "uws_*.node" ! -name "uws_linux_${cpu}_${modules}.node" -delete
 find "$image/app/node_modules/@lmdb" -name '*.node' ! -name node.napi.glibc.node -delete
 find "$image/app/node_modules" -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' \) -delete
 rm -rf "$image"/app/node_modules/@opentelemetry/*/build/esnext "$image/app/node_modules/lmdb/dependencies"

@@ -26,9 +26,14 @@ If that variable is set, the models and their context lengths come from the serv
 --write adds the configuration to the agent's user configuration file, or to --file. Other settings in the file are
 kept. If an existing setting conflicts, nothing is written and the exit status is 1; --replace overwrites it. A file
 that cannot be edited safely is not written either.
+
+Examples:
+  monolith agents claude-code
+  monolith agents codex my-model --write
+  monolith agents opencode --url https://llm.example.com
 `;
 
-const FLAGS: OwnFlags = {
+export const FLAGS: OwnFlags = {
   '--url': 'value',
   '--key-env': 'value',
   '--file': 'value',

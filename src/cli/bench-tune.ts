@@ -46,7 +46,7 @@ Results:   --apply             apply the best settings if a confirmation run sho
            --out FILE          write all results as JSON; --json prints them
 `;
 
-const FLAGS: OwnFlags = {
+export const FLAGS: OwnFlags = {
   '--url': 'value',
   '--admin-url': 'value',
   '--model': 'value',

@@ -8,6 +8,10 @@ Usage: monolith bench serve [flags]    measure a server with a chat completions,
        monolith bench tune [flags]     find the best engine settings and load of a running server for given objectives
 
 "monolith bench serve --help" and "monolith bench tune --help" show the flags.
+
+Examples:
+  monolith bench serve --concurrency 16 --requests 200
+  monolith bench tune --slo ttft_p99=500ms,itl_p99=50ms
 `;
 
 const PARTS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = {

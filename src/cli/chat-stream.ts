@@ -5,18 +5,23 @@ import { SseParser } from '../shared/sse-parser.js';
 /** In characters. */
 const LONGEST_EVENT = 64 * 1024 * 1024;
 
+export type ContentPart = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
+
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant';
-  content: string;
+  content: string | readonly ContentPart[];
 }
 
 export interface ChatPiece {
   content: string;
   reasoning: string;
+  /** Number of generated tokens; only in the last piece, and null if the server does not report it. */
+  tokens: number | null;
 }
 
 interface ChunkBody {
   error?: { message?: string };
+  usage?: { completion_tokens?: number } | null;
   choices?: { delta?: { content?: string | null; reasoning_content?: string | null } }[];
 }
 
@@ -31,13 +36,13 @@ export function unreachable(url: string, error: unknown): string {
 /** Throws an Error that gives the reason if the server refuses the request, fails, or disconnects. */
 export async function* streamChat(
   peer: { url: string; key: string },
-  request: { model: string; messages: readonly ChatMessage[] },
+  request: { model: string; messages: readonly ChatMessage[] } & Readonly<Record<string, unknown>>,
   signal: AbortSignal,
 ): AsyncGenerator<ChatPiece> {
   const response = await fetch(`${peer.url}/v1/chat/completions`, {
     method: 'POST',
     signal,
-    body: JSON.stringify({ ...request, stream: true }),
+    body: JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } }),
     headers: { 'content-type': 'application/json', authorization: `Bearer ${peer.key}` },
   });
   if (!response.ok || response.body === null) {
@@ -57,7 +62,9 @@ export async function* streamChat(
       const chunk = JSON.parse(data) as ChunkBody;
       if (chunk.error !== undefined) throw new Error(chunk.error.message ?? 'the server failed');
       const delta = chunk.choices?.[0]?.delta;
-      if (delta !== undefined) yield { content: delta.content ?? '', reasoning: delta.reasoning_content ?? '' };
+      const tokens = chunk.usage?.completion_tokens ?? null;
+      if (delta !== undefined || tokens !== null)
+        yield { content: delta?.content ?? '', reasoning: delta?.reasoning_content ?? '', tokens };
     }
     arrived = [];
   }

@@ -21,9 +21,14 @@ Usage: monolith data check [PATH]       verify every page and value of the datab
 
 --data-dir sets the data directory. A backup contains everything that was committed before it started, including
 secrets: protect it like the data directory. See docs/guides/production.md.
+
+Examples:
+  monolith data check
+  monolith data backup /backups/
+  monolith data restore /backups/monolith-20261130T120000Z.mdb
 `;
 
-const FLAGS: OwnFlags = { '--confirm': 'switch' };
+export const FLAGS: OwnFlags = { '--confirm': 'switch' };
 
 export async function data(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;

@@ -30,9 +30,13 @@ template: renders a chat template as Jinja2 does with the settings of transforme
         each: {"text": ...} or {"error": ...}.
 
 Engine settings such as --isa and --threads apply.
+
+Examples:
+  echo Hello | monolith debug tokens --model path/to/model.gguf
+  monolith debug logits --model path/to/model.gguf --ids '[1,2,3]' --continue 24
 `;
 
-const FLAGS: OwnFlags = {
+export const FLAGS: OwnFlags = {
   '--model': 'value',
   '--ids': 'value',
   '--positions': 'value',

@@ -25,9 +25,19 @@ GGUF names of its metadata.
   --vision FILE      vision file; default: the file next to the model with a usual name, or the folder itself
 
 Engine settings such as --max-context and --kv-bytes apply to the memory plan.
+
+Examples:
+  monolith inspect path/to/model.gguf
+  monolith inspect path/to/model.gguf --max-context 16384 --kv-type q8_0
+  monolith inspect path/to/folder --quantize q4_k
 `;
 
-const FLAGS: OwnFlags = { '--json': 'switch', '--tensors': 'switch', '--quantize': 'value', '--vision': 'value' };
+export const FLAGS: OwnFlags = {
+  '--json': 'switch',
+  '--tensors': 'switch',
+  '--quantize': 'value',
+  '--vision': 'value',
+};
 
 export async function inspect(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;

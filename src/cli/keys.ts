@@ -39,9 +39,14 @@ permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and i
   --organization ORG    ID or name of the organization; default: the first one for create, all for list
   --data-dir PATH       the data directory
   --database URL        the database that several servers share
+
+Examples:
+  monolith keys create --name laptop
+  monolith keys create --name ci --expires 90d --models my-model --limits '{"*":{"rpm":60}}'
+  monolith keys list
 `;
 
-const FLAGS: OwnFlags = {
+export const FLAGS: OwnFlags = {
   '--name': 'value',
   '--models': 'value',
   '--scopes': 'value',

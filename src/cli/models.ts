@@ -13,12 +13,16 @@ import { HUB_SCHEME } from '../hub/model-ref.js';
 import type { Upstream } from '../config/upstream.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import { configuredModels, loadOptions } from '../server/engine-settings.js';
+import { noWords } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
+import { RECOMMENDED } from '../shared/recommended-models.js';
 import { askedForHelp, table } from './output.js';
+import { recommendedText } from './recommended-text.js';
 import { changeServed, servedBeside } from './served-models.js';
 
 const HELP = `
 Usage: monolith models [--json]
+       monolith models --recommended [--json]
        monolith models serve NAME OWNER/REPO[:QUANTIZATION] [--idle-minutes N] [--display-name TEXT]
        monolith models unserve NAME
 
@@ -26,14 +30,26 @@ Without a subcommand: lists the models that "monolith serve" would serve with th
 then the other models in the download cache. MEMORY is the planned memory for weights, KV cache and buffers; FITS shows
 whether that much memory is free now. The exit status is 1 if a configured model cannot be served.
 
+--recommended lists models to start with, by the memory of the machine. It does not contact the hub.
+
 serve adds a downloaded model to the running server and to every later start with the same --data-dir. It takes effect
 within a second. The model is loaded by its first request, and unloaded after --idle-minutes without requests or when
 another model needs the memory. unserve removes it; running requests finish.
+
+Examples:
+  monolith models                                  what would be served, and what is on disk
+  monolith models --recommended
+  monolith models serve small Qwen/Qwen3-4B-GGUF:Q4_K_M --idle-minutes 30
 `;
 
-const FLAGS: OwnFlags = { '--json': 'switch', '--idle-minutes': 'value', '--display-name': 'value' };
+export const FLAGS: OwnFlags = {
+  '--json': 'switch',
+  '--idle-minutes': 'value',
+  '--display-name': 'value',
+  '--recommended': 'switch',
+};
 
-interface Line extends FileFact {
+interface Line extends Omit<FileFact, 'plan'> {
   name: string;
   served: boolean;
   file: string;
@@ -48,6 +64,11 @@ export async function models(argv: string[]): Promise<number> {
     values,
     words: [action, ...words],
   } = commandConfig(argv, FLAGS);
+  if (values.has('--recommended')) {
+    noWords(action === undefined ? [] : [action]);
+    process.stdout.write(values.has('--json') ? `${JSON.stringify(RECOMMENDED)}\n` : recommendedText());
+    return 0;
+  }
   if (action !== undefined) return await changeServed(asked, action, words, values);
   const facts = new FileFacts(loadOptions(asked));
   const config = await withHubModels(asked, { fetches: false });
@@ -142,7 +163,7 @@ function row({ name, file, problem, architecture, quantization, memory, fits, by
 
 function tableOf(served: readonly Line[], others: readonly Line[]): string {
   const small = served.some((one) => one['demonstration'] === true)
-    ? `\nThese are small demonstration models. For a real one: ${commandName()} pull OWNER/REPO\n`
+    ? `\nThese are small demonstration models. For real ones: ${commandName()} models --recommended\n`
     : '';
   const rest =
     others.length === 0

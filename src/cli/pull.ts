@@ -8,25 +8,35 @@ import { Hub } from '../hub/hub.js';
 import { printable } from '../hub/hub-error.js';
 import { parseModelRef, showModelRef } from '../hub/model-ref.js';
 import type { ModelRef } from '../hub/model-ref.js';
+import { recommendedModel } from '../shared/recommended-models.js';
 import { totalMemory } from '../engine/machine-memory.js';
 import type { PullProgress } from '../hub/pull.js';
 import { noWords, UsageError } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
+import { nameOfRepo } from './model-argument.js';
 import { askedForHelp } from './output.js';
 import { Progress, retryLine } from './progress.js';
 
 const HELP = `
 Usage: monolith pull OWNER/REPO[:QUANTIZATION][@REVISION] [--memory SIZE] [--json]
+       monolith pull NAME
 
 Downloads a model from the hub into the Hugging Face cache: GGUF files (single or split) with the vision projector, or
 a folder with safetensors files. After ":" give a quantization such as Q4_K_M, a file name, or "safetensors". Without
 it, the largest quantization of at most 8 bits per weight that fits into half of the memory is chosen; --memory sets the
 memory of another machine. An interrupted download is resumed. Every file is verified against its hash.
 
+NAME is a name from "monolith models --recommended".
+
+Examples:
+  monolith pull qwen3-4b
+  monolith pull Qwen/Qwen3-8B-GGUF:Q4_K_M
+  monolith pull OWNER/REPO --memory 16GiB          choose for a machine with 16 GiB
+
 Settings: --hub-endpoint (HF_ENDPOINT), --hub-token (HF_TOKEN), --hub-cache (HF_HUB_CACHE).
 `;
 
-const FLAGS: OwnFlags = { '--json': 'switch', '--memory': 'value' };
+export const FLAGS: OwnFlags = { '--json': 'switch', '--memory': 'value' };
 
 export async function pull(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
@@ -34,7 +44,7 @@ export async function pull(argv: string[]): Promise<number> {
   const [named, ...others] = words;
   noWords(others);
   if (named === undefined) throw new UsageError('pull: a model is required, such as OWNER/REPO:Q4_K_M');
-  const ref = parseModelRef(named);
+  const ref = parseModelRef(recommendedModel(named)?.ref ?? named);
   const memory = memoryOf(values.get('--memory'));
 
   const stop = new AbortController();
@@ -92,17 +102,14 @@ function summarize(
   { repo, revision }: ModelRef,
   { quantization, path, projector, bytes: size, fetched }: Awaited<ReturnType<Hub['pull']>>,
 ): string {
-  const name = repo
-    .slice(repo.indexOf('/') + 1)
-    .replace(/[-_.]?gguf$/i, '')
-    .toLowerCase();
+  const name = nameOfRepo(repo);
   const served = showModelRef({ repo, weights: quantization, revision });
   const command = commandName();
   return `${fetched === 0 ? 'Already downloaded' : 'Downloaded'}: ${quantization}, ${showBytes(size)}${projector === null ? '' : ', with a vision projector'}
   ${path}
 
-Serve it:    ${command} serve --model ${name}=hf:${served}
-             ${command} models serve ${name} ${served}      (on the running server, and after a restart)
-Talk to it:  ${command} chat --model ${name}=hf:${served}
+Chat with it:  ${command} run ${served}
+Serve it:      ${command} serve ${served}
+               ${command} models serve ${name} ${served}      (on the running server, and after a restart)
 `;
 }

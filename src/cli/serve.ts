@@ -8,14 +8,17 @@ import { checkAddresses } from '../http/listen-problem.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import { startServer } from '../server/server.js';
 import type { Server } from '../server/server.js';
+import { LogFile } from '../telemetry/log-file.js';
 import { stderrLog } from '../telemetry/log-writer.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { closeAnsweringThreads } from '../server/workers/http-workers.js';
 import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
-import { noWords } from '../config/arguments.js';
-import { stdoutPaint } from '../shared/terminal-color.js';
+import { inSystemd, keepFirstStart, notifySystemd } from './service-manager.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { plain, stdoutPaint } from '../shared/terminal-color.js';
 import type { Paint } from '../shared/terminal-color.js';
+import { modelArgument } from './model-argument.js';
 
 // With npm or timeout, Ctrl-C reaches the process twice, from the terminal and from the parent process. A second signal
 // within this time is ignored.
@@ -25,6 +28,17 @@ const DUPLICATE_MS = 50;
  * HTTP library would abort the process.
  */
 const EXIT_MS = 1_000;
+
+export const FLAGS: OwnFlags = {};
+
+/** Converts the MODEL arguments to values of the setting `model`. */
+export const modelsOf =
+  (command: string) =>
+  (words: readonly string[]): string[] =>
+    words.map((word) => {
+      const { name, source } = modelArgument(command, word);
+      return `${name}=${source}`;
+    });
 
 export async function serve(argv: string[]): Promise<number> {
   try {
@@ -42,14 +56,15 @@ async function exitNow(code: number): Promise<void> {
 }
 
 async function runServer(argv: string[]): Promise<number> {
-  const { config: asked, own, file, renamed, unknown } = loadConfig({ argv });
-  noWords(own.words);
+  const { config: asked, file, renamed, unknown } = loadConfig({ argv, modelsOf: modelsOf('serve') });
   const telemetry = createTelemetry({
     format: asked.log,
     level: asked.log_level,
     metricNames: asked.metrics.names,
     traces: asked.telemetry.traces,
   });
+  const logFile = asked.log_file_bytes === 0 ? null : new LogFile(asked.data_dir, asked.log_file_bytes);
+  if (logFile !== null) stderrLog.copy = (line) => logFile.write(line);
   if (file !== null) telemetry.log.info({ file }, 'settings read');
   for (const variable of unknown) telemetry.log.warn({ variable }, 'unknown setting, the variable has no effect');
   for (const one of renamed) telemetry.log.warn(one, 'setting renamed, update the configuration');
@@ -68,6 +83,7 @@ async function runServer(argv: string[]): Promise<number> {
       }
       signalledAt = now;
       telemetry.log.info({ signal }, 'shutting down; a second signal exits immediately');
+      void notifySystemd('STOPPING=1', telemetry.log);
       server.drain().then(resolve, reject);
     };
     process.on('SIGTERM', onSignal);
@@ -95,10 +111,11 @@ async function runServer(argv: string[]): Promise<number> {
   // downloads may take hours, so the addresses are checked first; startServer() checks them again
   if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);
   const config = await withFetchedModels(asked, telemetry.log);
-  server = await startServer(config, { telemetry });
+  server = await startServer(config, { telemetry, onLocked: () => logFile?.open() });
   HeapRest.start(server.http); // runs until the process ends
   await stderrLog.flush(); // so that the log lines written during startup precede the startup message
-  process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
+  announce(server, config);
+  await notifySystemd('READY=1', telemetry.log);
   const lost = server.lost.then(async () => {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
@@ -110,6 +127,22 @@ async function runServer(argv: string[]): Promise<number> {
   });
   await Promise.race([ended, failed, lost]);
   return exitCode;
+}
+
+/** Prints the ready message. Under systemd, where it is logged, the secrets in it go to a file instead. */
+function announce(server: Server, config: Config): void {
+  const isSecret = server.createdKey !== null || server.setupUrl !== null;
+  if (!isSecret || !inSystemd(process.env)) {
+    process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
+    return;
+  }
+  const file = keepFirstStart(config.data_dir, readyText(server, config, plain));
+  const shown: Server = { ...server, createdKey: null, setupUrl: null };
+  process.stdout.write(
+    config.log === 'json'
+      ? readyJson(shown)
+      : `${readyText(shown, config)}The first API key and the sign-up link are in ${file}.\n`,
+  );
 }
 
 function readyJson(server: Server): string {
@@ -127,6 +160,9 @@ function readyJson(server: Server): string {
     ...(server.setupUrl === null ? {} : { setup_url: server.setupUrl }),
   })}\n`;
 }
+
+/** Prints the text of a response, or the whole error. Needs no program that a minimal system lacks. */
+const TEXT_OF_RESPONSE = `sed -E 's/.*"content":"([^"]*)".*/\\1/'`;
 
 function readyText(server: Server, config: Config, paint: Paint = stdoutPaint()): string {
   // A key that the user has set, or that was shown before, is not printed, because terminal output may be logged.
@@ -154,12 +190,11 @@ function readyText(server: Server, config: Config, paint: Paint = stdoutPaint())
         ? row('Dashboard', server.dashboardUrl)
         : row('Dashboard', server.dashboardUrl, 'Sign up as the first user and operator:', server.setupUrl);
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
-    ? [`Small demonstration models. For a real one: ${commandName()} pull OWNER/REPO`]
+    ? [`Small demonstration models. For real ones: ${commandName()} models --recommended`]
     : [];
   const body = JSON.stringify({
     model: server.models.at(-1) ?? '',
-    stream: true,
-    messages: [{ role: 'user', content: 'Hello!' }],
+    messages: [{ role: 'user', content: 'What is the capital of France?' }],
   });
   return `
 ${paint('green', `Monolith is ready at ${paint('bold', server.url)}`)}
@@ -167,9 +202,11 @@ ${paint('green', `Monolith is ready at ${paint('bold', server.url)}`)}
 ${row('Models', server.models.join(', '), ...demonstrations)}${failedLine}${dashboardLines}${keyLines}
 Try it:
 
-  curl -N ${server.url}/v1/chat/completions \\
+  curl -sS -w '\\n' ${server.url}/v1/chat/completions \\
     -H "Authorization: Bearer ${shownKey}" -H "Content-Type: application/json" \\
-    -d '${body}'
+    -d '${body}' | ${TEXT_OF_RESPONSE}
+
+or chat in the terminal:  ${commandName()} chat
 
 `;
 }

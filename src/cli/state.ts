@@ -15,9 +15,12 @@ interrupted import. The data directory is not modified.
 
 Stop the server that uses the data directory first: changes that it makes after the start of the import are not copied.
 Stored responses are not copied. See docs/guides/scaling.md.
+
+Example:
+  monolith state import --from /var/lib/monolith --database postgres://monolith:secret@db.example.com/monolith
 `;
 
-const FLAGS: OwnFlags = { '--from': 'value' };
+export const FLAGS: OwnFlags = { '--from': 'value' };
 
 export async function state(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;

@@ -37,8 +37,12 @@ export interface Arguments {
   readonly words: readonly string[];
 }
 
-/** A command's own flags. */
+/** A command's own flags: `--name`, or `-x` for a short one. */
 export type OwnFlags = Readonly<Record<string, FlagKind>>;
+
+/** The form that readArguments() expects, for a command that takes no settings. */
+export const flagsOf = (own: OwnFlags): ReadonlyMap<string, Flag> =>
+  new Map(Object.entries(own).map(([name, kind]) => [name, { kind }]));
 
 /** The values of a command's own flags, and its words. */
 export interface OwnArguments {
@@ -74,10 +78,10 @@ export function readArguments(argv: readonly string[], known: ReadonlyMap<string
     allowPositionals: true,
     tokens: true,
     options: Object.fromEntries(
-      [...known].map(([name, { kind }]) => [
-        name.slice(2),
-        { type: kind === 'value' || kind === 'values' ? ('string' as const) : ('boolean' as const) },
-      ]),
+      [...known].map(([name, { kind }]) => {
+        const type = kind === 'value' || kind === 'values' ? ('string' as const) : ('boolean' as const);
+        return name.startsWith('--') ? [name.slice(2), { type }] : [name.slice(1), { type, short: name.slice(1) }];
+      }),
     ),
   });
   const flags: GivenFlag[] = [];
@@ -87,7 +91,8 @@ export function readArguments(argv: readonly string[], known: ReadonlyMap<string
     const token = tokens[at];
     if (token?.kind === 'positional') words.push(token.value);
     if (token?.kind !== 'option') continue;
-    const name = nameOf(argv[token.index] as string);
+    // A short flag may be followed by its value, as in -n20.
+    const name = known.has(token.rawName) ? token.rawName : nameOf(argv[token.index] as string);
     const flag = known.get(name);
     if (flag === undefined) throw unknownFlag(name, known);
     let value = token.value ?? null;

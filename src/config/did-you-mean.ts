@@ -1,8 +1,11 @@
 // Suggestions for misspelled names.
 
-/** Returns ` Did you mean ...?` with the closest name by edit distance, or an empty string if no name is close. */
+/**
+ * Returns ` Did you mean ...?` with the closest name, or an empty string if no name is close. Close means one edit per
+ * three characters, and at least one.
+ */
 export function didYouMean(name: string, candidates: readonly string[]): string {
-  const best = closest(name, candidates, Math.max(2, Math.floor(name.length / 3)));
+  const best = closest(name, candidates, Math.max(1, Math.floor(bare(name).length / 3)));
   return best === null ? '' : ` Did you mean ${best}?`;
 }
 
@@ -11,7 +14,7 @@ export function closest(name: string, candidates: readonly string[], maxDistance
   let best: string | null = null;
   let bestDistance = maxDistance + 1;
   for (const candidate of candidates) {
-    const distance = editDistance(name, candidate);
+    const distance = editDistance(bare(name), bare(candidate));
     if (distance < bestDistance) {
       best = candidate;
       bestDistance = distance;
@@ -20,20 +23,24 @@ export function closest(name: string, candidates: readonly string[], maxDistance
   return best;
 }
 
+/** Leading dashes are not part of a flag's spelling: `--foo` is not close to `--log`. */
+const bare = (name: string): string => name.replace(/^-+/, '');
+
+/** Number of insertions, deletions, replacements and swaps of adjacent characters. */
 function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
-    const next = [i];
+    const row = [i];
     for (let j = 1; j <= b.length; j++) {
-      next.push(
-        Math.min(
-          (next[j - 1] as number) + 1,
-          (row[j] as number) + 1,
-          (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1),
-        ),
-      );
+      const replaced = (last[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      let cost = Math.min((last[j] as number) + 1, (row[j - 1] as number) + 1, replaced);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        cost = Math.min(cost, (beforeLast[j - 2] as number) + 1);
+      row.push(cost);
     }
-    row = next;
+    beforeLast = last;
+    last = row;
   }
-  return row[b.length] as number;
+  return last[b.length] as number;
 }

@@ -128,7 +128,7 @@ The configuration file is JSON with nested or dotted keys: \`{"http": {"keepaliv
 reads \`config.json\` in the data directory, if it exists. Sizes accept the units \`KiB\`, \`MiB\`, \`GiB\` and \`TiB\`.
 
 Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard page
-"Tunables". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
+"Tuning". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
 variable or file. In that case the server discards the stored change and logs this.
 
 ${sections.join('\n')}

@@ -26,6 +26,11 @@ export class ConfigError extends Error {
 export interface ConfigSources {
   argv?: readonly string[];
   env?: Readonly<Record<string, string | undefined>>;
+  /**
+   * For a command whose words are models to serve: converts the words to values of the setting `model`, which are added
+   * to those of its flag. The words are then no longer part of `Loaded.own`.
+   */
+  modelsOf?: (words: readonly string[]) => readonly string[];
 }
 
 export interface Loaded {
@@ -73,7 +78,9 @@ interface Named {
  */
 export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {}): Loaded {
   const env = sources.env ?? process.env;
-  const { values: flags, own, file: flagFile } = readFlags(sources.argv ?? [], ownFlags);
+  const read = readFlags(sources.argv ?? [], ownFlags);
+  const { values: flags, file: flagFile } = read;
+  const own = sources.modelsOf === undefined ? read.own : withModels(read.own, flags, sources.modelsOf);
   const variables = readVariables(env);
   const unknown = unknownVariables(env, variableNames);
   for (const { name, meant } of unknown)
@@ -99,6 +106,18 @@ export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {})
     ),
     unknown: unknown.map(({ name }) => name),
   };
+}
+
+/** Moves the words to the setting `model`. */
+function withModels(
+  own: OwnArguments,
+  flags: Values,
+  modelsOf: (words: readonly string[]) => readonly string[],
+): OwnArguments {
+  if (own.words.length === 0) return own;
+  const before = (flags.get('model')?.raw ?? []) as readonly string[];
+  put(flags, byFlag.get('--model') as Named, '--model', [...before, ...modelsOf(own.words)]);
+  return { ...own, words: [] };
 }
 
 /** The defaults with some values replaced, validated like values in the file. For tests and embedding. */

@@ -11,7 +11,7 @@ import { limits, redis } from './settings/limits.js';
 import { models, upstream, hub } from './settings/models.js';
 import { webhooks, metrics, telemetry } from './settings/monitoring.js';
 import { server } from './settings/server.js';
-import { database, secrets, usage, requests } from './settings/storage.js';
+import { backups, database, secrets, usage, requests } from './settings/storage.js';
 import { tools } from './settings/tools.js';
 import type { Setting } from './settings/setting.js';
 
@@ -29,6 +29,7 @@ export const settings = {
   tools,
   ws,
   database,
+  backups,
   secrets,
   models,
   upstream,

@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { MAX_IDLE_MINUTES, MAX_OUTPUT_TOKENS, MAX_REPEATS, MIN_REPEATS, QUANTIZE_TYPES } from '../config/kinds.js';
 import type { Upstream } from '../config/upstream.js';
-import { loadAddon, packageRoot } from './load-addon.js';
+import { installedPackage, loadAddon, packageRoot } from './load-addon.js';
 
 const sampling = z.strictObject({
   temperature: z.number().min(0).max(2),
@@ -138,6 +138,15 @@ export class CatalogError extends Error {
 }
 
 export const builtInCatalog: string = join(packageRoot, 'models', 'catalog.json');
+/** In npm packages, the built-in catalog's models are in a package of their own. */
+const MODELS_PACKAGE = 'monolith-server-models';
+
+/** The directory that contains `file` and the catalog's other files. */
+function modelsFolder(path: string, file: string | undefined): string {
+  const folder = dirname(path);
+  if (path !== builtInCatalog || file === undefined || existsSync(join(folder, file))) return folder;
+  return installedPackage(MODELS_PACKAGE) ?? folder;
+}
 
 /** Reads a catalog. Model files are returned as absolute paths and are known to exist. Throws CatalogError. */
 export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
@@ -152,15 +161,16 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
     const [issue] = parsed.error.issues;
     throw new CatalogError(path, `${issue?.path.join('.') || 'the file'}: ${issue?.message ?? 'is not a catalog'}`);
   }
+  const folder = modelsFolder(path, parsed.data.models[0]?.file);
   return parsed.data.models.map((model) => {
-    const file = resolve(dirname(path), model.file);
+    const file = resolve(folder, model.file);
     if (!existsSync(file)) throw new CatalogError(path, `models "${model.id}": ${file} does not exist`);
-    const draft = typeof model.draft === 'string' ? resolve(dirname(path), model.draft) : '';
+    const draft = typeof model.draft === 'string' ? resolve(folder, model.draft) : '';
     return {
       ...model,
       file,
       ...(existsSync(draft) ? { draft } : {}),
-      ...(typeof model.vision === 'string' ? { vision: resolve(dirname(path), model.vision) } : {}),
+      ...(typeof model.vision === 'string' ? { vision: resolve(folder, model.vision) } : {}),
     };
   });
 }

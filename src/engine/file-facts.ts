@@ -12,9 +12,28 @@ export interface FileFact {
   readonly quantization: string | null;
   /** Bytes that a load plans: weights, keys and values, recurrent states, activations. Null: it cannot be loaded. */
   readonly memory: number | null;
+  /** What `memory` consists of, in bytes. */
+  readonly plan: LoadBytes | null;
   /** Why it cannot be served; null: no problem is visible without reading the weights. */
   readonly problem: string | null;
 }
+
+/** Planned memory of a load, in bytes, by purpose. */
+export interface LoadBytes {
+  readonly weights: number;
+  /** Keys and values of the context. */
+  readonly kv: number;
+  /** Recurrent states of all sequence slots. */
+  readonly states: number;
+  readonly activations: number;
+}
+
+const loadBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: MemoryPlan): LoadBytes => ({
+  weights: weightBytes,
+  kv: kvBytes,
+  states: slots * slotBytes,
+  activations: activationBytes,
+});
 
 export const planBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: MemoryPlan): number =>
   weightBytes + kvBytes + slots * slotBytes + activationBytes;
@@ -51,6 +70,7 @@ export class FileFacts {
         parameters: model?.parameters ?? null,
         quantization: model?.quantization ?? null,
         memory: plan === null ? null : planBytes(plan),
+        plan: plan === null ? null : loadBytes(plan),
         problem: reason,
       };
     } catch (error) {
@@ -60,6 +80,7 @@ export class FileFacts {
         parameters: null,
         quantization: null,
         memory: null,
+        plan: null,
         problem: (error as Error).message,
       };
     }

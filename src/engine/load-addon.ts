@@ -23,16 +23,20 @@ export function addonPackages(): string[] {
   return [`${name}-cuda`, name];
 }
 
-function installedAddon(): string | undefined {
-  const { resolve: find } = createRequire(import.meta.url);
-  for (const name of addonPackages()) {
-    try {
-      return find(`${name}/monolith.node`);
-    } catch {
-      // not installed
-    }
+/** The directory of an installed npm package, or undefined. */
+export function installedPackage(name: string): string | undefined {
+  try {
+    return dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
+  } catch {
+    return undefined;
   }
-  return undefined;
+}
+
+function installedAddon(): string | undefined {
+  return addonPackages()
+    .flatMap((name) => installedPackage(name) ?? [])
+    .map((folder) => join(folder, 'monolith.node'))
+    .find((path) => existsSync(path));
 }
 
 let loaded: Addon | undefined;

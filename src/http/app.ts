@@ -1,16 +1,14 @@
-// The HTTP server: one uWebSockets.js app. Every request goes through the same checks in the same order; the first one
+// The HTTP server: the checks and the routing of every request that a transport receives. Every request goes through the same checks in the same order; the first one
 // that fails determines the error. Routes, accounts and limits are passed in; this file does not know any endpoint.
 //
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //
-// A WebSocket handshake goes through the same checks, except those on the body. After the upgrade, uws-sockets.ts takes
+// A WebSocket handshake goes through the same checks, except those on the body. After the upgrade, socket-connections.ts takes
 // over.
 //
-// uWebSockets.js itself responds to requests that its parser rejects (garbage, oversized headers, HTTP/1.0; see
-// uws.ts), and closes connections whose client stops sending in the middle of a request (see docs/reference/limits.md).
-// Neither reaches this code.
+// The transport itself responds to requests that its parser rejects (garbage, oversized headers), and closes connections
+// whose client stops sending in the middle of a request (see docs/reference/limits.md). Neither reaches this code.
 
-import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import { EventLoopBudget } from '../admission/event-loop-budget.js';
 import type { Config } from '../config/settings.js';
 import { apiError, StartError } from '../shared/errors.js';
@@ -25,7 +23,6 @@ import { checkBodyHeaders, readJsonBody } from './body.js';
 import type { Route } from './exchange.js';
 import type { Identity, Scope } from '../shared/identity.js';
 import { PausedBody } from './paused-body.js';
-import type { BodySource } from './paused-body.js';
 import { hostGuard } from './hosts.js';
 import { listenProblem } from './listen-problem.js';
 import { ParseQueue, SMALL_BYTES, type Task } from './parse-queue.js';
@@ -33,13 +30,12 @@ import { RequestMemoryBudget } from './request-memory-budget.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
 import { StartQueue } from './start-queue.js';
-import { loadUws } from './uws.js';
-import type { Uws } from './uws.js';
-import { UwsExchange } from './uws-exchange.js';
-import type { ExchangeHost } from './uws-exchange.js';
-import type { SocketData } from './uws-socket.js';
-import { UwsSockets } from './uws-sockets.js';
-import type { Admit, Connect } from './uws-sockets.js';
+import { openTransport } from './server-choice.js';
+import { HttpExchange } from './http-exchange.js';
+import type { ExchangeHost } from './http-exchange.js';
+import { SocketConnections } from './socket-connections.js';
+import type { Admit, Connect } from './socket-connections.js';
+import type { BodySource, Transport, TransportRequest, TransportResponse, TransportUpgrade } from './transport.js';
 
 export interface HttpOptions {
   config: Config;
@@ -77,12 +73,11 @@ const KNOWN_MS = 1_000;
 const SLICE_MS = 5;
 
 export class HttpServer {
-  private readonly uws: Uws;
-  private readonly app: TemplatedApp;
+  private readonly transport: Transport;
   private readonly router: Router;
   private readonly exchangeHost: ExchangeHost;
   private readonly acceptsHost: (header: string) => boolean;
-  private readonly sockets: UwsSockets;
+  private readonly sockets: SocketConnections;
   private readonly reading: RequestMemoryBudget;
   private readonly turns = new ParseQueue();
   private readonly starts = new StartQueue();
@@ -90,7 +85,6 @@ export class HttpServer {
   private live = 0; // number of requests whose response is not complete
   private answeredOnes = 0;
   private readonly idleCallbacks: (() => void)[] = [];
-  private listenSocket: us_listen_socket | null = null;
   private refusing = false;
 
   constructor(private readonly options: HttpOptions) {
@@ -120,7 +114,7 @@ export class HttpServer {
       unexpected: (error, requestId) =>
         telemetry.log.error({ err: error, request_id: requestId }, 'unexpected failure'),
     };
-    this.sockets = new UwsSockets({
+    this.sockets = new SocketConnections({
       config,
       pingMs: options.pingMs,
       connect: options.connect,
@@ -135,45 +129,40 @@ export class HttpServer {
       },
       unexpected: this.exchangeHost.unexpected,
     });
-    this.uws = loadUws(config.http.max_header_bytes, config.http.library).uws;
-    hideLibraryHeader(this.uws);
-    this.app = this.uws.App();
-    for (const route of socketRoutes) {
-      this.sockets.register(this.app, route, (res, req, context, admit) =>
-        this.upgrade(route, res, req, context, admit),
-      );
-    }
-    this.app.any('/*', (res, req) => this.receive(res, req));
+    const admit = new Map<string, Admit>();
+    for (const route of socketRoutes)
+      for (const path of [route.path, `${route.path}/`]) admit.set(path, this.sockets.admitTo(route));
+    this.transport = openTransport(config.http, {
+      request: (request, response) => this.receive(request, response),
+      upgrade: (upgrade) => {
+        const route = socketRoutes.find(({ path }) => path === upgrade.path || `${path}/` === upgrade.path);
+        const enter = admit.get(upgrade.path);
+        if (route === undefined || enter === undefined) this.receive(upgrade.request, upgrade.response);
+        else this.upgrade(route, upgrade, enter);
+      },
+      socketPaths: [...admit.keys()],
+      maxMessageBytes: config.ws.max_message_bytes,
+    });
   }
 
   /**
    * Resolves to the port; port 0 picks any free port. If the address cannot be bound, rejects with an error that says
    * what to do and mentions `flag`.
    */
-  listen(host: string, port: number, flag = '--port'): Promise<number> {
-    return new Promise((resolve, reject) => {
-      listenExclusive(this.app, host, port, (socket) => {
-        if (socket === false) {
-          void listenProblem(host, port, flag).then((problem) => reject(new StartError(problem)));
-          return;
-        }
-        this.listenSocket = socket;
-        resolve(this.uws.us_socket_local_port(socket));
-      });
-    });
+  async listen(host: string, port: number, flag = '--port'): Promise<number> {
+    const bound = await this.transport.listen(host, port);
+    if (bound === null) throw new StartError(await listenProblem(host, port, flag));
+    return bound;
   }
 
   /** Handle for another thread's addThread(). Valid until this server is closed. */
   descriptor(): unknown {
-    return (this.app as unknown as ChildApps).getDescriptor();
+    return this.transport.descriptor();
   }
 
-  /**
-   * From now on, accepted connections are distributed round-robin to the added threads' servers instead of being served
-   * here.
-   */
+  /** From now on, new connections go to the added threads' servers instead of being served here. */
   addThread(descriptor: unknown): void {
-    (this.app as unknown as ChildApps).addChildAppDescriptor(descriptor);
+    this.transport.addThread(descriptor);
   }
 
   /**
@@ -181,7 +170,7 @@ export class HttpServer {
    * again.
    */
   removeThread(descriptor: unknown): void {
-    (this.app as unknown as ChildApps).removeChildAppDescriptor(descriptor);
+    this.transport.removeThread(descriptor);
   }
 
   /**
@@ -214,14 +203,12 @@ export class HttpServer {
 
   /** Stops accepting connections. Open connections stay open. */
   stopListening(): void {
-    if (this.listenSocket !== null) this.uws.us_listen_socket_close(this.listenSocket);
-    this.listenSocket = null;
+    this.transport.stopListening();
   }
 
   /** Closes all connections immediately and aborts requests in flight. */
   close(): void {
-    this.listenSocket = null;
-    this.app.close();
+    this.transport.close();
   }
 
   private report(record: RequestRecord): void {
@@ -234,15 +221,15 @@ export class HttpServer {
     if (this.inFlight === 0) for (const callback of this.idleCallbacks.splice(0)) callback();
   }
 
-  private exchangeOf(res: HttpResponse, req: HttpRequest): UwsExchange {
-    const exchange = new UwsExchange(res, req, this.exchangeHost);
+  private exchangeOf(request: TransportRequest, response: TransportResponse): HttpExchange {
+    const exchange = new HttpExchange(response, request, this.exchangeHost);
     this.live++;
     return exchange;
   }
 
-  // uWebSockets.js would end the process if an exception escaped from here or from upgrade().
-  private receive(res: HttpResponse, req: HttpRequest): void {
-    const exchange = this.exchangeOf(res, req);
+  // An exception that escaped from here or from upgrade() would end the process.
+  private receive(request: TransportRequest, response: TransportResponse): void {
+    const exchange = this.exchangeOf(request, response);
     const { framingError: unclearEnd } = exchange;
     if (unclearEnd !== null) {
       // Deferred: after an immediate response, the library would parse whatever follows the supposed end of the body as
@@ -252,26 +239,14 @@ export class HttpServer {
       return;
     }
     try {
-      this.route(exchange, res);
+      this.route(exchange, response);
     } catch (error) {
       exchange.fail(error);
     }
   }
 
-  // uWebSockets.js routes every request with a Sec-WebSocket-Key header here. Without `Upgrade: websocket` it is an
-  // ordinary request.
-  private upgrade(
-    route: SocketRoute,
-    res: HttpResponse,
-    req: HttpRequest,
-    context: us_socket_context_t,
-    admit: Admit,
-  ): void {
-    if (req.getHeader('upgrade').toLowerCase() !== 'websocket') {
-      this.receive(res, req);
-      return;
-    }
-    const exchange = this.exchangeOf(res, req);
+  private upgrade(route: SocketRoute, upgrade: TransportUpgrade, admit: Admit): void {
+    const exchange = this.exchangeOf(upgrade.request, upgrade.response);
     try {
       const header = (name: string): string => exchange.header(name);
       this.checkHost(header);
@@ -280,11 +255,12 @@ export class HttpServer {
       if (known instanceof Promise) {
         known
           .then((identity) => {
-            if (!exchange.aborted) res.cork(() => this.upgradeAs(identity, route, exchange, context, admit));
+            if (!exchange.aborted)
+              upgrade.response.cork(() => this.upgradeAs(identity, route, exchange, upgrade, admit));
           })
           .catch((error: unknown) => exchange.fail(error));
       } else {
-        this.upgradeAs(known, route, exchange, context, admit);
+        this.upgradeAs(known, route, exchange, upgrade, admit);
       }
     } catch (error) {
       exchange.fail(error);
@@ -294,8 +270,8 @@ export class HttpServer {
   private upgradeAs(
     identity: Identity,
     route: SocketRoute,
-    exchange: UwsExchange,
-    context: us_socket_context_t,
+    exchange: HttpExchange,
+    upgrade: TransportUpgrade,
     admit: Admit,
   ): void {
     const header = (name: string): string => exchange.header(name);
@@ -303,6 +279,8 @@ export class HttpServer {
     if (this.draining) throw shuttingDown();
     if (header('sec-websocket-version') !== '13')
       throw apiError('invalid_header', 'Sec-WebSocket-Version must be 13.', 'Sec-WebSocket-Version');
+    if (!/^[+/0-9A-Za-z]{22}==$/.test(header('sec-websocket-key')))
+      throw apiError('invalid_header', 'Sec-WebSocket-Key must be 16 bytes in base64.', 'Sec-WebSocket-Key');
     checkScope(route.scope, identity.scopes);
     const from = { remoteAddress: exchange.remoteAddress }; // not available after the upgrade
     const socket = admit({
@@ -312,7 +290,7 @@ export class HttpServer {
       header,
       identify: () => identify(header, from, this.options.authenticate),
     });
-    exchange.upgrade<SocketData>(context, { socket });
+    exchange.upgrade(() => upgrade.accept(socket));
   }
 
   private checkHost(header: (name: string) => string): void {
@@ -325,7 +303,7 @@ export class HttpServer {
     }
   }
 
-  private route(exchange: UwsExchange, res: HttpResponse): void {
+  private route(exchange: HttpExchange, res: TransportResponse): void {
     const { method, path } = exchange;
     const header = (name: string): string => exchange.header(name);
     this.checkHost(header);
@@ -368,7 +346,7 @@ export class HttpServer {
   }
 
   /** Refuses a request that no route serves. A valid key names the organization whose request log lists it. */
-  private refuse(exchange: UwsExchange, error: Error): void {
+  private refuse(exchange: HttpExchange, error: Error): void {
     const header = (name: string): string => exchange.header(name);
     const refused = (): void => exchange.fail(error);
     try {
@@ -389,7 +367,7 @@ export class HttpServer {
   private async later<T>(
     pending: Promise<T>,
     route: Route,
-    exchange: UwsExchange,
+    exchange: HttpExchange,
     source: BodySource,
     resume: (value: T, source: BodySource) => void,
   ): Promise<void> {
@@ -403,7 +381,7 @@ export class HttpServer {
     }
   }
 
-  private enterAs(identity: Identity, route: Route, exchange: UwsExchange, body: BodySource): void {
+  private enterAs(identity: Identity, route: Route, exchange: HttpExchange, body: BodySource): void {
     exchange.identity = identity;
     if (this.draining) throw shuttingDown();
     if (route.generates !== true && route.path.startsWith('/v1/')) this.options.reads?.(identity);
@@ -411,7 +389,7 @@ export class HttpServer {
   }
 
   /** Reads the body, if the route accepts one, then serves the request. */
-  private enter(route: Route, exchange: UwsExchange, source: BodySource): void {
+  private enter(route: Route, exchange: HttpExchange, source: BodySource): void {
     if (!hasBody(route) || (route.bodyOptional === true && hasNoBody((name) => exchange.header(name)))) {
       if (route.public === true) this.serve(route, exchange);
       else
@@ -426,7 +404,7 @@ export class HttpServer {
     else this.read(route, exchange, source);
   }
 
-  private read(route: Route, exchange: UwsExchange, source: BodySource): void {
+  private read(route: Route, exchange: HttpExchange, source: BodySource): void {
     const header = (name: string): string => exchange.header(name);
     const limit = Math.min(route.maxBodyBytes ?? Infinity, this.options.config.http.max_body_bytes);
     const state = checkBodyHeaders(
@@ -444,6 +422,7 @@ export class HttpServer {
       maxBytes: limit,
       timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS,
       chunkSilenceMs: this.options.chunkSilenceMs,
+      readsChunkExtensions: this.transport.readsChunkExtensions,
     };
     const forget = readJsonBody(source, {
       limits,
@@ -469,7 +448,7 @@ export class HttpServer {
     exchange.onAborted(forget);
   }
 
-  private serve(route: Route, exchange: UwsExchange): void {
+  private serve(route: Route, exchange: HttpExchange): void {
     if (route.public === true || exchange.knownForMs < KNOWN_MS) this.serveKnown(route, exchange);
     else void this.serveAgain(route, exchange);
   }
@@ -478,7 +457,7 @@ export class HttpServer {
    * Receiving the body took so long that the key may have been revoked in the meantime, so it is looked up again. Never
    * rejects.
    */
-  private async serveAgain(route: Route, exchange: UwsExchange): Promise<void> {
+  private async serveAgain(route: Route, exchange: HttpExchange): Promise<void> {
     try {
       exchange.identity = await identify((name) => exchange.header(name), exchange, this.options.authenticate);
       if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveKnown(route, exchange));
@@ -488,7 +467,7 @@ export class HttpServer {
     }
   }
 
-  private serveKnown(route: Route, exchange: UwsExchange): void {
+  private serveKnown(route: Route, exchange: HttpExchange): void {
     if (route.preHandler === undefined) {
       this.serveNow(route, exchange);
       return;
@@ -504,7 +483,7 @@ export class HttpServer {
       });
   }
 
-  private serveNow(route: Route, exchange: UwsExchange): void {
+  private serveNow(route: Route, exchange: HttpExchange): void {
     try {
       if (route.checksScope !== true && route.public !== true) checkScope(route.scope, exchange.identity.scopes);
       const done = route.handler(exchange);
@@ -516,7 +495,7 @@ export class HttpServer {
     }
   }
 
-  private preflight(exchange: UwsExchange): void {
+  private preflight(exchange: HttpExchange): void {
     const allow = this.router.allow(exchange.path);
     if (this.router.isSameOrigin(exchange.path)) {
       exchange.sameOrigin = true;
@@ -540,7 +519,7 @@ export class HttpServer {
 }
 
 /** Processes a request in slices, and serves it after the last one. */
-function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => void): Task {
+function slicesOf(work: Iterator<unknown>, exchange: HttpExchange, serve: () => void): Task {
   const slice: Task = () => {
     if (exchange.aborted) return undefined;
     try {
@@ -573,37 +552,6 @@ const hasNoBody = (header: (name: string) => string): boolean =>
 
 const shuttingDown = (): Error =>
   apiError('shutting_down', 'The server is shutting down and does not accept new requests.');
-
-// Removes the library's name and version from responses. The argument is a magic value that the library defines.
-function hideLibraryHeader(uws: Uws): void {
-  const configure = (uws as unknown as { _cfg?: (word: string) => void })._cfg;
-  configure?.('999999990007');
-}
-
-// Missing from the library's type declarations.
-interface ChildApps {
-  getDescriptor(): unknown;
-  addChildAppDescriptor(descriptor: unknown): void;
-  removeChildAppDescriptor(descriptor: unknown): void;
-}
-
-// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT. Without it, two servers could bind the same port, and each would get some of
-// its connections. The library accepts a host together with options, but its type declarations lack this overload.
-function listenExclusive(
-  app: TemplatedApp,
-  host: string,
-  port: number,
-  callback: (socket: us_listen_socket | false) => void,
-): void {
-  const listen = app.listen as unknown as (
-    this: TemplatedApp,
-    host: string,
-    port: number,
-    options: 1,
-    callback: (socket: us_listen_socket | false) => void,
-  ) => void;
-  listen.call(app, host, port, 1, callback);
-}
 
 function commonHeaders(origins: readonly string[]): ExchangeHost['commonHeaders'] {
   const version = ['x-service-version', VERSION] as const;

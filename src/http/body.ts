@@ -1,10 +1,10 @@
-// Reads one request body from uWebSockets.js. Limits how long that takes, and the body's size: by Content-Length, while
+// Reads one request body. Limits how long that takes, and the body's size: by Content-Length, while
 // reading, and while decompressing. A request holds at most `max_body_bytes`, plus the same amount when decompressed.
 // The memory budget for request bodies limits the total across all requests.
 
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
-import type { BodySource } from './paused-body.js';
+import type { BodySource } from './transport.js';
 import { type ApiError, apiError } from '../shared/errors.js';
 import { checkJsonComplexity, jsonObject, jsonText } from './json.js';
 import type { EventLoopMeter } from './event-loop-meter.js';
@@ -40,6 +40,7 @@ export interface BodyLimits {
   timeoutMs: number;
   /** Maximum pause within a chunked body. */
   chunkSilenceMs?: number | undefined;
+  readsChunkExtensions?: boolean;
 }
 
 /** `contentType`: null if absent, '' if its bytes are not valid text. */
@@ -92,14 +93,14 @@ export interface BodyQueues {
  * Reads and parses the body, then calls either `done` or `failed` once, unless the client disconnects first.
  * - Thread time spent in `done` is charged to `account`. `done` and the slices that it returns must not throw.
  * - `unread` is true if the client may still be sending.
- * - Must be called within the library's route callback, or with a PausedBody.
+ * - Must be called within the call that receives the request, or with a PausedBody.
  * - The caller's `onAborted` handler must already be registered, and must call the returned function, which releases
  *   everything.
  */
 export function readJsonBody(
   res: BodySource,
   {
-    limits: { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS },
+    limits: { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS, readsChunkExtensions = false },
     state,
     reading,
     queues: { turns, starts },
@@ -134,7 +135,8 @@ export function readJsonBody(
     if (now - began >= timeoutMs)
       return `Timed out reading the request body: not complete after ${timeoutMs / 1000} seconds.`;
     if (state.chunked !== true || now - heard < chunkSilenceMs) return null;
-    return `Timed out reading the request body: no data for ${chunkSilenceMs / 1000} seconds. Chunk extensions are not supported.`;
+    const hint = readsChunkExtensions ? '' : ' Chunk extensions are not supported.';
+    return `Timed out reading the request body: no data for ${chunkSilenceMs / 1000} seconds.${hint}`;
   };
   const renewal = setInterval(
     () => {

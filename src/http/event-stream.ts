@@ -9,7 +9,7 @@
 // has drained, so a stream's memory is its queue plus at most one write. An event is accepted as long as the bytes
 // queued before it are within the limit, so a single event above the limit can still reach a client that keeps up.
 
-import type { HttpResponse } from 'uWebSockets.js';
+import type { TransportResponse } from './transport.js';
 import type { ApiError } from '../shared/errors.js';
 import type { EventStream } from './exchange.js';
 
@@ -65,7 +65,7 @@ export class SseStream implements EventStream {
   private readonly corked = (): void => this.write();
 
   constructor(
-    private readonly res: HttpResponse,
+    private readonly res: TransportResponse,
     private readonly options: StreamOptions,
   ) {
     // Every write restarts the timer, so it measures silence on the connection, not a lack of progress in the engine.

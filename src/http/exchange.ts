@@ -1,4 +1,4 @@
-// A route's view of one HTTP request and its response. Implemented on uWebSockets.js in this directory; protocols
+// A route's view of one HTTP request and its response. Implemented in this directory; protocols
 // depend only on these types. All calls happen on the event-loop thread that owns the socket.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';

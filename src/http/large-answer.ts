@@ -6,7 +6,7 @@
 //   sendLarge ─► tryEnd, chunk by chunk ─► the socket is full ─► onWritable ─► … ─► sent
 //                     │ after 1 MiB         └─ too slow: closed, which aborts
 //                     └─► next event-loop iteration
-import type { HttpResponse } from 'uWebSockets.js';
+import type { TransportResponse } from './transport.js';
 
 /** Bytes written before other requests get a turn. */
 const TURN_BYTES = 1 << 20;
@@ -17,7 +17,7 @@ const TURN_BYTES = 1 << 20;
  * disconnected, after which `res` must not be used.
  */
 export function sendLarge(
-  res: HttpResponse,
+  res: TransportResponse,
   pieces: readonly Uint8Array[],
   isGone: () => boolean,
   sent: () => void,
@@ -28,6 +28,10 @@ export function sendLarge(
   let paused = false;
   const push = (from: number): boolean => {
     if (paused) return true;
+    if (from >= total) {
+      sent();
+      return true;
+    }
     let offset = from;
     for (const end = from + TURN_BYTES; offset < end; ) {
       let piece = pieces[at] as Uint8Array;

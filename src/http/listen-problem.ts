@@ -16,15 +16,27 @@ const REASONS: Readonly<Record<string, string>> = {
  * Checks that the addresses can be bound, before anything is downloaded or loaded. Another process may still bind them
  * in the meantime. Throws StartError.
  */
-export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' | 'port' | 'admin'>): Promise<void> {
+export async function checkAddresses(config: Pick<Config, 'host' | 'port' | 'admin'>): Promise<void> {
+  const [problem] = await addressProblems(config);
+  if (problem !== undefined) throw new StartError(problem);
+}
+
+/** Every address that cannot be bound: the reason, and what to do about it. */
+export async function addressProblems({
+  host,
+  port,
+  admin,
+}: Pick<Config, 'host' | 'port' | 'admin'>): Promise<string[]> {
   const asked = [
     { host, port, flag: '--port' },
     ...(admin.token === null ? [] : [{ host: admin.host, port: admin.port, flag: '--admin-port' }]),
   ];
+  const problems: string[] = [];
   for (const one of asked) {
     const code = await failure(one.host, one.port);
-    if (code !== null) throw new StartError(describe(one.host, one.port, one.flag, code));
+    if (code !== null) problems.push(describe(one.host, one.port, one.flag, code));
   }
+  return problems;
 }
 
 /** Returns the reason and what to do about it. `flag`: the command-line flag that sets the port. */

@@ -1,20 +1,13 @@
 // Holds a request's body while the request is being authenticated. At most one socket read is kept; then the socket is
 // paused. The data is passed to the reader that attaches later. Event-loop thread only.
 
-type Take = (piece: ArrayBuffer, isLast: boolean) => void;
-
-/** The methods of the library's response object that are needed to read a body. */
-export interface BodySource {
-  onData(take: Take): unknown;
-  pause(): unknown;
-  resume(): unknown;
-}
+import type { BodySource, TakePiece } from './transport.js';
 
 export class PausedBody implements BodySource {
-  #pieces: { piece: ArrayBuffer; isLast: boolean }[] = [];
-  #take: Take | null = null;
+  #pieces: { piece: ArrayBuffer | Uint8Array; isLast: boolean }[] = [];
+  #take: TakePiece | null = null;
 
-  /** Must be created within the library's route callback, because data that arrives without a handler is discarded. */
+  /** Must be created within the call that receives the request, because data that arrives without a handler is discarded. */
   constructor(private readonly source: BodySource) {
     source.onData((piece, isLast) => {
       if (this.#take !== null) {
@@ -26,7 +19,7 @@ export class PausedBody implements BodySource {
     });
   }
 
-  onData(take: Take): void {
+  onData(take: TakePiece): void {
     const held = this.#pieces.splice(0);
     this.#take = take;
     for (const { piece, isLast } of held) take(piece, isLast);

@@ -1,4 +1,4 @@
-// A protocol's view of one WebSocket connection. Implemented on uWebSockets.js in this directory; protocols depend only
+// A protocol's view of one WebSocket connection. Implemented in this directory; protocols depend only
 // on these types. All calls happen on the event-loop thread that owns the socket.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';

@@ -10,9 +10,8 @@
 // The new pages are written over the old ones, and the lengths and addresses are updated. Every byte is verified before
 // it is changed.
 
-import { apiError, chatErrorBody } from '../shared/errors.js';
-import type { ErrorCode } from '../shared/error-codes.js';
 import { readElf } from './elf.js';
+import { errorPage, HEADERS_TOO_LARGE_PAGE } from './error-pages.js';
 
 const PAGES = [
   'HTTP/1.1 505 HTTP Version Not Supported\r\n',
@@ -20,13 +19,8 @@ const PAGES = [
   'HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n<h1>',
 ];
 
-function page(code: ErrorCode, message: string): string {
-  const body = JSON.stringify(chatErrorBody(apiError(code, message)));
-  return `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\nConnection: close\r\n\r\n${body}`;
-}
-
-const MALFORMED = page('malformed_http', 'Not HTTP/1.1.');
-const TOO_LARGE = page('headers_too_large', 'The headers are too large.');
+const MALFORMED = errorPage('malformed_http', 'Not HTTP/1.1.');
+const TOO_LARGE = HEADERS_TOO_LARGE_PAGE;
 
 /** Text that occurs in a binary with JSON pages. */
 export const JSON_PAGES = MALFORMED + TOO_LARGE;

@@ -2,9 +2,9 @@
 // (uws-pages.ts) and support for Debian 12 (uws-glibc.ts). docs/reference/security.md documents the binary's origin and
 // the reasons for the patches.
 //
-//   http.library   set by the operator: a file, or a package's directory
-//   prebuilt/      in our own package; patched when it was packed
-//   uWebSockets.js the npm package, in a checkout; the copy is in build/, or else in a private directory in /tmp
+//   http.library     set by the operator: a file, or a package's directory
+//   our own package  monolith-server-linux-x64 and the like; patched when it was packed
+//   uWebSockets.js   in a checkout; the copy is in build/, or else in a private directory in /tmp
 //
 // If no copy can be written, or if the binary's layout is not as expected, the library is used unpatched.
 //
@@ -17,7 +17,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type * as Library from 'uWebSockets.js';
-import { packageRoot } from '../engine/load-addon.js';
+import { addonPackages, installedPackage, packageRoot } from '../engine/load-addon.js';
 import { StartError } from '../shared/errors.js';
 import { withOlderGlibc } from './uws-glibc.js';
 import { JSON_PAGES, withJsonPages } from './uws-pages.js';
@@ -79,7 +79,7 @@ function namedBinary(library: string): string {
 }
 
 function installedBinary(): string {
-  const folders = [join(packageRoot, 'prebuilt')];
+  const folders = addonPackages().flatMap((name) => installedPackage(name) ?? []);
   try {
     folders.push(dirname(require.resolve('uWebSockets.js')));
   } catch {
@@ -97,48 +97,62 @@ function installedBinary(): string {
       : `those for modules ${known.join(', ')} (Node.js 20 is 115, 22 is 127, 24 is 137)`;
   throw new StartError(
     `The HTTP library uWebSockets.js has no binary for Node.js ${process.version} on ${process.platform} ${process.arch} ` +
-      `(modules ${process.versions.modules}); found: ${have}. Set http.library to use another binary.`,
+      `(modules ${process.versions.modules}); found: ${have}.`,
   );
 }
 
 function load(binary: string): LoadedUws {
-  let path = binary;
+  const failures: string[] = [];
+  for (const { path, patched } of candidates(binary)) {
+    try {
+      return { uws: require(path) as Uws, patched };
+    } catch (error) {
+      failures.push((error instanceof Error ? error.message : String(error)).split('\n')[0] as string);
+    }
+  }
+  const reasons = [...new Set(failures)].join('; ');
+  throw new StartError(
+    `The HTTP library uWebSockets.js failed to load (${reasons}). It must be built for Node.js ${process.version} and needs glibc 2.36 or newer.`,
+  );
+}
+
+/** Patched copies of the binary, then the binary itself. A copy in a directory mounted `noexec` does not load. */
+function* candidates(binary: string): Generator<LoadedFile> {
+  let content: Buffer | null = null;
   let patched = false;
   try {
-    const { content, changed } = changedBinary(readFileSync(binary));
-    patched = content.includes(JSON_PAGES);
-    if (changed) path = placeCopy(content);
+    const copy = changedBinary(readFileSync(binary));
+    patched = copy.content.includes(JSON_PAGES);
+    if (copy.changed) content = copy.content;
   } catch {
-    patched = false; // no writable directory, or the file is not a binary, in which case loading it reports the error
-    path = binary;
+    patched = false; // not a binary; loading it reports the error
   }
-  try {
-    return { uws: require(path) as Uws, patched };
-  } catch (error) {
-    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    throw new StartError(
-      `The HTTP library uWebSockets.js failed to load (${reason}). It must be built for Node.js ${process.version} and needs glibc 2.36 or newer. Set http.library to use another binary.`,
-    );
+  if (content === null) {
+    yield { path: binary, patched };
+    return;
   }
+  const name = `uws-${createHash('sha256').update(content).digest('hex').slice(0, 16)}.node`;
+  for (const folder of [() => join(packageRoot, 'build'), privateFolder]) {
+    let path: string;
+    try {
+      path = placeIn(folder(), name, content);
+    } catch {
+      continue; // not writable
+    }
+    yield { path, patched };
+  }
+  yield { path: binary, patched: false };
+}
+
+interface LoadedFile {
+  path: string;
+  patched: boolean;
 }
 
 /** A patched copy of the library's binary. Pure. */
 export function changedBinary(original: Buffer): { content: Buffer; changed: boolean } {
   const content = withOlderGlibc(withJsonPages(original) ?? original);
   return { content, changed: content !== original };
-}
-
-/** Returns the path of a file with this content, creating it if needed. Throws if no directory is writable. */
-function placeCopy(content: Buffer): string {
-  const name = `uws-${createHash('sha256').update(content).digest('hex').slice(0, 16)}.node`;
-  for (const folder of [() => join(packageRoot, 'build'), privateFolder]) {
-    try {
-      return placeIn(folder(), name, content);
-    } catch {
-      // try the next directory
-    }
-  }
-  throw new Error('no writable folder');
 }
 
 function placeIn(folder: string, name: string, content: Buffer): string {

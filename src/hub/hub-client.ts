@@ -116,6 +116,11 @@ export class HubClient {
     return onRetry === undefined ? this : new HubClient({ ...this.options, onRetry });
   }
 
+  /** GETs JSON. `path` is relative to the endpoint; `what` names the subject in errors. Throws HubError. */
+  get(path: string, what: string, signal?: AbortSignal): Promise<unknown> {
+    return this.#json(path, what, signal);
+  }
+
   /** Resolves a branch, tag or commit to a commit. Throws HubError. */
   async commit(repo: string, revision: string, signal?: AbortSignal): Promise<string> {
     const { sha } = objectIn(

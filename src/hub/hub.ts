@@ -9,6 +9,9 @@ import { totalMemory } from '../engine/machine-memory.js';
 import { HUB_SCHEME, parseModelRef, showModelRef } from './model-ref.js';
 import type { ModelRef } from './model-ref.js';
 import { cached, pull, wholeWeights } from './pull.js';
+import { removable, remove } from './remove.js';
+import { searchHub } from './search-hub.js';
+import type { HubMatch } from './search-hub.js';
 import type { Pulled, PullOptions } from './pull.js';
 
 /** Servable weights in the cache. */
@@ -45,6 +48,18 @@ export class Hub {
   /** Uses the cache if it is complete there, otherwise the hub. Throws HubError. */
   async get(ref: ModelRef, options: Partial<PullOptions> = {}): Promise<Pulled> {
     return this.cached(ref, options.memory) ?? this.pull(ref, options);
+  }
+
+  /** Repositories on the hub whose names match, most downloads first. Throws HubError. */
+  search(text: string, signal?: AbortSignal): Promise<HubMatch[]> {
+    return searchHub(this.#client, text, signal);
+  }
+
+  /** Deletes weights from the cache, and returns the freed bytes. Throws HubError. */
+  remove(ref: ModelRef): number {
+    const found = removable(this.cache, ref);
+    remove(this.cache, found);
+    return found.bytes;
   }
 
   /** All servable weights in the cache, by name. */

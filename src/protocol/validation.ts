@@ -2,7 +2,7 @@
 // structure (400) take precedence over invalid content (422), regardless of the order in which zod found them.
 import type { z } from 'zod';
 import { ERRORS, type ErrorCode } from '../shared/error-codes.js';
-import { apiError, type ApiError } from '../shared/errors.js';
+import { apiError, type ApiError, type FieldFault } from '../shared/errors.js';
 import { validatedEntries, FAULTY, MAX_FAULTY_ENTRIES } from './validate-in-slices.js';
 
 type Issue = z.core.$ZodIssue;
@@ -39,6 +39,29 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
   const result = validate(schema, body);
   if (!result.ok) throw result.error;
   return result.value;
+}
+
+/** Maximum number of invalid fields that validatedForm() names. */
+const MAX_FORM_FAULTS = 20;
+
+/**
+ * Like validated(), for bodies that a person filled in: if several fields are invalid, the error names each of them, so
+ * that a form can mark all of them at once. Throws ApiError 400 or 422.
+ */
+export function validatedForm<T>(schema: z.ZodType<T>, body: unknown): T {
+  const result = schema.safeParse(body, { reportInput: false });
+  if (result.success) return result.data;
+  const first = validate(schema, body);
+  if (first.ok) return first.value;
+  const { code, message, param } = first.error;
+  const fields = new Map<string | null, FieldFault>([[param, { param, code, message }]]);
+  for (const issue of result.error.issues) {
+    for (const meant of narrow(issue)) {
+      const fault = toFault(meant, valueAt(body, meant.path), formatPath(meant.path) || null);
+      if (!fields.has(fault.param) && fields.size < MAX_FORM_FAULTS) fields.set(fault.param, fault);
+    }
+  }
+  throw fields.size === 1 ? first.error : apiError(code, message, param, { fields: [...fields.values()] });
 }
 
 /** Validates one value of a request. `at`: its path in the request. Throws ApiError 400 or 422. */
@@ -85,11 +108,7 @@ export function validateList<T>(
   return content === null ? { ok: true, value: values } : refusal(content);
 }
 
-interface Fault {
-  code: ErrorCode;
-  message: string;
-  param: string | null;
-}
+type Fault = FieldFault;
 
 const isShape = ({ code }: Fault): boolean => ERRORS[code].status === 400;
 

@@ -8,6 +8,7 @@ import { configuredModels } from './engine-settings.js';
 import type { AppContext, Module } from './module.js';
 import { openAuthentication, type Authentication } from './modules/authentication.js';
 import { openBackground, type Background } from './modules/background.js';
+import { openBackups } from './modules/backups.js';
 import { openBudgets } from './modules/budgets.js';
 import { openDashboard } from './modules/dashboard.js';
 import { openDynamicModels } from './modules/dynamic-models.js';
@@ -75,6 +76,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const running = { ...context, storage, authentication, engines, models, limits };
   const generation = await opened(openGeneration({ ...running, recorders, background, budgets, secrets }));
   await opened(openMaintenance({ ...context, storage, mail }));
+  await opened(openBackups(context));
   const live = await opened(openLive({ ...context, storage, engines }));
   const dashboard = await opened(openDashboard({ ...running, background, budgets, mail, secrets, generation }));
   const operator = await opened(openOperator({ ...running, mail, dynamicModels, live, dashboard }));

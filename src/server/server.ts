@@ -14,7 +14,9 @@ import type { ModelPool } from '../engine/model-pool.js';
 import type { HttpServer } from '../http/app.js';
 import { isLoopback } from '../http/hosts.js';
 import { checkAddresses } from '../http/listen-problem.js';
+import { chooseServer } from '../http/server-choice.js';
 import type { FailedModel } from './engine-status.js';
+import { openLocalStatus } from './local-status.js';
 import { openService } from './service.js';
 import type { Service } from './service.js';
 import { abortThread } from './lost-thread.js';
@@ -79,6 +81,8 @@ export interface Server {
 export interface StartOptions {
   /** Used instead of creating a Telemetry from the configuration. */
   telemetry?: Telemetry;
+  /** Called when the data directory belongs to this server. */
+  onLocked?: () => void;
   /** Called periodically while models load. */
   onLoading?: (loading: Loading) => void;
 }
@@ -91,8 +95,10 @@ export function startServer(config: Config, options: StartOptions = {}): Promise
   return DisposableStack.opening((undo) => start(config, options, undo));
 }
 
-async function start(config: Config, options: StartOptions, undo: DisposableStack): Promise<Server> {
-  checkShared(config);
+async function start(configured: Config, options: StartOptions, undo: DisposableStack): Promise<Server> {
+  checkShared(configured);
+  const { server, reason: withoutUws } = chooseServer(configured.http);
+  const config: Config = { ...configured, http: { ...configured.http, server } };
   const telemetry =
     options.telemetry ??
     createTelemetry({
@@ -105,8 +111,12 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
   const { log } = telemetry;
   const lock = lockDataDir(config.data_dir);
   undo.add(() => lock.release());
+  options.onLocked?.();
   ensureRoom(config.data_dir);
   await checkAddresses(config);
+  if (withoutUws !== null) log.warn({ reason: withoutUws }, 'uWebSockets.js does not load; using http.server "node"');
+  if (process.versions.node.startsWith('20.'))
+    log.warn({ node: process.version }, 'Node.js 20 is deprecated and will not be supported by the next version');
 
   const hub =
     config.http.threads > 1
@@ -157,6 +167,8 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
+  const status = await openLocalStatus(config.data_dir, { pool, url, log });
+  undo.add(() => status.close());
   if (!isLoopback(config.host))
     log.warn(
       { host: config.host },

@@ -535,6 +535,12 @@ export const ERRORS = {
     cause: 'It failed to load, was drained by an operator, or its upstream servers do not respond.',
     action: 'Operators: check `/readyz` and the log. Clients: retry later or use another model.',
   },
+  hub_unavailable: {
+    status: 503,
+    meaning: 'The model hub did not return a usable answer.',
+    cause: 'It is unreachable, it refused the request, or `hub.offline` is set. Dashboard and admin API only.',
+    action: 'Check `hub.endpoint`, `hub.token` and the network, then retry.',
+  },
   maintenance: {
     status: 503,
     meaning: 'The server cannot store data.',

@@ -20,6 +20,8 @@ export interface ErrorExtra {
   upstreamStatus?: number | undefined;
   /** The holder of a refused API key, for the request log. Not sent. */
   keyHolder?: RefusedKey | undefined;
+  /** All invalid fields of a form, including the first, if there are several. Sent only by the dashboard API. */
+  fields?: readonly FieldFault[] | undefined;
   cause?: unknown;
 }
 
@@ -27,6 +29,13 @@ export interface ErrorExtra {
 export interface RefusedKey {
   readonly organizationId: string;
   readonly keyId: string;
+}
+
+/** One invalid field of a request body. */
+export interface FieldFault {
+  param: string | null;
+  code: ErrorCode;
+  message: string;
 }
 
 // Retry delays in milliseconds, used if the code that throws the error does not set one.
@@ -53,6 +62,7 @@ export class ApiError extends Error {
   readonly messagesCode: string;
   readonly upstreamStatus: number | undefined;
   readonly keyHolder: RefusedKey | undefined;
+  readonly fields: readonly FieldFault[] | undefined;
 
   constructor(code: ErrorCode, message: string, param: string | null = null, extra: ErrorExtra = {}) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
@@ -68,6 +78,7 @@ export class ApiError extends Error {
     this.messagesCode = extra.messagesCode ?? code;
     this.upstreamStatus = extra.upstreamStatus;
     this.keyHolder = extra.keyHolder;
+    this.fields = extra.fields;
   }
 }
 
@@ -104,7 +115,14 @@ export function toApiError(thrown: unknown): ApiError {
 }
 
 export interface ChatErrorBody {
-  error: { message: string; type: ErrorType; param: string | null; code: ErrorCode; details?: UpstreamDetails };
+  error: {
+    message: string;
+    type: ErrorType;
+    param: string | null;
+    code: ErrorCode;
+    details?: UpstreamDetails;
+    fields?: readonly FieldFault[];
+  };
 }
 
 /** Details of an error caused by an upstream server. */
@@ -132,6 +150,7 @@ export function chatErrorBody(error: ApiError): ChatErrorBody {
       param: error.param,
       code: error.code,
       ...(error.upstreamStatus === undefined ? {} : { details: { upstream_status: error.upstreamStatus } }),
+      ...(error.fields === undefined ? {} : { fields: error.fields }),
     },
   };
 }

@@ -5,6 +5,8 @@ export interface ModelLatencies {
   model: string;
   ttft: Uint32Array | null;
   itl: Uint32Array | null;
+  /** Time per output token. */
+  tpot: Uint32Array | null;
 }
 
 /** Totals over one key's finished requests. */

@@ -179,6 +179,7 @@ export class Instruments {
     new HistogramCounts('monolith_redis_call_seconds', 'Duration of Redis calls for shared limits.', DELAY, ['kind']),
   );
   private redisUnavailable: Gauge | null = null;
+  private lastBackup: Gauge | null = null;
   private redisProcesses: Gauge | null = null;
 
   private readonly loopLag = new Gauge({
@@ -305,6 +306,16 @@ export class Instruments {
     this.redisProcesses.set(gauges.processes);
   }
 
+  backedUp(at: number): void {
+    this.lastBackup ??= new Gauge({
+      name: 'monolith_last_backup_timestamp_seconds',
+      help: 'Unix time of the latest backup. Only with backups.folder.',
+      registers: [this.registry],
+      aggregator: 'max',
+    });
+    this.lastBackup.set(at);
+  }
+
   spans(counts: SpanCounts): void {
     for (const [outcome, count] of Object.entries(counts) as [string, number][])
       advance(this.traceSpans, { outcome }, count);
@@ -366,6 +377,7 @@ export class Instruments {
 export function declaredMetrics(): MetricDeclaration[] {
   const instruments = new Instruments();
   instruments.counters({ state: 'shared', processes: 1 }); // declares the metrics that exist only with Redis
+  instruments.backedUp(0); // and the one that exists only with backups
   return instruments.declared();
 }
 

@@ -30,8 +30,10 @@ const OTHERS = { organizationId: '', keyId: '' };
 export class LatencyCounter {
   readonly #ttft = new Uint32Array(LATENCY_BUCKETS);
   readonly #itl = new Uint32Array(LATENCY_BUCKETS);
+  readonly #tpot = new Uint32Array(LATENCY_BUCKETS);
   #ttfts = 0;
   #itls = 0;
+  #tpots = 0;
 
   ttft(ms: number): void {
     this.#ttft[latencyBucket(ms)]!++;
@@ -43,15 +45,23 @@ export class LatencyCounter {
     this.#itls += count;
   }
 
+  /** Counts `count` tokens that took `ms` each, averaged over a stretch of a response. */
+  tpot(ms: number, count: number): void {
+    this.#tpot[latencyBucket(ms)]! += count;
+    this.#tpots += count;
+  }
+
   take(model: string): ModelLatencies {
     const taken = {
       model,
       ttft: this.#ttfts > 0 ? this.#ttft.slice() : null,
       itl: this.#itls > 0 ? this.#itl.slice() : null,
+      tpot: this.#tpots > 0 ? this.#tpot.slice() : null,
     };
     if (this.#ttfts > 0) this.#ttft.fill(0);
     if (this.#itls > 0) this.#itl.fill(0);
-    this.#ttfts = this.#itls = 0;
+    if (this.#tpots > 0) this.#tpot.fill(0);
+    this.#ttfts = this.#itls = this.#tpots = 0;
     return taken;
   }
 }
@@ -101,7 +111,7 @@ export class LiveCounts {
     this.#loopDelay.reset();
     const latencies = [...this.#latencies]
       .map(([model, counter]) => counter.take(model))
-      .filter(({ ttft, itl }) => ttft !== null || itl !== null);
+      .filter(({ ttft, itl, tpot }) => ttft !== null || itl !== null || tpot !== null);
     const taken = {
       requests: this.#requests,
       rejected429: this.#rejected429,

@@ -20,6 +20,8 @@ const FLUSH_MS = 1_000;
 export class LogWriter {
   /** Number of lines that were not written because the buffer was full or writing failed. */
   dropped = 0;
+  /** Also receives every line. */
+  copy: ((line: string) => void) | null = null;
   readonly #open: () => number;
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
   #fd: number | null = null;
@@ -39,6 +41,7 @@ export class LogWriter {
 
   /** `line` ends with a newline. */
   write(line: string): void {
+    this.copy?.(line);
     const bytes = Buffer.from(line);
     if (this.#bytes + bytes.length > BUFFER_BYTES) {
       this.dropped++;

@@ -5,8 +5,16 @@ import type { Instruments } from './instruments.js';
 import type { LatencyCounter, LiveCounts } from './live-counts.js';
 import type { CancelStage, GenerationMeter } from './types.js';
 
+/**
+ * Tokens over which the live view averages the time per output token. Long enough to cover several engine steps even if
+ * each emits a few draft tokens at once.
+ */
+const STRETCH_TOKENS = 16;
+
 export class Meter implements GenerationMeter {
   private readonly latencies: LatencyCounter;
+  private stretchMs = 0;
+  private stretchTokens = 0;
   private gaps: BucketCounts | null = null; // inter-token latencies; set after the second token
 
   constructor(
@@ -38,9 +46,13 @@ export class Meter implements GenerationMeter {
     const each = ms / count;
     (this.gaps ??= this.instruments.itl.of(this.labels)).observe(each / 1000, count);
     this.latencies.itl(each, count);
+    this.stretchMs += ms;
+    this.stretchTokens += count;
+    if (this.stretchTokens >= STRETCH_TOKENS) this.endStretch();
   }
 
   choiceFinished({ completionTokens, reason, timings }: Parameters<GenerationMeter['choiceFinished']>[0]): void {
+    this.endStretch();
     this.instruments.decode.observe(this.labels, timings.decodeMs / 1000);
     if (completionTokens > 1)
       this.instruments.tpot.observe(this.labels, timings.decodeMs / 1000 / (completionTokens - 1));
@@ -61,5 +73,11 @@ export class Meter implements GenerationMeter {
   cancelled(stage: CancelStage): void {
     const { model, endpoint } = this.labels;
     this.instruments.cancels.inc({ model, endpoint, stage });
+  }
+
+  private endStretch(): void {
+    if (this.stretchTokens === 0) return;
+    this.latencies.tpot(this.stretchMs / this.stretchTokens, this.stretchTokens);
+    this.stretchMs = this.stretchTokens = 0;
   }
 }

@@ -106,6 +106,10 @@ class ServerTelemetry implements Telemetry {
     this.instruments.countersCalled(call, outcome, seconds);
   }
 
+  backedUp(at: number): void {
+    this.instruments.backedUp(at);
+  }
+
   searched(outcome: string, seconds: number): void {
     this.instruments.searched(outcome, seconds);
   }

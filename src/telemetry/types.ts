@@ -99,6 +99,8 @@ export interface Telemetry {
   countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void;
   /** Counts a web search that the server ran. */
   searched(outcome: 'completed' | 'query_too_long' | 'too_many_requests' | 'unavailable', seconds: number): void;
+  /** `at`: Unix time of the latest backup, in seconds. */
+  backedUp(at: number): void;
   /** Sets the function that returns the state of Redis at each scrape; it returns null if Redis is not configured. */
   observeCounters(read: () => CountersGauges | null): void;
   /** Sets the function that returns the engine gauges at each scrape. */

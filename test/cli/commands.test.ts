@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -11,6 +11,7 @@ import t from 'tap';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import { LmdbAuditLog } from '../../src/storage/lmdb/accounts/audit-log.js';
 import { keyStatus } from '../../src/accounts/keys.js';
+import { commands } from '../../src/cli/commands.js';
 import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
 import { commandName } from '../../src/cli/command-name.js';
 import { configWith } from '../../src/config/load.js';
@@ -57,23 +58,17 @@ t.test('prints version and help, and refuses invalid arguments', async (t) => {
   t.match(await command(['--version']), { status: 0, out: `${VERSION}\n` });
   const help = await command(['--help']);
   t.equal(help.status, 0);
-  for (const word of [
-    'serve',
-    'chat',
-    'keys',
-    'data',
-    'inspect',
-    'debug',
-    '--port',
-    'MONOLITH_HTTP_KEEPALIVE_MS',
-    '--help --all',
-  ])
+  for (const word of ['serve', 'chat', 'keys', 'data', 'inspect', 'debug', '--help --all', 'monolith run'])
     t.match(help.out, word);
-  t.ok(help.out.split('\n').length < 80, 'short');
-  t.equal((await command(['serve', '--help'])).out, help.out);
-  t.equal((await command(['serve', '--port', '1', '-h'])).out, help.out, '--help wins over other arguments');
+  t.ok(help.out.split('\n').length < 45, 'short');
+  const serve = await command(['serve', '--help']);
+  for (const word of ['Usage: monolith serve [MODEL...]', '--port', 'MONOLITH_HTTP_KEEPALIVE_MS'])
+    t.match(serve.out, word);
+  t.equal((await command(['serve', '--port', '1', '-h'])).out, serve.out, '--help wins over other arguments');
+  t.equal((await command(['help', 'serve'])).out, serve.out);
   t.match((await command(['serve', '--help', '--all'])).out, /\nEngine:\n.*--engine-stall-ms /s);
   t.match(await command(['serv']), { status: 2, out: '', err: /unknown command "serv"\. Did you mean serve\?/ });
+  t.match(await command(['a/b']), { status: 2, err: /To serve a model: monolith serve a\/b\./ });
   t.match(await command(['--prot', '1']), { status: 2, err: 'monolith: --prot: unknown flag. Did you mean --port?\n' });
   t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), {
     status: 1,
@@ -81,32 +76,19 @@ t.test('prints version and help, and refuses invalid arguments', async (t) => {
   });
 });
 
-/** The commands run in this process, because starting a process for each case would take a minute. */
-const COMMANDS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = {
-  serve: async (argv) => (await import('../../src/cli/serve.js')).serve(argv),
-  chat: async (argv) => (await import('../../src/cli/chat.js')).chat(argv),
-  keys: async (argv) => (await import('../../src/cli/keys.js')).keys(argv),
-  data: async (argv) => (await import('../../src/cli/data.js')).data(argv),
-  state: async (argv) => (await import('../../src/cli/state.js')).state(argv),
-  models: async (argv) => (await import('../../src/cli/models.js')).models(argv),
-  pull: async (argv) => (await import('../../src/cli/pull.js')).pull(argv),
-  inspect: async (argv) => (await import('../../src/cli/inspect.js')).inspect(argv),
-  agents: async (argv) => (await import('../../src/cli/agents.js')).agents(argv),
-  settings: async (argv) => (await import('../../src/cli/settings.js')).settings(argv),
-  bench: async (argv) => (await import('../../src/cli/bench.js')).bench(argv),
-  debug: async (argv) => (await import('../../src/cli/debug.js')).debug(argv),
-};
-
 t.test('every command names an unknown flag in the error, and refuses invalid flags and words alike', async (t) => {
   const listed = /^Commands:\n([^]*?)\n\n/m.exec((await command(['--help'])).out)?.[1] ?? '';
   t.same(
     listed.split('\n').map((line) => line.trim().split(' ')[0] ?? ''),
-    Object.keys(COMMANDS),
+    commands.map(({ name }) => name),
   );
+  // The commands run in this process, because starting a process for each case would take a minute.
+  process.env['MONOLITH_DATA_DIR'] = dataDir;
   const refused = async ([name = '', ...argv]: readonly string[], message: string): Promise<void> => {
-    await t.rejects(COMMANDS[name]!([...argv]), { message }, [name, ...argv].join(' '));
+    const { run } = await commands.find((one) => one.name === name)!.load();
+    await t.rejects(run([...argv]), { message }, [name, ...argv].join(' '));
   };
-  for (const words of [...Object.keys(COMMANDS).map((name) => [name]), ['bench', 'serve'], ['bench', 'tune']])
+  for (const words of [...commands.map(({ name }) => [name]), ['bench', 'serve'], ['bench', 'tune']])
     await refused([...words, '--xyzzy'], '--xyzzy: unknown flag.');
   for (const [words, message] of [
     [['keys', 'list', '--jsom'], '--jsom: unknown flag. Did you mean --json?'],
@@ -116,7 +98,9 @@ t.test('every command names an unknown flag in the error, and refuses invalid fl
     [['keys', 'create', '--name'], '--name: requires a value.'],
     [['bench', 'serve', '--url', '--json'], '--url: requires a value.'],
     [['debug', 'tokens', '--model=a', '--model=b'], '--model: must not be repeated.'],
-    [['serve', 'what'], 'unexpected argument "what"'],
+    [['serve', 'what.gguf'], 'serve: what.gguf: no such file'],
+    [['logs', '-n', 'x'], 'logs: --lines takes a number of lines, not "x"'],
+    [['run'], 'run: a model is required, such as "monolith run qwen3-4b"'],
     [['settings', 'what'], 'unexpected argument "what"'],
     [['data', 'sweep', 'what'], 'unexpected argument "what"'],
     [['keys', 'list', '--', '--json'], 'unexpected argument "--json"'],
@@ -125,11 +109,21 @@ t.test('every command names an unknown flag in the error, and refuses invalid fl
     await refused(words, message);
   for (const [words, message] of [
     [['keys', '--xyzzy'], '--xyzzy: unknown flag.'],
+    [['--help', '--xyzzy'], '--xyzzy: unknown flag.'],
     [['serve', '--help', '--xyzzy'], '--xyzzy: unknown flag.'],
     [['--version', '--xyzzy'], '--xyzzy: unknown flag.'],
     [['--version', 'what'], 'unexpected argument "what"'],
   ] as const)
     t.match(await command([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
+});
+
+t.test("every command's help is its own, with examples", async (t) => {
+  for (const { name } of commands) {
+    const { status, out } = await command([name, '--help']);
+    t.equal(status, 0, name);
+    t.match(out, new RegExp(`^Usage: monolith ${name}\\b`), name);
+    t.match(out, new RegExp(`\nExamples?:\n.*monolith ${name}\\b`), name);
+  }
 });
 
 t.test('inspect describes a model file and says why it cannot be served', async (t) => {
@@ -289,14 +283,39 @@ t.test('chats with a running server, and without one', async (t) => {
     timeout: 240_000,
     env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_KEY: server.key },
   });
+  const state = join(dataDir, 'state');
+  const shapes = join(packageRoot, 'test', 'data', 'vision', 'shapes.png');
+  // `script` runs the command in a terminal of its own. The pasted lines are one message, sent by the line end after it.
+  const typed = spawnSync('script', ['-qec', `'${process.execPath}' '${main}' chat --url ${server.url}`, '/dev/null'], {
+    input: `/set temperature 0\n/system Be brief.\n\u001b[200~What is the capital\nof France?\u001b[201~\n/image ${shapes} What is this?\n/exit\n`,
+    encoding: 'utf8',
+    timeout: 240_000,
+    env: {
+      ...process.env,
+      MONOLITH_DATA_DIR: dataDir,
+      MONOLITH_KEY: server.key,
+      XDG_STATE_HOME: state,
+      TERM: 'xterm',
+    },
+  });
   await server.stop();
+  t.equal(typed.status, 0, typed.stdout);
+  t.match(typed.stdout, /\/help lists the commands/);
+  t.match(typed.stdout, /capital of France.*Paris/s, 'pasted lines are one message');
+  t.equal(typed.stdout.match(/\d+ tokens, [\d.]+ tokens\/s, first after [\d.]+ s/g)?.length, 2);
+  const history = join(state, 'monolith', 'chat-history');
+  t.match(
+    readFileSync(history, 'utf8'),
+    /^\/set temperature 0\n\/system Be brief\.\nWhat is the capital\nof France\?\n\/image /,
+  );
+  t.equal(statSync(history).mode & 0o777, 0o600);
   t.equal(remote.status, 0, remote.stderr);
   t.match(remote.stdout, /^Hel[^\n]+\n$/, 'with piped input only the response is printed');
   t.match(remote.stderr, /^tycho-1\.0 at http/);
   t.match(remote.stderr, /new conversation/);
   t.match(
     remote.stderr,
-    /\/model lists the models.*\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(current\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*switched to hal-1\.0\n.*hal-1\.0 \(current\), clarke/,
+    /\/nonsense is not a command; \/help lists the commands\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(current\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*switched to hal-1\.0\n.*hal-1\.0 \(current\), clarke/,
   );
   const local = monolith(['chat', '--model', 'tycho-1.0'], 'Hello\n');
   t.equal(local.status, 0, local.err);
@@ -402,6 +421,8 @@ t.test('reports a port that is in use', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
+  const file = join(dataDir, 'file');
+  writeFileSync(file, '');
   t.match(monolith(['serve', '--port', String(port)]), {
     status: 1,
     err: new RegExp(
@@ -430,6 +451,20 @@ t.test('reports a port that is in use', async (t) => {
       'the port is checked before model files and the hub',
     );
   }
+  const doctor = await command(['doctor', '--port', String(port), '--data-dir', file, '--hub-offline']);
+  t.equal(doctor.status, 1);
+  for (const line of [
+    `fail  ports             Cannot listen on 127.0.0.1 port ${port}: the port is in use\n                        → Choose another one with --port (0 = any free port).\n`,
+    `fail  data directory    ${file} is not a directory\n`,
+    'ok    hub               not contacted (--hub-offline)\n',
+    'ok    model hal-1.0     needs up to ',
+    '\n2 failures, 0 warnings.\n',
+  ])
+    t.match(doctor.out, line);
+  t.match(await command(['doctor', '--data-dir', '/proc/none', '--hub-offline']), {
+    status: 1,
+    out: /fail {2}data directory {4}user \d+ cannot write to \/proc \(\w+\)\n/,
+  });
   taken.close();
   t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), {
     status: 1,

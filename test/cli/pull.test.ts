@@ -1,12 +1,12 @@
 // Pulls a model from a local test hub, lists it, serves it and chats with it, all with real processes.
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { Progress } from '../../src/cli/progress.js';
-import { embeddedModel, main, startMonolith } from '../e2e/monolith.js';
+import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 import { startHub } from '../support/hub-server.js';
 
 t.setTimeout(300_000);
@@ -71,7 +71,7 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
   const pulled = await monolith(['pull', 'acme/tiny-GGUF']);
   t.match(pulled, {
     status: 0,
-    out: /^Downloaded: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nServe it: +\S*monolith serve --model tiny=hf:acme\/tiny-GGUF:Q8_0\n/,
+    out: /^Downloaded: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nChat with it: +\S*monolith run acme\/tiny-GGUF:Q8_0\nServe it: +\S*monolith serve acme\/tiny-GGUF:Q8_0\n/,
     err: /^acme\/tiny-GGUF: 127\.0\.0\.1:\d+ returned status 500; retrying in 1 s\nacme\/tiny-GGUF: Q8_0, .*\n(.*\n)*tiny-Q8_0\.gguf +100 % .*\n$/,
   });
   t.notMatch(pulled.out + pulled.err, 'hf_right');
@@ -81,7 +81,7 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
   t.equal(listed.status, 0);
   t.match(
     listed.out,
-    /hal-1\.0 .*\n(.*\n)*\nThese are small demonstration models\. For a real one: \S*monolith pull OWNER\/REPO\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /,
+    /hal-1\.0 .*\n(.*\n)*\nThese are small demonstration models\. For real ones: \S*monolith models --recommended\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /,
   );
   const lines = JSON.parse((await monolith(['models', '--json'])).out) as {
     name: string;
@@ -95,15 +95,14 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
   hub.seen.length = 0;
   // Under this name, the model has no sampling settings from the catalog, and one response in eight would consist only
   // of reasoning.
-  const said = await monolith(['chat', '--model', 'tiny=hf:acme/tiny-GGUF'], 'Hello\n', {
-    MONOLITH_MODELS: '{"tiny":{"sampling":{"temperature":0}}}',
-  });
-  t.equal(said.status, 0, said.err);
-  t.match(said.err, /^tiny at http/);
+  const greedy = { MONOLITH_MODELS: '{"tiny":{"sampling":{"temperature":0}}}' };
+  const said = await monolith(['run', 'acme/tiny-GGUF'], 'Hello\n', greedy);
+  t.match(said, { status: 0, out: /^[^\n]+\n$/, err: /^API key: sk-\S+ .*\ntiny at http/ }, said.err);
   t.equal(hub.seen.length, 0, 'a cached model needs no hub');
+  t.match(await monolith(['ps']), { status: 1, out: '', err: /^monolith: no server uses / });
 
   rmSync(join(folder, 'hub'), { recursive: true });
-  const server = await startMonolith({ args: ['--model', 'tiny=hf:acme/tiny-GGUF:Q8_0'], env });
+  const server = await startMonolith({ args: ['acme/tiny-GGUF:Q8_0'], env: { ...env, ...greedy } });
   t.teardown(() => server.stop());
   const answer = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${server.key}` } });
   t.match(await answer.json(), { data: [{ id: 'tiny', demonstration: false }] });
@@ -111,6 +110,55 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
     hub.seen.some(({ origin }) => origin === 'store'),
     'the server downloaded the model at start',
   );
+
+  // Commands that use the running server. The server has a key that the commands do not know.
+  const child = spawn(process.execPath, [main, 'logs', '-f', '-n0'], { env: { ...process.env, ...env } });
+  t.teardown(() => child.kill());
+  let followed = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    followed += text;
+  });
+  t.match(JSON.parse((await monolith(['ps', '--json'])).out), {
+    url: server.url,
+    pid: server.process.pid,
+    models: [{ names: ['tiny'], state: 'ready', running: 0, waiting: 0, problem: null }],
+  });
+  t.match(await monolith(['ps']), {
+    status: 0,
+    out: /^monolith \S+ at http.*, process \d+, up \d+ s\n\nMODEL .*\ntiny +loaded +[\d.]+ MiB +[\d.]+ [MG]iB +cpu +\d+ +0 of 32 +0\n$/,
+  });
+  for (const model of ['acme/tiny-GGUF', 'tiny']) {
+    const shared = await monolith(['run', model, 'Hello']);
+    t.match(shared, { status: 0, out: /^[^\n]+\n$/ }, shared.err);
+    t.notMatch(shared.err, 'second');
+  }
+  t.match(await monolith(['run', embeddedModel, 'Hello'], '', { MONOLITH_MODELS: '' }), {
+    status: 0,
+    err: /^The running server does not have starter; starting a second one /,
+  });
+  t.equal(statSync(join(folder, 'data', 'status.sock')).mode & 0o777, 0o600, 'only the same user may connect');
+  t.match(await monolith(['rm', 'acme/tiny-GGUF', '--yes']), {
+    status: 2,
+    err: `monolith: rm: acme/tiny-GGUF is in use: the server at ${server.url} serves it as tiny\n`,
+  });
+  t.match(await monolith(['doctor']), { status: 0, out: new RegExp(`ports +a server runs at ${server.url} `) });
+  t.match(await monolith(['logs']), { status: 0, out: /"msg":"model loaded"/ });
+  t.ok(await eventually(() => followed.includes('/v1/chat/completions')), 'logs -f shows new lines');
+  t.notMatch(followed, 'model loaded', '-n0 shows no earlier lines');
+  await server.stop();
+
+  t.equal((await monolith(['models', 'serve', 'small', 'acme/tiny-GGUF:Q8_0'])).status, 0);
+  t.match(await monolith(['rm', 'acme/tiny-GGUF', '--yes']), { status: 2, err: /models unserve small" first\n$/ });
+  t.equal((await monolith(['models', 'unserve', 'small'])).status, 0);
+  t.match(await monolith(['rm', 'acme/tiny-GGUF']), { status: 2, err: /--yes is required/ });
+  t.match(await monolith(['rm', 'acme/tiny-GGUF:Q8_0', '--yes']), {
+    status: 0,
+    out: /^deleted acme\/tiny-GGUF: Q8_0, .*\n$/,
+  });
+  t.match(await monolith(['rm', 'acme/tiny-GGUF', '--yes']), {
+    status: 1,
+    err: 'monolith: acme/tiny-GGUF is not on disk\n',
+  });
 });
 
 t.test('shows progress as a bar on a terminal and as lines elsewhere', (t) => {

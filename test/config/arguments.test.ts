@@ -10,7 +10,7 @@ const KNOWN = new Map<string, Flag>([
   ['--json', { kind: 'switch' }],
   ['--public', { kind: 'boolean', target: 'public' }],
   ['--no-public', { kind: 'switch', target: 'public', isHidden: true }],
-  ['--published', { kind: 'value', isHidden: true }],
+  ['--publics', { kind: 'value', isHidden: true }],
 ]);
 
 /** Returns flags as [name, value], and words. */
@@ -56,7 +56,7 @@ t.test('errors name the flag', async (t) => {
   refuses(t, ['--nane', 'x'], '--nane: unknown flag. Did you mean --name?');
   refuses(t, ['--nane=x'], '--nane: unknown flag. Did you mean --name?');
   refuses(t, ['--hel'], '--hel: unknown flag. Did you mean --help?');
-  refuses(t, ['--publishe'], '--publishe: unknown flag. Did you mean --public?');
+  refuses(t, ['--publicsx'], '--publicsx: unknown flag. Did you mean --public?');
   refuses(t, ['--constructor'], '--constructor: unknown flag.');
   refuses(t, ['--__proto__'], '--__proto__: unknown flag.');
   refuses(t, ['-xyz'], '-xyz: unknown flag.');

@@ -66,6 +66,22 @@ t.test('sign-up is open while the server listens only on the loopback address', 
     t.match(await client.patch<Me>('/me', { name: 'Ada L.' }), { user: { name: 'Ada L.' } });
   });
 
+  t.test('an invalid sign-up names every invalid field at once', async (t) => {
+    t.match(await refusal(dashboard.client().signUp({ email: 'ana@', password: 'short' })), {
+      status: 422,
+      param: 'email',
+      fields: [
+        { param: 'email', message: 'email must be a valid e-mail address.' },
+        { param: 'password', message: 'password must be at least 10 characters long.' },
+      ],
+    });
+    t.equal(
+      (await refusal(dashboard.client().signUp({ email: 'ana@' }))).fields,
+      null,
+      'a single invalid field has no list',
+    );
+  });
+
   t.test('an invalid sign-up body is refused with an error that names the field', async (t) => {
     const fields = { email: 'x@example.com', password: PASSWORD, name: 'X' };
     for (const [change, status, code, param] of [

@@ -23,9 +23,10 @@ const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organizatio
 const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });
 const model = 'tycho-1.0';
 
-t.test('the list is paginated, newest first, and has no content', async (t) => {
+t.test('the list is paginated, newest first, and has only the first words of each prompt', async (t) => {
   const made: string[] = [];
-  for (let i = 0; i < 5; i++) made.push((await openai.responses.create({ model, input: `A: secret words ${i}` })).id);
+  for (let i = 0; i < 5; i++)
+    made.push((await openai.responses.create({ model, input: `A: first words ${i} ${'x'.repeat(200)} last` })).id);
   await openai.responses.create({ model, input: 'A: x', store: false });
   const seen: StoredResponseObject[] = [];
   for (let after = ''; ; ) {
@@ -47,7 +48,8 @@ t.test('the list is paginated, newest first, and has no content', async (t) => {
   const [first] = seen;
   t.match(first, { model, status: 'completed', background: false });
   t.equal(Date.parse(first?.expires_at ?? '') - Date.parse(first?.created_at ?? ''), 30 * 86_400_000);
-  t.notMatch(JSON.stringify(seen), /secret words|Paris/);
+  t.match(first?.preview, /^A: first words 4 x+…$/);
+  t.notMatch(JSON.stringify(seen), /last|Paris/, 'the rest of the prompt and the response are not in the list');
   t.match(await refusal(owner.get(`${LIST}?after=nothing`)), {
     status: 400,
     code: 'invalid_query_parameter',

@@ -1,10 +1,11 @@
 // Checks that the generated reference pages match the declarations in src.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
+import { commands } from '../../src/cli/commands.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
 
 interface Script {
@@ -16,13 +17,15 @@ const { pages, stalePages } = (await import(pathToFileURL(join(packageRoot, 'scr
 const wanted = await pages(join(import.meta.dirname, '..', '..', 'src'));
 
 t.test('the generated pages are up to date (npm run docs writes them)', async (t) => {
-  t.same(Object.keys(wanted), ['settings.md', 'errors.md', 'metrics.md', 'cli.md']);
+  t.same(Object.keys(wanted), ['settings.md', 'errors.md', 'metrics.md', 'cli.md', '../guides/models.md']);
   t.same(stalePages(wanted), []);
 });
 
 t.test('the check reports a page that is missing or differs in one character', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'monolith-docs-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const docs = mkdtempSync(join(tmpdir(), 'monolith-docs-'));
+  t.teardown(() => rmSync(docs, { recursive: true, force: true }));
+  const folder = join(docs, 'reference');
+  for (const name of ['reference', 'guides']) mkdirSync(join(docs, name));
   for (const [name, text] of Object.entries(wanted)) writeFileSync(join(folder, name), text);
   t.same(stalePages(wanted, folder), []);
   writeFileSync(join(folder, 'errors.md'), (wanted['errors.md'] ?? '').replace('429', '428'));
@@ -31,24 +34,11 @@ t.test('the check reports a page that is missing or differs in one character', a
 });
 
 t.test('the pages contain every command, every error code and every kind of metric', async (t) => {
-  for (const command of [
-    'serve',
-    'chat',
-    'keys',
-    'data',
-    'state',
-    'models',
-    'pull',
-    'inspect',
-    'agents',
-    'settings',
-    'bench',
-    'debug',
-  ]) {
-    t.match(wanted['cli.md'], new RegExp(`^## .*monolith ${command}$`, 'm'), command);
+  for (const { name: command } of commands) {
+    t.match(wanted['cli.md'], new RegExp(`^## monolith ${command}$`, 'm'), command);
     t.match(wanted['cli.md'], new RegExp(`^  ${command} `, 'm'), `${command} in the list`);
   }
-  t.equal(wanted['cli.md']?.match(/^Usage: monolith/gm)?.length, 14, 'a usage line for each section');
+  t.equal(wanted['cli.md']?.match(/^Usage: monolith/gm)?.length, commands.length + 3, 'a usage line for each section');
   t.match(wanted['errors.md'], /^\| `rpm_limit_exceeded` \| .+ \| .+ \| .+ \|$/m);
   for (const line of [
     /^\| `monolith_outcomes_total` \| counter \| `kind`, `endpoint`, `outcome`, `code` \| /m,

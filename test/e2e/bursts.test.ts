@@ -5,6 +5,7 @@ import { Agent, request } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
+import { withoutThreads } from '../support/http-server.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 import { eventually, type Monolith } from './monolith.js';
@@ -75,7 +76,7 @@ async function burst(t: Test, server: Monolith, model: string, body: object, cou
 }
 
 for (const threads of [1, 2]) {
-  t.test(`HTTP workers: ${threads}`, async (t) => {
+  t.test(`HTTP workers: ${threads}`, { skip: threads > 1 && withoutThreads }, async (t) => {
     const server = await startScripted({
       env: {
         MONOLITH_LIMITS_OVERRIDES: LIMITS,

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { withoutThreads } from '../support/http-server.js';
 import { eventually, startMonolith, type Monolith } from './monolith.js';
 
 t.setTimeout(300_000); // the machine may be busy
@@ -67,7 +68,7 @@ async function streamedTokens(server: Monolith): Promise<string> {
 
 const NO_LIMITS = ['--limits-rpm', 'off', '--limits-loop-ms', 'off', '--log-level', 'debug'];
 
-t.test('streams continue while nobody reads the log, with two HTTP workers', async (t) => {
+t.test('streams continue while nobody reads the log, with two HTTP workers', { skip: withoutThreads }, async (t) => {
   const pipe = openPipe(t.testdir());
   t.teardown(() => pipe.close());
   const server = await startMonolith({ args: [...NO_LIMITS, '--http-threads', '2'], stderr: pipe.fd });

@@ -2,6 +2,7 @@
 // the organization's limit in every API format, and both the operator and the organization must be able to see it. Also
 // tests the size limit for headers with several HTTP workers.
 import t from 'tap';
+import { withoutThreads } from '../support/http-server.js';
 import { WebSocket } from 'ws';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
@@ -148,7 +149,7 @@ t.test('storing, reading and continuing a long conversation counts towards the e
   );
 });
 
-t.test('http.max_header_bytes applies on every HTTP worker', async (t) => {
+t.test('http.max_header_bytes applies on every HTTP worker', { skip: withoutThreads }, async (t) => {
   const server = await startScripted({ args: ['--http-threads', '2', '--http-max-header-bytes', '65536'] });
   t.teardown(() => server.stop());
   const status = async (bytes: number): Promise<number> => {

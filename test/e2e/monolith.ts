@@ -20,6 +20,8 @@ export interface Monolith {
   port: number;
   key: string;
   process: ChildProcess;
+  /** The ready message. */
+  ready: Readonly<Record<string, unknown>>;
   /** Everything that the server has written to stderr so far. */
   log(): string;
   metrics(): Promise<Map<string, number>>;
@@ -28,6 +30,7 @@ export interface Monolith {
 }
 
 const KEY = 'test-key-0123456789';
+const httpServer = process.env['TEST_HTTP_SERVER'];
 
 /** Node flags for a child process that exits when this process does. Its standard input must be a pipe. */
 export const endsWithParent = [
@@ -66,7 +69,14 @@ async function startBefore(settings: Start, api: UpstreamApi): Promise<Monolith>
 async function startProcess(settings: Start): Promise<Monolith> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-test-'));
   const child = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', ...(settings.args ?? [])], {
-    env: { ...process.env, MONOLITH_PORT: '0', MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: KEY, ...settings.env },
+    env: {
+      ...process.env,
+      MONOLITH_PORT: '0',
+      MONOLITH_DATA_DIR: data,
+      MONOLITH_API_KEY: KEY,
+      ...(httpServer === undefined ? {} : { MONOLITH_HTTP_SERVER: httpServer }),
+      ...settings.env,
+    },
     stdio: ['pipe', 'pipe', settings.stderr ?? 'pipe'],
   });
   let log = '';
@@ -83,12 +93,14 @@ async function startProcess(settings: Start): Promise<Monolith> {
       throw new Error(`the server exited with code ${code} before it was ready:\n${log}`);
     }),
   ]);
-  const { url, port } = JSON.parse(ready) as { url: string; port: number };
+  const message = JSON.parse(ready) as { url: string; port: number };
+  const { url, port } = message;
   return {
     url,
     port,
     key: KEY,
     process: child,
+    ready: message,
     log: () => log,
     async metrics() {
       const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${KEY}` } });

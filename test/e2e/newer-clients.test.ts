@@ -1,4 +1,4 @@
 // Repeats the openai client's tests with its version 7. newer-clients.slow.ts repeats the others that use this client.
-import { testOnNewerNode } from './newer-node.js';
+import { testWithOpenAi7 } from '../support/newer-node.js';
 
-testOnNewerNode('openai-client');
+testWithOpenAi7('e2e/openai-client');

@@ -1,12 +1,17 @@
 // Tests which binary of the HTTP library is loaded, and how the build patches it.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { readElf } from '../../src/http/elf.js';
 import { changedBinary, loadUws } from '../../src/http/uws.js';
 import { JSON_PAGES } from '../../src/http/uws-pages.js';
+import { main } from '../e2e/monolith.js';
+import { newerNode } from '../support/newer-node.js';
 
 const installed = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
 
@@ -63,11 +68,55 @@ t.test('http.library accepts a file or a package folder', (t) => {
     /^Error: http\.library: .*none does not exist\.$|http\.library: .*none does not exist\.$/,
   );
   t.throws(() => loadUws(16_384, folder), /http\.library: .* has no uws_linux_.*\.node, which Node\.js v/);
-  const text = join(folder, 'text.node');
-  writeFileSync(text, 'not a binary');
-  t.throws(() => loadUws(16_384, text), /failed to load \(.*text\.node.*Set http\.library/);
+  const notBinary = join(folder, 'text.node');
+  writeFileSync(notBinary, 'not a binary');
+  t.throws(() => loadUws(16_384, notBinary), /failed to load \(.*text\.node/);
   const { uws, patched } = loadUws(16_384, installed);
   t.ok(patched);
   t.type(uws.App, 'function');
   t.end();
+});
+
+/** Runs `serve` with a Node.js program and settings under which it cannot start. Returns what it wrote. */
+async function startFailing(node: string, settings: Record<string, string>): Promise<string> {
+  const data = mkdtempSync(join(tmpdir(), 'monolith-library-'));
+  const child = spawn(node, [main, 'serve', '--log', 'json'], {
+    env: { ...process.env, MONOLITH_DATA_DIR: data, ...settings },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const [written, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+  rmSync(data, { recursive: true, force: true });
+  return `${String(code)} ${written}`;
+}
+
+t.test('the HTTP server is chosen, and the log says why', { timeout: 120_000 }, async (t) => {
+  // The server chooses, and then finds no model file.
+  const failing = { MONOLITH_PORT: '0', MONOLITH_MODEL: 'none=/nowhere/none.gguf', MONOLITH_HTTP_SERVER: 'auto' };
+  const here = await startFailing(process.execPath, failing);
+  t.match(here, /none\.gguf/);
+  const old = process.version.startsWith('v20.');
+  t.equal(here.split('Node.js 20 is deprecated').length, old ? 2 : 1, 'Node 20 logs one line');
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-library-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  t.match(
+    await startFailing(process.execPath, { ...failing, MONOLITH_HTTP_LIBRARY: join(folder, 'none') }),
+    /^1 .*http\.library: .*none does not exist/s,
+    'a library that the operator names must load, even with auto',
+  );
+  if (old)
+    t.match(
+      await startFailing(process.execPath, { ...failing, MONOLITH_HTTP_SERVER: 'node', MONOLITH_HTTP_THREADS: '2' }),
+      /^1 .*http\.threads: .*need Node\.js 22\.12 or later.*Set http\.threads to 1/s,
+    );
+
+  t.test('on Node 26', { skip: existsSync(newerNode) ? false : 'Node 26 is not installed' }, async (t) => {
+    const there = await startFailing(newerNode, failing);
+    t.match(there, /"msg":"uWebSockets\.js does not load; using http\.server \\"node\\""/);
+    t.match(there, /"reason":"The HTTP library uWebSockets\.js has no binary for Node\.js v26\./);
+    t.equal(there.split('uWebSockets.js does not load').length, 2, 'in one line');
+    t.match(
+      await startFailing(newerNode, { ...failing, MONOLITH_HTTP_SERVER: 'uws' }),
+      /^1 .*no binary for Node\.js v26\..*Set http\.server to "node"/s,
+    );
+  });
 });

@@ -1,6 +1,7 @@
 import { createConnection } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
+import { onNode } from '../support/http-server.js';
 import { loadUws } from '../../src/http/uws.js';
 import { withJsonPages } from '../../src/http/uws-pages.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
@@ -61,9 +62,13 @@ t.test('requests and responses follow the HTTP rules', async (t) => {
       `${'X'.repeat(8_000)} /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`,
       500,
     );
+    t.ok(answer.length < 1_000, `${answer.length} bytes`);
+    if (onNode) {
+      t.match(answer, /Invalid method encountered.*"code":"malformed_http"/);
+      return;
+    }
     t.match(answer, /"code":"method_not_allowed"/);
     t.match(answer, / does not support X{17}[^X]/);
-    t.ok(answer.length < 1_000, `${answer.length} bytes`);
     const log = server.logs.find((line) => line.includes('XXXXX')) ?? '';
     t.ok(log.length > 0 && log.length < 1_000, `${log.length} characters were logged`);
   });
@@ -240,17 +245,17 @@ t.test('requests and responses follow the HTTP rules', async (t) => {
       t.ok(performance.now() - began < 60_000, "the connection is closed before the test's own timeout");
       t.match(
         await server.raw(post(2, 2, '{}'), 200),
-        /^HTTP\/1\.1 200 OK\r\n/,
-        'the same length given twice counts as one',
+        onNode ? /"param":"Content-Length","code":"invalid_header"/ : /^HTTP\/1\.1 200 OK\r\n/,
+        'the same length given twice counts as one, or is refused as well',
       );
       t.equal(server.http.inFlight, 0);
     },
   );
 
   t.test('malformed requests get a JSON error', async (t) => {
-    t.equal(loadUws(0).patched, true);
+    if (!onNode) t.equal(loadUws(0).patched, true);
     for (const [bytes, code] of [
-      ['GET / HTTP/1.0\r\n\r\n', 'malformed_http'],
+      [`GET / HTTP/${onNode ? '1.2' : '1.0'}\r\n\r\n`, 'malformed_http'],
       ['\u0016\u0003\u0001\u0002\u0000\u0001\r\n\r\n', 'malformed_http'],
       ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n', 'malformed_http'],
       ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -2\r\n\r\n{}', 'malformed_http'],
@@ -263,7 +268,13 @@ t.test('requests and responses follow the HTTP rules', async (t) => {
         error: { message: /./, type: 'invalid_request_error', param: null, code },
       });
     }
-    t.equal(await server.raw('garbage\r\n\r\n', 500), '', 'an incomplete request line gets no response');
+    const garbage = await server.raw('garbage\r\n\r\n', 500);
+    if (onNode) t.match(garbage, /malformed_http/);
+    else t.equal(garbage, '', 'an incomplete request line gets no response');
+    t.match(
+      await server.raw('CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n', 500),
+      onNode ? /malformed_http/ : /^HTTP\/1\.1 4/,
+    );
     t.equal((await server.fetch('/healthz')).status, 200, 'the server keeps serving');
   });
 });

@@ -15,6 +15,7 @@ import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import type { Telemetry } from '../../src/telemetry/types.js';
+import { httpServer } from '../support/http-server.js';
 
 export interface RunningServer {
   url: string;
@@ -34,14 +35,22 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
+/** Settings by group, such as `{ http: { max_body_bytes: 4096 } }`. */
+export interface Settings {
+  http?: object;
+  limits?: object;
+  ws?: object;
+}
+
 export async function startRoutes(
   routes: Route[],
-  settings: object = {},
+  settings: Settings = {},
   options: Partial<Pick<HttpOptions, 'authenticate'>> &
     Pick<HttpOptions, 'answerTimeoutMs' | 'bodyTimeoutMs' | 'chunkSilenceMs' | 'finished' | 'pingMs' | 'sockets'> = {},
 ): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
-  const config = configWith({ port: 0, data_dir: dataDir, ...settings });
+  const listening = { server: httpServer, ...settings.http };
+  const config = configWith({ port: 0, data_dir: dataDir, ...settings, http: listening });
   const store = await openStore(dataDir);
   const accounts = openAccounts(store);
   const { created } = await accounts.bootstrap(null);

@@ -5,13 +5,14 @@ import t from 'tap';
 import { apiError } from '../../src/shared/errors.js';
 import type { EventStream, Exchange, Route } from '../../src/http/exchange.js';
 import { eventually } from '../e2e/monolith.js';
-import { startRoutes } from './running-server.js';
+import { onNode } from '../support/http-server.js';
+import { startRoutes, type Settings } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
 type Serve = (exchange: Exchange) => void | Promise<void>;
 
 /** Starts a server whose chat and messages routes run the current test's handler. */
-async function scripted(settings: object = {}): Promise<{ server: RunningServer; play(serve: Serve): void }> {
+async function scripted(settings: Settings = {}): Promise<{ server: RunningServer; play(serve: Serve): void }> {
   let current: Serve = () => undefined;
   const route = (path: string): Route => ({
     method: 'POST',
@@ -70,7 +71,7 @@ t.test('responses are streamed as server-sent events', async (t) => {
     for (const header of [
       'Content-Type: text/event-stream; charset=utf-8',
       'Cache-Control: no-cache, no-transform',
-      'Connection: keep-alive',
+      `Connection: ${onNode ? 'close' : 'keep-alive'}`,
       'X-Accel-Buffering: no',
     ]) {
       t.match(text, `\r\n${header}\r\n`);

@@ -258,8 +258,13 @@ t.test('writes the files, and the page works in a browser', { skip: noBrowser },
   await page.goto(pathToFileURL(join(folder, 'report.html')).href);
   t.equal(
     await page.getByRole('heading', { level: 1 }).textContent(),
-    '<b>m</b>',
+    'Load test of <b>m</b>',
     'a model name with markup is shown as text',
+  );
+  t.match(
+    await page.locator('.tiles').innerText(),
+    /Requests per second\s+9\.74[\s\S]*Time to first token, p50\s+30 ms\s+p99 30 ms[\s\S]*Objectives kept\s+4 of 4/,
+    'the page starts with the main figures',
   );
   t.equal(await page.getByRole('img').count(), 12, 'six charts for each run');
   t.equal(await page.getByRole('row', { name: /ttft_p90=35ms 30 ms kept/ }).count(), 2);

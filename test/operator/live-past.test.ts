@@ -49,6 +49,7 @@ const sample = (seconds: number, more: Partial<LiveSample> = {}, decode = 10): L
       decode_tokens_per_s: decode,
       ttft_ms: { p50: 10, p95: 20, p99: 30, count: 1 },
       itl_ms: null,
+      tpot_ms: null,
       preemptions: 0,
     },
   ],
@@ -81,6 +82,15 @@ t.test('summing one sample changes nothing; several give means, maxima and count
     },
     { model: 'clarke-1.0', running: 6, decode_tokens_per_s: 10 },
   ]);
+  const older = sumOf(sample(0));
+  older.engines[0]!.latencies.pop();
+  const newer = sample(1);
+  newer.engines[0]!.tpot_ms = { p50: 7, p95: 8, p99: 9, count: 2 };
+  t.match(
+    sampleOf(addSum(older, sumOf(newer)), newer.at).engines[0],
+    { tpot_ms: { p50: 7, p95: 8, p99: 9, count: 2 }, ttft_ms: { count: 2 } },
+    'a sum written before the time per output token was recorded can be added to',
+  );
   t.end();
 });
 

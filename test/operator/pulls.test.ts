@@ -1,12 +1,11 @@
 // Tests downloading models from a hub while the server is running: progress, completion, failures, permissions, and
 // several HTTP workers.
 
-import { readFileSync } from 'node:fs';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import type { ModelPull } from '../../src/shared/wire/models.js';
+import type { HubModel, ModelPull } from '../../src/shared/wire/models.js';
 import type { ListPage } from '../../src/shared/wire/list.js';
 import type { DiskState } from '../../src/shared/wire/models.js';
 import type { AuditEntry } from '../../src/shared/wire/organizations.js';
@@ -45,9 +44,20 @@ for (const threads of [1, 2]) {
         member.get('/operator/disk'),
         member.post('/operator/pulls', { model: 'acme/tiny-GGUF' }),
         member.delete('/operator/pulls/x'),
+        member.delete('/operator/disk?model=acme/tiny-GGUF:Q8_0'),
+        member.get('/operator/hub/models?q=tiny'),
       ].map(refusal),
     ))
       t.match(refused, { status: 403, code: 'role_not_allowed' });
+
+    t.match(await owner.get<ListPage<HubModel>>('/operator/hub/models?q=TINY'), {
+      data: [
+        { model: 'acme/tiny-GGUF', downloads: 1_000, likes: 0, updated_at: '2026-11-02T08:00:00.000Z', gated: false },
+      ],
+    });
+    t.match(await refusal(owner.get('/operator/hub/models?q=')), { status: 400, code: 'invalid_query_parameter' });
+    hub.faults = { answers: [{ status: 404 }] };
+    t.match(await refusal(owner.get('/operator/hub/models?q=tiny')), { status: 503, code: 'hub_unavailable' });
 
     const tiny = await owner.post<ModelPull>('/operator/pulls', { model: 'acme/tiny-GGUF' });
     t.match(tiny, { model: 'acme/tiny-GGUF', state: 'running', error: null });
@@ -55,10 +65,30 @@ for (const threads of [1, 2]) {
     t.match(await disk(), {
       models: [{ model: 'acme/tiny-GGUF:Q8_0', architecture: 'llama', fits: 'yes', problem: null, served_as: null }],
     });
+    const [kept] = (await disk()).models;
+    const { weights, kv, states, activations } = kept!.memory_plan!;
+    t.equal(weights + kv + states + activations, kept!.memory_bytes, 'the plan adds up to the memory');
+
     t.match((await owner.get<ListPage<AuditEntry>>('/operator/audit-log')).data[0], {
       action: 'model.pulled',
       target: 'acme/tiny-GGUF',
     });
+
+    const reference = 'acme/tiny-GGUF:Q8_0';
+    await owner.post('/operator/models', { name: 'tiny', model: reference });
+    t.match(await refusal(owner.delete(`/operator/disk?model=${reference}`)), {
+      status: 422,
+      code: 'conflicting_parameters',
+      message: /is served as tiny\. Stop serving it first/,
+    });
+    await owner.delete('/operator/models/tiny');
+    t.match(await owner.delete(`/operator/disk?model=${reference}`), {
+      model: reference,
+      freed_bytes: kept!.file_bytes,
+    });
+    t.same((await disk()).models, []);
+    t.notOk(existsSync(join(folder, 'hub', 'models--acme--tiny-GGUF')), 'nothing of it is left in the cache');
+    t.match(await refusal(owner.delete(`/operator/disk?model=${reference}`)), { status: 404 });
 
     const nothing = await owner.post<ModelPull>('/operator/pulls', { model: 'acme/nothing' });
     t.ok(

@@ -6,7 +6,7 @@ import type { ListPage } from '../../src/shared/wire/list.js';
 import type { EngineTunables, TunableName } from '../../src/shared/wire/tunables.js';
 import { eventually } from '../e2e/monolith.js';
 import { dataFolder } from '../e2e/stored-server.js';
-import { dashboardClient } from '../support/dashboard-client.js';
+import { dashboardClient, refusal } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 
@@ -42,7 +42,15 @@ t.test('a changed setting takes effect immediately, survives a restart and can b
   const [engine] = list as [EngineTunables];
   t.same(engine.names, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
   t.match(engine.tunables, [
-    { name: 'max_batch_tokens', value: 256, default: 256, min: 1, max: 1_024, help: /step/, given: null },
+    {
+      name: 'max_batch_tokens',
+      value: 256,
+      default: 256,
+      min: 1,
+      max: 1_024,
+      help: /^Maximum tokens per engine step, decoding first\.$/,
+      given: null,
+    },
     { name: 'max_sequences', value: 2, default: 2, min: 1, max: 8, given: 'MONOLITH_ENGINE_MAX_SEQUENCES' },
     { name: 'step_ms', value: 250, default: 250, min: 0, max: 60_000 },
     { name: 'queue_max', value: 512, default: 512, min: 1 },
@@ -120,6 +128,15 @@ t.test('a changed setting takes effect immediately, survives a restart and can b
     [{ step_ms: 1.5 }, 'invalid_type', 'step_ms'],
   ] as const)
     await t.rejects(client.patch('/operator/tunables/hal-1.0', body), { code, param });
+  const several = await refusal(client.patch('/operator/tunables/hal-1.0', { max_batch_tokens: 0, queue_max: 0 }));
+  t.match(
+    several.fields,
+    [
+      { param: 'max_batch_tokens', message: 'max_batch_tokens must be between 1 and 1024.' },
+      { param: 'queue_max', message: 'queue_max must be between 1 and 1000000.' },
+    ],
+    'an error names every value that is out of range',
+  );
   await t.rejects(client.patch('/operator/tunables/nobody', {}), { code: 'resource_not_found' });
   const other = dashboardClient(server.url);
   await other.signUp();

@@ -9,6 +9,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -27,6 +28,7 @@ interface Manifest {
   cpu?: string[];
 }
 
+const MODELS = 'monolith-server-models';
 const KEY = 'sk-package-0123456789abcdef';
 const folder = mkdtempSync(join(tmpdir(), 'monolith-package-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -44,7 +46,8 @@ const read = (name: string): Manifest =>
   JSON.parse(readFileSync(join(folder, 'node_modules', name, 'package.json'), 'utf8')) as Manifest;
 
 // The dependencies that npm would install.
-for (const name of [...Object.keys(read('monolith-server').dependencies)]) {
+for (const name of Object.keys(read('monolith-server').dependencies)) {
+  if (name === MODELS) continue; // packed as well
   const place = join(folder, 'node_modules', name);
   mkdirSync(dirname(place), { recursive: true });
   symlinkSync(join(packageRoot, 'node_modules', name), place);
@@ -73,12 +76,20 @@ t.test('the packages contain the required files and no others', (t) => {
     'README.md',
     'monolith.node',
     'package.json',
+    ...new Set([`uws_linux_${process.arch}_${process.versions.modules}.node`, `uws_linux_${process.arch}_137.node`]),
   ]);
-  t.equal(
-    readdirSync(join(main, 'prebuilt')).length,
-    8,
-    'the HTTP library is shipped for four Node.js versions and two CPU architectures',
+  t.same(
+    readdirSync(join(folder, 'node_modules', MODELS)).filter((name) => name.endsWith('.gguf')).length,
+    readdirSync(join(packageRoot, 'models')).filter((name) => name.endsWith('.gguf')).length,
   );
+  for (const name of ['monolith-server', platform]) {
+    const own = join(folder, 'node_modules', name);
+    const bytes = readdirSync(own, { recursive: true }).reduce<number>(
+      (sum, file) => sum + statSync(join(own, String(file))).size,
+      0,
+    );
+    t.ok(bytes < 25e6, `${name} has ${bytes} bytes`);
+  }
   for (const name of [
     'dist/main.js',
     'dist/web/index.html',

@@ -150,9 +150,13 @@ export async function noneWrong(t: Test, { page, problems }: Opened, where: stri
   t.equal(await overflow(page), 0, `${where}: no horizontal scrolling`);
 }
 
-/** Opens a page through its navigation link. */
+/** Opens a page through its navigation link, after switching to the other area if the link is there. */
 export async function go(page: Page, link: string): Promise<void> {
-  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: link, exact: true }).click();
+  const found = page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: link, exact: true });
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').first().waitFor();
+  if ((await found.count()) === 0)
+    await page.getByRole('navigation', { name: 'Area' }).locator('a:not([aria-current])').click();
+  await found.click();
   await page.getByRole('heading', { level: 1, name: link }).waitFor();
 }
 

@@ -47,6 +47,8 @@ export class DashboardError extends Error {
     readonly code: string,
     readonly param: string | null,
     message: string,
+    /** All invalid fields, if there are several. */
+    readonly fields: readonly { param: string | null; message: string }[] | null = null,
   ) {
     super(`${status} ${code}: ${message}`);
   }
@@ -61,8 +63,10 @@ export function dashboardClient(url: string): DashboardClient {
     const response = await client.fetch(path, { method, body });
     const text = await response.text();
     if (response.status === 200) return JSON.parse(text) as T;
-    const { error } = JSON.parse(text) as { error: { code: string; param: string | null; message: string } };
-    throw new DashboardError(response.status, error.code, error.param, error.message);
+    const { error } = JSON.parse(text) as {
+      error: Pick<DashboardError, 'code' | 'param' | 'message'> & Partial<Pick<DashboardError, 'fields'>>;
+    };
+    throw new DashboardError(response.status, error.code, error.param, error.message, error.fields ?? null);
   };
 
   const client: DashboardClient = {

@@ -89,6 +89,20 @@ export async function startHub(repos: Record<string, HubRepo>): Promise<TestHub>
     }
     const url = new URL(request.url ?? '/', hub.endpoint);
     const path = url.pathname.replace(/^\/mirror\//, '/');
+    if (path === '/api/models') {
+      const words = (url.searchParams.get('search') ?? '').toLowerCase();
+      response.setHeader('content-type', 'application/json');
+      response.end(
+        JSON.stringify(
+          [...all].flatMap(([id, { gated = false }], at) =>
+            id.toLowerCase().includes(words)
+              ? [{ id, downloads: 1_000 - at, likes: at, lastModified: '2026-11-02T08:00:00.000Z', gated }]
+              : [],
+          ),
+        ),
+      );
+      return;
+    }
     const [, name = '', kind = '', revision = '', rest = ''] =
       /^\/(?:api\/models\/)?([^/]+\/[^/]+)\/(revision|tree|resolve)\/([^/]+)\/?(.*)$/.exec(path) ?? [];
     const repo = all.get(name);

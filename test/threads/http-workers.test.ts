@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { httpServer, onNode } from '../support/http-server.js';
 import { configWith } from '../../src/config/load.js';
 import { HttpServer } from '../../src/http/app.js';
 import { startServer } from '../../src/server/server.js';
@@ -31,7 +32,7 @@ const server = await startServer(
     api_key: KEY,
     log: 'json',
     log_level: 'error',
-    http: { threads: 2 },
+    http: { threads: 2, server: httpServer },
     limits: { concurrency: 3 },
     engine: { isa: 'plain', threads: 1, arithmetic: 'exact' },
   }),
@@ -194,10 +195,14 @@ t.test('limits are counted over all workers, and a lost worker releases everythi
     open.map(({ statusCode }) => statusCode),
     [200, 200, 200],
   );
+  let lost = 0;
   const ends = open.map((response) =>
     text(response).then(
       () => 'ended',
-      () => 'broken',
+      () => {
+        lost++;
+        return 'broken';
+      },
     ),
   );
   for (let i = 0; i < 2; i++)
@@ -215,7 +220,8 @@ t.test('limits are counted over all workers, and a lost worker releases everythi
     stream: false,
     max_tokens: 1,
   });
-  t.equal(after.status, 200, 'a concurrency slot is free again');
+  t.ok(lost > 0 || onNode, 'uws distributes connections evenly');
+  t.equal(after.status, lost > 0 ? 200 : 429, 'a concurrency slot is free again');
   await server.threads?.replace(2, 'a test');
   t.same(await Promise.all(ends), ['broken', 'broken', 'broken']);
   t.ok(
@@ -232,21 +238,25 @@ t.test('limits are counted over all workers, and a lost worker releases everythi
   );
 });
 
-t.test('a background response of a lost worker is marked failed', async (t) => {
-  const ids: string[] = [];
-  for (let i = 0; i < 2; i++)
-    ids.push((await ask<Resource>('POST', '/v1/responses', { ...ENDLESS, background: true })).body.id);
-  await server.threads?.replace(1, 'a test');
-  const statuses = async (): Promise<string[]> =>
-    Promise.all(ids.map(async (id) => (await ask<Resource>('GET', `/v1/responses/${id}`)).body.status));
-  t.ok(await eventually(async () => (await statuses()).includes('failed')));
-  t.equal(
-    (await statuses()).filter((status) => status === 'failed').length,
-    1,
-    'the response of the other worker continues',
-  );
-  for (const id of ids) await ask('DELETE', `/v1/responses/${id}`);
-});
+t.test(
+  'a background response of a lost worker is marked failed',
+  { skip: onNode ? 'needs a response on each worker' : false },
+  async (t) => {
+    const ids: string[] = [];
+    for (let i = 0; i < 2; i++)
+      ids.push((await ask<Resource>('POST', '/v1/responses', { ...ENDLESS, background: true })).body.id);
+    await server.threads?.replace(1, 'a test');
+    const statuses = async (): Promise<string[]> =>
+      Promise.all(ids.map(async (id) => (await ask<Resource>('GET', `/v1/responses/${id}`)).body.status));
+    t.ok(await eventually(async () => (await statuses()).includes('failed')));
+    t.equal(
+      (await statuses()).filter((status) => status === 'failed').length,
+      1,
+      'the response of the other worker continues',
+    );
+    for (const id of ids) await ask('DELETE', `/v1/responses/${id}`);
+  },
+);
 
 t.test('if a worker fails to start, the server fails to start with the same reason', async (t) => {
   const config = configWith({ data_dir: folder, http: { threads: 2 }, models: { nobody: { display_name: 'Nobody' } } });

@@ -36,19 +36,21 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
   };
   let secret = '';
 
-  await t.test('the first visitor signs up, and an invalid field is marked and focused', async (t) => {
+  await t.test('the first visitor signs up, and invalid fields are marked and focused', async (t) => {
     await page.goto('/');
     await page.getByRole('heading', { name: 'Set up Monolith' }).waitFor();
     t.equal(new URL(page.url()).pathname, '/dashboard/signup', 'the first visitor is redirected to the sign-up page');
     await screenshots(page, 'sign-up');
     await page.getByLabel('Name', { exact: true }).fill('Ada');
-    await page.getByLabel('E-mail').fill(EMAIL);
+    await page.getByLabel('E-mail').fill('ana@');
     await page.getByLabel('Password').fill('short');
     await page.getByRole('button', { name: 'Create account' }).click();
-    await page.getByText('Password must be at least 10 characters long').waitFor();
-    t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'the invalid field is marked');
-    t.ok(await eventually(() => hasFocus(page.getByLabel('Password'))), 'the invalid field has the focus');
+    await page.getByText('E-mail must be a valid e-mail address.').waitFor();
+    await page.getByText('Password must be at least 10 characters long.').waitFor();
+    t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'each invalid field is marked');
+    t.ok(await eventually(() => hasFocus(page.getByLabel('E-mail'))), 'the first invalid field has the focus');
     await screenshots(page, 'sign-up-error', { few: true });
+    await page.getByLabel('E-mail').fill(EMAIL);
     await page.getByLabel('Password').fill(PASSWORD);
     await page.getByLabel('Organization').fill('Analytical Engines');
     await page.keyboard.press('Enter');
@@ -62,7 +64,9 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await go(page, 'API keys');
     await page.getByRole('button', { name: 'Create key' }).first().click();
     const dialog = page.getByRole('dialog');
+    t.ok(await hasFocus(dialog.getByLabel('Name')), 'the first field has the focus');
     await dialog.getByRole('button', { name: 'Create key' }).click();
+    await dialog.getByText('Name is required.').waitFor();
     await dialog.locator('[aria-invalid=true]').waitFor();
     await dialog.getByLabel('Name').fill('production');
     await dialog.getByLabel('Only these').check();

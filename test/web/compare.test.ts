@@ -6,7 +6,16 @@ import type { InviteObject } from '../../src/shared/wire/organizations.js';
 import { contentOf, settingsOf, turnsOf } from '../../src/dashboard/web/src/playground/saved.js';
 import { NO_SETTINGS } from '../../src/dashboard/web/src/playground/settings.js';
 import type { Turn } from '../../src/dashboard/web/src/playground/conversation.js';
-import { noBrowser, noneWrong, openSignedIn, openWindow, overflow, screenshots, signIn } from '../support/browser.js';
+import {
+  hasFocus,
+  noBrowser,
+  noneWrong,
+  openSignedIn,
+  openWindow,
+  overflow,
+  screenshots,
+  signIn,
+} from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('a saved conversation is restored as it was', (t) => {
@@ -104,19 +113,26 @@ test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 
   await noneWrong(t, opened, 'side by side');
 
   await t.test('a shared conversation opens for members and for nobody else', async (t) => {
-    await page.getByRole('button', { name: 'Presets' }).click();
     const dialog = page.getByRole('dialog');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    t.equal(await dialog.getByLabel('Name', { exact: true }).inputValue(), 'E: greet', 'the title is proposed');
+    t.ok(await hasFocus(dialog.getByLabel('Name', { exact: true })), 'the first field has the focus');
     await dialog.getByLabel('Name', { exact: true }).fill('Two of them');
     await dialog.getByLabel(/^Share it with/).check();
-    await dialog.getByRole('button', { name: 'Save', exact: true }).click();
-    await dialog.getByText('Two of them').waitFor();
+    await screenshots(page, 'playground-save', { fullPage: false, few: true });
+    await dialog.getByRole('button', { name: 'Save and share' }).click();
+    t.match(await dialog.locator('.secret code').innerText(), new RegExp(`/dashboard/shared/${organization.id}/`));
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
     await dialog.getByLabel('What to save', { exact: true }).selectOption('preset');
     await dialog.getByLabel('Name', { exact: true }).fill('Brief');
-    await dialog.getByLabel(/^Share it with/).uncheck();
     await dialog.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Brief saved').waitFor();
+    await page.getByRole('button', { name: 'History' }).click();
+    await dialog.getByRole('tab', { name: 'Saved and shared' }).click();
     await dialog.getByRole('button', { name: 'Rename Brief' }).click();
     await dialog.getByLabel('New name for Brief').fill('Short');
-    await dialog.getByRole('button', { name: 'Save', exact: true }).last().click();
+    await dialog.getByRole('button', { name: 'Save', exact: true }).click();
     await dialog.getByRole('button', { name: 'Share Short' }).waitFor();
     await screenshots(page, 'playground-presets', { fullPage: false, few: true });
     await page.keyboard.press('Escape');
@@ -154,12 +170,16 @@ test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 
     await stranger.page.getByText('This link is not available').waitFor();
     t.equal(await stranger.page.getByText('世界').count(), 0);
 
+    const openSaved = async (): Promise<void> => {
+      await page.getByRole('button', { name: 'History' }).click();
+      await dialog.getByRole('tab', { name: 'Saved and shared' }).click();
+    };
     await page.getByLabel('System prompt').fill('');
-    await page.getByRole('button', { name: 'Presets' }).click();
-    await dialog.getByRole('button', { name: 'Open Short' }).click();
+    await openSaved();
+    await dialog.getByRole('button', { name: 'Use Short' }).click();
     await dialog.waitFor({ state: 'detached' });
     t.equal(await page.getByLabel('System prompt').inputValue(), 'Be brief.', 'a preset restores its settings');
-    await page.getByRole('button', { name: 'Presets' }).click();
+    await openSaved();
     await dialog.getByRole('button', { name: 'Delete Short' }).click();
     await dialog.getByRole('button', { name: 'Delete permanently' }).click();
     await dialog.getByRole('button', { name: 'Delete Short' }).waitFor({ state: 'detached' });
@@ -168,6 +188,19 @@ test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 
     await member.page.goto(link);
     await member.page.getByText('This link is not available').waitFor();
     await page.keyboard.press('Escape');
+
+    // The conversation is in the history of this browser, after a reload too, until the user signs out.
+    await page.getByRole('button', { name: 'New chat' }).click();
+    await page.reload();
+    await page.getByRole('button', { name: 'History' }).click();
+    await dialog.getByRole('button', { name: 'Open E: greet' }).click();
+    await column('tycho-1.0').getByText('Once upon a time').waitFor();
+    t.equal(await page.locator('.conversation-title').innerText(), 'E: greet');
+    t.equal(
+      await page.getByLabel('Settings', { exact: true }).getByLabel('Model', { exact: true }).count(),
+      0,
+      'compared models are chosen only above their columns',
+    );
     await page.setViewportSize({ width: 360, height: 740 });
     t.equal(await overflow(page), 0, 'on a phone only the columns scroll sideways, not the page');
   });

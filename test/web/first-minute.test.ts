@@ -64,18 +64,43 @@ test('a new user can chat with an embedded model and download a larger one', {
   await t.test('an operator can download a model and sees how much memory it needs', async (t) => {
     await page.goto('/dashboard/operator/models');
     await page.getByText('No models on disk yet').waitFor();
-    const field = page.getByLabel('Download a model', { exact: true }).and(page.locator('input'));
-    await field.fill('nonsense');
+    const recommended = page.getByRole('table', { name: 'Recommended models' });
+    t.equal(await recommended.getByRole('button').count(), 3, 'text, code and vision for the memory of this machine');
+    await page.getByRole('button', { name: 'Show all sizes' }).click();
+    await recommended.getByRole('button', { name: 'Download qwen3-4b' }).click();
+    const line = page.locator('.pull-line', { hasText: 'Qwen/Qwen3-4B-GGUF:Q4_K_M' });
+    await line.getByText('Failed').waitFor(); // the test's hub does not have it
+    const field = page.getByLabel('Search the hub, or enter OWNER/REPO');
+    await page.getByText('monolith pull OWNER/REPO').waitFor();
+    await field.fill('acme/..');
     await page.getByRole('button', { name: 'Download', exact: true }).click();
-    await page.getByText(/"nonsense" is not a model reference/).waitFor();
+    await page.getByText(/"acme\/\.\." is not a model reference/).waitFor();
+    await field.fill('nonsense');
+    await field.press('Enter');
+    await page.getByText(/No repository with GGUF files matches/).waitFor();
+    await field.fill('tiny');
+    await field.press('Enter');
+    await page.getByRole('button', { name: 'Download acme/tiny-GGUF' }).waitFor();
+    await screenshots(page, 'operator-hub-search', { few: true });
     await field.fill('acme/tiny-GGUF');
     await page.getByRole('button', { name: 'Download', exact: true }).click();
     const row = page.getByRole('row', { name: /acme\/tiny-GGUF:Q8_0/ });
     await row.waitFor();
-    t.match(await row.innerText(), /llama.*Yes/s);
+    t.match(await row.innerText(), /llama.*iB.*Yes/s);
     await page.getByText('Done', { exact: true }).waitFor();
     t.equal(await overflow(page), 0);
     await screenshots(page, 'operator-disk');
+    await page.getByRole('button', { name: 'Serve acme/tiny-GGUF:Q8_0' }).click();
+    const dialog = page.getByRole('dialog');
+    t.match(
+      await dialog.getByRole('figure', { name: 'Memory plan' }).innerText(),
+      /Weights[\s\S]*KV cache[\s\S]*Needed[\s\S]*Free now/,
+      'the plan is shown before the load',
+    );
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Delete acme/tiny-GGUF:Q8_0' }).click();
+    await dialog.getByRole('button', { name: 'Delete files' }).click();
+    await page.getByText('No models on disk yet').waitFor();
   });
 
   t.same(problems, []);

@@ -26,7 +26,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
 
   await t.test('the live page updates its values and charts while requests run', async (t) => {
     await page.goto('/dashboard/operator/live');
-    await page.getByText('Live', { exact: true }).waitFor();
+    await page.locator('.badge', { hasText: /^Live$/ }).waitFor();
     const tile = (label: string): Promise<string> =>
       page.locator('.tile', { hasText: label }).first().locator('dd').innerText();
     const chart = page.locator('.live-chart', { hasText: 'Tokens per second' });
@@ -34,6 +34,14 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     const picture = (): Promise<string> =>
       chart.locator('canvas').evaluate((canvas: { toDataURL(): string }) => canvas.toDataURL());
     t.match(await tile('Decode'), /^0/);
+    const labels = (): Promise<string[]> => page.locator('.tile dt').allInnerTexts();
+    const tops = (): Promise<number[]> =>
+      page
+        .locator('.tile, .live-chart')
+        .evaluateAll((all: { getBoundingClientRect(): { top: number } }[]) =>
+          all.map((one) => Math.round(one.getBoundingClientRect().top)),
+        );
+    const [idleLabels, idleTops] = [await labels(), await tops()];
     const idle = await picture();
     const stop = new AbortController();
     const stories = Array.from({ length: 3 }, () =>
@@ -58,7 +66,10 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       await eventually(async () => Number((await tile('Decode')).replace(/\D.*$/s, '')) > 0),
       'the page shows tokens per second',
     );
-    t.ok(await eventually(async () => /ms/.test(await tile('ITL'))), 'the page shows the inter-token latency');
+    t.ok(
+      await eventually(async () => /^[\d.]+ ms/.test(await tile('Time per output token'))),
+      'the page shows the time per output token',
+    );
     t.ok(await eventually(async () => !/^0%/.test(await tile('KV pages used'))), 'the page shows KV pages in use');
     t.match(
       await chart.locator('.live-now').innerText(),
@@ -66,6 +77,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       'the chart has a text summary',
     );
     t.ok(await eventually(async () => (await picture()) !== idle), 'the chart was redrawn');
+    t.same([await labels(), await tops()], [idleLabels, idleTops], 'no tile and no chart has moved under load');
     t.equal(
       await page.getByRole('figure', { name: /^Tokens per second, last 5 minutes\. Now: / }).count(),
       1,
@@ -84,22 +96,30 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     t.ok(await eventually(async () => /^0/.test(await tile('Running'))), 'the running requests drop to zero');
   });
 
-  await t.test('a changed engine setting takes effect immediately', async (t) => {
+  await t.test('changed engine settings take effect immediately', async (t) => {
     await page.goto('/dashboard/operator/tunables');
-    const field = page.getByLabel('Concurrent sequences', { exact: true });
-    const row = page.locator('.tunable', { has: field });
+    await page.waitForURL('**/dashboard/operator/tuning');
+    const form = page.getByRole('form', { name: /^Settings of hal-1\.0/ });
+    const field = form.getByLabel('Concurrent sequences', { exact: true });
+    const slider = form.getByRole('slider', { name: 'Concurrent sequences, slider' });
+    const apply = form.getByRole('button', { name: 'Apply' });
     const before = await owner.get<EngineTunables>('/operator/tunables/hal-1.0');
-    const valueOf = (engine: EngineTunables): number =>
-      engine.tunables.find(({ name }) => name === 'max_sequences')!.value;
+    const valueOf = (engine: EngineTunables, wanted = 'max_sequences'): number =>
+      engine.tunables.find(({ name }) => name === wanted)!.value;
     t.equal(Number(await field.inputValue()), valueOf(before));
+    t.equal(await form.getByRole('button', { name: 'Apply' }).count(), 1, 'an engine has one form with one button');
     await field.fill('0');
-    await row.getByText(/^Must be a number from/).waitFor();
-    t.equal(await row.getByRole('button', { name: 'Apply' }).isDisabled(), true);
+    await form.getByText(/^Concurrent sequences must be a whole number from 1 to /).waitFor();
+    t.equal(await apply.isDisabled(), true);
+    t.equal(await slider.inputValue(), '0', 'the slider follows a number below the range to its lower end');
     await field.fill('2');
+    await form.getByLabel('Step time target', { exact: true }).fill('100');
+    await form.getByText('2 unsaved changes').waitFor();
+    await screenshots(page, 'operator-tunables-changed', { few: true });
     await field.press('Enter');
-    await page.getByText(/Concurrent sequences of .* set to 2/).waitFor();
-    await row.getByText('changed').waitFor();
-    t.equal(valueOf(await owner.get<EngineTunables>('/operator/tunables/hal-1.0')), 2);
+    await page.getByText(/2 settings of hal-1\.0.* changed/).waitFor();
+    const changed = await owner.get<EngineTunables>('/operator/tunables/hal-1.0');
+    t.same([valueOf(changed), valueOf(changed, 'step_ms')], [2, 100], 'one click applies both');
     await screenshots(page, 'operator-tunables');
 
     const stop = new AbortController();
@@ -127,15 +147,20 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
           .map(([, value]) => value),
       );
     t.ok(await eventually(async () => (await running()) === 2), 'two of four requests run');
-    await row.getByRole('button', { name: 'Reset to default' }).click();
-    await page.getByText(new RegExp(`set to ${valueOf(before)}`)).waitFor();
-    t.ok(await eventually(async () => (await running()) === 4), 'all four requests run after the reset');
+    await form.getByRole('button', { name: 'Restore defaults' }).click();
+    await form.getByText('2 unsaved changes').waitFor();
+    await apply.click();
+    await page
+      .getByText(/2 settings of hal-1\.0.* changed/)
+      .last()
+      .waitFor();
+    t.ok(await eventually(async () => (await running()) === 4), 'all four requests run with the defaults');
     stop.abort();
     await Promise.all(stories);
-    await row.getByRole('slider').focus();
+    await slider.focus();
     await page.keyboard.press('ArrowLeft');
     t.ok(Number(await field.inputValue()) < valueOf(before), 'the slider can be moved with the keyboard');
-    await row.getByRole('button', { name: 'Discard' }).click();
+    await form.getByRole('button', { name: 'Discard' }).click();
     t.equal(Number(await field.inputValue()), valueOf(before));
   });
 
@@ -179,6 +204,19 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
     await page.getByText(/^Suspended: every request/).waitFor();
     t.equal((await of()).status, 'suspended');
+    const member = await openWindow(browser, server.url);
+    await signIn(member, server.url, guest.cookie);
+    for (const path of ['/', '/playground', '/keys', '/members', '/settings']) {
+      await member.page.goto(`/dashboard${path}`);
+      await member.page.getByText('Harbour is suspended.').waitFor();
+    }
+    await member.page.goto('/dashboard/keys');
+    await member.page.getByText('No keys can be created while the organization is suspended.').waitFor();
+    await screenshots(member.page, 'keys-suspended', { few: true });
+    await member.page.goto('/dashboard/members');
+    await member.page.getByText('You are the only owner. To leave, make another member an owner first.').waitFor();
+    t.equal(await member.page.getByRole('button', { name: 'Leave' }).count(), 0, 'the only owner cannot leave');
+    await member.context.close();
     t.equal(
       (
         await refusal(
@@ -210,7 +248,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     await page.getByRole('button', { name: 'Unlock Grace' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Unlock' }).click();
     await page.getByText('Grace is unlocked').waitFor();
-    await page.getByRole('button', { name: 'Make an operator of Grace' }).click();
+    await page.getByRole('button', { name: 'Make operator: Grace' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Make operator' }).click();
     await page.getByText('Grace is now an operator').waitFor();
     t.match(await of(), { locked: false, operator: true });
@@ -223,7 +261,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
 
   await t.test('a model can be deprecated with a retirement date and a successor', async (t) => {
     await page.goto('/dashboard/operator/models');
-    await page.getByRole('button', { name: 'Change tycho-1.0' }).click();
+    await page.getByRole('button', { name: 'Lifecycle of tycho-1.0' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('radio', { name: 'Deprecated' }).check();
     await dialog.getByLabel('Successor').selectOption('clarke-1.0');
@@ -242,7 +280,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       retires_at: new RegExp(`^${proposed}`),
     });
     await screenshots(page, 'operator-models');
-    await page.getByRole('button', { name: 'Change tycho-1.0' }).click();
+    await page.getByRole('button', { name: 'Lifecycle of tycho-1.0' }).click();
     await dialog.getByRole('radio', { name: 'Active' }).check();
     await dialog.getByRole('button', { name: 'Save' }).click();
     await page.getByText('tycho-1.0 is active').waitFor();
@@ -277,7 +315,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     await page.setViewportSize({ width: 360, height: 740 });
     for (const path of [
       'live',
-      'tunables',
+      'tuning',
       'organizations',
       `organizations?org=${other.id}`,
       'users',
@@ -296,18 +334,22 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     await signIn(visitor, server.url, stranger.cookie);
     await visitor.page.goto('/dashboard/operator/live');
     await visitor.page.getByRole('heading', { name: 'Not available for your role' }).waitFor();
-    t.equal(await visitor.page.getByRole('link', { name: 'Live engine' }).count(), 0);
+    t.equal(
+      await visitor.page.getByRole('navigation', { name: 'Area' }).count(),
+      0,
+      'there is no way to the other area',
+    );
   });
 
   await t.test('a lost connection is reported and re-established', async (t) => {
     await page.goto('/dashboard/operator/live');
-    await page.getByText('Live', { exact: true }).waitFor();
+    await page.locator('.badge', { hasText: /^Live$/ }).waitFor();
     await page.route('**/api/operator/live', (route) => route.abort());
     await page.reload();
     await page.getByText(/^Disconnected, retrying in [3-9] seconds/).waitFor();
     await page.unroute('**/api/operator/live');
     await page.getByRole('button', { name: 'Connect now' }).click();
-    await page.getByText('Live', { exact: true }).waitFor();
+    await page.locator('.badge', { hasText: /^Live$/ }).waitFor();
     t.pass('the page has reconnected');
   });
 

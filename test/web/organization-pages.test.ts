@@ -6,6 +6,7 @@ import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { eventually } from '../e2e/monolith.js';
 import {
   go,
+  hasFocus,
   noBrowser,
   noneWrong,
   openSignedIn,
@@ -91,6 +92,78 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await noneWrong(t, window, 'audit log');
   });
 
+  await t.test('the sidebar fits the window, and the command palette opens everything by keyboard', async (t) => {
+    await page.setViewportSize({ width: 1440, height: 900 });
+    for (const [path, most] of [
+      ['/dashboard', 12],
+      ['/dashboard/operator/live', 10],
+    ] as const) {
+      await page.goto(path);
+      const links = page.locator('.sidebar .pages a');
+      await links.first().waitFor();
+      t.ok((await links.count()) <= most, `${path} has at most ${most} entries`);
+      t.equal(
+        await page
+          .locator('.sidebar .pages')
+          .evaluate((list: { scrollHeight: number; clientHeight: number }) => list.scrollHeight - list.clientHeight),
+        0,
+        `no entry of ${path} is out of sight`,
+      );
+    }
+    await page.setViewportSize(WIDE);
+    await page.goto('/dashboard/usage');
+    await page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
+    const palette = page.getByRole('dialog', { name: 'Command palette' });
+    const field = palette.getByRole('combobox');
+    const selected = (): Promise<string> => palette.getByRole('option', { selected: true }).innerText();
+    const find = async (text: string, shortcut = 'Control+k'): Promise<void> => {
+      await page.keyboard.press(shortcut);
+      await field.waitFor();
+      await page.keyboard.type(text);
+    };
+
+    await find('');
+    t.ok(await hasFocus(field), 'the field has the focus');
+    t.match(await selected(), /Overview/);
+    await page.keyboard.press('ArrowDown');
+    t.match(await selected(), /Playground/);
+    t.equal(
+      await field.getAttribute('aria-activedescendant'),
+      await palette.getByRole('option', { selected: true }).getAttribute('id'),
+      'screen readers are told which option is active',
+    );
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('ArrowUp');
+    t.match(await selected(), /Create API key/, 'the list wraps around');
+    await screenshots(page, 'palette', { fullPage: false });
+    await page.keyboard.press('Escape');
+    await palette.waitFor({ state: 'detached' });
+
+    await find('stored');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Stored responses' }).waitFor();
+    await find('clarke', 'Meta+k');
+    t.match(await selected(), /clarke-1\.0/);
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/dashboard/models?model=clarke-1.0');
+    await find('production');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog', { name: 'Edit production' }).waitFor();
+    await page.keyboard.press('Escape');
+    await find(organization.name);
+    await palette.getByRole('option', { name: organization.id }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: organization.name }).waitFor();
+    await find('req_0123456789abcdef');
+    t.equal(await palette.getByRole('option', { name: /^Open request req_0123456789abcdef/ }).count(), 2);
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/dashboard/requests?request_id=req_0123456789abcdef');
+    await find('nothing of this name');
+    await palette.getByText('Nothing matches.').waitFor();
+    await page.keyboard.press('Escape');
+    await noneWrong(t, window, 'palette');
+  });
+
   await t.test('a user can be invited, join, get another role and be removed', async (t) => {
     await go(page, 'Members');
     await page.getByRole('button', { name: 'Invite' }).click();
@@ -114,7 +187,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await other.page.getByRole('button', { name: 'Menu' }).click();
     const menu = other.page.getByRole('dialog', { name: 'Menu' });
     t.notOk(await menu.getByText('Audit log').isVisible(), 'pages that the role does not allow are not in the menu');
-    t.notOk(await menu.getByText('Live engine').isVisible(), 'operator pages are not in the menu');
+    t.equal(await menu.getByRole('navigation', { name: 'Area' }).count(), 0, 'operator pages are not in the menu');
     await other.page.setViewportSize(PHONE);
     await screenshots(other.page, 'menu', { fullPage: false });
     await menu.getByRole('link', { name: 'Members' }).click();

@@ -113,12 +113,12 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       ),
       'the engine stopped generating',
     );
-    await page.getByRole('button', { name: 'Clear' }).click(); // the text generated so far may fill the context
+    await page.getByRole('button', { name: 'New chat' }).click(); // the text generated so far may fill the context
     await say('L: another');
     await answer().getByText('Once upon a time').waitFor();
     await page.getByRole('button', { name: 'Stop' }).click();
     await answer().getByText('Stopped by you').waitFor();
-    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByRole('button', { name: 'New chat' }).click();
     await page.getByRole('heading', { name: 'Send a message to hal-1.0' }).waitFor();
   });
 
@@ -198,7 +198,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   });
 
   await t.test('an invalid setting is reported next to its field, and valid ones are sent', async (t) => {
-    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByRole('button', { name: 'New chat' }).click();
     await settings.getByRole('button', { name: 'Remove tools' }).click();
     await settings.getByLabel('Temperature').fill('3');
     await settings.getByText('Must be between 0 and 2.').waitFor();
@@ -214,7 +214,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await composer.press('Enter');
     await answer().getByText('Stopped at max tokens').waitFor();
     t.match(await answer().getByLabel('Usage').innerText(), /Completion\s*3,000[\s\S]*tokens\/s/);
-    await page.getByRole('button', { name: 'Clear' }).click(); // the generated text fills the context
+    await page.getByRole('button', { name: 'New chat' }).click(); // the generated text fills the context
     await settings.getByLabel('Max output tokens').fill('');
     await settings.getByRole('radio', { name: 'JSON Schema' }).check();
     t.match(
@@ -375,7 +375,13 @@ test('the playground works with the models of the repository', { skip: noBrowser
   await page.goto('/dashboard/operator/live');
   const engines = page.getByRole('radiogroup', { name: 'Engine' }).getByRole('radio');
   await engines.first().waitFor();
-  t.ok(await eventually(async () => (await engines.count()) === 3), 'there is one engine per model');
+  t.ok(await eventually(async () => (await engines.count()) === 4), 'there is one engine per model, and all together');
+  const table = page.getByRole('table', { name: 'Engines' });
+  t.equal(await table.getByRole('row').count(), 4, 'the engines are listed at a glance');
+  await page.getByRole('figure', { name: /^Output tokens per second/ }).waitFor();
+  await table.getByRole('button', { name: 'clarke-1.0' }).click();
+  await page.getByText('Preemptions').waitFor();
+  t.ok(await engines.nth(2).isChecked(), 'the name in the table selects the engine');
   await engines.last().check();
   await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
   t.same(problems, []);

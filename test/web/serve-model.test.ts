@@ -27,7 +27,7 @@ test('a downloaded model can be served and removed on the operator page', {
   const { page } = opened;
 
   await page.goto('/dashboard/operator/models');
-  await page.getByLabel('Download a model', { exact: true }).last().fill('acme/Tiny-GGUF');
+  await page.getByLabel('Search the hub, or enter OWNER/REPO').fill('acme/Tiny-GGUF');
   await page.getByRole('button', { name: 'Download', exact: true }).click();
   await page.getByRole('button', { name: 'Serve acme/Tiny-GGUF:F16' }).click();
   const dialog = page.getByRole('dialog');

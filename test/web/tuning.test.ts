@@ -11,6 +11,9 @@ import {
   progressOf,
   secondsLeft,
   spotsOf,
+  objectiveProblems,
+  objectiveText,
+  sloOf,
   startOf,
   FIRST_DRAFT,
 } from '../../src/dashboard/web/src/operator/tuning-view.js';
@@ -56,6 +59,15 @@ test('the numbers and axes of the tuning page are formatted', async (t) => {
   t.equal(secondsLeft({ state: 'running', trials: [trial], trials_planned: 16, trial_s: 1 }), 30);
   t.equal(secondsLeft({ state: 'done', trials: [], trials_planned: 16, trial_s: 1 }), null);
   t.equal(progressOf({ state: 'running', trials_done: 4, trials_planned: 16 }), 0.25);
+  t.equal(sloOf({ ttft: ' 500 ', itl: '', errors: '1', percentile: 'p95' }), 'ttft_p95=500ms,errors=1%');
+  t.same(objectiveProblems({ ttft: 'x', itl: '0', errors: '101', percentile: 'p99' }), {
+    ttft: 'must be a number above 0.',
+    itl: 'must be a number above 0.',
+    errors: 'must be a number above 0, at most 100.',
+  });
+  t.same(Object.keys(objectiveProblems({ ttft: '', itl: ' ', errors: '', percentile: 'p99' })), ['ttft']);
+  t.equal(objectiveText('ttft_p99=500ms'), 'Time to first token p99 ≤ 500 ms');
+  t.equal(objectiveText('errors=1%'), 'Failed requests ≤ 1%');
   t.same(startOf({ ...FIRST_DRAFT, model: 'm', workload: 'fixed', maxLoad: ' 8 ' }), {
     model: 'm',
     slo: 'ttft_p99=500ms,itl_p99=50ms',
@@ -78,6 +90,7 @@ test('a tuning run can be started, stopped and compared', { skip: noBrowser, tim
     (await owner.get<ListPage<TuneRunSummary>>('/operator/tuning')).data;
 
   await page.goto('/dashboard/operator/tuning');
+  await page.getByRole('tab', { name: 'Tuning runs' }).click();
   await page.getByText('No runs yet').waitFor();
   const form = page.getByRole('form', { name: 'Start a run' });
   const fill = async (label: string, value: string): Promise<void> => {
@@ -87,12 +100,21 @@ test('a tuning run can be started, stopped and compared', { skip: noBrowser, tim
   await fill('Prompt tokens', '30');
   await fill('Output tokens', '6');
   await form.getByLabel('Maximum load').fill('6');
+  await fill('Measurements', '3');
+  await fill('Seconds per measurement', '0.01');
+  await fill('Time to first token (ms)', 'soon');
+  await form.getByRole('button', { name: 'Start' }).click();
+  await form.getByText('Time to first token must be a number above 0.').waitFor();
+  await fill('Time to first token (ms)', '60000');
+  await fill('Inter-token latency (ms)', '60000');
+  await form.getByLabel('Latencies hold for').selectOption('p90');
+  t.equal(await form.getByText(/^Takes at most/).count(), 0, 'a duration that the server refuses is not announced');
+  await form.getByRole('button', { name: 'Start' }).click();
+  await form.getByText('Measurements must be at least 16.').waitFor();
+  await form.getByText('Seconds per measurement must be at least 0.2.').waitFor();
   await fill('Measurements', '16');
   await fill('Seconds per measurement', '0.4');
-  await fill('Objectives', 'ttft=soon');
-  await form.getByRole('button', { name: 'Start' }).click();
-  await form.getByText(/"ttft=soon"/).waitFor();
-  await fill('Objectives', 'ttft_p90=60s,itl_p90=60s');
+  await form.getByText('Takes at most about 9.0 s.').waitFor();
 
   // The first run is watched and stopped.
   await form.getByRole('button', { name: 'Start' }).click();

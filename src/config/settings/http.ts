@@ -32,7 +32,7 @@ export const http = {
   threads: setting(
     kind.integer(1, 64),
     1,
-    'HTTP worker threads. With more than 1, the main thread accepts connections and the workers serve them; all share the engine, the limits and the database.',
+    'HTTP worker threads. With more than 1, the workers serve all connections; all share the engine, the limits and the database. With http.server "node", more than 1 needs Node.js 22.12 or later.',
     { main: true },
   ),
   unready_ms: setting(
@@ -55,6 +55,16 @@ export const http = {
     kind.bytes(16_384, 1024 ** 3),
     1_048_576,
     'Maximum unsent data of one stream, in bytes. A client that reads too slowly and exceeds it is disconnected, and its request is cancelled.',
+  ),
+  server: setting(
+    kind.choice('auto', 'uws', 'node'),
+    'auto',
+    'HTTP server: uws (uWebSockets.js, a binary), node (part of Node.js, slower), or auto (uws if its binary loads).',
+  ),
+  idle_ms: setting(
+    kind.integer(1_000, 3_600_000),
+    75_000,
+    'Time after which an idle keep-alive connection is closed, in ms. Only with http.server "node"; uws closes it after 10 to 12 seconds.',
   ),
   library: setting(
     kind.nullable(kind.path),

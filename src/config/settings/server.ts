@@ -39,6 +39,11 @@ export const server = {
     'info',
     'Minimum severity of the log lines.',
   ),
+  log_file_bytes: setting(
+    kind.bytes(0, 2 ** 40),
+    16 * 1024 ** 2,
+    'Size limit of the copy of the log in the data directory, which "monolith logs" shows (server.log and server.log.1 together); 0 = no copy.',
+  ),
   model: setting(
     kind.modelFiles,
     [],

@@ -1,4 +1,4 @@
-// The database, its keys, and how long usage and the request log are kept.
+// The database, its keys and backups, and how long usage and the request log are kept.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 
@@ -41,6 +41,17 @@ export const secrets = {
     'Keys that sign thinking blocks and encrypt reasoning, 64 hex digits each: the current key first, then older keys that are still accepted. If unset, a key is created and stored in the database.',
     { secret: true, shown: 'created' },
   ),
+};
+
+export const backups = {
+  folder: setting(
+    kind.nullable(kind.path),
+    null,
+    'Directory for backups of the database, which the server then takes while it runs. Not with database.url. See docs/guides/production.md.',
+    { shown: 'no backups' },
+  ),
+  hours: setting(kind.integer(1, 8_760), 24, 'Hours between two backups.'),
+  keep: setting(kind.integer(1, 10_000), 7, 'Number of backups in the directory. The oldest are deleted first.'),
 };
 
 export const usage = {

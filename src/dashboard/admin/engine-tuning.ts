@@ -19,6 +19,7 @@ import type { NativeStats, NativeTunables } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../../engine/model-pool.js';
 import { apiError } from '../../shared/errors.js';
+import type { FieldFault } from '../../shared/errors.js';
 import type { Log } from '../../telemetry/types.js';
 import { MAX_HOLD_S } from './settings-leases.js';
 import type { SettingsLeases } from './settings-leases.js';
@@ -29,10 +30,18 @@ interface Declared {
   native: keyof NativeTunables;
   min: number;
   max(stats: NativeStats): number;
+  /** Replaces the setting's help where the range differs: 0 = automatic applies only at startup. */
+  help?: string;
 }
 
 const DECLARED: readonly Declared[] = [
-  { name: 'max_batch_tokens', native: 'maxBatchTokens', min: 1, max: (stats) => stats.mostBatchTokens },
+  {
+    name: 'max_batch_tokens',
+    native: 'maxBatchTokens',
+    min: 1,
+    max: (stats) => stats.mostBatchTokens,
+    help: 'Maximum tokens per engine step, decoding first.',
+  },
   { name: 'max_sequences', native: 'maxSequences', min: 1, max: (stats) => stats.mostSequences },
   { name: 'step_ms', native: 'stepMs', min: 0, max: () => 60_000 },
   { name: 'queue_max', native: 'queueMax', min: 1, max: () => 1_000_000 },
@@ -232,7 +241,7 @@ export class EngineTuning {
         default: this.value(one, stats, {}),
         min: one.min,
         max: one.max(stats),
-        help: settings.engine[one.name].help,
+        help: one.help ?? settings.engine[one.name].help,
         given: this.givenBy(one.name),
       }),
     );
@@ -264,11 +273,21 @@ export class EngineTuning {
 }
 
 function checkRanges(stats: NativeStats, values: EngineTunablesPatch): void {
-  for (const { name, min, max } of DECLARED) {
+  const fields = DECLARED.flatMap(({ name, min, max }): FieldFault[] => {
     const value = values[name] ?? null;
-    if (value !== null && (value < min || value > max(stats)))
-      throw apiError('value_out_of_range', `${name} must be between ${min} and ${max(stats)}.`, name);
-  }
+    return value !== null && (value < min || value > max(stats))
+      ? [
+          {
+            param: name,
+            code: 'value_out_of_range',
+            message: `${name} must be between ${min} and ${max(stats)}.`,
+          },
+        ]
+      : [];
+  });
+  const [first] = fields;
+  if (first !== undefined)
+    throw apiError(first.code, first.message, first.param, fields.length === 1 ? {} : { fields });
 }
 
 const keyOf = ({ names, file }: PooledEngine): string => names[0] ?? file;

@@ -21,6 +21,9 @@ const SHOWN = 7;
 const MARK_PAGES = 5;
 const PAGE = 100;
 
+/** Actions on files, which no engine notices. */
+const NOT_AN_ENGINE: ReadonlySet<string> = new Set(['model.pulled', 'model.deleted_from_disk']);
+
 export interface LivePastDeps {
   history: LiveHistoryStore;
   audit: Pick<AuditLog, 'list'>;
@@ -99,7 +102,7 @@ async function marksIn({ from, to }: LiveSpan, audit: LivePastDeps['audit']): Pr
     const { data, next } = await audit.list(null, PAGE, after);
     for (const { at, action, target, actor } of data) {
       const seconds = Date.parse(at) / 1000;
-      if (seconds >= from && seconds < to && /^(engine|model)\./.test(action) && action !== 'model.pulled')
+      if (seconds >= from && seconds < to && /^(engine|model)\./.test(action) && !NOT_AN_ENGINE.has(action))
         marks.push({ at, action, target, by: actor.email });
     }
     const oldest = data.at(-1);

@@ -18,6 +18,7 @@ const ASK_MS = 500;
 interface Windows {
   ttft: SlidingCounts;
   itl: SlidingCounts;
+  tpot: SlidingCounts;
 }
 
 export class LiveSampler {
@@ -94,10 +95,18 @@ export class LiveSampler {
   ): EngineSample[] {
     let windows = this.#windows.get(file);
     if (windows === undefined)
-      this.#windows.set(file, (windows = { ttft: new SlidingCounts(WINDOW_S), itl: new SlidingCounts(WINDOW_S) }));
+      this.#windows.set(
+        file,
+        (windows = {
+          ttft: new SlidingCounts(WINDOW_S),
+          itl: new SlidingCounts(WINDOW_S),
+          tpot: new SlidingCounts(WINDOW_S),
+        }),
+      );
     const own = latencies.filter(({ model }) => names.includes(model));
     windows.ttft.add(added(own.map(({ ttft }) => ttft)));
     windows.itl.add(added(own.map(({ itl }) => itl)));
+    windows.tpot.add(added(own.map(({ tpot }) => tpot)));
     if (status.state !== 'ready') return [];
 
     const stats = status.engine.stats();
@@ -125,6 +134,7 @@ export class LiveSampler {
         decode_tokens_per_s: round(since((s) => s.decodeTokens) / seconds),
         ttft_ms: quantiles(windows.ttft.sum),
         itl_ms: quantiles(windows.itl.sum),
+        tpot_ms: quantiles(windows.tpot.sum),
         preemptions: stats.preemptions,
       },
     ];

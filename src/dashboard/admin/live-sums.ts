@@ -30,7 +30,8 @@ const ENGINE_MEANS = [
 ] as const satisfies readonly (keyof EngineSample)[];
 /** Averaged only over the samples that have a value. */
 const ENGINE_PARTIAL = ['prefix_hit_rate', 'step_ms'] as const satisfies readonly (keyof EngineSample)[];
-const LATENCIES = ['ttft_ms', 'itl_ms'] as const satisfies readonly (keyof EngineSample)[];
+/** Append only: stored sums refer to the entries by position, and older ones have fewer. */
+const LATENCIES = ['ttft_ms', 'itl_ms', 'tpot_ms'] as const satisfies readonly (keyof EngineSample)[];
 
 interface EngineSum {
   model: string;
@@ -125,11 +126,14 @@ function addEngine(a: EngineSum, b: EngineSum): EngineSum {
     samples: a.samples + b.samples,
     means: added(a.means, b.means),
     partial: a.partial.map((one, at) => added(one, b.partial[at] ?? []) as [number, number]),
-    latencies: a.latencies.map((one, at) => added(one, b.latencies[at] ?? []) as [number, number, number, number]),
+    latencies: LATENCIES.map(
+      (_, at) => added(a.latencies[at] ?? NO_LATENCY, b.latencies[at] ?? []) as [number, number, number, number],
+    ),
     preemptions: Math.max(a.preemptions, b.preemptions),
   };
 }
 
+const NO_LATENCY = [0, 0, 0, 0] as const;
 const added = (a: readonly number[], b: readonly number[]): number[] => a.map((value, at) => value + (b[at] ?? 0));
 const mean = (of: [number, number] | undefined): number | null =>
   of === undefined || of[1] === 0 ? null : round(of[0] / of[1]);

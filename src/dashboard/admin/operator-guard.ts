@@ -8,7 +8,7 @@ import type { Attempts, Counted } from '../../accounts/attempts.js';
 import type { Actor } from '../../accounts/audit.js';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { validated } from '../../protocol/validation.js';
+import { validatedForm } from '../../protocol/validation.js';
 import type { Guard } from '../api/guard.js';
 
 export interface OperatorCall<B> {
@@ -101,7 +101,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
         exchange,
         actor,
         userId: null,
-        body: (schema === undefined ? undefined : validated(schema, exchange.body ?? {})) as never,
+        body: (schema === undefined ? undefined : validatedForm(schema, exchange.body ?? {})) as never,
       });
     },
   });

@@ -8,7 +8,7 @@ import { hasRole } from '../../accounts/members.js';
 import { csrfToken } from '../../accounts/sessions.js';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { validated } from '../../protocol/validation.js';
+import { validatedForm } from '../../protocol/validation.js';
 import type { DashboardOrigin } from '../origin.js';
 import { API_HEADERS } from '../security-headers.js';
 import type { Role } from '../../shared/wire/organizations.js';
@@ -100,7 +100,7 @@ export class SessionGuard implements Guard {
         callers.set(exchange, await enter(exchange));
       },
       handler: (exchange) => {
-        const body = schema === undefined ? undefined : validated(schema, exchange.body ?? {});
+        const body = schema === undefined ? undefined : validatedForm(schema, exchange.body ?? {});
         return declared.handler({ ...(callers.get(exchange) as WithoutBody<C>), body } as C);
       },
     };

@@ -4,8 +4,7 @@
 // A worker must not end while it has connections, because the HTTP library would then end the process. So it is never
 // terminated directly; it is first ordered to close.
 import { getHeapStatistics } from 'node:v8';
-import { parentPort, workerData } from 'node:worker_threads';
-import type { MessagePort } from 'node:worker_threads';
+import { MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Config } from '../../config/settings.js';
 import { openService } from '../service.js';
@@ -113,7 +112,9 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
         .finally(end);
     }
   });
-  send({ type: 'open', descriptor: service.http.descriptor() });
+  const descriptor = service.http.descriptor();
+  const open: WorkerNews = { type: 'open', descriptor };
+  parentPort?.postMessage(open, descriptor instanceof MessagePort ? [descriptor] : []);
   await service.pool.settled();
   service.failedModels();
   send({ type: 'loaded' });

@@ -22,6 +22,11 @@ export interface EngineSample {
   /** Milliseconds, over the last 60 seconds; null if there is no data. */
   ttft_ms: Percentiles | null;
   itl_ms: Percentiles | null;
+  /**
+   * Time per output token: the mean over stretches of about 16 tokens of a response. Unlike itl_ms, it is not close to
+   * zero when an engine step emits several tokens at once.
+   */
+  tpot_ms: Percentiles | null;
   preemptions: number;
 }
 export interface Percentiles {

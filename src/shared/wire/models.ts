@@ -54,6 +54,8 @@ export interface DiskModel {
   parameters: number | null;
   /** Memory that loading it would take; null if it cannot be loaded (see `problem`). */
   memory_bytes: number | null;
+  /** What memory_bytes consists of: weights, keys and values, recurrent states, activations. */
+  memory_plan: { weights: number; kv: number; states: number; activations: number } | null;
   /** Whether the memory is available: yes: now; later: not at the moment; no: the machine has less. */
   fits: 'yes' | 'later' | 'no' | null;
   problem: string | null;
@@ -71,6 +73,23 @@ export interface DiskState {
   available_memory_bytes: number;
   models: DiskModel[];
   pulls: ModelPull[];
+}
+
+/** GET …/operator/hub/models?q=TEXT (a ListPage): a repository on the hub with GGUF files, most downloads first. */
+export interface HubModel {
+  /** OWNER/REPO */
+  model: string;
+  downloads: number;
+  likes: number;
+  updated_at: string | null;
+  /** The repository's terms must be accepted on the hub before it can be downloaded. */
+  gated: boolean;
+}
+
+/** DELETE …/operator/disk?model=OWNER/REPO:QUANTIZATION */
+export interface DiskRemoval {
+  model: string;
+  freed_bytes: number;
 }
 
 /** PATCH …/models/{id} */

@@ -2,22 +2,32 @@
 // something, and turns failures into an ApiFailure with the server's message.
 import type { ErrorCode } from '../../../shared/error-codes.js';
 
+/** One invalid field in an error response. */
+export interface FieldFault {
+  param: string | null;
+  message: string;
+}
+
 /** An error response from the server, or 'offline' if the server did not respond. */
 export class ApiFailure extends Error {
   /** Path of the invalid field. */
   readonly param: string | null;
   readonly retryAfterMs: number | null;
   readonly requestId: string | null;
+  /** All invalid fields; at least the one in `param`, if there is one. */
+  readonly fields: readonly FieldFault[];
 
   constructor(
     readonly status: number,
     readonly code: ErrorCode | 'offline' | 'unreadable',
     message: string,
-    { param, retryAfterMs, requestId }: Partial<Pick<ApiFailure, 'param' | 'retryAfterMs' | 'requestId'>> = {},
+    more: Partial<Pick<ApiFailure, 'param' | 'retryAfterMs' | 'requestId' | 'fields'>> = {},
   ) {
     super(message);
+    const { param, retryAfterMs, requestId } = more;
     this.name = 'ApiFailure';
     this.param = param ?? null;
+    this.fields = more.fields ?? (this.param === null ? [] : [{ param: this.param, message }]);
     this.retryAfterMs = retryAfterMs ?? null;
     this.requestId = requestId ?? null;
   }
@@ -57,8 +67,15 @@ async function failureOf(response: Response): Promise<ApiFailure> {
   const wait = Number(response.headers.get('retry-after-ms'));
   const retryAfterMs = Number.isFinite(wait) && wait > 0 ? wait : null;
   try {
-    const { error } = (await response.json()) as { error: { message: string; code: ErrorCode; param: string | null } };
-    return new ApiFailure(response.status, error.code, error.message, { param: error.param, retryAfterMs, requestId });
+    const { error } = (await response.json()) as {
+      error: { message: string; code: ErrorCode; param: string | null; fields?: FieldFault[] };
+    };
+    return new ApiFailure(response.status, error.code, error.message, {
+      param: error.param,
+      retryAfterMs,
+      requestId,
+      ...(error.fields === undefined ? {} : { fields: error.fields }),
+    });
   } catch {
     return new ApiFailure(response.status, 'unreadable', `The server responded with status ${response.status}.`, {
       retryAfterMs,
@@ -127,16 +144,26 @@ export function messageOf(error: unknown): string {
 }
 
 /**
- * The failure's message, if it is about this field. Nested paths match their parent field (`limits.hal-1.0.rpm` matches
- * `limits`).
+ * The failure's message about this field, if there is one. Nested paths match their parent field (`limits.hal-1.0.rpm`
+ * matches `limits`). API messages start with the parameter's name ("new_password must …"). It is removed, so that the
+ * field can put its own label there; such a message starts in lower case.
  */
 export function fieldError(error: unknown, field: string): string | null {
-  if (!(error instanceof ApiFailure) || error.param === null) return null;
-  if (error.param !== field && !error.param.startsWith(`${field}.`) && !error.param.startsWith(`${field}[`))
-    return null;
-  // API messages start with the parameter's name ("new_password must …"). It is removed here, because the field's label
-  // already names it.
-  const { message, param } = error;
-  const text = message.startsWith(param) ? param.replaceAll('_', ' ') + message.slice(param.length) : message;
-  return text.slice(0, 1).toUpperCase() + text.slice(1);
+  const fault = faultsOf(error).find((one) => isAbout(one, field));
+  if (fault === undefined) return null;
+  const { message, param } = fault;
+  const text = param !== null && message.startsWith(`${param} `) ? message.slice(param.length + 1) : message;
+  return text === 'must have at least 1 character.' ? 'is required.' : text;
 }
+
+/** The messages that belong to none of the displayed fields. */
+export function otherErrors(error: unknown, fields: readonly string[]): string[] {
+  const faults = faultsOf(error);
+  return faults.length === 0
+    ? [messageOf(error)]
+    : faults.filter((fault) => !fields.some((field) => isAbout(fault, field))).map(({ message }) => message);
+}
+
+const faultsOf = (error: unknown): readonly FieldFault[] => (error instanceof ApiFailure ? error.fields : []);
+const isAbout = ({ param }: FieldFault, field: string): boolean =>
+  param !== null && (param === field || param.startsWith(`${field}.`) || param.startsWith(`${field}[`));

@@ -7,6 +7,7 @@ import { LinkButton } from './components/button.js';
 import { ErrorBoundary } from './components/error-boundary.js';
 import { PageHeader } from './components/page.js';
 import { EmptyState } from './components/states.js';
+import { SuspendedNotice } from './components/suspended-notice.js';
 import { Shell } from './layout/shell.js';
 import { AcceptInvite } from './pages/accept-invite.js';
 import { AuditLog } from './pages/audit-log.js';
@@ -21,7 +22,6 @@ import { OperatorLive } from './pages/operator-live.js';
 import { OperatorModels } from './pages/operator-models.js';
 import { OperatorOrganizations } from './pages/operator-organizations.js';
 import { OperatorRequests } from './pages/operator-requests.js';
-import { OperatorTunables } from './pages/operator-tunables.js';
 import { OperatorTuning } from './pages/operator-tuning.js';
 import { OperatorUsage } from './pages/operator-usage.js';
 import { OperatorUsers } from './pages/operator-users.js';
@@ -118,6 +118,7 @@ function Pages(): ReactNode {
       <NoOrganization />
     ) : atLeast(organization.role, least) ? (
       <div key={organization.id} className="contents">
+        <SuspendedNotice />
         {page}
       </div>
     ) : (
@@ -145,7 +146,9 @@ function Pages(): ReactNode {
         <Profile />
       </Route>
       <Route path="/operator/live">{operator(<OperatorLive />)}</Route>
-      <Route path="/operator/tunables">{operator(<OperatorTunables />)}</Route>
+      <Route path="/operator/tunables">
+        <Redirect to="/operator/tuning" replace />
+      </Route>
       <Route path="/operator/tuning">{operator(<OperatorTuning />)}</Route>
       <Route path="/operator/models">{operator(<OperatorModels />)}</Route>
       <Route path="/operator/organizations">{operator(<OperatorOrganizations />)}</Route>

@@ -16,14 +16,14 @@ export interface NavigationItem {
     | 'settings'
     | 'audit'
     | 'live'
-    | 'tunables'
     | 'tuning'
     | 'organizations'
     | 'users'
-    | 'operator-models'
     | 'overview';
   /** Minimum role in the organization; absent: any role. */
   role?: Role;
+  /** Other words by which the command palette finds the page. */
+  words?: string;
 }
 
 export interface NavigationGroup {
@@ -32,49 +32,75 @@ export interface NavigationGroup {
   items: NavigationItem[];
 }
 
+/**
+ * The sidebar shows either the organization's groups or the operator's. At most twelve and ten entries fit a window of
+ * 900 pixels.
+ */
 export const NAVIGATION: readonly NavigationGroup[] = [
   {
     label: 'Build',
     items: [
-      { path: '/', label: 'Overview', icon: 'overview' },
-      { path: '/playground', label: 'Playground', icon: 'playground' },
-      { path: '/models', label: 'Models', icon: 'models' },
-      { path: '/keys', label: 'API keys', icon: 'keys' },
+      { path: '/', label: 'Overview', icon: 'overview', words: 'home start first request' },
+      { path: '/playground', label: 'Playground', icon: 'playground', words: 'chat compare presets' },
+      { path: '/models', label: 'Models', icon: 'models', words: 'context window' },
+      { path: '/keys', label: 'API keys', icon: 'keys', words: 'token secret' },
     ],
   },
   {
     label: 'Observe',
     items: [
-      { path: '/usage', label: 'Usage', icon: 'usage' },
-      { path: '/requests', label: 'Requests', icon: 'requests' },
-      { path: '/limits', label: 'Limits', icon: 'limits' },
+      { path: '/usage', label: 'Usage', icon: 'usage', words: 'cost tokens budget csv' },
+      { path: '/requests', label: 'Requests', icon: 'requests', words: 'log errors' },
+      { path: '/limits', label: 'Limits', icon: 'limits', words: 'rate limit quota' },
       { path: '/responses', label: 'Stored responses', icon: 'responses', role: 'admin' },
     ],
   },
   {
     label: 'Organization',
     items: [
-      { path: '/members', label: 'Members', icon: 'members' },
-      { path: '/settings', label: 'Settings', icon: 'settings' },
+      { path: '/members', label: 'Members', icon: 'members', words: 'invite people roles' },
+      { path: '/settings', label: 'Settings', icon: 'settings', words: 'rename delete organization' },
       { path: '/audit-log', label: 'Audit log', icon: 'audit', role: 'admin' },
     ],
   },
   {
-    label: 'Operator',
+    label: 'Engine',
     operator: true,
     items: [
-      { path: '/operator/live', label: 'Live engine', icon: 'live' },
-      { path: '/operator/tunables', label: 'Tunables', icon: 'tunables' },
-      { path: '/operator/tuning', label: 'Tuning', icon: 'tuning' },
-      { path: '/operator/models', label: 'Model lifecycle', icon: 'operator-models' },
-      { path: '/operator/organizations', label: 'Organizations', icon: 'organizations' },
-      { path: '/operator/users', label: 'Users', icon: 'users' },
-      { path: '/operator/requests', label: 'All requests', icon: 'requests' },
-      { path: '/operator/usage', label: 'Total usage', icon: 'usage' },
-      { path: '/operator/audit-log', label: 'Server audit log', icon: 'audit' },
+      { path: '/operator/live', label: 'Live', icon: 'live', words: 'engine latency throughput memory' },
+      { path: '/operator/models', label: 'Manage models', icon: 'models', words: 'download pull load unload disk hub' },
+      { path: '/operator/tuning', label: 'Tuning', icon: 'tuning', words: 'tunables engine settings runs' },
+    ],
+  },
+  {
+    label: 'Accounts',
+    operator: true,
+    items: [
+      {
+        path: '/operator/organizations',
+        label: 'Organizations',
+        icon: 'organizations',
+        words: 'limits suspend members keys budget',
+      },
+      { path: '/operator/users', label: 'Users', icon: 'users', words: 'lock reset operator' },
+    ],
+  },
+  {
+    label: 'All organizations',
+    operator: true,
+    items: [
+      { path: '/operator/requests', label: 'All requests', icon: 'requests', words: 'log errors' },
+      { path: '/operator/usage', label: 'Total usage', icon: 'usage', words: 'cost prices tokens' },
+      { path: '/operator/audit-log', label: 'Server audit log', icon: 'audit', words: 'changes history operators' },
     ],
   },
 ];
+
+export type Area = 'organization' | 'operator';
+
+/** The area to which a page belongs; null if it belongs to both, such as the profile. */
+export const areaOf = (path: string): Area | null =>
+  path.startsWith('/operator/') ? 'operator' : path === '/profile' ? null : 'organization';
 
 /** The page to be opened after sign-in: the requested one, if its path belongs to this dashboard. */
 export function nextPath(search: string): string {

@@ -7,6 +7,7 @@ import type { Role } from '../../../shared/wire/organizations.js';
 import type { DashboardStatus, Me } from '../../../shared/wire/users.js';
 import { api, onSession, setCsrfToken } from './api.js';
 import { ErrorState } from './components/states.js';
+import { clearHistory } from './playground/history.js';
 import { atLeast } from './roles.js';
 
 const ORGANIZATION = 'monolith.organization';
@@ -98,6 +99,7 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
       },
       signOut: async () => {
         await api.post('/logout');
+        clearHistory(localStorage);
         await reload();
       },
     };

@@ -171,9 +171,14 @@ export const durationMs = (sums: Sums): number | null =>
 export const tokensPerSecond = (sums: Sums): number | null =>
   sums.decode_ms <= 0 ? null : (Math.max(0, sums.output_tokens - sums.answered) * 1000) / sums.decode_ms;
 
-/** For example 12.34 EUR. Small amounts have more decimal places. */
+/** For example €12.34. Small amounts have more decimal places. A currency that is no ISO code follows the number. */
 export function money(amount: number | null, currency: string): string {
   if (amount === null) return '–';
-  const places = amount > 0 && amount < 0.01 ? 6 : amount < 10 ? 4 : 2;
-  return `${amount.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: places })} ${currency}`.trim();
+  const places = {
+    minimumFractionDigits: 2,
+    maximumFractionDigits: amount > 0 && amount < 0.01 ? 6 : amount < 10 ? 4 : 2,
+  };
+  return /^[A-Z]{3}$/.test(currency)
+    ? amount.toLocaleString('en-US', { style: 'currency', currency, currencyDisplay: 'narrowSymbol', ...places })
+    : `${amount.toLocaleString('en-US', places)} ${currency}`.trim();
 }

@@ -152,7 +152,7 @@ export function Chart({
         { ...axis, values: clockOnly ? CLOCK_FORMATS : HOUR_FORMATS, space: 72, ...(clockOnly ? { size: 28 } : {}) },
         {
           ...axis,
-          size: 56,
+          size: 64,
           space: 40,
           grid: { ...axis.grid },
           values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)),

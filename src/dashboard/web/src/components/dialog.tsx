@@ -1,5 +1,5 @@
-// Dialogs based on the native <dialog> element: the browser keeps the focus inside, restores it afterwards, and closes
-// the dialog on Escape.
+// Dialogs based on the native <dialog> element: the browser keeps the focus inside and closes the dialog on Escape. The
+// first field gets the focus, and the element that had it before gets it back.
 import { useEffect, useId, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
 import { messageOf } from '../api.js';
@@ -39,6 +39,7 @@ export function Dialog({
     if (dialog === null || dialog.open) return undefined;
     const before = document.activeElement;
     dialog.showModal();
+    firstControl(dialog)?.focus();
     return () => {
       dialog.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();
@@ -97,6 +98,19 @@ export function Dialog({
       )}
     </dialog>
   );
+}
+
+/**
+ * The control that gets the focus when a dialog opens: the first field, the checked option if that is a group of radio
+ * buttons, or the first button of the footer. The browser would choose the close button.
+ */
+function firstControl(dialog: HTMLDialogElement): HTMLElement | null {
+  const field = dialog.querySelector<HTMLInputElement>(
+    ['input', 'select', 'textarea'].map((name) => `.dialog-body ${name}:not(:disabled)`).join(),
+  );
+  if (field === null) return dialog.querySelector<HTMLElement>('.dialog-foot button');
+  if (field.type !== 'radio') return field;
+  return dialog.querySelector<HTMLElement>(`input[name="${CSS.escape(field.name)}"]:checked`) ?? field;
 }
 
 interface ConfirmProps {

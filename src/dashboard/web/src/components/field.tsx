@@ -17,6 +17,14 @@ interface FieldFrame {
   hideLabel?: boolean;
 }
 
+/**
+ * The error as a sentence. A server message about a field starts in lower case ("must be …"), and the field's label
+ * becomes its subject, without the unit in parentheses.
+ */
+export function errorSentence(label: string, error: string): string {
+  return /^[a-z]/.test(error) ? `${label.replace(/ \(.*\)$/, '')} ${error}` : error;
+}
+
 /** Frame for any control. `children` receives the IDs to set on the control. */
 export function Field({
   label,
@@ -43,7 +51,7 @@ export function Field({
       })}
       {error && (
         <p className="field-error" id={`${id}-error`}>
-          {error}
+          {errorSentence(label, error)}
         </p>
       )}
       {hint !== undefined && (
@@ -173,7 +181,7 @@ export function FieldSet({
       {children}
       {error && (
         <p className="field-error" role="alert">
-          {error}
+          {errorSentence(legend, error)}
         </p>
       )}
     </fieldset>

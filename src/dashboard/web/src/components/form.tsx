@@ -1,8 +1,8 @@
-// Form submission: sends one request at a time, shows the server's message next to the invalid field, and focuses that
-// field.
+// Form submission: sends one request at a time, shows the server's message next to each invalid field, and focuses the
+// first one.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
-import { fieldError, messageOf } from '../api.js';
+import { fieldError, otherErrors } from '../api.js';
 import { Notice } from './states.js';
 
 export interface Action {
@@ -45,10 +45,11 @@ export function useAction(): Action {
   return { busy, failure, run, errorOf, clear };
 }
 
-/** Shows a failure that is not about any of the displayed fields. */
+/** Shows the parts of a failure that are not about any of the displayed fields. */
 export function FormError({ action, fields = [] }: { action: Action; fields?: readonly string[] }): ReactNode {
-  if (action.failure === null || fields.some((field) => action.errorOf(field) !== null)) return null;
-  return <Notice tone="danger">{messageOf(action.failure)}</Notice>;
+  if (action.failure === null) return null;
+  const others = otherErrors(action.failure, fields);
+  return others.length === 0 ? null : <Notice tone="danger">{others.join(' ')}</Notice>;
 }
 
 export function Form({

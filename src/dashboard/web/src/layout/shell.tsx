@@ -1,12 +1,14 @@
 // Page layout for signed-in users: navigation in a sidebar, or in a drawer on narrow screens.
-import { useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { useToast } from '../components/toasts.js';
 import { Icon } from '../components/icon.js';
 import { Segmented } from '../components/tabs.js';
 import { messageOf } from '../api.js';
-import { NAVIGATION } from '../navigation.js';
+import { areaOf, NAVIGATION } from '../navigation.js';
+import type { Area } from '../navigation.js';
+import { CommandPalette, paletteKey, usePaletteKey } from '../palette/command-palette.js';
 import { atLeast } from '../roles.js';
 import { useMe, useSession } from '../session.js';
 import { chooseTheme, readTheme } from '../theme.js';
@@ -17,7 +19,14 @@ import { OrganizationSwitcher } from './organization-switcher.js';
 export function Shell({ children }: { children: ReactNode }): ReactNode {
   const [location] = useLocation();
   const drawer = useRef<HTMLDialogElement>(null);
+  const [searching, setSearching] = useState(false);
+  const area = useArea(location);
   useEffect(() => drawer.current?.close(), [location]);
+  const search = useCallback(() => {
+    drawer.current?.close();
+    setSearching(true);
+  }, []);
+  usePaletteKey(search);
   return (
     <>
       <a
@@ -35,6 +44,10 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           <Link href="/" className="brand" aria-label="Monolith, overview">
             <Wordmark />
           </Link>
+          <span className="top-bar-space" />
+          <button type="button" className="icon-button large" aria-label="Search" onClick={search}>
+            <Icon name="search" size={20} />
+          </button>
           <button
             type="button"
             className="icon-button large"
@@ -46,7 +59,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           </button>
         </header>
         <aside className="sidebar">
-          <Sidebar />
+          <Sidebar area={area} onSearch={search} />
         </aside>
         <main id="main" tabIndex={-1}>
           <div className="page">
@@ -72,29 +85,43 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           >
             <Icon name="close" size={20} />
           </button>
-          <Sidebar />
+          <Sidebar area={area} onSearch={search} />
         </div>
       </dialog>
+      {searching && <CommandPalette onClose={() => setSearching(false)} />}
     </>
   );
 }
 
-function Sidebar(): ReactNode {
+/** The area of the page. Pages of both areas, such as the profile, keep the last one. */
+function useArea(location: string): Area {
+  const [last, setLast] = useState<Area>(areaOf(location) ?? 'organization');
+  const area = areaOf(location) ?? last;
+  if (area !== last) setLast(area);
+  return area;
+}
+
+function Sidebar({ area, onSearch }: { area: Area; onSearch: () => void }): ReactNode {
   const { organization } = useSession();
   const { user } = useMe();
   const [location] = useLocation();
+  const isOperatorArea = area === 'operator' && user.operator;
   return (
     <>
       <Link href="/" className="brand" aria-label="Monolith, overview">
         <Wordmark />
       </Link>
-      <OrganizationSwitcher />
-      <nav aria-label="Pages">
-        {NAVIGATION.filter(({ operator }) => operator !== true || user.operator).map((group) => {
+      {user.operator && <AreaSwitch area={area} />}
+      {!isOperatorArea && <OrganizationSwitcher />}
+      <button type="button" className="search-button" aria-keyshortcuts="Control+K Meta+K" onClick={onSearch}>
+        <Icon name="search" /> Search
+        <kbd aria-hidden="true">{paletteKey()}</kbd>
+      </button>
+      <nav className="pages" aria-label="Pages">
+        {NAVIGATION.filter(({ operator }) => (operator === true) === isOperatorArea).map((group) => {
           const items = group.items.filter(
             ({ role }) =>
-              group.operator === true ||
-              (organization !== null && (role === undefined || atLeast(organization.role, role))),
+              isOperatorArea || (organization !== null && (role === undefined || atLeast(organization.role, role))),
           );
           return items.length === 0 ? null : (
             <div key={group.label} className="nav-group">
@@ -115,6 +142,28 @@ function Sidebar(): ReactNode {
       </nav>
       <UserCorner />
     </>
+  );
+}
+
+/** For operators: the organization's pages or the server's. Each link opens the area's page that was open last. */
+function AreaSwitch({ area }: { area: Area }): ReactNode {
+  const [location] = useLocation();
+  const last = useRef<Record<Area, string>>({ organization: '/', operator: '/operator/live' });
+  const own = areaOf(location);
+  if (own !== null) last.current[own] = location;
+  return (
+    <nav className="area-switch" aria-label="Area">
+      {(
+        [
+          ['organization', 'Organization'],
+          ['operator', 'Operator'],
+        ] as const
+      ).map(([value, label]) => (
+        <Link key={value} href={last.current[value]} aria-current={area === value ? 'true' : undefined}>
+          {label}
+        </Link>
+      ))}
+    </nav>
   );
 }
 

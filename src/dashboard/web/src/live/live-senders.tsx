@@ -108,9 +108,13 @@ function Senders({
     };
   }, [data, measure]);
   if (data.series.length === 0)
-    return <p className="muted">No requests {words === '' ? 'in this range' : `in the ${words}`}.</p>;
+    return (
+      <div className="panel live-chart senders">
+        <p className="muted">No requests {words === '' ? 'in this range' : `in the ${words}`}.</p>
+      </div>
+    );
   return (
-    <div className="panel live-chart">
+    <div className="panel live-chart senders">
       <Chart
         title={`${MEASURES.find(({ value }) => value === measure)?.label ?? ''} by ${byKey ? 'key' : 'organization'}, ${words}`}
         kind="bars"
@@ -118,6 +122,7 @@ function Senders({
         series={series}
         height={200}
         format={short}
+        clockOnly={data.span.to - data.span.from <= 6 * 3_600}
         onZoom={onZoom}
       />
       <p className="hint">

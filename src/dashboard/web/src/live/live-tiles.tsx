@@ -1,20 +1,21 @@
-// Tiles with the newest sample's values. Events that did not occur within the window have no tile.
+// Tiles with the newest sample's values. Every tile is always there, so that nothing moves when load begins or ends. A
+// value that does not exist at the moment is a dash.
 import type { ReactNode } from 'react';
-import type { EngineSample, LiveSample } from '../../../../shared/wire/live.js';
+import type { EngineSample, LiveSample, Percentiles } from '../../../../shared/wire/live.js';
 import type { Samples } from './samples.js';
-import { showBytes, showCount, showMs, showRate, showShare, usedPages } from './views.js';
+import { showBytes, showCount, showMs, showRate, showShare, usedPages, usedShare } from './views.js';
+import type { EngineTotal } from './views.js';
 
+/** Each tile has a value and the same number of notes as its neighbours. */
 function Tile({
   label,
   value,
-  note,
-  more,
+  notes,
   tone,
 }: {
   label: string;
   value: string;
-  note: string;
-  more?: string;
+  notes: readonly string[];
   tone?: 'warn' | 'danger' | undefined;
 }): ReactNode {
   return (
@@ -22,8 +23,11 @@ function Tile({
       <dt>{label}</dt>
       <dd>
         {value}
-        <span className="tile-note">{note}</span>
-        {more !== undefined && <span className="tile-note">{more}</span>}
+        {notes.map((note) => (
+          <span key={note} className="tile-note">
+            {note}
+          </span>
+        ))}
       </dd>
     </div>
   );
@@ -34,87 +38,109 @@ const happened = (samples: Samples, of: (sample: LiveSample) => number): boolean
   samples.columns([of])[1]?.some((value) => value !== null && value > 0) === true;
 
 export function ServerTiles({ sample, samples }: { sample: LiveSample; samples: Samples }): ReactNode {
-  const odd = [
+  const failures = [
     { label: 'Refused, 429', of: (one: LiveSample) => one.rejected_429, note: 'over a limit', tone: 'warn' },
     { label: 'Refused, 503', of: (one: LiveSample) => one.rejected_503, note: 'no capacity', tone: 'danger' },
     { label: 'Errors', of: (one: LiveSample) => one.errors, note: 'failed or interrupted', tone: 'danger' },
     { label: 'Cancelled', of: (one: LiveSample) => one.cancelled, note: 'client disconnected', tone: undefined },
   ] as const;
   return (
-    <dl className="tiles">
-      <Tile label="Requests" value={showRate(sample.requests)} note={`${showCount(sample.in_flight)} in flight`} />
-      {odd.map(({ label, of, note, tone }) =>
-        happened(samples, of) ? (
-          <Tile
-            key={label}
-            label={label}
-            value={showRate(of(sample))}
-            note={note}
-            tone={of(sample) > 0 ? tone : undefined}
-          />
-        ) : null,
-      )}
-      <Tile label="Memory" value={showBytes(sample.rss_bytes)} note="resident" />
+    <dl className="tiles four">
+      <Tile label="Requests" value={showRate(sample.requests)} notes={[`${showCount(sample.in_flight)} in flight`]} />
+      {failures.map(({ label, of, note, tone }) => (
+        <Tile
+          key={label}
+          label={label}
+          value={showRate(of(sample))}
+          notes={[note]}
+          tone={happened(samples, of) ? tone : undefined}
+        />
+      ))}
+      <Tile label="Memory" value={showBytes(sample.rss_bytes)} notes={['resident']} />
       <Tile
         label="Event-loop lag"
         value={showMs(sample.loop_lag_ms)}
-        note={sample.http_threads === 1 ? 'HTTP thread' : `${sample.http_threads} HTTP threads`}
+        notes={[sample.http_threads === 1 ? '1 HTTP thread' : `${sample.http_threads} HTTP threads`]}
         tone={sample.loop_lag_ms > 100 ? 'warn' : undefined}
       />
-      <Tile label="Viewers" value={showCount(sample.viewers)} note="of this page" />
+      <Tile label="Viewers" value={showCount(sample.viewers)} notes={['of this page']} />
     </dl>
   );
 }
 
+const percentileNotes = (of: Percentiles | null): string[] => [
+  `p95 ${showMs(of?.p95 ?? null)}`,
+  `p99 ${showMs(of?.p99 ?? null)}`,
+];
+
 export function EngineTiles({ engine }: { engine: EngineSample }): ReactNode {
   const used = usedPages(engine);
+  const { ttft_ms: ttft, tpot_ms: tpot } = engine;
   return (
-    <dl className="tiles">
-      <Tile label="Running" value={showCount(engine.running)} note="sequences" />
+    <dl className="tiles five">
+      <Tile
+        label="Running"
+        value={showCount(engine.running)}
+        notes={['sequences', `${showCount(engine.batch_rows)} tokens per step`]}
+      />
       <Tile
         label="Waiting"
         value={showCount(engine.waiting)}
-        note="sequences"
+        notes={['sequences', 'admitted, not started']}
         tone={engine.waiting > 0 ? 'warn' : undefined}
       />
-      <Tile label="Decode" value={showCount(engine.decode_tokens_per_s)} note="tokens/s" />
-      <Tile label="Prefill" value={showCount(engine.prefill_tokens_per_s)} note="tokens/s" />
-      {engine.step_ms !== null && (
-        <Tile
-          label="Step time"
-          value={showMs(engine.step_ms)}
-          note={`${showCount(engine.steps_per_s)} steps/s`}
-          more={`${showCount(engine.batch_rows)} tokens each`}
-        />
-      )}
+      <Tile label="Decode" value={showCount(engine.decode_tokens_per_s)} notes={['tokens/s', 'generated']} />
+      <Tile label="Time to first token" value={showMs(ttft?.p50 ?? null)} notes={percentileNotes(ttft)} />
+      <Tile label="Time per output token" value={showMs(tpot?.p50 ?? null)} notes={percentileNotes(tpot ?? null)} />
+      <Tile label="Prefill" value={showCount(engine.prefill_tokens_per_s)} notes={['tokens/s', 'of prompts']} />
+      <Tile
+        label="Prefix-cache hits"
+        value={showShare(engine.prefix_hit_rate)}
+        notes={['of prompt tokens', `${showCount(engine.pages_cached)} pages cached`]}
+      />
       <Tile
         label="KV pages used"
-        value={showShare(engine.pages_total === 0 ? null : used / engine.pages_total)}
-        note={`${showCount(used)} of ${showCount(engine.pages_total)}`}
-        more={`${showCount(engine.pages_cached)} cached`}
+        value={showShare(usedShare(engine))}
+        notes={[`${showCount(used)} of`, `${showCount(engine.pages_total)} pages`]}
       />
-      {engine.prefix_hit_rate !== null && (
-        <Tile label="Prefix-cache hits" value={showShare(engine.prefix_hit_rate)} note="of prompt tokens" />
-      )}
-      {engine.ttft_ms !== null && (
-        <Tile
-          label="TTFT, p50"
-          value={showMs(engine.ttft_ms.p50)}
-          note={`p95 ${showMs(engine.ttft_ms.p95)}`}
-          more={`p99 ${showMs(engine.ttft_ms.p99)}`}
-        />
-      )}
-      {engine.itl_ms !== null && (
-        <Tile
-          label="ITL, p50"
-          value={showMs(engine.itl_ms.p50)}
-          note={`p95 ${showMs(engine.itl_ms.p95)}`}
-          more={`p99 ${showMs(engine.itl_ms.p99)}`}
-        />
-      )}
-      {engine.preemptions > 0 && (
-        <Tile label="Preemptions" value={showCount(engine.preemptions)} note="sequences lost their pages" tone="warn" />
-      )}
+      <Tile
+        label="Step time"
+        value={showMs(engine.step_ms)}
+        notes={['mean', `${showCount(engine.steps_per_s)} steps/s`]}
+      />
+      <Tile
+        label="Preemptions"
+        value={showCount(engine.preemptions)}
+        notes={['sequences lost their', 'pages since the load']}
+        tone={engine.preemptions > 0 ? 'warn' : undefined}
+      />
+    </dl>
+  );
+}
+
+export function TotalTiles({ total }: { total: EngineTotal }): ReactNode {
+  return (
+    <dl className="tiles six">
+      <Tile label="Running" value={showCount(total.running)} notes={['sequences']} />
+      <Tile
+        label="Waiting"
+        value={showCount(total.waiting)}
+        notes={['sequences']}
+        tone={total.waiting > 0 ? 'warn' : undefined}
+      />
+      <Tile label="Decode" value={showCount(total.decode)} notes={['tokens/s']} />
+      <Tile label="Prefill" value={showCount(total.prefill)} notes={['tokens/s']} />
+      <Tile
+        label="KV pages used"
+        value={showShare(total.pages === 0 ? null : total.used / total.pages)}
+        notes={[`${showCount(total.used)} of ${showCount(total.pages)}`]}
+      />
+      <Tile
+        label="Preemptions"
+        value={showCount(total.preemptions)}
+        notes={['since the load']}
+        tone={total.preemptions > 0 ? 'warn' : undefined}
+      />
     </dl>
   );
 }

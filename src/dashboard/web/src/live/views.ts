@@ -2,6 +2,7 @@
 
 import type { EngineSample, LiveSample, Percentiles } from '../../../../shared/wire/live.js';
 import type { TunableName } from '../../../../shared/wire/tunables.js';
+import { ofEngine } from './samples.js';
 
 /** Formats a number briefly, with a unit where needed. Null, where nothing happened, becomes a dash. */
 export const showCount = (value: number | null): string =>
@@ -13,18 +14,24 @@ export const showCount = (value: number | null): string =>
 export const showMs = (value: number | null): string =>
   value === null
     ? '–'
-    : value >= 10_000
-      ? `${(value / 1000).toFixed(1)} s`
-      : value >= 100
-        ? `${Math.round(value)} ms`
-        : value >= 10
-          ? `${value.toFixed(1)} ms`
-          : `${value.toFixed(2)} ms`;
+    : value === 0
+      ? '0 ms'
+      : value >= 1_000
+        ? `${(value / 1000).toFixed(1)} s`
+        : value >= 100
+          ? `${Math.round(value)} ms`
+          : value >= 10
+            ? `${value.toFixed(1)} ms`
+            : `${value.toFixed(2)} ms`;
 export const showShare = (value: number | null): string =>
-  value === null ? '–' : `${(value * 100).toFixed(value > 0 && value < 0.1 ? 1 : 0)}%`;
+  value === null
+    ? '–'
+    : value > 0 && value < 0.001
+      ? '<0.1%'
+      : `${(value * 100).toFixed(value > 0 && value < 0.1 ? 1 : 0)}%`;
 export function showBytes(value: number | null): string {
   if (value === null) return '–';
-  return value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB` : `${Math.round(value / 2 ** 20)} MiB`;
+  return value >= 1_000 * 2 ** 20 ? `${(value / 2 ** 30).toFixed(2)} GiB` : `${Math.round(value / 2 ** 20)} MiB`;
 }
 export const showRate = (value: number | null): string => (value === null ? '–' : `${showCount(value)}/s`);
 
@@ -55,6 +62,8 @@ export interface View<S> {
   kind?: 'line' | 'area';
   max?: number;
   limit?: TunableName;
+  /** Too many series for a line of current values. */
+  noNow?: true;
 }
 
 export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
@@ -93,7 +102,7 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
     help: 'One token per decoding sequence, plus the prompt tokens computed in the step.',
     show: showCount,
     limit: 'max_batch_tokens',
-    series: [{ label: 'rows', of: (engine) => engine.batch_rows }],
+    series: [{ label: 'tokens', of: (engine) => engine.batch_rows }],
   },
   {
     title: 'Step time',
@@ -116,20 +125,103 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
     series: percentiles((engine) => engine.ttft_ms),
   },
   {
-    title: 'Inter-token latency',
-    help: 'Time between two tokens of a response, within the last minute.',
+    title: 'Time per output token',
+    help: 'Mean over about 16 tokens of a response, within the last minute.',
     show: showMs,
-    series: percentiles((engine) => engine.itl_ms),
+    series: percentiles((engine) => engine.tpot_ms ?? null),
   },
 ];
+
+/** One chart per measure with a line per engine, to compare the engines. */
+const COMPARED: readonly (Omit<View<never>, 'series' | 'limit'> & { of: EngineSeries['of'] })[] = [
+  {
+    title: 'Output tokens per second',
+    help: 'Generated tokens of each engine, stacked to the total.',
+    show: showCount,
+    kind: 'area',
+    of: (engine) => engine.decode_tokens_per_s,
+  },
+  {
+    title: 'Running sequences',
+    help: 'Sequences being generated, stacked to the total.',
+    show: showCount,
+    kind: 'area',
+    of: ({ running }) => running,
+  },
+  {
+    title: 'Time to first token, p95',
+    help: 'For requests that started within the last minute.',
+    show: showMs,
+    of: ({ ttft_ms: ttft }) => ttft?.p95 ?? null,
+  },
+  {
+    title: 'Time per output token, p95',
+    help: 'Mean over about 16 tokens of a response, within the last minute.',
+    show: showMs,
+    of: ({ tpot_ms: tpot }) => tpot?.p95 ?? null,
+  },
+  {
+    title: 'Waiting sequences',
+    help: 'Admitted, not started.',
+    show: showCount,
+    kind: 'area',
+    of: ({ waiting }) => waiting,
+  },
+  {
+    title: 'KV pages used',
+    help: 'Share of each engine’s pages that hold running sequences.',
+    show: showShare,
+    max: 1,
+    of: (engine) => usedShare(engine),
+  },
+];
+
+export function comparedViews(engines: readonly EngineSample[]): View<ServerSeries>[] {
+  return COMPARED.map(({ of, ...view }) => ({
+    ...view,
+    series: engines.map(({ model, names }) => ({ label: names[0] ?? model, of: ofEngine(model, of) })),
+  }));
+}
+
+/** Null without pages. */
+export const usedShare = (engine: EngineSample): number | null =>
+  engine.pages_total === 0 ? null : usedPages(engine) / engine.pages_total;
+
+/** What can be added up over engines. Latencies cannot. */
+export interface EngineTotal {
+  engines: number;
+  running: number;
+  waiting: number;
+  decode: number;
+  prefill: number;
+  pages: number;
+  used: number;
+  preemptions: number;
+}
+
+export function totalOf(engines: readonly EngineSample[]): EngineTotal {
+  const sum = (of: (engine: EngineSample) => number): number =>
+    engines.reduce((total, engine) => total + of(engine), 0);
+  return {
+    engines: engines.length,
+    running: sum(({ running }) => running),
+    waiting: sum(({ waiting }) => waiting),
+    decode: sum((engine) => engine.decode_tokens_per_s),
+    prefill: sum((engine) => engine.prefill_tokens_per_s),
+    pages: sum((engine) => engine.pages_total),
+    used: sum(usedPages),
+    preemptions: sum(({ preemptions }) => preemptions),
+  };
+}
 
 export const SERVER_VIEWS: readonly View<ServerSeries>[] = [
   {
     title: 'Requests per second',
     help: 'By outcome, including failures after a stream has started: 429 (over a limit), 503 (no capacity), errors (failed or interrupted).',
     show: showCount,
+    noNow: true,
     series: [
-      { label: 'requests', of: ({ requests }) => requests },
+      { label: 'all', of: ({ requests }) => requests },
       { label: '429', of: (sample) => sample.rejected_429, color: 1 },
       { label: '503', of: (sample) => sample.rejected_503, color: 5 },
       { label: 'errors', of: ({ errors }) => errors, color: 3 },

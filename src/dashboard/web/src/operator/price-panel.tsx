@@ -15,6 +15,7 @@ import { Code, Panel } from '../components/page.js';
 import { Loaded } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
+import { money } from '../usage-data.js';
 
 const KEY = ['operator', 'prices'];
 const FIELDS = [
@@ -54,7 +55,7 @@ export function PricePanel({ prices }: { prices: UseQueryResult<PriceTable> }): 
                   key: name,
                   header: label,
                   numeric: true,
-                  cell: ([, price]: [string, ModelPrice]) => `${price[name]} ${currency}`,
+                  cell: ([, price]: [string, ModelPrice]) => money(price[name], currency),
                 })),
               ]}
             />
@@ -145,7 +146,7 @@ function PriceDialog({ table, onClose }: { table: PriceTable; onClose: () => voi
               label={label}
               inputMode="decimal"
               value={drafts[model]?.[name] ?? ''}
-              error={isNumber(drafts[model]?.[name] ?? '') ? null : 'Must be a number of at least 0'}
+              error={isNumber(drafts[model]?.[name] ?? '') ? null : 'must be a number, 0 or more.'}
               onChange={(event) =>
                 setDrafts({ ...drafts, [model]: { ...EMPTY, ...drafts[model], [name]: event.target.value } })
               }

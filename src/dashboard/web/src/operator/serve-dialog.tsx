@@ -3,16 +3,15 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DiskModel, OperatorModel } from '../../../../shared/wire/models.js';
+import type { DiskModel, DiskState, OperatorModel } from '../../../../shared/wire/models.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { ConfirmDialog, Dialog } from '../components/dialog.js';
 import { Checkbox, TextField } from '../components/field.js';
 import { FormError, useAction } from '../components/form.js';
 import { Code } from '../components/page.js';
-import { Notice } from '../components/states.js';
 import { useToast } from '../components/toasts.js';
-import { bytes } from '../format.js';
+import { MemoryPlan } from './memory-plan.js';
 
 /** Suggests a name for a repository's model: the repository name without packaging suffixes. */
 function nameFor(model: string): string {
@@ -23,7 +22,15 @@ function nameFor(model: string): string {
     .toLowerCase();
 }
 
-export function ServeDialog({ model, onClose }: { model: DiskModel; onClose: () => void }): ReactNode {
+export function ServeDialog({
+  model,
+  disk,
+  onClose,
+}: {
+  model: DiskModel;
+  disk: DiskState;
+  onClose: () => void;
+}): ReactNode {
   const [name, setName] = useState(() => nameFor(model.model));
   const [idle, setIdle] = useState('');
   const [now, setNow] = useState(true);
@@ -69,13 +76,13 @@ export function ServeDialog({ model, onClose }: { model: DiskModel; onClose: () 
         onChange={(event) => setName(event.target.value)}
       />
       <TextField
-        label="Unload after"
+        label="Unload after (minutes)"
         name="idle_minutes"
         optional
         inputMode="numeric"
         value={idle}
         error={action.errorOf('idle_minutes')}
-        hint="Minutes without requests. Leave empty to unload only when another model needs the memory."
+        hint="Without requests. Leave empty to unload only when another model needs the memory."
         onChange={(event) => setIdle(event.target.value)}
       />
       <Checkbox
@@ -84,12 +91,7 @@ export function ServeDialog({ model, onClose }: { model: DiskModel; onClose: () 
         checked={now}
         onChange={(event) => setNow(event.target.checked)}
       />
-      {model.fits === 'later' && (
-        <Notice tone="warn">
-          It needs {bytes(model.memory_bytes ?? 0)} of memory, more than is free now. Idle models will be unloaded to
-          make room.
-        </Notice>
-      )}
+      <MemoryPlan model={model} disk={disk} />
       <FormError action={action} fields={['name', 'idle_minutes']} />
     </Dialog>
   );

@@ -7,12 +7,12 @@ import { Table } from '../components/table.js';
 import { dateTime } from '../format.js';
 import { FrontChart } from './front-chart.js';
 import { OUTCOMES } from './tuning-run.js';
-import { gainText, goodputText, loadText, settingsText } from './tuning-view.js';
+import { gainText, goodputText, loadText, objectiveText, settingsText } from './tuning-view.js';
 
 export function TuningCompare({ runs: [one, other] }: { runs: readonly [TuneRun, TuneRun] }): ReactNode {
   const names = [one, other].map(({ model, started_at: at }) => `${model}, ${dateTime(at)}`) as [string, string];
   const rows: { name: string; of: (run: TuneRun) => ReactNode }[] = [
-    { name: 'Objectives', of: ({ objectives }) => objectives.join(', ') },
+    { name: 'Objectives', of: ({ objectives }) => objectives.map(objectiveText).join(', ') },
     { name: 'Workload', of: ({ workload }) => workload },
     { name: 'Measurements', of: ({ trials, trial_s: seconds }) => `${trials.length}, ${seconds} s each` },
     { name: 'Outcome', of: ({ result, state }) => (result === null ? state : OUTCOMES[result.outcome]) },

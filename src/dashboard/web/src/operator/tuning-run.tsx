@@ -17,6 +17,8 @@ import {
   gainText,
   goodputText,
   loadText,
+  objectiveName,
+  objectiveText,
   PHASE_LABELS,
   progressOf,
   secondsLeft,
@@ -68,7 +70,7 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
   return (
     <Panel
       title={`${run.model}, ${dateTime(run.started_at)}`}
-      lead={`${run.objectives.join(', ')}; ${run.workload}`}
+      lead={`${run.objectives.map(objectiveText).join(', ')}; ${run.workload}`}
       actions={
         run.state === 'running' ? (
           <Button busy={action.busy} onClick={stop}>
@@ -109,7 +111,15 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
   if (result === null) return null;
   const rows = [
     { name: 'Before', settings: before, pick: result.current },
-    ...(result.best === null ? [] : [{ name: 'Recommended', settings: result.best.settings, pick: result.best }]),
+    ...(result.best === null
+      ? []
+      : [
+          {
+            name: result.outcome === 'kept' ? 'Best other' : 'Recommended',
+            settings: result.best.settings,
+            pick: result.best,
+          },
+        ]),
   ];
   const gain = gainText(result.gain);
   return (
@@ -136,27 +146,34 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
         },
         {
           key: 'goodput',
-          header: 'Goodput (95 percent)',
+          header: 'Goodput (95% interval)',
           numeric: true,
           cell: ({ name, pick }) =>
             pick === null ? (
               '–'
             ) : (
-              <>
+              <div>
                 {goodputText(pick)}
-                {name === 'Found' && gain !== null && <span className="cell-sub">{gain}</span>}
-              </>
+                {name !== 'Before' && gain !== null && <span className="cell-sub">{gain}</span>}
+              </div>
             ),
         },
         {
           key: 'verdicts',
           header: 'Objectives',
+          // One element, because a phone shows a cell's children side by side.
           cell: ({ pick }) =>
-            pick?.verdicts.map(({ name, value, limit }) => (
-              <div key={name}>
-                {name}: {limitText(name, value)} of {limitText(name, limit)}
+            pick === null ? (
+              '–'
+            ) : (
+              <div>
+                {pick.verdicts.map(({ name, value, limit }) => (
+                  <div key={name}>
+                    {objectiveName(name)}: {limitText(name, value)} of {limitText(name, limit)}
+                  </div>
+                ))}
               </div>
-            )) ?? '–',
+            ),
         },
       ]}
     />
@@ -207,7 +224,7 @@ function Verdict({ trial: { met, stopped, verdicts, errors } }: { trial: TuneTri
     <>
       <Badge tone={met ? 'ok' : 'neutral'}>{met ? 'met' : stopped ? 'missed, ended early' : 'missed'}</Badge>{' '}
       <span className="cell-sub">
-        {verdicts.map(({ name, value }) => `${name} ${limitText(name, value)}`).join(', ')}
+        {verdicts.map(({ name, value }) => `${objectiveName(name)} ${limitText(name, value)}`).join(', ')}
         {failures === '' ? (
           ''
         ) : (

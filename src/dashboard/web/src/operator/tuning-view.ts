@@ -1,4 +1,5 @@
 // Data for the tuning page: formatted numbers, descriptions and chart points. Does not need the DOM.
+import { duration } from '../format.js';
 import type {
   TuneLoadKind,
   TunePhase,
@@ -117,7 +118,11 @@ export function linearAxis(values: readonly number[]): Axis {
 /** The form's field values, as typed. */
 export interface StartDraft {
   model: string;
-  slo: string;
+  /** Upper bounds; empty: none. Latencies in ms, at `percentile`; failed requests in percent. */
+  ttft: string;
+  itl: string;
+  errors: string;
+  percentile: string;
   workload: 'recent' | 'fixed';
   promptTokens: string;
   outputTokens: string;
@@ -130,7 +135,10 @@ export interface StartDraft {
 
 export const FIRST_DRAFT: StartDraft = {
   model: '',
-  slo: 'ttft_p99=500ms,itl_p99=50ms',
+  ttft: '500',
+  itl: '50',
+  errors: '',
+  percentile: 'p99',
   workload: 'recent',
   promptTokens: '256',
   outputTokens: '64',
@@ -141,10 +149,69 @@ export const FIRST_DRAFT: StartDraft = {
   apply: false,
 };
 
+const METRICS: Record<string, string> = {
+  ttft: 'Time to first token',
+  itl: 'Inter-token latency',
+  tpot: 'Time per output token',
+  e2e: 'Duration',
+};
+
+/** "Time to first token p99" for `ttft_p99`; "Failed requests" for `errors`. */
+export function objectiveName(name: string): string {
+  if (name === 'errors') return 'Failed requests';
+  const [, metric = '', percentile = ''] = /^([a-z0-9]+)_(p[\d.]+)$/.exec(name) ?? [];
+  return METRICS[metric] === undefined ? name : `${METRICS[metric]} ${percentile}`;
+}
+
+/** "Time to first token p99 ≤ 500 ms" for `ttft_p99=500ms`. */
+export function objectiveText(objective: string): string {
+  const [name = '', limit] = objective.split('=');
+  if (limit === undefined) return objective;
+  const [, value, unit] = /^([\d.]+)(ms|s)$/.exec(limit) ?? [];
+  return `${objectiveName(name)} ≤ ${value === undefined ? limit : duration(Number(value) * (unit === 's' ? 1000 : 1))}`;
+}
+
+export const OBJECTIVES = ['ttft', 'itl', 'errors'] as const;
+type Objectives = Pick<StartDraft, (typeof OBJECTIVES)[number] | 'percentile'>;
+
+/** The objectives as the server and the command line write them: `ttft_p99=500ms,errors=1%`. */
+export function sloOf({ ttft, itl, errors, percentile }: Objectives): string {
+  return [
+    ttft.trim() === '' ? null : `ttft_${percentile}=${ttft.trim()}ms`,
+    itl.trim() === '' ? null : `itl_${percentile}=${itl.trim()}ms`,
+    errors.trim() === '' ? null : `errors=${errors.trim()}%`,
+  ]
+    .filter((part) => part !== null)
+    .join();
+}
+
+/** What is wrong with the typed objectives, by field, without the field's name. */
+export function objectiveProblems(draft: Objectives): Partial<Record<(typeof OBJECTIVES)[number], string>> {
+  if (OBJECTIVES.every((name) => draft[name].trim() === '')) return { ttft: 'or another objective is required.' };
+  return Object.fromEntries(
+    OBJECTIVES.flatMap((name) => {
+      const text = draft[name].trim();
+      const value = Number(text);
+      const isFine = text === '' || (value > 0 && Number.isFinite(value) && (name !== 'errors' || value <= 100));
+      return isFine ? [] : [[name, `must be a number above 0${name === 'errors' ? ', at most 100' : ''}.`]];
+    }),
+  );
+}
+
+/** Bounds of the server on the number and the duration of measurements. */
+const TRIALS = [16, 120] as const;
+const TRIAL_S = [0.2, 300] as const;
+
+/** Upper estimate of a run's duration in ms, with each measurement's warm-up and drain; null if the server refuses it. */
+export function estimateMs({ trials, trialS }: Pick<StartDraft, 'trials' | 'trialS'>): number | null {
+  const [count, seconds] = [Number(trials), Number(trialS)];
+  const isIn = (value: number, [min, max]: readonly [number, number]): boolean => value >= min && value <= max;
+  return isIn(count, TRIALS) && isIn(seconds, TRIAL_S) ? count * seconds * 1.4 * 1000 : null;
+}
+
 /** The request body. The server validates it. */
 export function startOf({
   model,
-  slo,
   workload,
   promptTokens,
   outputTokens,
@@ -153,10 +220,11 @@ export function startOf({
   trials,
   trialS,
   apply,
+  ...objectives
 }: StartDraft): TuneStart {
   return {
     model,
-    slo: slo.trim(),
+    slo: sloOf(objectives),
     workload:
       workload === 'recent'
         ? { kind: 'recent' }

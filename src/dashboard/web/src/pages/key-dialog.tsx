@@ -6,7 +6,7 @@ import type { LimitOverrides, LimitValues } from '../../../../shared/wire/limits
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';
-import { Checkbox, FieldSet, Radio, Select, TextArea, TextField } from '../components/field.js';
+import { Checkbox, errorSentence, FieldSet, Radio, Select, TextArea, TextField } from '../components/field.js';
 import { FormError, useAction } from '../components/form.js';
 import { dateTime } from '../format.js';
 import { useModels } from '../queries.js';
@@ -68,18 +68,17 @@ export function KeyDialog({
       ...chosen,
     ]),
   ];
-  const [problem, setProblem] = useState<string | null>(null);
+  // Checked here, because the form can send neither. All problems are shown at once, together with the server's.
+  const [problems, setProblems] = useState<{ models?: string; scopes?: string; name?: string }>({});
 
   const save = (): void => {
-    setProblem(null);
-    if (!allModels && chosen.length === 0) {
-      setProblem('Choose at least one model.');
-      return;
-    }
-    if (scopes.length === 0) {
-      setProblem('Choose at least one permission.');
-      return;
-    }
+    const wrong = {
+      ...(name.trim() === '' ? { name: 'is required.' } : {}),
+      ...(!allModels && chosen.length === 0 ? { models: 'Choose at least one model.' } : {}),
+      ...(scopes.length === 0 ? { scopes: 'Choose at least one permission.' } : {}),
+    };
+    setProblems(wrong);
+    if (Object.keys(wrong).length > 0) return;
     void action.run(async () => {
       const body = {
         name,
@@ -122,7 +121,7 @@ export function KeyDialog({
           autoFocus
           maxLength={128}
           onChange={(event) => setName(event.target.value)}
-          error={action.errorOf('name')}
+          error={problems.name ?? action.errorOf('name')}
           hint="What the key is used for, such as a program or a machine."
         />
         <Select
@@ -151,7 +150,7 @@ export function KeyDialog({
         )}
       </div>
       <div className="form-row">
-        <FieldSet legend="Models" error={action.errorOf('models')}>
+        <FieldSet legend="Models" error={problems.models ?? action.errorOf('models')}>
           <Radio
             label="All models, including future ones"
             name="models"
@@ -172,7 +171,7 @@ export function KeyDialog({
             </div>
           )}
         </FieldSet>
-        <FieldSet legend="Permissions" error={action.errorOf('scopes')}>
+        <FieldSet legend="Permissions" error={problems.scopes ?? action.errorOf('scopes')}>
           {SCOPES.map(({ value, label }) => (
             <Checkbox
               key={value}
@@ -188,7 +187,7 @@ export function KeyDialog({
         <p className="hint">In addition to the organization's limits. Leave empty for no extra limit.</p>
         {action.errorOf('limits') !== null && (
           <p className="field-error" role="alert">
-            {action.errorOf('limits')}
+            {errorSentence('Limits', action.errorOf('limits') ?? '')}
           </p>
         )}
         <div className="key-limits">
@@ -220,11 +219,6 @@ export function KeyDialog({
           onChange={(event) => setAddresses(event.target.value)}
         />
       </details>
-      {problem !== null && (
-        <p className="field-error" role="alert">
-          {problem}
-        </p>
-      )}
       <FormError action={action} fields={FIELDS} />
     </Dialog>
   );

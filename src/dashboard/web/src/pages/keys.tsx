@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import type { ReactNode } from 'react';
-import { useSearch } from 'wouter';
+import { useLocation, useSearch } from 'wouter';
 import type { ApiKeyObject, CreatedApiKey } from '../../../../shared/wire/api-keys.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
@@ -31,19 +31,34 @@ export function Keys(): ReactNode {
   const { user } = useMe();
   const client = useQueryClient();
   const toast = useToast();
-  const asked = new URLSearchParams(useSearch()).has('create');
+  const search = new URLSearchParams(useSearch());
+  const [, navigate] = useLocation();
+  const asked = search.has('create');
+  const wanted = search.get('key');
   const mayCreate = may('developer') && status === 'active';
-  const [open, setOpen] = useState<Open>(asked && mayCreate ? { kind: 'create' } : null);
-  const [shown, setShown] = useState<'active' | 'all'>('active');
+  const [open, setOpen] = useState<Open>(null);
+  const [shown, setShown] = useState<'active' | 'all'>(wanted === null ? 'active' : 'all');
   const list = useList<ApiKeyObject>(['organization', id, 'api-keys', 'list'], `${path}/api-keys`, {}, 100);
-  const changed = (): void => {
-    void client.invalidateQueries({ queryKey: ['organization', id, 'api-keys'] });
+  const close = (): void => {
+    setOpen(null);
+    if (asked || wanted !== null) navigate('/keys', { replace: true });
   };
-  const close = (): void => setOpen(null);
   const mayChange = (key: ApiKeyObject): boolean =>
     status === 'active' &&
     key.status !== 'revoked' &&
     (may('admin') || (may('developer') && key.created_by === user.id));
+  // Links from other pages: `?create` opens the form, `?key=` opens a key.
+  const isWanted = (key: ApiKeyObject): boolean => key.id === wanted;
+  const found = wanted === null ? undefined : list.rows.find(isWanted);
+  useEffect(() => {
+    if (asked && mayCreate) setOpen({ kind: 'create' });
+    else if (found !== undefined && mayChange(found)) setOpen({ kind: 'edit', key: found });
+    // Opens once per link: what happens later must not open it again.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [asked, found?.id]);
+  const changed = (): void => {
+    void client.invalidateQueries({ queryKey: ['organization', id, 'api-keys'] });
+  };
   const revoke = async (key: ApiKeyObject): Promise<void> => {
     await api.delete(`${path}/api-keys/${key.id}`);
     toast(`${key.name} revoked`);
@@ -67,7 +82,9 @@ export function Keys(): ReactNode {
             <EmptyState icon="keys" title="No API keys yet" action={create}>
               {mayCreate
                 ? 'Create one to send your first request. Its secret is shown only once.'
-                : 'Ask a developer in your organization to create one.'}
+                : status === 'suspended'
+                  ? 'No keys can be created while the organization is suspended.'
+                  : 'Ask a developer in your organization to create one.'}
             </EmptyState>
           }
         >
@@ -98,7 +115,7 @@ export function Keys(): ReactNode {
                     caption="API keys"
                     rows={rows}
                     rowKey={(key) => key.id}
-                    rowClass={(key) => (key.status === 'active' ? undefined : 'dim')}
+                    rowClass={(key) => (isWanted(key) ? 'wanted' : key.status === 'active' ? undefined : 'dim')}
                     columns={[
                       {
                         key: 'name',

@@ -36,7 +36,9 @@ const STATES: Record<InviteObject['state'], { tone: Tone; label: string }> = {
 };
 
 export function Members(): ReactNode {
-  const { id, name, path, role, may } = useOrganization();
+  const { id, name, path, role, status, may: mayRead } = useOrganization();
+  // A suspended organization is read-only.
+  const may = (least: Role): boolean => status === 'active' && mayRead(least);
   const { user } = useMe();
   const { reload } = useSession();
   const client = useQueryClient();
@@ -51,6 +53,9 @@ export function Members(): ReactNode {
   };
   // Only owners can grant or remove the owner role.
   const mayTouch = (member: MemberObject): boolean => may('admin') && (member.role !== 'owner' || role === 'owner');
+
+  const isOnlyOwner = (rows: readonly MemberObject[]): boolean =>
+    role === 'owner' && !members.hasMore && rows.filter((one) => one.role === 'owner').length === 1;
 
   const changeRole = async (member: MemberObject, next: Role): Promise<void> => {
     setFailure(null);
@@ -143,9 +148,15 @@ export function Members(): ReactNode {
                   actions: true,
                   cell: (member) =>
                     member.user_id === user.id ? (
-                      <Button size="small" variant="ghost" onClick={() => setOpen({ kind: 'remove', member })}>
-                        Leave
-                      </Button>
+                      isOnlyOwner(rows) ? (
+                        <span className="cell-sub">
+                          You are the only owner. To leave, make another member an owner first.
+                        </span>
+                      ) : status === 'active' ? (
+                        <Button size="small" variant="ghost" onClick={() => setOpen({ kind: 'remove', member })}>
+                          Leave
+                        </Button>
+                      ) : null
                     ) : mayTouch(member) ? (
                       <Button
                         size="small"
@@ -162,7 +173,7 @@ export function Members(): ReactNode {
           )}
         </ListView>
       </Panel>
-      {may('admin') && (
+      {mayRead('admin') && (
         <Invites
           onLink={(invite) => setOpen({ kind: 'link', invite })}
           onRevoke={(invite) => setOpen({ kind: 'revoke', invite })}
@@ -207,13 +218,13 @@ export function Members(): ReactNode {
         >
           <p>
             {open.member.user_id === user.id ? (
-              'You will lose access to its keys, usage and settings.'
+              'You will lose access to its keys, usage and settings. The API keys that you created keep working.'
             ) : (
               <>
-                <strong>{open.member.email}</strong> will lose access and be signed out.
+                <strong>{open.member.email}</strong> will lose access and be signed out. The API keys that they created
+                keep working.
               </>
-            )}{' '}
-            API keys created with this account keep working.
+            )}
           </p>
         </ConfirmDialog>
       )}
@@ -228,7 +239,7 @@ function Invites({
   onLink: (invite: InviteObject) => void;
   onRevoke: (invite: InviteObject) => void;
 }): ReactNode {
-  const { id, path } = useOrganization();
+  const { id, path, status } = useOrganization();
   const invites = useList<InviteObject>(['organization', id, 'invites'], `${path}/invites`);
   return (
     <Panel title="Invitations" flush>
@@ -266,7 +277,7 @@ function Invites({
                 header: 'Actions',
                 actions: true,
                 cell: (invite) =>
-                  invite.state === 'pending' ? (
+                  invite.state === 'pending' && status === 'active' ? (
                     <>
                       <Button
                         size="small"

@@ -1,4 +1,6 @@
+import { useEffect } from 'react';
 import type { ReactNode } from 'react';
+import { useSearch } from 'wouter';
 import type { DashboardModel } from '../../../../shared/wire/models.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';
@@ -8,6 +10,7 @@ import { Code, PageHeader } from '../components/page.js';
 import { EmptyState, Loaded, Notice, Skeleton } from '../components/states.js';
 import { bytes, count, date, short } from '../format.js';
 import { useModels } from '../queries.js';
+import { useMe } from '../session.js';
 
 const STATES: Record<DashboardModel['state'], { tone: Tone; label: string }> = {
   ready: { tone: 'ok', label: 'Ready' },
@@ -28,14 +31,27 @@ export function ModelState({ state }: { state: DashboardModel['state'] }): React
 
 export function Models(): ReactNode {
   const models = useModels();
+  const { user } = useMe();
+  const wanted = new URLSearchParams(useSearch()).get('model');
+  const loaded = models.data !== undefined;
+  useEffect(() => {
+    if (loaded && wanted !== null) document.getElementById(`model-${wanted}`)?.scrollIntoView({ block: 'center' });
+  }, [loaded, wanted]);
   return (
     <>
-      <PageHeader title="Models">Highest tier first. Limits and usage are counted per model.</PageHeader>
+      <PageHeader
+        title="Models"
+        actions={user.operator && <LinkButton href="/operator/models">Manage models</LinkButton>}
+      >
+        Models that you can use, highest tier first. Limits and usage are counted per model.
+      </PageHeader>
       <Loaded query={models} loading={<Skeleton rows={8} height={24} />}>
         {(all) =>
           all.length === 0 ? (
             <EmptyState icon="models" title="No models are served">
-              The operator of this server chooses which models are served.
+              {user.operator
+                ? 'Download and serve one under Manage models.'
+                : 'The operator of this server chooses which models are served.'}
             </EmptyState>
           ) : (
             <div className="cards wide">

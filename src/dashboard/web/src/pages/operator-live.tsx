@@ -18,17 +18,20 @@ import type { Connection } from '../live/follow.js';
 import { LiveCharts } from '../live/live-charts.js';
 import type { ChartOf, Shown } from '../live/live-charts.js';
 import { LiveSenders } from '../live/live-senders.js';
-import { EngineTiles, ServerTiles } from '../live/live-tiles.js';
+import { EngineTable } from '../live/engine-table.js';
+import { EngineTiles, ServerTiles, TotalTiles } from '../live/live-tiles.js';
 import { LIVE_RANGES, wordsOf } from '../live/ranges.js';
 import type { LiveRange, Span } from '../live/ranges.js';
 import { ofEngine } from '../live/samples.js';
 import { useLive } from '../live/use-live.js';
 import type { Live } from '../live/use-live.js';
 import { usePast } from '../live/use-past.js';
-import { ENGINE_VIEWS, inWords, SERVER_VIEWS } from '../live/views.js';
+import { comparedViews, ENGINE_VIEWS, inWords, SERVER_VIEWS, totalOf } from '../live/views.js';
 import '../styles/operator.css';
 
 const NONE: readonly never[] = [];
+/** The choice that shows all engines together. No model can have this name. */
+const ALL = '';
 /** Minimum zoom range. A shorter range has too few samples to be drawn. */
 const MIN_ZOOM_S = 20;
 
@@ -63,13 +66,15 @@ export function OperatorLive(): ReactNode {
   if (connection.state === 'refused') {
     return (
       <>
-        <PageHeader title="Live engine" />
+        <PageHeader title="Live" />
         <ErrorState error={new ApiFailure(connection.status, 'unreadable', connection.reason)} onRetry={live.retry} />
       </>
     );
   }
   const engines = (isPast ? past.data?.samples : samples)?.engines() ?? [];
-  const engine = engines.find(({ model }) => model === chosen) ?? engines[0];
+  // With several engines, all of them are shown until one is chosen.
+  const engine =
+    engines.length === 1 ? engines[0] : chosen === null ? undefined : engines.find(({ model }) => model === chosen);
   const limitOf = (name: TunableName | undefined): ChartOf['limit'] => {
     const value = tunables.data?.data
       .find(({ model }) => model === engine?.model)
@@ -78,7 +83,7 @@ export function OperatorLive(): ReactNode {
   };
   return (
     <>
-      <PageHeader title="Live engine" actions={<Controls live={live} at={latest?.at} />}>
+      <PageHeader title="Live" actions={<Controls live={live} at={latest?.at} />}>
         {zoom === null ? `The ${wordsOf(range)}${isPast ? '' : ', one sample per second'}.` : `${words}.`} Drag over a
         chart to zoom in.
       </PageHeader>
@@ -108,13 +113,16 @@ export function OperatorLive(): ReactNode {
           </section>
           <section className="live-part" aria-label="Engine">
             <div className="live-head">
-              <h2>Engine</h2>
-              {engines.length > 1 && engine !== undefined && (
+              <h2>{engines.length > 1 ? 'Engines' : 'Engine'}</h2>
+              {engines.length > 1 && (
                 <Segmented
                   label="Engine"
-                  value={engine.model}
+                  value={engine?.model ?? ALL}
                   onChange={setChosen}
-                  options={engines.map(({ model, names }) => ({ value: model, label: names.join(', ') }))}
+                  options={[
+                    { value: ALL, label: 'All' },
+                    ...engines.map(({ model, names }) => ({ value: model, label: names.join(', ') })),
+                  ]}
                 />
               )}
               {engines.length === 1 && engine !== undefined && <span className="muted">{engine.names.join(', ')}</span>}
@@ -130,15 +138,26 @@ export function OperatorLive(): ReactNode {
               ) : (
                 <Skeleton rows={6} height={48} />
               )
-            ) : engine === undefined ? (
+            ) : engines.length === 0 ? (
               <p className="muted">{isPast ? 'No data was recorded for this time.' : 'No model is loaded.'}</p>
+            ) : engine === undefined ? (
+              <>
+                {!isPast && <TotalTiles total={totalOf(engines)} />}
+                {!isPast && <EngineTable engines={engines} onSelect={setChosen} />}
+                <LiveCharts
+                  of="all"
+                  shown={shown}
+                  label="Chart of all engines"
+                  charts={comparedViews(engines).map((view) => ({ view, now: null }))}
+                />
+              </>
             ) : (
               <>
                 {!isPast && <EngineTiles engine={engine} />}
                 <LiveCharts
                   of={engine.model}
                   shown={shown}
-                  label="Engine to show in the charts"
+                  label="Chart of the engine"
                   charts={ENGINE_VIEWS.map((view) => ({
                     now: isPast ? null : inWords(view, engine),
                     limit: limitOf(view.limit),
@@ -165,10 +184,10 @@ export function OperatorLive(): ReactNode {
               <LiveCharts
                 of="server"
                 shown={shown}
-                label="Server to show in the charts"
+                label="Chart of the server"
                 charts={SERVER_VIEWS.map((view) => ({
                   view,
-                  now: isPast ? null : inWords(view, latest as LiveSample),
+                  now: isPast || view.noNow === true ? null : inWords(view, latest as LiveSample),
                 }))}
               />
             </section>

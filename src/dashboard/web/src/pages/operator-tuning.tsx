@@ -1,4 +1,5 @@
-// Tuning runs: start, watch, stop and compare them. The page's URL determines which runs are shown.
+// The engine's settings, and tuning runs that find better ones: start, watch, stop and compare them. The page's URL
+// determines the tab and which runs are shown.
 import { useQueries, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
@@ -8,17 +9,45 @@ import { api } from '../api.js';
 import { PageHeader, Panel, Time } from '../components/page.js';
 import { EmptyState, Loaded } from '../components/states.js';
 import { Table } from '../components/table.js';
+import { Tabs } from '../components/tabs.js';
+import { EngineSettings } from '../operator/engine-settings.js';
 import { TuningCompare } from '../operator/tuning-compare.js';
 import { TuningForm } from '../operator/tuning-form.js';
 import { OUTCOMES, StateBadge, TuningRun } from '../operator/tuning-run.js';
-import { gainText, settingsText } from '../operator/tuning-view.js';
+import { gainText, objectiveText, settingsText } from '../operator/tuning-view.js';
 import '../styles/operator.css';
 import '../styles/tuning.css';
 
 const KEY = ['operator', 'tuning'];
 const LIVE_MS = 1_000;
 
+type Tab = 'settings' | 'runs';
+
 export function OperatorTuning(): ReactNode {
+  const [, navigate] = useLocation();
+  const search = new URLSearchParams(useSearch());
+  return (
+    <>
+      <PageHeader title="Tuning">
+        How each engine shares its steps among requests. Set it by hand, or let a tuning run measure which settings meet
+        your objectives.
+      </PageHeader>
+      <Tabs<Tab>
+        label="Tuning"
+        value={search.has('run') || search.get('tab') === 'runs' ? 'runs' : 'settings'}
+        onChange={(tab) =>
+          navigate(tab === 'runs' ? '/operator/tuning?tab=runs' : '/operator/tuning', { replace: true })
+        }
+        tabs={[
+          { value: 'settings', label: 'Engine settings', content: <EngineSettings /> },
+          { value: 'runs', label: 'Tuning runs', content: <Runs /> },
+        ]}
+      />
+    </>
+  );
+}
+
+function Runs(): ReactNode {
   const query = useQuery({
     queryKey: KEY,
     queryFn: ({ signal }) => api.get<ListPage<TuneRunSummary>>('/operator/tuning', {}, signal),
@@ -30,17 +59,16 @@ export function OperatorTuning(): ReactNode {
   const chosen = new URLSearchParams(useSearch()).getAll('run').slice(0, 2);
   const show = (ids: readonly string[]): void =>
     navigate(
-      `/operator/tuning${ids.length === 0 ? '' : `?${ids.map((id) => `run=${encodeURIComponent(id)}`).join('&')}`}`,
+      `/operator/tuning?${ids.length === 0 ? 'tab=runs' : `${ids.map((id) => `run=${encodeURIComponent(id)}`).join('&')}`}`,
       { replace: true },
     );
   const toggle = (id: string): void =>
     show(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]);
   return (
-    <>
-      <PageHeader title="Tuning">
-        Measures the running engine to find the settings and the maximum load that meet your objectives.{' '}
-        <code>monolith bench tune</code> does the same from another machine.
-      </PageHeader>
+    <div className="stack tuning-runs">
+      <p className="page-lead">
+        A run measures the live engine under load. <code>monolith bench tune</code> does the same from another machine.
+      </p>
       <Chosen ids={chosen} />
       <Loaded query={query}>
         {({ data }) => (
@@ -59,7 +87,7 @@ export function OperatorTuning(): ReactNode {
                   columns={[
                     {
                       key: 'show',
-                      header: 'Show',
+                      header: 'Compare',
                       cell: ({ id, model, started_at: at }) => (
                         <input
                           type="checkbox"
@@ -89,7 +117,7 @@ export function OperatorTuning(): ReactNode {
                       header: 'Objectives',
                       cell: ({ objectives, workload }) => (
                         <div>
-                          {objectives.join(', ')}
+                          {objectives.map(objectiveText).join(', ')}
                           <span className="cell-sub">{workload}</span>
                         </div>
                       ),
@@ -126,7 +154,7 @@ export function OperatorTuning(): ReactNode {
           </>
         )}
       </Loaded>
-    </>
+    </div>
   );
 }
 

@@ -247,19 +247,14 @@ function Actions({
         Reset link
       </Button>
       {user.second_factor && (
-        <Button
-          size="small"
-          variant="ghost"
-          aria-label={`Reset two-factor authentication for ${name}`}
-          onClick={() => onAsk(factor)}
-        >
+        <Button size="small" variant="ghost" aria-label={`Reset two-factor for ${name}`} onClick={() => onAsk(factor)}>
           Reset two-factor
         </Button>
       )}
       <Button
         size="small"
         variant="ghost"
-        aria-label={`${user.operator ? 'Revoke operator rights of' : 'Make an operator of'} ${name}`}
+        aria-label={`${user.operator ? 'Revoke operator' : 'Make operator'}: ${name}`}
         onClick={() => onAsk(operator)}
       >
         {user.operator ? 'Revoke operator' : 'Make operator'}

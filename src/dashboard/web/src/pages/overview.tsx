@@ -36,7 +36,8 @@ export function Overview(): ReactNode {
       <PageHeader
         title="Overview"
         actions={
-          may('developer') && (
+          may('developer') &&
+          status === 'active' && (
             <>
               <LinkButton href="/playground">Try the playground</LinkButton>
               <LinkButton href="/keys?create" variant="primary">
@@ -48,12 +49,7 @@ export function Overview(): ReactNode {
       >
         {name}
       </PageHeader>
-      {status === 'suspended' && (
-        <Notice tone="warn">
-          This organization is suspended: requests made with its keys return 403. Contact the operator of this server.
-        </Notice>
-      )}
-      {keys.data !== undefined && active.length === 0 && (
+      {keys.data !== undefined && active.length === 0 && status === 'active' && (
         <Notice>
           {may('developer') ? (
             <>

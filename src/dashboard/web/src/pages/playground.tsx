@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 import type { DashboardModel } from '../../../../shared/wire/models.js';
 import { Button, LinkButton } from '../components/button.js';
 import { Icon } from '../components/icon.js';
+import type { IconName } from '../components/icon.js';
 import { Code, PageHeader } from '../components/page.js';
 import { EmptyState, Loaded, Notice, Skeleton } from '../components/states.js';
 import { CodeDialog } from '../playground/code-dialog.js';
@@ -16,15 +17,18 @@ import type { Turn } from '../playground/conversation.js';
 import { bodyOf } from '../playground/dialogue.js';
 import type { Dialogue } from '../playground/dialogue.js';
 import { dialogueOf, storeCompared, storedCompared, storedSettings, storeSettings } from '../playground/dialogues.js';
+import { currentId, remember, setCurrentId, titleOf } from '../playground/history.js';
+import { HistoryDialog } from '../playground/history-dialog.js';
 import { openContent } from '../playground/open-content.js';
+import type { Opened } from '../playground/open-content.js';
 import { contentOf } from '../playground/saved.js';
-import { SavedDialog } from '../playground/saved-dialog.js';
+import { SaveDialog } from '../playground/save-dialog.js';
 import { SettingsPanel } from '../playground/settings-panel.js';
 import { NO_SETTINGS, readSettings } from '../playground/settings.js';
 import type { Settings } from '../playground/settings.js';
 import { Transcript } from '../playground/transcript.js';
 import { useModels } from '../queries.js';
-import { useOrganization } from '../session.js';
+import { useMe, useOrganization } from '../session.js';
 import '../styles/playground.css';
 
 export function Playground(): ReactNode {
@@ -71,10 +75,15 @@ export function Playground(): ReactNode {
 function Room({ models, organizationId }: { models: readonly DashboardModel[]; organizationId: string }): ReactNode {
   const dialogue = dialogueOf(organizationId, 0);
   const { turns, running } = useSyncExternalStore(dialogue.subscribe, dialogue.state);
-  const [chosen, setSettings] = useState(storedSettings);
+  const [chosen, setSettings] = useState(() => {
+    const model = new URLSearchParams(location.search).get('model');
+    return model === null ? storedSettings() : { ...storedSettings(), model };
+  });
   const [compared, setCompared] = useState(storedCompared);
   const [code, setCode] = useState(false);
-  const [saving, setSaving] = useState(false);
+  const [open, setOpen] = useState<'save' | 'history' | null>(null);
+  const { user } = useMe();
+  const { status } = useOrganization();
   const [said, setSaid] = useState('');
   const settings = useMemo(
     () => (models.some(({ id }) => id === chosen.model) ? chosen : { ...chosen, model: firstModel(models) }),
@@ -137,7 +146,8 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   };
   const clear = (): void => {
     for (const column of columns) column.dialogue.clear();
-    setSaid('Conversation cleared');
+    setCurrentId(organizationId);
+    setSaid('New conversation');
     composer.current?.focus();
   };
   const start = (answer: Promise<void>): void => {
@@ -155,6 +165,26 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   });
   useEffect(() => () => dialogue.stop(), [dialogue]); // closing the page stops the stream
 
+  const content = contentOf(
+    settings,
+    columns.map((column) => ({ model: column.model, turns: column.dialogue.state().turns })),
+  );
+  const title = all.begun ? titleOf(content) : '';
+  // Each conversation is kept in the history when its responses have ended.
+  useEffect(() => {
+    if (all.running || title === '') return;
+    const at = new Date().toISOString();
+    remember(localStorage, user.id, organizationId, { id: currentId(organizationId), title, at, content });
+    // The content is that of the render in which the responses ended.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [all.running, title]);
+  const show = (opened: Opened, id?: string): void => {
+    setCurrentId(organizationId, id);
+    setSettings(opened.settings);
+    setCompared(opened.compared);
+    setOpen(null);
+  };
+
   const again = ask === null || running || turns.length === 0 ? undefined : () => start(dialogue.regenerate(ask));
   return (
     <div className="playground">
@@ -162,27 +192,18 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
         title="Playground"
         actions={
           <>
+            <HeaderButton icon="plus" name="New chat" onClick={clear} disabled={!all.begun} />
+            <HeaderButton icon="history" name="History" onClick={() => setOpen('history')} />
             {!compares && models.length > 1 && (
-              <Button size="small" disabled={all.running} title="Compare" onClick={add}>
-                <Icon name="plus" />
-                <span className="action-name">Compare</span>
-              </Button>
+              <HeaderButton icon="compare" name="Compare" onClick={add} disabled={all.running} />
             )}
-            <Button size="small" title="Presets" onClick={() => setSaving(true)}>
-              <Icon name="responses" />
-              <span className="action-name">Presets</span>
-            </Button>
-            <Button size="small" title="View code" onClick={() => setCode(true)} disabled={ask === null}>
-              <Icon name="code" />
-              <span className="action-name">View code</span>
-            </Button>
-            <Button size="small" title="Clear" onClick={clear} disabled={!all.begun}>
-              <Icon name="trash" />
-              <span className="action-name">Clear</span>
-            </Button>
+            <HeaderButton icon="code" name="View code" onClick={() => setCode(true)} disabled={ask === null} />
+            <HeaderButton icon="share" name="Save" onClick={() => setOpen('save')} />
           </>
         }
-      />
+      >
+        {title === '' ? 'New conversation' : <span className="conversation-title">{title}</span>}
+      </PageHeader>
       <div className={columns.length > 2 ? 'playground-room folded' : 'playground-room'}>
         <section className="conversation" aria-label="Conversation">
           {compares && (
@@ -221,11 +242,13 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
             model={settings.model}
             modelName={compares ? `${columns.length} models` : settings.model}
             blocked={
-              all.waits
-                ? 'Enter the result of the tool call above, then select Continue.'
-                : ask === null
-                  ? 'One of the settings is invalid.'
-                  : null
+              status === 'suspended'
+                ? 'The organization is suspended.'
+                : all.waits
+                  ? 'Enter the result of the tool call above, then select Continue.'
+                  : ask === null
+                    ? 'One of the settings is invalid.'
+                    : null
             }
             onSay={(text, pictures) => {
               for (const column of columns.slice(1))
@@ -236,9 +259,10 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
             onStop={stop}
           />
         </section>
-        <SettingsFrame folded={columns.length > 2}>
+        <SettingsFrame folded={columns.length > 2} name={compares ? 'Settings' : 'Model and settings'}>
           <SettingsPanel
             models={models}
+            isCompared={compares}
             settings={settings}
             problems={problems}
             onChange={(part) => change({ ...settings, ...part })}
@@ -249,27 +273,24 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
       <p className="visually-hidden" role="status">
         {said}
       </p>
-      {saving && (
-        <SavedDialog
+      {open === 'save' && (
+        <SaveDialog
+          title={title}
           preset={contentOf(
             settings,
             columns.map(({ model: name }) => ({ model: name, turns: [] })),
           )}
-          conversation={
-            all.begun
-              ? contentOf(
-                  settings,
-                  columns.map((column) => ({ model: column.model, turns: column.dialogue.state().turns })),
-                )
-              : null
+          conversation={all.begun ? content : null}
+          onClose={() => setOpen(null)}
+        />
+      )}
+      {open === 'history' && (
+        <HistoryDialog
+          onOpenEntry={(entry) =>
+            show(openContent(organizationId, { kind: 'conversation', content: entry.content }), entry.id)
           }
-          onOpen={(item) => {
-            const opened = openContent(organizationId, item);
-            setSettings(opened.settings);
-            setCompared(opened.compared);
-            setSaving(false);
-          }}
-          onClose={() => setSaving(false)}
+          onOpenSaved={(item) => show(openContent(organizationId, item))}
+          onClose={() => setOpen(null)}
         />
       )}
       {code && ask !== null && <CodeDialog body={bodyOf(ask, requestTurns(turns))} onClose={() => setCode(false)} />}
@@ -277,8 +298,27 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   );
 }
 
+/** A button of the page header. On phones, only its icon is shown. */
+function HeaderButton({
+  icon,
+  name,
+  ...rest
+}: {
+  icon: IconName;
+  name: string;
+  onClick: () => void;
+  disabled?: boolean;
+}): ReactNode {
+  return (
+    <Button size="small" title={name} {...rest}>
+      <Icon name={icon} />
+      <span className="action-name">{name}</span>
+    </Button>
+  );
+}
+
 /** A sidebar on wide screens. Collapsed on narrow screens, and when columns need the width. */
-function SettingsFrame({ folded, children }: { folded: boolean; children: ReactNode }): ReactNode {
+function SettingsFrame({ folded, name, children }: { folded: boolean; name: string; children: ReactNode }): ReactNode {
   const [wide, setWide] = useState(() => matchMedia(WIDE).matches);
   const [open, setOpen] = useState(false);
   useEffect(() => {
@@ -296,7 +336,7 @@ function SettingsFrame({ folded, children }: { folded: boolean; children: ReactN
   return (
     <details className="settings-fold" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        <Icon name="settings" /> Model and settings
+        <Icon name="settings" /> {name}
       </summary>
       {children}
     </details>

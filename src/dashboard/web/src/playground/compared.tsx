@@ -106,6 +106,7 @@ function ColumnView({
         </button>
       </header>
       <Transcript
+        label={`Messages of ${model}`}
         turns={turns}
         running={running}
         onEdit={undefined}

@@ -11,31 +11,37 @@ import type { Problems, Settings } from './settings.js';
 
 interface Props {
   models: readonly DashboardModel[];
+  /** Models are compared: each column has its own model, so none is chosen here. */
+  isCompared: boolean;
   settings: Settings;
   problems: Problems;
   onChange: (change: Partial<Settings>) => void;
   onReset: () => void;
 }
 
-export function SettingsPanel({ models, settings, problems, onChange, onReset }: Props): ReactNode {
+export function SettingsPanel({ models, isCompared, settings, problems, onChange, onReset }: Props): ReactNode {
   const model = models.find(({ id }) => id === settings.model);
   return (
     <div className="settings">
-      <Select
-        label="Model"
-        value={settings.model}
-        onChange={(event) => onChange({ model: event.target.value })}
-        error={problems.model}
-        hint={model && <ModelFacts model={model} />}
-      >
-        {models.map(({ id, display_name: name, state, lifecycle }) => (
-          <option key={id} value={id}>
-            {name === id ? id : `${name} (${id})`}
-            {state === 'ready' ? '' : `, ${state}`}
-            {lifecycle === 'deprecated' ? ', deprecated' : ''}
-          </option>
-        ))}
-      </Select>
+      {isCompared ? (
+        <p className="hint">These settings apply to every column. Choose the models above the columns.</p>
+      ) : (
+        <Select
+          label="Model"
+          value={settings.model}
+          onChange={(event) => onChange({ model: event.target.value })}
+          error={problems.model}
+          hint={model && <ModelFacts model={model} />}
+        >
+          {models.map(({ id, display_name: name, state, lifecycle }) => (
+            <option key={id} value={id}>
+              {name === id ? id : `${name} (${id})`}
+              {state === 'ready' ? '' : `, ${state}`}
+              {lifecycle === 'deprecated' ? ', deprecated' : ''}
+            </option>
+          ))}
+        </Select>
+      )}
       <TextArea
         label="System prompt"
         rows={3}

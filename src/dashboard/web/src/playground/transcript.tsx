@@ -11,6 +11,8 @@ import type { Turn, UserTurn } from './conversation.js';
 import { SeenPictures } from './seen-pictures.js';
 
 interface Props {
+  /** Name of the region, if there are several. */
+  label?: string;
   turns: readonly Turn[];
   running: boolean;
   empty: ReactNode;
@@ -20,7 +22,15 @@ interface Props {
   onResults: ((results: Record<string, string>) => void) | undefined;
 }
 
-export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResults }: Props): ReactNode {
+export function Transcript({
+  label = 'Messages',
+  turns,
+  running,
+  empty,
+  onRegenerate,
+  onEdit,
+  onResults,
+}: Props): ReactNode {
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const last = turns.at(-1);
@@ -30,14 +40,15 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
     const element = box.current;
     if (last?.id !== seen.current) follows.current = true; // a message that was just sent is always scrolled into view
     seen.current = last?.id;
-    if (element !== null && follows.current) element.scrollTop = element.scrollHeight;
-  }, [turns, last?.id]);
+    // Suggestions before the first message are read from the top.
+    if (element !== null && follows.current) element.scrollTop = last === undefined ? 0 : element.scrollHeight;
+  }, [turns, last]);
   useEffect(() => {
     const element = box.current;
     if (element === null) return undefined;
     // Keeps the end visible when a phone's keyboard opens.
     const observer = new ResizeObserver(() => {
-      if (follows.current) element.scrollTop = element.scrollHeight;
+      if (follows.current && seen.current !== undefined) element.scrollTop = element.scrollHeight;
     });
     observer.observe(element);
     return () => observer.disconnect();
@@ -48,7 +59,7 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
       className="transcript"
       tabIndex={0}
       role="region"
-      aria-label="Messages"
+      aria-label={label}
       onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
         follows.current = scrollHeight - scrollTop - clientHeight < 48;
       }}

@@ -1,7 +1,6 @@
 // A server's WebSocket routes: connections per organization, turns in flight, and shutdown. The handshake checks shared
 // with HTTP requests are in app.ts.
 
-import type { HttpResponse, TemplatedApp, HttpRequest, us_socket_context_t } from 'uWebSockets.js';
 import type { EventLoopBudget } from '../admission/event-loop-budget.js';
 import type { Config } from '../config/settings.js';
 import { ApiError, apiError } from '../shared/errors.js';
@@ -11,8 +10,8 @@ import type { ResponseMemoryBudget } from './response-memory-budget.js';
 import { organizationShare } from './request-memory-budget.js';
 import type { SocketRoute, SocketTurn } from './socket.js';
 import type { StartQueue } from './start-queue.js';
-import { UwsSocket } from './uws-socket.js';
-import type { Handshake, SocketData, SocketHost } from './uws-socket.js';
+import { SocketConnection } from './socket-connection.js';
+import type { Handshake, SocketHost } from './socket-connection.js';
 
 const PING_MS = 30_000;
 
@@ -30,7 +29,7 @@ export interface SocketsOptions {
 }
 
 /** Takes one of the organization's connection slots. Throws ApiError 429. */
-export type Admit = (handshake: Handshake) => UwsSocket;
+export type Admit = (handshake: Handshake) => SocketConnection;
 
 /**
  * Takes one of an organization's `limit` connection slots. Returns a function that releases it, which must be called
@@ -38,8 +37,8 @@ export type Admit = (handshake: Handshake) => UwsSocket;
  */
 export type Connect = (organizationId: string, limit: number) => () => void;
 
-export class UwsSockets {
-  private readonly open = new Map<UwsSocket, () => void>(); // the value releases the connection slot
+export class SocketConnections {
+  private readonly open = new Map<SocketConnection, () => void>(); // the value releases the connection slot
   private readonly connect: Connect;
   private readonly turns = new Set<SocketTurn>();
 
@@ -52,18 +51,13 @@ export class UwsSockets {
     return this.turns.size;
   }
 
-  /** `upgrade` receives every WebSocket handshake on the path. Other requests continue to the app's routes. */
-  register(
-    app: TemplatedApp,
-    route: SocketRoute,
-    upgrade: (res: HttpResponse, req: HttpRequest, context: us_socket_context_t, admit: Admit) => void,
-  ): void {
+  /** Takes a connection slot for a handshake on the route. */
+  admitTo(route: SocketRoute): Admit {
     const { config } = this.options;
-    const limit = config.ws.max_message_bytes;
     const host: SocketHost = {
-      path: route.path,
+      route,
       bufferBytes: config.http.stream_buffer_bytes,
-      maxMessageBytes: limit,
+      maxMessageBytes: config.ws.max_message_bytes,
       pingMs: this.options.pingMs ?? PING_MS,
       loopTime: this.options.loopTime,
       answers: this.options.answers,
@@ -78,25 +72,7 @@ export class UwsSockets {
       gone: (socket) => this.leave(socket),
       unexpected: (error, id) => this.options.unexpected(error, id),
     };
-    const admit: Admit = (handshake) => this.admit(host, handshake);
-    for (const path of [route.path, `${route.path}/`]) {
-      app.ws<SocketData>(path, {
-        // Above this limit, the library closes the connection without a close frame. So messages that exceed our limit
-        // slightly are accepted here, and the connection is then closed with 1009. The margin is small, because the
-        // library buffers unfinished messages without reporting their size.
-        maxPayloadLength: Math.min(Math.ceil(limit * 1.125), 2 ** 31 - 1),
-        maxBackpressure: 0, // UwsSocket.send enforces our own limit
-        idleTimeout: 0, // our own pings detect silence, because the library has no close code for it
-        sendPingsAutomatically: false,
-        upgrade: (res, req, context) => upgrade(res, req, context, admit),
-        open: (library) => library.getUserData().socket.opened(library, (socket) => route.open(socket)),
-        message: (library, bytes, binary) => library.getUserData().socket.received(new Uint8Array(bytes), binary),
-        drain: (library) => library.getUserData().socket.drained(),
-        ping: (library) => library.getUserData().socket.pinged(),
-        pong: (library) => library.getUserData().socket.ponged(),
-        close: (library) => library.getUserData().socket.closed(),
-      });
-    }
+    return (handshake) => this.admit(host, handshake);
   }
 
   /** Notifies every connection that the server is shutting down. */
@@ -104,9 +80,9 @@ export class UwsSockets {
     for (const socket of [...this.open.keys()]) socket.drain();
   }
 
-  private admit(host: SocketHost, handshake: Handshake): UwsSocket {
+  private admit(host: SocketHost, handshake: Handshake): SocketConnection {
     const leave = this.enter(handshake.identity.organizationId);
-    const socket = new UwsSocket(handshake, host);
+    const socket = new SocketConnection(handshake, host);
     this.open.set(socket, leave);
     return socket;
   }
@@ -133,7 +109,7 @@ export class UwsSockets {
     }
   }
 
-  private leave(socket: UwsSocket): void {
+  private leave(socket: SocketConnection): void {
     this.open.get(socket)?.();
     this.open.delete(socket);
   }

@@ -1,10 +1,9 @@
-// An Exchange for one uWebSockets.js request. The library's request object is valid only within the route callback, so
-// the values needed later are copied first. Its response object becomes invalid when the response or the connection
-// ends, so every use of it checks `open` first.
+// An Exchange for one request of a transport. The transport's request object is valid only within the call that receives
+// it, so the values needed later are copied first. Its response object becomes invalid when the response or the
+// connection ends, so every use of it checks `open` first.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import { performance } from 'node:perf_hooks';
-import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js';
 import type { EventLoopBudget } from '../admission/event-loop-budget.js';
 import { ApiError, apiError, errorBody, errorHeaders, toApiError } from '../shared/errors.js';
 import type { ErrorFormat } from '../shared/errors.js';
@@ -25,6 +24,7 @@ import { sendLarge } from './large-answer.js';
 import { EventLoopMeter, EventLoopClock } from './event-loop-meter.js';
 import { SMALL_BYTES, type ParseQueue, type Task } from './parse-queue.js';
 import { errorFormatOf } from './error-format.js';
+import type { TransportRequest, TransportResponse } from './transport.js';
 
 export interface ExchangeHost {
   keepaliveMs: number;
@@ -87,7 +87,7 @@ const MAY_HAVE_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 const withoutPort = (address: string): string =>
   /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
 
-export class UwsExchange implements Exchange {
+export class HttpExchange implements Exchange {
   readonly requestId = newRequestId();
   readonly receivedAt = performance.now();
   readonly method: string; // upper case
@@ -101,7 +101,8 @@ export class UwsExchange implements Exchange {
   aborted = false;
   /** If true, the connection closes after the response, because it is not certain where the request body ends. */
   closes = false;
-  /** The error if the end of the request cannot be determined (RFC 9112, section 6.3), or null. */
+  /**
+   * The error if the end of the request (RFC 9112, section 6.3) or its host cannot be determined, or null. */
   readonly framingError: ApiError | null;
   sameOrigin = false;
   readonly loop = new EventLoopClock();
@@ -124,8 +125,8 @@ export class UwsExchange implements Exchange {
     null; // a large response that the client has not completely read yet
 
   constructor(
-    private readonly res: HttpResponse,
-    req: HttpRequest,
+    private readonly res: TransportResponse,
+    req: TransportRequest,
     private readonly host: ExchangeHost,
   ) {
     const method = req.getMethod().toUpperCase();
@@ -133,10 +134,12 @@ export class UwsExchange implements Exchange {
     this.path = req.getUrl();
     this.query = new URLSearchParams(req.getQuery());
     let lengthsDiffer = false;
+    let hosts = 0;
     let codings = 0;
     req.forEach((name, value) => {
       const first = this.requestHeaders.get(name);
       if (name === 'transfer-encoding') codings++;
+      if (name === 'host') hosts++;
       if (first === undefined) this.requestHeaders.set(name, value);
       else if (name.startsWith('x-forwarded-'))
         // a proxy may add its own header line after the client's
@@ -150,7 +153,9 @@ export class UwsExchange implements Exchange {
       : // the library treats any value as `chunked`, and an empty value as an absent header
         codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
         ? apiError('invalid_header', 'Transfer-Encoding may only be chunked, once.', 'Transfer-Encoding')
-        : null;
+        : hosts > 1 // a proxy may have checked the other one
+          ? apiError('invalid_header', 'The request has more than one Host header.', 'Host')
+          : null;
     // A request without these headers has no body. However, the library may hide a header that says otherwise, so
     // further bytes on this connection cannot be trusted.
     const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
@@ -191,7 +196,9 @@ export class UwsExchange implements Exchange {
   get remoteAddress(): string {
     const forwarded = this.host.trustProxy ? (this.header('x-forwarded-for').split(',').at(-1)?.trim() ?? '') : '';
     if (forwarded !== '') return withoutPort(forwarded);
-    return this.open ? Buffer.from(this.res.getRemoteAddressAsText()).toString('latin1') : '';
+    if (!this.open) return '';
+    const address = this.res.getRemoteAddressAsText();
+    return typeof address === 'string' ? address : Buffer.from(address).toString('latin1');
   }
 
   header(name: string): string {
@@ -298,12 +305,11 @@ export class UwsExchange implements Exchange {
     this.finish(204, null);
   }
 
-  /** Sends a 101: turns the connection into a WebSocket that carries `data`. Only within the route callback. */
-  upgrade<T>(context: us_socket_context_t, data: T): void {
+  /** Sends a 101 and turns the connection into a WebSocket. `accept` calls the transport. */
+  upgrade(accept: () => void): void {
     this.open = false;
     this.writeHead(101);
-    // No subprotocol or extension is negotiated; the client's offers are ignored.
-    this.res.upgrade(data, this.header('sec-websocket-key'), '', '', context);
+    accept();
     this.finish(101, null);
   }
 

@@ -1,4 +1,4 @@
-// A ServerSocket for one uWebSockets.js connection: batches the messages of one tick, limits the buffer for slow
+// A ServerSocket for one WebSocket of a transport: batches the messages of one tick, limits the buffer for slow
 // readers, and pings the peer. The library's socket becomes invalid with its close event, so every use of it checks
 // `open` first.
 //
@@ -7,7 +7,6 @@
 //                └─────── waits while the socket is full (drained) ──► over the limit: dropped
 
 import { performance } from 'node:perf_hooks';
-import type { WebSocket } from 'uWebSockets.js';
 import { newRequestId } from '../shared/ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { Failure, RequestRecord } from '../telemetry/outcome.js';
@@ -19,22 +18,15 @@ import type { ResponseMemoryBudget, ResponseReservation } from './response-memor
 import { EventLoopMeter, EventLoopClock } from './event-loop-meter.js';
 import type { EventLoopBudget } from '../admission/event-loop-budget.js';
 import { CLOSE } from './socket.js';
-import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './socket.js';
+import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from './socket.js';
 import type { StartQueue } from './start-queue.js';
-
-/**
- * User data that the library stores with each connection. The library copies this object's fields, so the socket must
- * be one of them.
- */
-export interface SocketData {
-  socket: UwsSocket;
-}
+import type { SocketEvents, TransportSocket } from './transport.js';
 
 /** Number of consecutive unanswered pings after which the connection is closed; two take a minute. */
 const UNANSWERED_PINGS = 2;
 
 export interface SocketHost {
-  path: string; // the route's path, for the request log
+  route: SocketRoute;
   bufferBytes: number;
   pingMs: number;
   maxMessageBytes: number;
@@ -47,7 +39,7 @@ export interface SocketHost {
   turnBegun(turn: SocketTurn): void;
   turnEnded(turn: SocketTurn, record: RequestRecord): void;
   /** Called once, when the connection is closed. */
-  gone(socket: UwsSocket): void;
+  gone(socket: SocketConnection): void;
   unexpected(error: unknown, requestId: string): void;
 }
 
@@ -61,13 +53,13 @@ export interface Handshake {
   identify(): Identity | Promise<Identity>;
 }
 
-export class UwsSocket implements ServerSocket {
+export class SocketConnection implements ServerSocket, SocketEvents {
   readonly requestId: string;
   identity: Identity;
   readonly openedAt = performance.now();
   open = false;
 
-  private library: WebSocket<SocketData> | null = null;
+  private library: TransportSocket | null = null;
   private listener: SocketListener | null = null;
   private queue: string[] = [];
   private queueBytes = 0; // counted only while the socket is full
@@ -112,13 +104,13 @@ export class UwsSocket implements ServerSocket {
   }
 
   /** The handshake is complete. */
-  opened(library: WebSocket<SocketData>, open: (socket: ServerSocket) => SocketListener): void {
+  opened(library: TransportSocket): void {
     this.library = library;
     this.open = true;
     this.pings = setInterval(() => this.ping(), this.host.pingMs);
     this.pings.unref();
     this.guard(() => {
-      this.listener = open(this);
+      this.listener = this.host.route.open(this);
     });
   }
 
@@ -261,12 +253,12 @@ class Turn implements SocketTurn {
   private ended = false;
 
   constructor(
-    private readonly socket: UwsSocket,
+    private readonly socket: SocketConnection,
     private readonly host: SocketHost,
   ) {
     this.trace = host.trace({
       method: 'WEBSOCKET',
-      path: host.path,
+      path: host.route.path,
       receivedAt: this.receivedAt,
       header: (name) => socket.header(name),
     });
@@ -309,7 +301,7 @@ class Turn implements SocketTurn {
         requestId: this.requestId,
         clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
         method: 'WEBSOCKET',
-        path: this.host.path,
+        path: this.host.route.path,
         client: socket.client,
         status,
         failure,

@@ -1,0 +1,27 @@
+// How a command is declared. commands.ts declares all of them.
+
+import type { OwnFlags } from '../config/arguments.js';
+
+/** What a command's words are. Shells complete files themselves. */
+export type WordKind = 'file' | 'recommended' | 'command' | 'shell' | 'agent' | 'none';
+
+export interface LoadedCommand {
+  run(argv: string[]): Promise<number>;
+  /** The command's own flags, which are not settings. */
+  readonly flags: OwnFlags;
+  /** Own flags of single subcommands, if they differ. */
+  readonly actionFlags?: Readonly<Record<string, OwnFlags>>;
+}
+
+export interface Command {
+  readonly name: string;
+  readonly summary: string;
+  /** Whether every setting is also a flag of the command. */
+  readonly takesSettings: boolean;
+  /** Names of the subcommands. */
+  readonly actions?: readonly string[];
+  readonly words?: WordKind;
+  load(): Promise<LoadedCommand>;
+}
+
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;

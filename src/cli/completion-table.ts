@@ -1,0 +1,91 @@
+// What shells can complete, derived from the declarations of commands and settings.
+
+import { declared } from '../config/settings.js';
+import type { FlagKind, OwnFlags } from '../config/arguments.js';
+import { RECOMMENDED } from '../shared/recommended-models.js';
+import { AGENTS } from './agents/configs.js';
+import { SHELLS } from './command.js';
+import type { Command, WordKind } from './command.js';
+
+export interface CompletedFlag {
+  readonly name: string;
+  /** Whether the next word is the flag's value. */
+  readonly takesValue: boolean;
+  /** The possible values, if they are few. */
+  readonly values: readonly string[];
+  readonly help: string;
+}
+
+export interface CompletedCommand {
+  readonly name: string;
+  readonly summary: string;
+  readonly takesSettings: boolean;
+  readonly actions: readonly string[];
+  /** Own flags; those of a single subcommand are in `actionFlags`. */
+  readonly flags: readonly CompletedFlag[];
+  readonly actionFlags: Readonly<Record<string, readonly CompletedFlag[]>>;
+  /** Words to offer. */
+  readonly words: readonly string[];
+  /** Whether words may be files. */
+  readonly takesFiles: boolean;
+}
+
+export interface CompletionTable {
+  readonly commands: readonly CompletedCommand[];
+  /** The settings, as flags. */
+  readonly settings: readonly CompletedFlag[];
+}
+
+export async function completionTable(commands: readonly Command[]): Promise<CompletionTable> {
+  return { commands: await Promise.all(commands.map(completed)), settings: settingFlags() };
+}
+
+async function completed(command: Command): Promise<CompletedCommand> {
+  const { flags, actionFlags = {} } = await command.load();
+  return {
+    name: command.name,
+    summary: command.summary,
+    takesSettings: command.takesSettings,
+    actions: command.actions ?? [],
+    flags: ownFlags(flags),
+    actionFlags: Object.fromEntries(Object.entries(actionFlags).map(([action, own]) => [action, ownFlags(own)])),
+    words: wordsOf(command.words),
+    takesFiles: command.words === 'file' || command.words === 'recommended',
+  };
+}
+
+function wordsOf(kind: WordKind | undefined): readonly string[] {
+  switch (kind) {
+    case 'recommended':
+      return RECOMMENDED.models.map(({ name }) => name);
+    case 'shell':
+      return SHELLS;
+    case 'agent':
+      return Object.keys(AGENTS);
+    default:
+      return [];
+  }
+}
+
+const takesValue = (kind: FlagKind): boolean => kind === 'value' || kind === 'values';
+
+const ownFlags = (own: OwnFlags): CompletedFlag[] =>
+  Object.entries(own).map(([name, kind]) => ({ name, takesValue: takesValue(kind), values: [], help: '' }));
+
+function settingFlags(): CompletedFlag[] {
+  const flags = declared.flatMap(({ flag, aliasFlag, setting }) => {
+    const { bare, metavar } = setting.kind;
+    const help = setting.help.split(/(?<=[.;])\s/)[0]?.replace(/[.;]$/, '') ?? '';
+    return [flag, aliasFlag]
+      .filter((name) => name !== null)
+      .map((name) => ({ name, takesValue: bare !== true, values: choicesOf(metavar), help }));
+  });
+  return [
+    ...new Map(flags.map((one) => [one.name, one])).values(),
+    { name: '--config', takesValue: true, values: [], help: 'Configuration file' },
+  ];
+}
+
+/** `text|json` names every value; `cuda[:N]` or `N` does not. */
+const choicesOf = (metavar: string): string[] =>
+  metavar.includes('|') ? metavar.split('|').filter((one) => /^[a-z0-9_]+$/.test(one)) : [];

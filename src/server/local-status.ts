@@ -1,0 +1,119 @@
+// Reports the server's status to commands that run on the same machine with the same data directory (monolith ps, rm and
+// run). The file permissions of the socket decide who may read it, so no API key is needed and none is created.
+
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { Server } from 'node:http';
+import { planBytes } from '../engine/file-facts.js';
+import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
+import type { LocalModel, LocalStatus } from '../shared/wire/local-status.js';
+import { VERSION } from '../shared/version.js';
+import { statusSocketPath, withStatusSocket } from '../storage/status-socket-path.js';
+import type { Log } from '../telemetry/types.js';
+
+const MAX_CONNECTIONS = 16;
+
+export interface LocalStatusDeps {
+  readonly pool: Pick<ModelPool, 'engines' | 'list'>;
+  readonly url: string;
+  readonly log: Log;
+}
+
+/**
+ * Listens until close() is called. A socket that cannot be created is logged and does not fail the start, because the
+ * server works without it.
+ */
+export async function openLocalStatus(dataDir: string, deps: LocalStatusDeps): Promise<{ close(): Promise<void> }> {
+  const server = createServer({ requestTimeout: 5_000, headersTimeout: 5_000 }, (request, response) => {
+    const isStatus = request.method === 'GET' && request.url === '/status';
+    request.resume();
+    response.setHeader('connection', 'close');
+    if (!isStatus) {
+      response.writeHead(404).end();
+      return;
+    }
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(localStatus(deps)));
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  server.unref();
+  try {
+    // The caller holds the lock of the data directory, so an existing socket is left over from a killed server.
+    rmSync(statusSocketPath(dataDir), { force: true });
+    await withStatusSocket(dataDir, (path) => listen(server, path));
+    chmodSync(statusSocketPath(dataDir), 0o600);
+  } catch (error) {
+    deps.log.warn({ err: error }, 'no status socket: monolith ps cannot show this server');
+  }
+  return {
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      rmSync(statusSocketPath(dataDir), { force: true });
+    },
+  };
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(path, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function localStatus({ pool, url }: LocalStatusDeps): LocalStatus {
+  const elsewhere = pool.list().filter(({ status }) => status.state === 'elsewhere');
+  return {
+    pid: process.pid,
+    version: VERSION,
+    url,
+    uptime_s: Math.round(process.uptime()),
+    models: [...pool.engines().map(localModel), ...elsewhere.map(({ model }) => upstreamModel(model.id))],
+  };
+}
+
+function localModel({ names, file, status }: PooledEngine): LocalModel {
+  const base = {
+    names,
+    file,
+    state: status.state,
+    progress: status.state === 'loading' ? status.progress : null,
+    problem: status.state === 'failed' ? status.error.message : null,
+  };
+  if (status.state !== 'ready') return { ...base, ...NOTHING_LOADED };
+  const { plan, backend, maxContext } = status.engine;
+  const { running, waiting, maxSequences, kvUsedBytes } = status.engine.stats();
+  const most = planBytes(plan);
+  return {
+    ...base,
+    memory_bytes: most - plan.kvBytes + kvUsedBytes,
+    max_memory_bytes: most,
+    device: backend.name,
+    context: maxContext,
+    running,
+    max_running: maxSequences,
+    waiting,
+  };
+}
+
+const NOTHING_LOADED = {
+  memory_bytes: null,
+  max_memory_bytes: null,
+  device: null,
+  context: null,
+  running: 0,
+  max_running: null,
+  waiting: 0,
+} as const;
+
+const upstreamModel = (name: string): LocalModel => ({
+  names: [name],
+  file: null,
+  state: 'elsewhere',
+  progress: null,
+  problem: null,
+  ...NOTHING_LOADED,
+});
