@@ -30,6 +30,7 @@ export interface NewKey {
   limits?: Record<string, LimitOverride> | null | undefined;
   expiresAt?: Date | null | undefined;
   createdBy?: string | null | undefined;
+  allowedAddresses?: readonly string[] | undefined;
   temporary?: boolean | undefined;
 }
 
@@ -40,6 +41,7 @@ export interface KeyChange {
   scopes?: Scope[] | undefined;
   limits?: Record<string, LimitOverride> | null | undefined;
   expiresAt?: Date | null | undefined;
+  allowedAddresses?: readonly string[] | undefined;
 }
 
 export interface CreatedKey {
@@ -146,6 +148,7 @@ export function newKeyRecord(
     createdAt: new Date().toISOString(),
     revokedAt: null,
     rotatedFrom: null,
+    ...(fields.allowedAddresses === undefined ? {} : { allowedAddresses: fields.allowedAddresses }),
     ...(fields.temporary === true ? { temporary: true } : {}),
   };
 }

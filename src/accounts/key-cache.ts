@@ -107,11 +107,12 @@ export class KeyCache {
     const elapsed = this.#elapsed();
     const entry = this.#entries.get(digest);
     if (entry !== undefined && this.#holds(entry, elapsed)) {
-      if (!entry.lasts) return this.#use(entry.holder);
+      if (!entry.lasts) return this.#use(entry.holder, from);
+      checkAddress(entry.holder, from);
       this.#lastUsed.set(entry.holder.keyId, Math.round(elapsed + this.#offset));
       return entry.holder.identity;
     }
-    return this.#look(digest, entry, from?.remoteAddress ?? null);
+    return this.#look(digest, entry, from);
   }
 
   /** Number of cached keys and pending times of last use. */
@@ -149,7 +150,8 @@ export class KeyCache {
     return this.policy !== null && now - this.policy.confirmedAt <= this.policy.awayMs;
   }
 
-  async #look(digest: string, known: Entry | undefined, address: string | null): Promise<Identity> {
+  async #look(digest: string, known: Entry | undefined, from: Sender | null): Promise<Identity> {
+    const address = from?.remoteAddress ?? null; // not available after a disconnect
     const changes = this.#changes;
     let holder: KeyHolder | undefined;
     let readAt: number;
@@ -166,7 +168,7 @@ export class KeyCache {
         !this.#lasts(this.#elapsed())
       )
         throw error;
-      return this.#use(known.holder);
+      return this.#use(known.holder, address === null ? null : { remoteAddress: address });
     }
     if (holder === undefined) {
       this.#entries.delete(digest);
@@ -184,7 +186,7 @@ export class KeyCache {
       });
       this.#offset = this.#now() - this.#elapsed();
     }
-    return this.#use(holder);
+    return this.#use(holder, address === null ? null : { remoteAddress: address });
   }
 
   /** One lookup, shared by all requests with the same key while it runs. */
@@ -211,7 +213,7 @@ export class KeyCache {
     this.#known.add(digest);
   }
 
-  #use(holder: KeyHolder): Identity {
+  #use(holder: KeyHolder, from: Sender | null): Identity {
     const now = this.#now();
     const refusal = keyRefusal(holder, now);
     const keyHolder = { organizationId: holder.identity.organizationId, keyId: holder.keyId };
@@ -219,9 +221,23 @@ export class KeyCache {
     const isDeleted = refusal === 'api_key_revoked' && holder.suspended;
     if (refusal !== null) throw apiError(refusal, REFUSALS[refusal], null, isDeleted ? {} : { keyHolder });
     if (holder.suspended) throw organizationSuspended(keyHolder);
+    checkAddress(holder, from);
     this.#lastUsed.set(holder.keyId, now);
     return holder.identity;
   }
+}
+
+/** Throws ApiError 403. The address is computed only for a key that is restricted. */
+function checkAddress({ addresses, identity, keyId }: KeyHolder, from: Sender | null): void {
+  if (addresses === null) return;
+  const address = from?.remoteAddress ?? '';
+  if (!addresses.allows(address))
+    throw apiError(
+      'address_not_allowed',
+      `This API key must not be used from the address ${address === '' ? '(unknown)' : address}.`,
+      null,
+      { keyHolder: { organizationId: identity.organizationId, keyId } },
+    );
 }
 
 const unreachable = (): Error => apiError('maintenance', 'API keys cannot be looked up right now. Retry shortly.');

@@ -1,5 +1,6 @@
 // Storage port for looking up API keys (see docs/internals/storage.md). key-cache.ts caches the results.
 
+import type { AddressList } from '../shared/address-list.js';
 import type { Identity } from '../shared/identity.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { OrganizationSettings } from './organizations.js';
@@ -12,6 +13,8 @@ export interface KeyHolder {
   readonly overlapEndsAt: number; // milliseconds since the Unix epoch; Infinity: never
   readonly expiresAt: number;
   readonly suspended: boolean;
+  /** The addresses from which the key may be used; null: all. */
+  readonly addresses: AddressList | null;
   /** Includes the key's permissions, and the limits of the key and its organization. */
   readonly identity: Identity;
 }

@@ -57,6 +57,8 @@ export interface KeyRecord {
    */
   revoked?: boolean;
   rotatedFrom: string | null;
+  /** IP addresses and CIDR ranges from which the key may be used. Absent or empty: all addresses. */
+  allowedAddresses?: readonly string[];
   /** Made by a command for its own use, such as `monolith chat`, and revoked when that ends. */
   temporary?: boolean;
 }
@@ -79,6 +81,7 @@ export function keyObject(key: KeyRecord, now: Date): ApiKeyObject {
     created_at: key.createdAt,
     revoked_at: key.revokedAt,
     rotated_from: key.rotatedFrom,
+    allowed_addresses: [...(key.allowedAddresses ?? [])],
     temporary: key.temporary === true,
   };
 }

@@ -1,10 +1,11 @@
 // Steps between finding the model and reserving the request's share of the limits, used by all API formats. This file
 // does not depend on any format's JSON. Event-loop thread only.
 //
-//   find ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► generation-run.ts
-//   404/403 503      422       422, too long 400                   429
+//   find ─► budget ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► generation-run.ts
+//   404/403 429       503      422       422, too long 400                   429
 import { performance } from 'node:perf_hooks';
 import type { Admission, Reservation } from '../admission/admission.js';
+import type { BudgetGate } from '../admission/budget-gate.js';
 import type { HeldImages } from '../generation/images/held-images.js';
 import type { ImageLoader } from '../generation/images/load-images.js';
 import { apiError } from '../shared/errors.js';
@@ -44,6 +45,8 @@ export interface RequestLimits {
 
 export interface GenerationDeps extends PromptDeps {
   admission: Admission;
+  /** Absent: no budget stops requests. */
+  budgets?: Pick<BudgetGate, 'check'> | undefined;
   telemetry: Telemetry;
   /** Receives one record for every admitted generation when it ends. */
   usage: UsageSink;
@@ -268,6 +271,7 @@ export async function admit(
   let prepared: PreparedGeneration;
   const context = contextOf(caller);
   try {
+    checkBudget(deps, caller);
     loaded = await loadRequest(deps, caller, { model, request: asked, context, forPrompt: true });
     const { provider, request } = loaded;
     const from = performance.now();
@@ -299,6 +303,16 @@ export async function admit(
     loaded.held.release();
     throw error;
   }
+}
+
+/**
+ * Throws ApiError 429. A request that generates several times is checked once, so that it ends normally if its budget is
+ * spent in the meantime.
+ */
+function checkBudget({ budgets }: Pick<GenerationDeps, 'budgets'>, caller: Caller): void {
+  if (budgets === undefined || caller.budgetChecked === true) return;
+  budgets.check(caller.identity);
+  caller.budgetChecked = true;
 }
 
 async function reserve(

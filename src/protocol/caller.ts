@@ -24,6 +24,8 @@ export interface Caller {
   readonly method?: string | undefined;
   readonly receivedAt: number; // performance.now()
   readonly aborted: boolean;
+  /** Whether admission has checked the budgets. */
+  budgetChecked?: boolean;
   /**
    * Calls `callback` once when the client disconnects, or immediately if it already has. If a caller lacks this method,
    * `aborted` is checked instead.
@@ -57,6 +59,7 @@ class ExchangeCaller implements Caller {
   readonly client: RequestClient | undefined;
   readonly method: string;
   readonly trace: RequestTrace | null | undefined;
+  budgetChecked = false;
   /** An arrow function, because it is passed around without its object. */
   readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
 

@@ -9,6 +9,7 @@ import type { AppContext, Module } from './module.js';
 import { openAuthentication, type Authentication } from './modules/authentication.js';
 import { openBackground, type Background } from './modules/background.js';
 import { openBackups } from './modules/backups.js';
+import { openBudgets } from './modules/budgets.js';
 import { openDashboard } from './modules/dashboard.js';
 import { openDynamicModels } from './modules/dynamic-models.js';
 import { openEngines, type Engines } from './modules/engines.js';
@@ -67,16 +68,17 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const models = await opened(openModels({ ...context, catalog, drafts, storage, authentication, engines }));
   const recovery = await opened(openRecovery({ ...context, storage, recorders, background }));
   const limits = await opened(openLimits({ ...context, storage }));
+  const budgets = await opened(openBudgets({ ...context, storage, threads }));
   await opened(openMetrics({ ...context, storage, engines }));
   const secrets = await opened(openSecrets({ ...context, storage, authentication, models }));
   const dynamicModels = await opened(openDynamicModels({ ...context, storage, engines, models, secrets }));
 
   const running = { ...context, storage, authentication, engines, models, limits };
-  const generation = await opened(openGeneration({ ...running, recorders, background, secrets }));
+  const generation = await opened(openGeneration({ ...running, recorders, background, budgets, secrets }));
   await opened(openMaintenance({ ...context, storage, mail }));
   await opened(openBackups(context));
   const live = await opened(openLive({ ...context, storage, engines }));
-  const dashboard = await opened(openDashboard({ ...running, background, mail, secrets, generation }));
+  const dashboard = await opened(openDashboard({ ...running, background, budgets, mail, secrets, generation }));
   const operator = await opened(openOperator({ ...running, mail, dynamicModels, live, dashboard }));
   const http = await opened(openHttp({ ...context, modules: [...modules], recorders, authentication, limits, live }));
 

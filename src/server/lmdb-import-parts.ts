@@ -134,7 +134,7 @@ export function lmdbParts(store: Store): Part[] {
       from: 'keys',
       table: 'api_keys',
       all: columns(
-        'id organization_id created_by name public_id last4 hash:bytea models:json scopes:json limits:json expires_at:bigint last_used_at:bigint created_at:bigint revoked_at:bigint revoked:boolean rotated_from temporary:boolean',
+        'id organization_id created_by name public_id last4 hash:bytea models:json scopes:json limits:json expires_at:bigint last_used_at:bigint created_at:bigint revoked_at:bigint revoked:boolean rotated_from temporary:boolean allowed_addresses:json',
       ),
       row: (one) => [
         one.id,
@@ -154,6 +154,7 @@ export function lmdbParts(store: Store): Part[] {
         one.revoked === true,
         one.rotatedFrom,
         one.temporary === true,
+        json(one.allowedAddresses ?? []),
       ],
     }),
     part<User>(store, {

@@ -3,6 +3,7 @@
 // loop.
 
 import type { LiveCollected } from './live-collected.js';
+import type { SpentBudgets } from './spent-budgets.js';
 import type { ModelPull } from './wire/models.js';
 import type { StoredEvent } from './stored-event.js';
 
@@ -17,6 +18,8 @@ export interface BusTopics {
    * other threads do the same.
    */
   'model.lifecycle': { message: { model: string; unloaded: boolean }; answer: void };
+  /** The spent budgets that stop requests (src/usage/spent-budget-watch.ts). */
+  'budgets.spent': { message: SpentBudgets; answer: void };
   /** The models that the asked thread is downloading or has downloaded (src/dashboard/admin/pulls.ts). */
   'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };
   'pulls.stop': { message: { id: string }; answer: void };

@@ -187,6 +187,12 @@ export const ERRORS = {
     cause: 'The message names the missing scope. `/metrics` requires an operator key or `metrics.token`.',
     action: 'Use another key, or add the scope to the key.',
   },
+  address_not_allowed: {
+    status: 403,
+    meaning: 'The API key must not be used from this IP address.',
+    cause: "The client's address is not in the key's `allowed_addresses`. Behind a proxy, see `http.trust_proxy`.",
+    action: 'Send the request from an allowed address, or ask an admin of the organization to add the address.',
+  },
   organization_suspended: {
     status: 403,
     meaning: 'The organization is suspended.',
@@ -482,9 +488,11 @@ export const ERRORS = {
   },
   insufficient_quota: {
     status: 429,
-    meaning: 'The monthly token quota is used up.',
-    cause: 'The organization has reached its `monthly_token_cap`. The response has `x-should-retry: false`.',
-    action: 'Wait for the next month (UTC), or ask the operator to raise the cap.',
+    meaning: 'The monthly budget or token quota is used up.',
+    cause:
+      'A budget of the API key, of the member who created it or of the organization is spent, or the organization has reached its `monthly_token_cap`. The response has `x-should-retry: false`.',
+    action:
+      'Wait for the next month (UTC), or ask an admin of the organization to raise the budget. Operators can raise the token cap.',
   },
   too_many_attempts: {
     status: 429,

@@ -8,6 +8,8 @@ export interface Identity {
   readonly organizationId: string; // org_…
   readonly organizationNumber: number; // the organization's 32-bit number, for the prefix cache and fair scheduling
   readonly keyId: string; // key_…
+  /** The member who makes the request, if it has no API key. */
+  readonly userId?: string;
   readonly models: readonly string[]; // ['*'] or the names of the models that the key may use
   readonly scopes: readonly string[];
   /** Limits that an operator has set for the organization, by model or `*`. Absent limits come from the settings. */

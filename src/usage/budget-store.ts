@@ -1,11 +1,18 @@
 // Storage port for organizations' budgets per calendar month (UTC) and the notifications about them (see
-// docs/internals/storage.md). A budget does not block requests; the monthly token cap does.
+// docs/internals/storage.md). An organization's budget stops requests only if `stops` is set; those of its members and
+// API keys always do.
 
 import type { AuditNote } from '../accounts/audit.js';
 
 export interface Budget {
-  /** In the same currency as the prices. */
-  readonly amount: number;
+  /** In the same currency as the prices. Null: only members or API keys have budgets. */
+  readonly amount: number | null;
+  /** Whether requests are refused when the amount is spent. Absent in budgets stored by old versions: false. */
+  readonly stops?: boolean;
+  /** User ID → amount. Absent: none. */
+  readonly members?: Readonly<Record<string, number>>;
+  /** ID of the first key of a chain of rotations → amount for the whole chain. Absent: none. */
+  readonly keys?: Readonly<Record<string, number>>;
   /** Whether the owners and admins are notified by mail. */
   readonly mail: boolean;
   readonly webhookUrl: string | null;
@@ -15,11 +22,19 @@ export interface Budget {
   readonly told: { readonly month: string; readonly percent: number } | null;
 }
 
+/** Maximum number of members and API keys of one organization with budgets of their own. */
+export const MAX_PART_BUDGETS = 2_000;
+
 export interface BudgetStore {
   get(organizationId: string): Promise<Budget | null>;
   all(): Promise<ReadonlyMap<string, Budget>>;
   /** Null removes the budget. The audit entry is written in the same transaction. */
   set(organizationId: string, budget: Budget | null, note: AuditNote | null): Promise<void>;
+  /**
+   * Replaces the budget with `change` of the stored one, in one transaction with the audit entry. Rejects with the
+   * error that `change` throws, and then changes nothing.
+   */
+  update(organizationId: string, change: (before: Budget | null) => Budget | null, note: AuditNote): Promise<void>;
   /**
    * Records that the organization is notified about a threshold. If there are several concurrent callers, resolves to
    * true for exactly one of them.

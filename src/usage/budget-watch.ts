@@ -80,10 +80,12 @@ export class BudgetWatch {
     const month = monthName(monthNumber(now));
     for (const [id, budget] of all) {
       if (this.#closing.signal.aborted) return;
+      const { amount } = budget;
+      if (amount === null) continue; // only members or API keys have budgets
       const spent = await spentInMonth(usage, id, table, now);
-      const percent = SHARES.find((share) => spent * 100 >= share * budget.amount);
+      const percent = SHARES.find((share) => spent * 100 >= share * amount);
       if (percent === undefined || !(await budgets.markNotified(id, month, percent))) continue;
-      await this.#notify(id, budget, { month, percent, spent, currency: table?.currency ?? '' });
+      await this.#notify(id, { ...budget, amount }, { month, percent, spent, currency: table?.currency ?? '' });
     }
   }
 
@@ -97,7 +99,7 @@ export class BudgetWatch {
 
   async #notify(
     id: string,
-    { amount, mail, webhookUrl, webhookSecret }: Budget,
+    { amount, mail, stops, webhookUrl, webhookSecret }: Budget & { amount: number },
     { month, percent, spent, currency }: { month: string; percent: number; spent: number; currency: string },
   ): Promise<void> {
     const { organizations, members, mailer, base, webhooks, log } = this.deps;
@@ -109,7 +111,13 @@ export class BudgetWatch {
       const people =
         (await members.page(id, 100, null))?.data.filter(({ role }) => role === 'owner' || role === 'admin') ?? [];
       for (const { email } of people.slice(0, MAX_MAILS))
-        mailer.send(budgetLetter(email, { organization: name, percent, spent, amount, currency, month }, base));
+        mailer.send(
+          budgetLetter(
+            email,
+            { organization: name, percent, spent, amount, currency, month, stops: stops === true },
+            base,
+          ),
+        );
     }
     if (webhookUrl === null) return;
     const message = {
@@ -120,6 +128,7 @@ export class BudgetWatch {
       spent,
       amount,
       currency,
+      stops: stops === true,
       at: new Date().toISOString(),
     };
     const sending = sendWebhook(webhookUrl, webhookSecret, {

@@ -521,6 +521,17 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     );
     await organizations.change(one, { status: 'suspended' }, null);
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { suspended: true });
+    const restricted = await apiKeys.create(one, { name: 'restricted', allowedAddresses: ['10.0.0.0/8'] }, null);
+    const successor = await apiKeys.rotate(one, restricted.key.id, 60, OPERATOR, null);
+    for (const made of [restricted, successor!]) {
+      t.same((await apiKeys.get(one, made.key.id))?.allowedAddresses, ['10.0.0.0/8']);
+      const { addresses } = (await keyStore.find(keyDigest(made.secret)))!;
+      t.same([addresses?.allows('10.1.2.3'), addresses?.allows('11.1.2.3')], [true, false]);
+    }
+    await apiKeys.change(one, successor!.key.id, { name: 'renamed' }, OPERATOR);
+    t.same((await apiKeys.get(one, successor!.key.id))?.allowedAddresses, ['10.0.0.0/8']);
+    await apiKeys.change(one, successor!.key.id, { allowedAddresses: [] }, OPERATOR);
+    t.equal((await keyStore.find(keyDigest(successor!.secret)))?.addresses, null, 'an empty list allows all addresses');
     const first = (await apiKeys.page(one, 2, null))!;
     t.equal(first.data.length, 2);
     t.ok((await apiKeys.page(one, 10, first.next))!.data.length >= 1);

@@ -11,6 +11,8 @@ import { MAX_UNKNOWN_KEYS, UNKNOWN_KEY_BYTES, UnknownKeys } from '../../src/acco
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { clockStart } from '../support/admission.js';
 import { startDashboard } from '../support/dashboard-server.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import { eventually } from '../e2e/monolith.js';
 import { handshakeStatus } from '../support/web-socket.js';
 
 t.setTimeout(300_000); // the machine may be busy
@@ -189,3 +191,43 @@ t.test(
     );
   },
 );
+
+t.test('a key is accepted only from its allowed addresses, as reported by a trusted proxy', async (t) => {
+  const dashboard = await startDashboard({ http: { trust_proxy: true } });
+  t.teardown(() => dashboard.close());
+  const owner = dashboard.client();
+  const { organization } = await owner.signUp({
+    code: new URL(dashboard.server.setupUrl as string).searchParams.get('code') as string,
+  });
+  const path = `/organizations/${organization.id}/api-keys`;
+  const wrong = await owner.fetch(path, {
+    method: 'POST',
+    body: { name: 'k', allowed_addresses: ['10.0.0.0/8', '10.0.0'] },
+  });
+  t.match(
+    [wrong.status, await wrong.json()],
+    [422, { error: { code: 'invalid_value', param: 'allowed_addresses[1]' } }],
+  );
+  const made = await owner.post<CreatedApiKey>(path, {
+    name: 'k',
+    allowed_addresses: ['198.51.100.0/24', '2001:db8::/32'],
+  });
+  const { id, secret } = made;
+  t.same(made.allowed_addresses, ['198.51.100.0/24', '2001:db8::/32']);
+  const ask = (client: string, header = `Bearer ${secret}`): Promise<Response> =>
+    fetch(`${dashboard.url}/v1/models`, { headers: { authorization: header, 'x-forwarded-for': client } });
+  for (let n = 0; n < 2; n++) {
+    t.equal((await ask('198.51.100.7')).status, 200);
+    t.equal((await ask('10.0.0.1, 2001:db8::7')).status, 200);
+    const refused = await ask('198.51.100.7, 198.51.101.7');
+    t.match(
+      [refused.status, await refused.json()],
+      [403, { error: { code: 'address_not_allowed', message: /must not be used from the address 198\.51\.101\.7\./ } }],
+      n === 0 ? 'before the key is cached' : 'when it is cached',
+    );
+  }
+  t.equal(await handshakeStatus(dashboard.server.port, secret), 403, 'the same applies to a WebSocket handshake');
+  const changed = await owner.patch<CreatedApiKey>(`${path}/${id}`, { allowed_addresses: null });
+  t.same(changed.allowed_addresses, []);
+  t.ok(await eventually(async () => (await ask('192.0.2.1')).status === 200));
+});

@@ -87,6 +87,7 @@ const CHANGES: readonly Change[] = [
   ['POST', '/organizations', { name: 'another' }],
   ['PATCH', ORG, { name: 'renamed' }],
   ['PUT', `${ORG}/budget`, { amount: 5, mail: false, webhook_url: null }],
+  ['PUT', `${ORG}/budgets/${key.id}`, { amount: 5 }],
   ['POST', `${ORG}/api-keys`, { name: 'k2' }],
   ['PATCH', `${ORG}/api-keys/${key.id}`, { name: 'k3' }],
   ['POST', `${ORG}/api-keys/${key.id}/rotate`, {}],

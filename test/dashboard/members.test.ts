@@ -29,6 +29,7 @@ const {
 } = await owner.signUp({ email: 'owner@example.com', organization_name: 'Home' });
 const stranger = dashboard.client();
 const {
+  user: strangerUser,
   organization: { id: foreign },
 } = await stranger.signUp({ email: 'stranger@example.com' });
 
@@ -73,7 +74,40 @@ t.test('each role may read and change only what it is allowed to', async (t) => 
     t.match(await refusal(client.delete(`/organizations/${org}/members/${admin.id}`)), refused);
     t.match(await refusal(client.get(`/organizations/${org}/audit-log`)), refused);
     t.match(await refusal(client.delete(`/organizations/${org}`)), refused);
+    for (const [path, body] of [
+      ['budget', { amount: 5 }],
+      [`budgets/${viewer.id}`, { amount: 5 }],
+    ] as const)
+      t.match((await client.fetch(`/organizations/${org}/${path}`, { method: 'PUT', body })).status, 403, path);
   }
+  for (const path of ['budget', 'budgets', 'budgets/stopped']) {
+    t.ok(await viewer.client.get(`/organizations/${org}/${path}`), `viewers can read ${path}`);
+    t.match(await refusal(stranger.get(`/organizations/${org}/${path}`)), { status: 404 }, path);
+  }
+  const budgetOf = async (who: DashboardClient, path: string, body: object): Promise<[number, unknown]> => {
+    const answer = await who.fetch(`/organizations/${org}/${path}`, { method: 'PUT', body });
+    return [answer.status, await answer.json()];
+  };
+  t.match(
+    await budgetOf(admin.client, 'budget', { amount: 5, stops: true }),
+    [403, { error: { code: 'role_not_allowed', param: 'stops' } }],
+    'only owners choose whether the budget stops requests',
+  );
+  t.match(await budgetOf(owner, 'budget', { amount: 5, stops: true }), [200, { stops: true }]);
+  t.match(await budgetOf(admin.client, 'budget', { amount: 6, stops: true }), [200, { amount: 6, stops: true }]);
+  t.match(await budgetOf(admin.client, 'budget', { amount: null }), [200, { amount: null, stops: true }]);
+  t.match(await budgetOf(stranger, `budgets/${viewer.id}`, { amount: 5 }), [404, {}]);
+  t.match(
+    await budgetOf(admin.client, `budgets/${strangerUser.id}`, { amount: 5 }),
+    [404, { error: { code: 'resource_not_found' } }],
+    'a user of another organization cannot have a budget here',
+  );
+  t.match(await budgetOf(admin.client, `budgets/${viewer.id}`, { amount: 5 }), [
+    200,
+    { scope: 'member', id: viewer.id, amount: 5, spent: null, api_keys: [] },
+  ]);
+  t.match(await budgetOf(admin.client, `budgets/${viewer.id}`, { amount: null }), [200, { amount: null }]);
+  t.match(await budgetOf(owner, 'budget', { amount: null, stops: false }), [200, { stops: false }]);
   t.match(await refusal(viewer.client.post(`/organizations/${org}/playground`, {})), refused);
   t.match(await refusal(admin.client.delete(`/organizations/${org}`)), refused);
   t.match(await admin.client.patch(`/organizations/${org}`, { name: 'Home 2' }), { name: 'Home 2' });

@@ -80,6 +80,93 @@ t.test('draining and loading a model takes effect on both HTTP workers', async (
   t.ok(await onBoth(secret, '/v1/chat/completions', chat, ({ status }) => status === 200));
 });
 
+t.test(
+  'a spent budget stops requests on every HTTP worker within 5 seconds, and running ones end normally',
+  async (t) => {
+    const budgets = `/organizations/${organization.id}/budgets`;
+    const { secret, id } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
+    const { secret: other } = await owner.post<CreatedApiKey>(LIST, { name: 'other' });
+    const put = async (path: string, body: object): Promise<unknown> =>
+      (await owner.fetch(path, { method: 'PUT', body })).json();
+    const price = { input: 1e6, cached_input: 1e6, output: 1e6 };
+    await put('/operator/prices', { currency: 'EUR', models: { [model]: price } });
+    t.match(await put(`${budgets}/${id}`, { amount: 20 }), { scope: 'key', id, amount: 20, api_keys: [id] });
+    const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });
+    const story = await openai.chat.completions.create({
+      model,
+      messages: [{ role: 'user', content: 'L: story' }],
+      max_tokens: 15_000,
+      stream: true,
+    });
+    const tokens = story[Symbol.asyncIterator]();
+    t.ok((await tokens.next()).done !== true);
+    await asked(secret, '/v1/chat/completions', chat);
+    const recorded = performance.now();
+    const isStopped = async (): Promise<boolean> =>
+      (await asked(secret, '/v1/chat/completions', chat)).every(
+        ({ status, code }) => status === 429 && code === 'insufficient_quota',
+      );
+    t.ok(await eventually(isStopped, 5_000), 'all workers refuse the key');
+    t.ok(performance.now() - recorded < 6_000);
+    for (let at = 0; at < 5; at++) t.ok((await tokens.next()).done !== true, 'a stream that was running continues');
+    story.controller.abort();
+    t.ok(
+      (await asked(other, '/v1/chat/completions', chat)).every(({ status }) => status === 200),
+      'another key is not stopped',
+    );
+    t.ok(
+      (await asked(secret, '/v1/models')).every(({ status }) => status === 200),
+      'requests that cost nothing are served',
+    );
+    const post = async (path: string, body: object): Promise<[Headers, unknown]> => {
+      const answer = await fetch(`${server.url}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model, ...body }),
+      });
+      return [answer.headers, await answer.json()];
+    };
+    const message = /^This API key has spent its budget of 20 EUR for \d{4}-\d\d\. Requests are refused until/;
+    const error = { type: 'rate_limit_error', code: 'insufficient_quota', message };
+    t.match(await post('/v1/responses', { input: 'A: x' }), [{}, { error }]);
+    const [headers, body] = await post('/v1/messages', { max_tokens: 5, messages: chat.messages });
+    t.match(body, { type: 'error', error: { ...error, details: { error_code: 'insufficient_quota' } } });
+    t.equal(headers.get('x-should-retry'), 'false');
+    t.match(await owner.get(`${budgets}/stopped`), { currency: 'EUR', data: [{ scope: 'key', id, amount: 20 }] });
+
+    await put(`/organizations/${organization.id}/budget`, { amount: 1, stops: true, mail: false });
+    t.ok(
+      await eventually(
+        async () =>
+          (await asked(other, '/v1/chat/completions', chat)).every(({ code }) => code === 'insufficient_quota'),
+        5_000,
+      ),
+      "the organization's budget stops its other keys",
+    );
+    const playground = await owner.fetch(`/organizations/${organization.id}/playground`, {
+      method: 'POST',
+      body: chat,
+    });
+    t.match(
+      [playground.status, await playground.json()],
+      [429, { error: { message: /^This organization has spent/ } }],
+    );
+    t.match(
+      await (await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${server.key}` } })).text(),
+      /monolith_rejected_total\{[^}]*code="insufficient_quota"[^}]*\} [1-9]/,
+    );
+    await put(`/organizations/${organization.id}/budget`, { amount: null, stops: false });
+    await put(`${budgets}/${id}`, { amount: null });
+    t.ok(
+      await eventually(
+        async () => (await asked(secret, '/v1/chat/completions', chat)).every(({ status }) => status === 200),
+        5_000,
+      ),
+      'a removed budget stops nothing',
+    );
+  },
+);
+
 t.test('suspending an organization ends its streams on every HTTP worker', async (t) => {
   const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
   const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });

@@ -229,6 +229,19 @@ t.test('usage recorded by both servers adds up exactly', async (t) => {
   );
 });
 
+t.test('a budget spent on one server stops requests on both within 5 seconds', async (t) => {
+  const { id, secret } = await newKey();
+  await owner.fetch('/operator/prices', {
+    method: 'PUT',
+    body: { currency: 'EUR', models: { 'hal-1.0': { input: 1e6, cached_input: 1e6, output: 1e6 } } },
+  });
+  await owner.fetch(`/organizations/${organization.id}/budgets/${id}`, { method: 'PUT', body: { amount: 1 } });
+  t.equal((await chat(a.url, secret)).status, 200);
+  const statuses = (): Promise<number[]> =>
+    Promise.all([a.url, b.url, b.url, b.url].map(async (url) => (await chat(url, secret)).status));
+  t.ok(await eventually(async () => (await statuses()).every((status) => status === 429), 5_000));
+});
+
 t.test('CLI commands work on the shared database', async (t) => {
   const run = (...words: string[]): string =>
     spawnSync(process.execPath, [main, 'keys', ...words, '--database', state, '--organization', organization.id], {

@@ -63,7 +63,7 @@ async function isServed(t: Test, server: Monolith, written: Written): Promise<vo
   await client.login(written.email, written.password);
   const own = `/organizations/${written.organization.id}`;
   t.match(await client.get(own), { name: written.organization.name });
-  t.match(await client.get(`${own}/budget`), { amount: 12.5 });
+  t.match(await client.get(`${own}/budget`), { amount: 12.5, stops: false });
   const { data: keys } = await client.get<{ data: { name: string }[] }>(`${own}/api-keys`);
   t.ok(
     keys.some(({ name }) => name === 'application'),

@@ -50,8 +50,24 @@ export function budgetStoreTests(open: (t: Test) => Promise<{ budgets: BudgetSto
       [true, false, true],
     );
     t.match(await budgets.get('org_a'), { ...budget, told: { month: '2026-12', percent: 80 } });
+    await Promise.all(
+      ['key_a', 'key_b', 'key_c'].map((id) =>
+        budgets.update(
+          'org_a',
+          (before) => ({ ...(before as Budget), keys: { ...before?.keys, [id]: 1 } }),
+          note('updated'),
+        ),
+      ),
+    );
+    t.same((await budgets.get('org_a'))?.keys, { key_a: 1, key_b: 1, key_c: 1 }, 'concurrent updates are all kept');
+    const refuses = (): never => {
+      throw new Error('refused');
+    };
+    await t.rejects(budgets.update('org_a', refuses, note('refused')), { message: 'refused' });
+    await budgets.update('org_b', () => null, note('removed'));
+    t.equal(await budgets.get('org_b'), null);
     await budgets.set('org_a', null, note('taken'));
     t.equal(await budgets.get('org_a'), null);
-    t.same(await actions(audit, 'org_a'), ['set', 'taken']);
+    t.same(await actions(audit, 'org_a'), ['set', 'taken', 'updated', 'updated', 'updated']);
   });
 }

@@ -170,11 +170,39 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await page.getByRole('dialog').getByLabel('Webhook').fill('https://hooks.invalid/budget');
     await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
     await page.getByRole('meter', { name: 'Budget' }).waitFor();
+    await page.getByText('The budget does not block requests').waitFor();
     await page.getByRole('button', { name: 'Change' }).click();
     t.match(await page.getByRole('dialog').locator('.secret code').innerText(), /^[0-9a-f]{64}$/);
     await screenshots(page, 'budget-dialog', { fullPage: false, few: true });
-    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').getByLabel('When it is spent').selectOption('Refuse requests');
+    await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
+    await page.getByText('When the budget is spent, requests are refused').waitFor();
+    await page.getByRole('button', { name: 'Add a budget' }).click();
+    const part = page.getByRole('dialog');
+    const choice = part.getByLabel('Member or key');
+    await choice.selectOption({ index: 1 });
+    await part.getByLabel('Amount per month in EUR').fill('0.01');
+    await screenshots(page, 'part-budget-dialog', { fullPage: false, few: true });
+    await part.getByRole('button', { name: 'Save budget' }).click();
+    await page.getByRole('table', { name: 'Budgets of members and keys' }).getByText('of 0.01 EUR').waitFor();
+    await page.reload();
+    // The watch finds the spent budget within seconds.
+    await page.waitForTimeout(2_500);
+    await page.reload();
+    await page
+      .getByRole('alert')
+      .getByText(/^(All|Your) requests are refused/)
+      .waitFor();
     await screenshots(page, 'usage-budget', { few: true });
+    await noneWrong(t, window, 'spent budgets');
+    await page.getByRole('button', { name: 'Change', exact: true }).click();
+    await page.getByRole('dialog').getByLabel('When it is spent').selectOption('Notify only');
+    await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
+    await page.getByText('The budget does not block requests').waitFor();
+    await page.getByRole('button', { name: /^Change the budget of/ }).click();
+    await part.getByLabel('Amount per month in EUR').fill('');
+    await part.getByRole('button', { name: 'Save budget' }).click();
+    await page.getByRole('table', { name: 'Budgets of members and keys' }).waitFor({ state: 'detached' });
     await page.getByLabel('Measure').selectOption('cost');
     await page.getByRole('radio', { name: 'Custom' }).check();
     await page.getByLabel('Last day').fill('2020-01-31');

@@ -52,6 +52,13 @@ export const deletedLetter = (to: string, name: string, base: string): Mail => (
   text: `Hello ${name},\n\nyour account was just deleted. If this was not you, contact the operator of the server.${sign(base)}`,
 });
 
+const budgetEffect = (stops: boolean, percent: number): string => {
+  if (!stops) return 'Requests are not blocked.';
+  return percent >= 100
+    ? 'Requests are refused until the next month (UTC) or until the budget is raised.'
+    : 'When it is spent, requests are refused.';
+};
+
 export const budgetLetter = (
   to: string,
   {
@@ -61,10 +68,19 @@ export const budgetLetter = (
     amount,
     currency,
     month,
-  }: { organization: string; percent: number; spent: number; amount: number; currency: string; month: string },
+    stops,
+  }: {
+    organization: string;
+    percent: number;
+    spent: number;
+    amount: number;
+    currency: string;
+    month: string;
+    stops: boolean;
+  },
   base: string,
 ): Mail => ({
   to,
   subject: `${organization} has spent ${percent}% of its budget`,
-  text: `Hello,\n\nthe organization "${organization}" has spent ${spent.toFixed(2)} ${currency} of its budget of ${amount} ${currency} for ${month}. Requests are not blocked. See the usage:\n\n${base}/dashboard/usage${sign(base)}`,
+  text: `Hello,\n\nthe organization "${organization}" has spent ${spent.toFixed(2)} ${currency} of its budget of ${amount} ${currency} for ${month}. ${budgetEffect(stops, percent)} See the usage:\n\n${base}/dashboard/usage${sign(base)}`,
 });

@@ -19,6 +19,8 @@ import type { OperatorGuard } from './operator-guard.js';
 const budgetBody = z.object({
   /** Null: no budget. */
   amount: z.number().positive().max(1e12).nullable(),
+  /** Whether requests are refused when the amount is spent. Absent: unchanged. */
+  stops: z.boolean().optional(),
   mail: z.boolean().default(true),
 });
 
@@ -75,7 +77,7 @@ export function organizationPartRoutes(guard: OperatorGuard, deps: OrganizationP
       body: budgetBody,
       handler: async ({ exchange, actor, body }) => {
         const id = await asked(exchange);
-        await setBudget(budgets, id, body, actor);
+        await setBudget(budgets, id, { ...body, mayStop: true }, actor);
         exchange.json(200, await budgetObject(deps, id, false));
       },
     }),

@@ -12,6 +12,7 @@ import type { ApiKeyObject, CreatedApiKey } from '../../shared/wire/api-keys.js'
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { Guard, MemberCall } from './guard.js';
 import {
+  addressesField,
   checkExpiry,
   checkLimits,
   checkModels,
@@ -32,6 +33,7 @@ const permissions = {
   scopes: keyScopesField.nullish(),
   expires_at: dateField.nullish(),
   limits: limitsField.nullish(),
+  allowed_addresses: addressesField.nullish(),
 };
 const createBody = z.object({ name: keyNameField, ...permissions });
 const changeBody = z.object({ name: keyNameField.nullish(), ...permissions });
@@ -75,6 +77,7 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
           limits,
           expiresAt: body.expires_at ?? null,
           createdBy: user.id,
+          allowedAddresses: body.allowed_addresses ?? undefined,
         };
         exchange.json(200, created(await keys.create(organization.id, fields, actor)));
       },
@@ -97,6 +100,8 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
           scopes: body.scopes ?? undefined,
           limits: body.limits,
           expiresAt: body.expires_at,
+          // Null, like an empty list, allows all addresses.
+          allowedAddresses: body.allowed_addresses === null ? [] : body.allowed_addresses,
         };
         exchange.json(200, shown(known(await keys.change(organization.id, id, change, actor))));
       },

@@ -23,6 +23,8 @@ const isAddress = (value: string): boolean =>
 const body = z.object({
   /** Null: no budget. */
   amount: z.number().positive().max(1e12).nullable(),
+  /** Whether requests are refused when the amount is spent. Absent: unchanged. Only owners can change it. */
+  stops: z.boolean().optional(),
   mail: z.boolean().default(true),
   webhook_url: z
     .string()
@@ -59,7 +61,7 @@ export function budgetRoutes(deps: BudgetDeps): Route[] {
         organization: { id },
         role,
         actor,
-        body: { amount, mail, webhook_url: webhookUrl },
+        body: { amount, stops, mail, webhook_url: webhookUrl },
       }) => {
         if (webhookUrl !== null && config.webhooks.public_only && isInternal(webhookUrl)) {
           throw apiError(
@@ -68,7 +70,8 @@ export function budgetRoutes(deps: BudgetDeps): Route[] {
             'webhook_url',
           );
         }
-        await setBudget(budgets, id, { amount, mail, webhookUrl }, actor);
+        const mayStop = hasRole(role, 'owner');
+        await setBudget(budgets, id, { amount, stops, mayStop, mail, webhookUrl }, actor);
         exchange.json(200, await budgetObject(deps, id, hasRole(role, 'admin')));
       },
     }),
@@ -94,34 +97,61 @@ export async function budgetObject(
           ),
     currency: table?.currency ?? '',
     month: monthName(monthNumber(now)),
+    stops: budget?.stops === true,
     mail: budget?.mail ?? true,
     webhook_url: reveals ? (budget?.webhookUrl ?? null) : null,
     webhook_secret: reveals && budget !== null && budget.webhookUrl !== null ? budget.webhookSecret : null,
   };
 }
 
-/** A null amount removes the budget. Without `webhookUrl`, the webhook does not change. */
+interface BudgetChange {
+  amount: number | null;
+  /** Undefined: unchanged. */
+  stops?: boolean | undefined;
+  /** Whether `stops` may change. */
+  mayStop: boolean;
+  mail: boolean;
+  /** Undefined: unchanged. */
+  webhookUrl?: string | null;
+}
+
+/** A null amount removes the organization's budget, but not those of its members and API keys. Throws ApiError 403. */
 export async function setBudget(
   budgets: BudgetStore,
   organizationId: string,
-  { amount, mail, webhookUrl }: { amount: number | null; mail: boolean; webhookUrl?: string | null },
+  { amount, stops, mayStop, mail, webhookUrl }: BudgetChange,
   actor: Actor,
 ): Promise<void> {
-  const before = await budgets.get(organizationId);
-  // If the amount changes, notifications may be sent again in the same month. The webhook secret does not change.
-  const budget: Budget | null =
-    amount === null
-      ? null
-      : {
-          amount,
-          mail,
-          webhookUrl: webhookUrl === undefined ? (before?.webhookUrl ?? null) : webhookUrl,
-          webhookSecret: before?.webhookSecret ?? hex(64),
-          told: before?.amount === amount ? before.told : null,
-        };
-  await budgets.set(organizationId, budget, {
+  const change = (before: Budget | null): Budget | null => {
+    const stopsBefore = before?.stops === true;
+    if (!mayStop && stops !== undefined && stops !== stopsBefore)
+      throw apiError('role_not_allowed', 'Only owners can choose whether a budget stops requests.', 'stops');
+    // If the amount changes, notifications may be sent again in the same month. The webhook secret does not change.
+    return withoutEmpty({
+      ...before,
+      amount,
+      stops: stops ?? stopsBefore,
+      mail,
+      webhookUrl: webhookUrl === undefined ? (before?.webhookUrl ?? null) : webhookUrl,
+      webhookSecret: before?.webhookSecret ?? hex(64),
+      told: before?.amount === amount ? before.told : null,
+    });
+  };
+  await budgets.update(organizationId, change, {
     actor,
     action: 'organization.budget_changed',
-    detail: { amount, mail, ...(webhookUrl === undefined ? {} : { webhook_url: webhookUrl }) },
+    detail: {
+      amount,
+      mail,
+      ...(stops === undefined ? {} : { stops }),
+      ...(webhookUrl === undefined ? {} : { webhook_url: webhookUrl }),
+    },
   });
+}
+
+/** Null if the budget has no amount left. `stops` is kept, so that an admin who sets an amount again does not undo it. */
+export function withoutEmpty(budget: Budget): Budget | null {
+  const { amount, stops, members = {}, keys = {} } = budget;
+  const isEmpty = amount === null && stops !== true && Object.keys({ ...members, ...keys }).length === 0;
+  return isEmpty ? null : budget;
 }

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { ALL_SCOPES } from '../../accounts/keys.js';
 import type { LimitOverride } from '../../config/kinds.js';
+import { MAX_ADDRESSES, parseRange } from '../../shared/address-list.js';
 import { apiError } from '../../shared/errors.js';
 import type { Scope } from '../../shared/identity.js';
 
@@ -37,6 +38,20 @@ export const dateField = z
     });
     return z.NEVER;
   });
+
+/** IP addresses and CIDR ranges. Empty: all addresses. */
+export const addressesField = z
+  .array(
+    z
+      .string()
+      .trim()
+      .max(64)
+      .refine((text) => parseRange(text) !== null, {
+        params: { api: 'invalid_value' },
+        message: 'must be an IP address or a CIDR range, such as 203.0.113.7 or 2001:db8::/32',
+      }),
+  )
+  .max(MAX_ADDRESSES);
 
 const value = z.number().int().min(1).max(1e9).nullish();
 

@@ -26,7 +26,7 @@ export function playgroundRoutes({ guard, chat, config, draining }: PlaygroundDe
       maxBodyBytes: config.http.max_body_bytes,
       generates: true,
       countedAs: chat.path,
-      actAs: ({ organization }) => identityWithoutKey(organization, PLAYGROUND_KEY),
+      actAs: ({ organization, user }) => ({ ...identityWithoutKey(organization, PLAYGROUND_KEY), userId: user.id }),
       handler: ({ exchange }) => {
         if (draining()) throw apiError('shutting_down', 'The server is shutting down and accepts no new requests.');
         return chat.handler(exchange);

@@ -13,6 +13,7 @@ import { passwordRoutes, type PasswordDeps } from './passwords.js';
 import { oidcRoutes, type OidcDeps } from './oidc.js';
 import { ownAccountRoutes, type OwnAccountDeps } from './own-account.js';
 import { imagePlanRoutes, type ImagePlanDeps } from './image-plan.js';
+import { partBudgetRoutes, type PartBudgetDeps } from './part-budgets.js';
 import { playgroundRoutes, type PlaygroundDeps } from './playground.js';
 import { requestRoutes, type RequestDeps } from './requests.js';
 import { savedRoutes, type SavedDeps } from './saved.js';
@@ -44,6 +45,7 @@ export type DashboardRouteDeps = SignUpDeps &
   UsageDeps &
   UsageLatencyDeps &
   BudgetDeps &
+  PartBudgetDeps &
   RequestDeps;
 
 export function dashboardRoutes(deps: DashboardRouteDeps): Route[] {
@@ -68,6 +70,7 @@ export function dashboardRoutes(deps: DashboardRouteDeps): Route[] {
     ...usageRoutes(deps),
     ...usageLatencyRoutes(deps),
     ...budgetRoutes(deps),
+    ...partBudgetRoutes(deps),
     ...requestRoutes(deps),
   ];
 }

@@ -538,6 +538,7 @@ class DetachedCaller implements Caller {
   readonly client: Caller['client'];
   readonly method: Caller['method'];
   readonly trace: Caller['trace'];
+  budgetChecked: boolean;
   fields: RequestRecord['fields'] = {};
   #caller: Caller | null;
 
@@ -556,6 +557,7 @@ class DetachedCaller implements Caller {
       client: this.client,
       method: this.method,
     } = caller);
+    this.budgetChecked = caller.budgetChecked === true;
     this.trace = caller.trace?.detached('background', caller.receivedAt);
   }
 

@@ -347,6 +347,7 @@ class TurnCaller implements Caller {
   readonly client: Caller['client'];
   readonly method = 'WEBSOCKET';
   readonly trace: Caller['trace'];
+  budgetChecked = false;
   readonly charged: NonNullable<Caller['charged']> = (characters, work) => this.current.turn.charged(characters, work);
 
   constructor(

@@ -15,6 +15,7 @@ import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
 import type { Limits } from './limits.js';
 import type { Background } from './background.js';
+import type { Budgets } from './budgets.js';
 import type { Engines } from './engines.js';
 import type { Generation } from './generation.js';
 import type { Mail } from './mail.js';
@@ -31,6 +32,7 @@ export interface Dashboard extends Module {
 export interface DashboardContext extends AppContext {
   storage: Storage;
   background: Background;
+  budgets: Budgets;
   mail: Mail;
   engines: Engines;
   models: Models;
@@ -45,6 +47,7 @@ export function openDashboard({
   shutdown,
   storage,
   background: { background },
+  budgets: { budgetGate },
   mail: { mailer, origin },
   engines: { pool },
   models: { models },
@@ -89,6 +92,7 @@ export function openDashboard({
       usage,
       prices,
       budgets,
+      budgetGate,
       saved,
       requestLog,
       organizationData,

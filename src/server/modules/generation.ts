@@ -21,6 +21,7 @@ import type { AppContext, Module } from '../module.js';
 import type { Authentication } from './authentication.js';
 import type { Limits } from './limits.js';
 import type { Background } from './background.js';
+import type { Budgets } from './budgets.js';
 import type { Engines } from './engines.js';
 import type { Models } from './models.js';
 import type { Secrets } from './secrets.js';
@@ -36,6 +37,7 @@ export interface GenerationContext extends AppContext {
   storage: Storage;
   recorders: Recorders;
   background: Background;
+  budgets: Budgets;
   authentication: Authentication;
   engines: Engines;
   models: Models;
@@ -50,6 +52,7 @@ export function openGeneration({
   storage: { responses, bus },
   recorders: { usage, requests },
   background: { background },
+  budgets: { budgetGate },
   authentication: { accounts },
   engines: { pool },
   models: { models },
@@ -64,6 +67,7 @@ export function openGeneration({
     const generation: GenerationDeps = {
       models,
       admission,
+      budgets: budgetGate,
       telemetry,
       usage,
       requests,

@@ -19,6 +19,8 @@ export interface ApiKeyObject {
   created_at: string;
   revoked_at: string | null;
   rotated_from: string | null;
+  /** IP addresses and CIDR ranges from which the key may be used. Empty: all addresses. */
+  allowed_addresses: string[];
   /** Made by a command for its own use. Lists omit it once it has ended. */
   temporary: boolean;
 }

@@ -56,9 +56,35 @@ export interface BudgetObject {
   spent: number | null;
   currency: string;
   month: string;
+  /** Whether requests are refused when the amount is spent. */
+  stops: boolean;
   mail: boolean;
   webhook_url: string | null;
   webhook_secret: string | null;
+}
+/** GET …/organizations/{org}/budgets: the budgets of members and API keys, which always stop requests. */
+export interface PartBudgets {
+  object: 'list';
+  data: PartBudgetObject[];
+}
+/** An entry of PartBudgets. PUT …/organizations/{org}/budgets/{id} with `amount` sets or removes one. */
+export interface PartBudgetObject {
+  scope: 'member' | 'key';
+  /** `user_…` or `key_…`. A rotated key shares the budget of the first key of the chain, whose ID this is. */
+  id: string;
+  /** Null: removed. */
+  amount: number | null;
+  /** Null: no prices are set. */
+  spent: number | null;
+  /** The keys whose spending counts. */
+  api_keys: readonly string[];
+}
+/** GET …/organizations/{org}/budgets/stopped: the spent budgets because of which requests are refused. */
+export interface StoppedBudgets {
+  object: 'list';
+  currency: string;
+  month: string;
+  data: { scope: 'organization' | 'member' | 'key'; id: string; amount: number }[];
 }
 /** GET …/usage?from&to&bucket&group_by&models&api_keys&limit&after */
 export interface UsagePage {

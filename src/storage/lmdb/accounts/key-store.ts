@@ -1,5 +1,6 @@
 // A KeyStore on the keys, organizations and settings tables, all read in one event-loop turn.
 
+import { AddressList } from '../../../shared/address-list.js';
 import { identityFor } from '../../../accounts/key-store.js';
 import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
 import { timeOf } from '../../../accounts/keys.js';
@@ -26,6 +27,7 @@ export class LmdbKeyStore implements KeyStore {
       keyId: key.id,
       revoked: isDeleted || key.revoked === true,
       suspended: organization.status === 'suspended',
+      addresses: AddressList.of(key.allowedAddresses),
       identity: identityFor(organization, this.settings.get(organization.id), key),
     };
   }

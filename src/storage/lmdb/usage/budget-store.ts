@@ -24,11 +24,13 @@ export class LmdbBudgetStore implements BudgetStore {
   }
 
   set(organizationId: string, budget: Budget | null, note: AuditNote | null): Promise<void> {
-    return this.store.transaction(() => {
-      if (budget === null) void this.#rows.remove(organizationId);
-      else void this.#rows.put(organizationId, budget);
-      if (note !== null) void this.audit.note(organizationId, note.actor, note.action, organizationId, note.detail);
-    });
+    return this.store.transaction(() => this.#put(organizationId, budget, note));
+  }
+
+  update(organizationId: string, change: (before: Budget | null) => Budget | null, note: AuditNote): Promise<void> {
+    return this.store.transaction(() =>
+      this.#put(organizationId, change(this.#rows.get(organizationId) ?? null), note),
+    );
   }
 
   markNotified(organizationId: string, month: string, percent: number): Promise<boolean> {
@@ -38,5 +40,11 @@ export class LmdbBudgetStore implements BudgetStore {
       void this.#rows.put(organizationId, { ...budget, told: { month, percent } });
       return true;
     });
+  }
+
+  #put(organizationId: string, budget: Budget | null, note: AuditNote | null): void {
+    if (budget === null) void this.#rows.remove(organizationId);
+    else void this.#rows.put(organizationId, budget);
+    if (note !== null) void this.audit.note(organizationId, note.actor, note.action, organizationId, note.detail);
   }
 }

@@ -24,10 +24,11 @@ export interface KeyRow {
   revoked: boolean;
   rotated_from: string | null;
   temporary: boolean;
+  allowed_addresses: string[];
 }
 
 export const KEY_COLUMNS =
-  'id, organization_id, created_by, name, public_id, last4, hash, models, scopes, limits, expires_at, last_used_at, created_at, revoked_at, revoked, rotated_from, temporary';
+  'id, organization_id, created_by, name, public_id, last4, hash, models, scopes, limits, expires_at, last_used_at, created_at, revoked_at, revoked, rotated_from, temporary, allowed_addresses';
 /** SQL condition: the key is valid at time $2. */
 export const VALID =
   'NOT revoked AND (revoked_at IS NULL OR revoked_at > $2) AND (expires_at IS NULL OR expires_at > $2)';
@@ -50,6 +51,7 @@ export const keyOf = (row: KeyRow): KeyRecord => ({
   ...(row.revoked ? { revoked: true } : {}),
   rotatedFrom: row.rotated_from,
   ...(row.temporary ? { temporary: true } : {}),
+  ...(row.allowed_addresses.length > 0 ? { allowedAddresses: row.allowed_addresses } : {}),
 });
 
 /** Undefined if the key does not exist or belongs to another organization. */
@@ -76,9 +78,9 @@ export async function countValidKeys(sql: Queryable, organizationId: string, now
 /** Inserts or updates a key. */
 export async function putKey(sql: Queryable, key: KeyRecord): Promise<void> {
   await sql.query(
-    `INSERT INTO api_keys (${KEY_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+    `INSERT INTO api_keys (${KEY_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
      ON CONFLICT (id) DO UPDATE SET name = excluded.name, models = excluded.models, scopes = excluded.scopes, limits = excluded.limits,
-       expires_at = excluded.expires_at, revoked_at = excluded.revoked_at, revoked = excluded.revoked`,
+       expires_at = excluded.expires_at, revoked_at = excluded.revoked_at, revoked = excluded.revoked, allowed_addresses = excluded.allowed_addresses`,
     [
       key.id,
       key.organizationId,
@@ -97,6 +99,7 @@ export async function putKey(sql: Queryable, key: KeyRecord): Promise<void> {
       key.revoked === true,
       key.rotatedFrom,
       key.temporary === true,
+      JSON.stringify(key.allowedAddresses ?? []),
     ],
   );
 }

@@ -1,6 +1,7 @@
 // A KeyStore on the keys and organizations tables. A lookup is one statement that uses one index.
 
 import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
+import { AddressList } from '../../../shared/address-list.js';
 import { identityFor } from '../../../accounts/key-store.js';
 import { keyedHash } from '../../../accounts/keys.js';
 import type { KeyRecord, Organization } from '../../../accounts/keys.js';
@@ -23,6 +24,7 @@ interface Found extends Ends {
   models: string[];
   scopes: KeyRecord['scopes'];
   limits: KeyRecord['limits'];
+  allowed_addresses: string[];
 }
 
 export class PostgresKeyStore implements KeyStore {
@@ -34,7 +36,7 @@ export class PostgresKeyStore implements KeyStore {
     this.#secret ??= await secretOf(this.work.sql, 'api-keys'); // cached, because it never changes
     if (this.#secret === undefined) return undefined; // no key exists yet
     const [row] = await this.work.sql.query<Found>(
-      `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
+      `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, api_keys.allowed_addresses, ${ORGANIZATION_BESIDE}
        FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
       [keyedHash(this.#secret, Buffer.from(digest, 'hex'))],
     );
@@ -46,6 +48,7 @@ export class PostgresKeyStore implements KeyStore {
       keyId: row.id,
       revoked: row.revoked || organization.deleted_at !== null,
       suspended: organization.status === 'suspended',
+      addresses: AddressList.of(row.allowed_addresses),
       identity: identityFor(organizationOf(organization), settingsOf(organization), row),
     };
   }

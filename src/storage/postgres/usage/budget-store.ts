@@ -2,6 +2,7 @@
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import { noteSetting } from '../accounts/audit-log.js';
+import type { Queryable } from '../database.js';
 import type { AccountWork } from '../accounts/work.js';
 import { putSetting, removeSetting, settingOf, settingsOfKind } from '../setting-rows.js';
 import type { Budget, BudgetStore } from '../../../usage/budget-store.js';
@@ -18,10 +19,13 @@ export class PostgresBudgetStore implements BudgetStore {
   }
 
   set(organizationId: string, budget: Budget | null, note: AuditNote | null): Promise<void> {
+    return this.work.change((sql) => put(sql, organizationId, budget, note));
+  }
+
+  update(organizationId: string, change: (before: Budget | null) => Budget | null, note: AuditNote): Promise<void> {
     return this.work.change(async (sql) => {
-      if (budget === null) await removeSetting(sql, 'budget', organizationId);
-      else await putSetting(sql, 'budget', organizationId, budget);
-      await noteSetting(sql, organizationId, note, organizationId);
+      const before = await settingOf<Budget>(sql, 'budget', organizationId);
+      await put(sql, organizationId, change(before ?? null), note);
     });
   }
 
@@ -33,4 +37,16 @@ export class PostgresBudgetStore implements BudgetStore {
       return true;
     });
   }
+}
+
+/** Call within a transaction of AccountWork. */
+async function put(
+  sql: Queryable,
+  organizationId: string,
+  budget: Budget | null,
+  note: AuditNote | null,
+): Promise<void> {
+  if (budget === null) await removeSetting(sql, 'budget', organizationId);
+  else await putSetting(sql, 'budget', organizationId, budget);
+  await noteSetting(sql, organizationId, note, organizationId);
 }

@@ -13,6 +13,7 @@ import { atLeast } from '../roles.js';
 import { useMe, useSession } from '../session.js';
 import { chooseTheme, readTheme } from '../theme.js';
 import type { Theme } from '../theme.js';
+import { BudgetNotice } from './budget-notice.js';
 import { OrganizationSwitcher } from './organization-switcher.js';
 
 export function Shell({ children }: { children: ReactNode }): ReactNode {
@@ -61,7 +62,10 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           <Sidebar area={area} onSearch={search} />
         </aside>
         <main id="main" tabIndex={-1}>
-          <div className="page">{children}</div>
+          <div className="page">
+            <BudgetNotice />
+            {children}
+          </div>
         </main>
       </div>
       <dialog

@@ -298,7 +298,7 @@ export function OrganizationBudget({ id }: Part): ReactNode {
 }
 
 function BudgetForm({ id, budget }: Part & { budget: BudgetObject }): ReactNode {
-  const { amount, spent, currency, month, mail } = budget;
+  const { amount, spent, currency, month, mail, stops } = budget;
   const client = useQueryClient();
   const toast = useToast();
   const [text, setText] = useState(amount === null ? '' : String(amount));
@@ -327,7 +327,10 @@ function BudgetForm({ id, budget }: Part & { budget: BudgetObject }): ReactNode 
     );
   const used = `${money(spent, currency)}${amount === null ? ' spent, no budget' : ` of ${money(amount, currency)}`}`;
   return (
-    <Panel title={`Budget for ${month}`} lead="Owners and admins are notified at 80% and 100%. Months are in UTC.">
+    <Panel
+      title={`Budget for ${month}`}
+      lead={`Owners and admins are notified at 80% and 100%. ${stops ? 'When it is spent, requests are refused.' : 'It does not block requests.'} Months are in UTC.`}
+    >
       <div className="stack">
         <div className="use">
           <div className="use-head">

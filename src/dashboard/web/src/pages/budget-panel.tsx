@@ -7,12 +7,13 @@ import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { CopyButton } from '../components/copy.js';
 import { Dialog } from '../components/dialog.js';
-import { Checkbox, TextField } from '../components/field.js';
+import { Checkbox, Select, TextField } from '../components/field.js';
 import { FormError, useAction } from '../components/form.js';
 import { Meter, Panel } from '../components/page.js';
 import { useToast } from '../components/toasts.js';
 import { useOrganization, useSession } from '../session.js';
 import { money } from '../usage-data.js';
+import { PartBudgetsPanel } from './part-budgets-panel.js';
 
 export function BudgetPanel(): ReactNode {
   const { id, path, may, status } = useOrganization();
@@ -24,38 +25,41 @@ export function BudgetPanel(): ReactNode {
   });
   // Without prices, spending is unknown and a budget makes no sense.
   if (data === undefined || (data.spent === null && data.amount === null)) return null;
-  const { amount, spent, currency, month } = data;
+  const { amount, spent, currency, month, stops } = data;
   const text = `${money(spent ?? 0, currency)}${amount === null ? '' : ` of ${money(amount, currency)}`}`;
   return (
-    <Panel
-      title="Budget"
-      lead={`For ${month} (UTC). The budget does not block requests: owners and admins are notified at 80% and 100%.`}
-      actions={
-        may('admin') && (
-          <Button size="small" disabled={status === 'suspended'} onClick={() => setEditing(true)}>
-            {amount === null ? 'Set a budget' : 'Change'}
-          </Button>
-        )
-      }
-    >
-      <div className="use">
-        <div className="use-head">
-          <span>{text}</span>
-          {amount === null ? (
-            <span className="muted">no budget</span>
-          ) : (
-            <span className="muted">{Math.round((100 * (spent ?? 0)) / amount)}%</span>
-          )}
+    <>
+      <Panel
+        title="Budget"
+        lead={`For ${month} (UTC). Owners and admins are notified at 80% and 100%. ${stops ? 'When the budget is spent, requests are refused.' : 'The budget does not block requests.'}`}
+        actions={
+          may('admin') && (
+            <Button size="small" disabled={status === 'suspended'} onClick={() => setEditing(true)}>
+              {amount === null ? 'Set a budget' : 'Change'}
+            </Button>
+          )
+        }
+      >
+        <div className="use">
+          <div className="use-head">
+            <span>{text}</span>
+            {amount === null ? (
+              <span className="muted">no budget</span>
+            ) : (
+              <span className="muted">{Math.round((100 * (spent ?? 0)) / amount)}%</span>
+            )}
+          </div>
+          {amount !== null && <Meter label="Budget" value={spent ?? 0} max={amount} text={text} />}
         </div>
-        {amount !== null && <Meter label="Budget" value={spent ?? 0} max={amount} text={text} />}
-      </div>
-      {editing && <BudgetDialog budget={data} onClose={() => setEditing(false)} />}
-    </Panel>
+        {editing && <BudgetDialog budget={data} onClose={() => setEditing(false)} />}
+      </Panel>
+      <PartBudgetsPanel currency={currency} />
+    </>
   );
 }
 
 function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () => void }): ReactNode {
-  const { id, path } = useOrganization();
+  const { id, path, may } = useOrganization();
   const {
     status: { mail: canMail },
   } = useSession();
@@ -64,6 +68,7 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
   const action = useAction();
   const [amount, setAmount] = useState(budget.amount === null ? '' : String(budget.amount));
   const [mail, setMail] = useState(budget.mail);
+  const [stops, setStops] = useState(budget.stops);
   const [webhook, setWebhook] = useState(budget.webhook_url ?? '');
   const isWrong = amount.trim() !== '' && !(Number(amount) > 0 && Number.isFinite(Number(amount)));
   const save = (): void => {
@@ -71,9 +76,11 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
       const changed = await api.put<BudgetObject>(`${path}/budget`, {
         amount: amount.trim() === '' ? null : Number(amount),
         mail,
+        stops,
         webhook_url: webhook.trim() === '' ? null : webhook.trim(),
       });
       client.setQueryData(['organization', id, 'budget'], changed);
+      void client.invalidateQueries({ queryKey: ['organization', id, 'budgets'] });
       toast(changed.amount === null ? 'Budget removed' : 'Budget saved');
       onClose();
     });
@@ -100,6 +107,18 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
         error={isWrong ? 'Must be a number above 0' : action.errorOf('amount')}
         onChange={(event) => setAmount(event.target.value)}
       />
+      <Select
+        label="When it is spent"
+        value={stops ? 'stop' : 'notify'}
+        disabled={!may('owner')}
+        hint={may('owner') ? 'Running requests end normally.' : 'Only owners can change this.'}
+        error={action.errorOf('stops')}
+        onChange={(event) => setStops(event.target.value === 'stop')}
+        options={[
+          { value: 'notify', label: 'Notify only' },
+          { value: 'stop', label: 'Refuse requests' },
+        ]}
+      />
       <Checkbox
         label="E-mail owners and admins"
         checked={mail}
@@ -123,7 +142,7 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
           <CopyButton text={budget.webhook_secret} label="Copy the signing secret" iconOnly />
         </div>
       )}
-      <FormError action={action} fields={['amount', 'webhook_url']} />
+      <FormError action={action} fields={['amount', 'stops', 'webhook_url']} />
     </Dialog>
   );
 }

@@ -6,7 +6,7 @@ import type { LimitOverrides, LimitValues } from '../../../../shared/wire/limits
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';
-import { Checkbox, errorSentence, FieldSet, Radio, Select, TextField } from '../components/field.js';
+import { Checkbox, errorSentence, FieldSet, Radio, Select, TextArea, TextField } from '../components/field.js';
 import { FormError, useAction } from '../components/form.js';
 import { dateTime } from '../format.js';
 import { useModels } from '../queries.js';
@@ -34,7 +34,7 @@ const LIMITS: readonly { name: keyof LimitValues; label: string }[] = [
   { name: 'tpm', label: 'Tokens per minute' },
   { name: 'concurrency', label: 'Concurrent requests' },
 ];
-const FIELDS = ['name', 'models', 'scopes', 'expires_at', 'limits'];
+const FIELDS = ['name', 'models', 'scopes', 'expires_at', 'limits', 'allowed_addresses'];
 
 type Draft = Record<string, Partial<Record<keyof LimitValues, string>>>;
 
@@ -60,6 +60,7 @@ export function KeyDialog({
   const [expiry, setExpiry] = useState<string>(apiKey === null || apiKey.expires_at === null ? 'never' : 'keep');
   const [day, setDay] = useState('');
   const [limits, setLimits] = useState<Draft>(() => draftOf(apiKey?.limits ?? null));
+  const [addresses, setAddresses] = useState(apiKey?.allowed_addresses.join('\n') ?? '');
   // Models already listed in the key stay selectable, even if they are no longer served.
   const names = [
     ...new Set([
@@ -84,6 +85,7 @@ export function KeyDialog({
         models: allModels ? ['*'] : chosen,
         scopes,
         limits: limitsOf(limits),
+        allowed_addresses: addresses.split(/[\s,]+/).filter((one) => one !== ''),
         ...(expiry === 'keep' ? {} : { expires_at: expiryOf(expiry, day) }),
       };
       if (apiKey === null) onCreated?.(await api.post<CreatedApiKey>(`${path}/api-keys`, body));
@@ -205,6 +207,17 @@ export function KeyDialog({
             </fieldset>
           ))}
         </div>
+      </details>
+      <details className="disclosure" open={(apiKey?.allowed_addresses.length ?? 0) > 0 || undefined}>
+        <summary>Allowed addresses</summary>
+        <TextArea
+          label="IP addresses and ranges"
+          value={addresses}
+          placeholder={'203.0.113.7\n2001:db8::/32'}
+          hint="One per line. Requests from other addresses get 403. Leave empty to allow all addresses."
+          error={action.errorOf('allowed_addresses')}
+          onChange={(event) => setAddresses(event.target.value)}
+        />
       </details>
       <FormError action={action} fields={FIELDS} />
     </Dialog>

@@ -1,0 +1,24 @@
+// The spent budgets that stop requests, as one thread computes them and all threads check them. Types only.
+
+export type BudgetScope = 'organization' | 'member' | 'key';
+
+export interface SpentBudget {
+  readonly scope: BudgetScope;
+  readonly organizationId: string;
+  /** The organization, the user, or the first key of a chain of rotations. */
+  readonly id: string;
+  readonly amount: number;
+}
+
+export interface SpentBudgets {
+  /** The month in which they are spent, such as 202611. They stop no requests in later months. */
+  readonly month: number;
+  readonly currency: string;
+  readonly organizations: ReadonlyMap<string, SpentBudget>;
+  /** By memberName(), for requests that a member makes without an API key. */
+  readonly members: ReadonlyMap<string, SpentBudget>;
+  /** API keys that are stopped by their own budget or by that of the member who created them. */
+  readonly keys: ReadonlyMap<string, SpentBudget>;
+}
+
+export const memberName = (organizationId: string, userId: string): string => `${organizationId}\n${userId}`;
