@@ -27,6 +27,8 @@ const CASES: readonly { line: string[]; offers: string[]; not?: string[] }[] = [
   { line: ['--por'], offers: ['--port'] },
   { line: ['serve', '--log', ''], offers: ['json', 'text'], not: ['qwen3-4b'] },
   { line: ['run', 'qwen3-4'], offers: ['qwen3-4b'], not: ['gemma-3-4b'] },
+  { line: ['serve', '--engine-device', ''], offers: ['auto', 'cpu', 'cuda'] },
+  { line: ['help', 'key'], offers: ['keys'], not: ['chat'] },
   { line: ['completion', ''], offers: ['bash', 'fish', 'zsh'] },
   { line: ['bench', 'tune', '--s'], offers: ['--slo'], not: ['--sharegpt'] },
   { line: ['bench', 'serve', '--s'], offers: ['--slo', '--sharegpt'] },
