@@ -40,7 +40,12 @@ const CASES: readonly { line: string[]; offers: string[]; not?: string[] }[] = [
 type Shell = (line: readonly string[]) => string[];
 
 const run = (program: string, args: readonly string[]): string[] => {
-  const { status, stdout, stderr } = spawnSync(program, args, { cwd: folder, encoding: 'utf8', timeout: 60_000 });
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    cwd: folder,
+    encoding: 'utf8',
+    timeout: 60_000,
+    env: { ...process.env, HOME: folder, XDG_CONFIG_HOME: '', XDG_DATA_HOME: '' },
+  });
   if (status !== 0 || stderr !== '') throw new Error(`${program}: status ${status}: ${stderr}`);
   return stdout.split('\n').filter((one) => one !== '');
 };

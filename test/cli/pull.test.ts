@@ -24,6 +24,8 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
     rmSync(folder, { recursive: true, force: true });
   });
   const env = {
+    HOME: join(folder, 'home'),
+    XDG_STATE_HOME: '',
     HF_ENDPOINT: hub.endpoint,
     HF_TOKEN: 'hf_right',
     HF_HUB_CACHE: join(folder, 'hub'),
