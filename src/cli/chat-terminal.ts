@@ -35,6 +35,7 @@ export class ChatTerminal {
     if (key?.name === 'paste-end') this.#isPasting = false;
   };
   #isPasting = false;
+  #isPrompting = false;
   #isEnded = false;
   #wake: (() => void) | null = null;
 
@@ -56,6 +57,7 @@ export class ChatTerminal {
       process.stdout.write(PASTE_ON);
     }
     this.#interface.on('line', (text) => {
+      this.#isPrompting = false;
       this.#lines.push({ text, isPasted: this.#isPasting });
       this.#typed.push(text);
       this.#wake?.();
@@ -75,6 +77,7 @@ export class ChatTerminal {
     if (this.#isEnded) return;
     this.#interface.setPrompt(bold(isContinued ? '… ' : '> '));
     this.#interface.prompt();
+    this.#isPrompting = true;
   }
 
   /** The next line; null at the end of the input. Lines that were typed before the end are still returned. */
@@ -91,7 +94,9 @@ export class ChatTerminal {
     this.#interface.close();
     if (!this.#isTty) return;
     process.stdin.off('keypress', this.#onKey);
-    process.stdout.write(PASTE_OFF);
+    // After Ctrl-C or Ctrl-D, the shell's prompt starts on a line of its own.
+    process.stdout.write(this.#isPrompting ? `\n${PASTE_OFF}` : PASTE_OFF);
+    this.#isPrompting = false;
     if (this.history !== null) appendHistory(this.history, this.#typed.splice(0));
   }
 }

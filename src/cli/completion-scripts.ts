@@ -47,7 +47,7 @@ _monolith() {
 ${valueCases(table, (values) => `COMPREPLY=($(compgen -W '${values}' -- "$cur"))`, ':')}
   esac
   if ((COMP_CWORD == 1)) && [[ $cur != -* ]]; then
-    COMPREPLY=($(compgen -W '${table.commands.map(({ name }) => name).join(' ')} help' -- "$cur"))
+    COMPREPLY=($(compgen -W '${table.commands.map(({ name }) => name).join(' ')}' -- "$cur"))
     return
   fi
   [[ \${COMP_WORDS[1]} == -* ]] || command="\${COMP_WORDS[1]}"

@@ -37,7 +37,17 @@ export interface CompletionTable {
 }
 
 export async function completionTable(commands: readonly Command[]): Promise<CompletionTable> {
-  return { commands: await Promise.all(commands.map(completed)), settings: settingFlags() };
+  const help = {
+    name: 'help',
+    summary: 'show the help of a command',
+    takesSettings: false,
+    actions: commands.map(({ name }) => name),
+    flags: [],
+    actionFlags: {},
+    words: [],
+    takesFiles: false,
+  };
+  return { commands: [...(await Promise.all(commands.map(completed))), help], settings: settingFlags() };
 }
 
 async function completed(command: Command): Promise<CompletedCommand> {
@@ -86,6 +96,11 @@ function settingFlags(): CompletedFlag[] {
   ];
 }
 
-/** `text|json` names every value; `cuda[:N]` or `N` does not. */
+/** The values that `text|json` names. `cuda[:N]` is offered as `cuda`; `N` names no value. */
 const choicesOf = (metavar: string): string[] =>
-  metavar.includes('|') ? metavar.split('|').filter((one) => /^[a-z0-9_]+$/.test(one)) : [];
+  metavar.includes('|')
+    ? metavar
+        .split('|')
+        .map((one) => one.replace(/\[.*\]$/, ''))
+        .filter((one) => /^[a-z0-9_]+$/.test(one))
+    : [];

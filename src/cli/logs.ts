@@ -44,12 +44,22 @@ export async function logs(argv: string[]): Promise<number> {
     return 1;
   }
   const follower = new LogFollower(folder, (bytes) => process.stdout.write(bytes));
+  const isOpen = openOutput();
   process.stdout.write(lastLines(folder, count, follower.position));
-  while (follows) {
+  while (follows && isOpen()) {
     follower.step();
     await sleep(LOOK_MS);
   }
   return 0;
+}
+
+/** Whether the reader of a pipe, such as `head`, still reads. */
+function openOutput(): () => boolean {
+  let isOpen = true;
+  process.stdout.once('error', () => {
+    isOpen = false;
+  });
+  return () => isOpen;
 }
 
 function linesOf(text: string | undefined): number {
@@ -104,8 +114,9 @@ export class LogFollower {
     this.#at = 0;
     try {
       this.#fd = openSync(logPath(this.folder), 'r');
-    } catch {
+    } catch (error) {
       this.#fd = null; // the server has not written anything yet
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
   }
 
@@ -116,6 +127,8 @@ export class LogFollower {
 
   #copy(): void {
     if (this.#fd === null) return;
+    // Somebody emptied the file.
+    if (fstatSync(this.#fd).size < this.#at) this.#at = 0;
     for (;;) {
       const buffer = Buffer.alloc(READ_BYTES);
       const count = readSync(this.#fd, buffer, 0, READ_BYTES, this.#at);

@@ -3,7 +3,7 @@
 // accepted under its former names (Setting.renamedFrom), with the same order of precedence.
 
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { z } from 'zod';
 import { ownArguments, readArguments } from './arguments.js';
 import type { Flag, OwnArguments, OwnFlags } from './arguments.js';
@@ -267,6 +267,11 @@ function readFile(path: string, required: boolean): { values: Values; path: stri
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (!required && (code === 'ENOENT' || code === 'ENOTDIR')) return { values, path: null };
+    if (!required && code === 'EACCES')
+      throw new ConfigError(
+        dirname(path),
+        `user ${process.getuid?.() ?? '?'} cannot read this data directory. Run the command as its owner, or choose another directory with --data-dir.`,
+      );
     throw new ConfigError(path, `cannot read the file (${code ?? String(error)}).`);
   }
   let content: unknown;

@@ -190,6 +190,9 @@ t.test('the log file is written after open(), without colours, and stays below i
     Array.from({ length: 1_000 }, (_, at) => `line ${at}`),
     'a follower sees every line once, across rotations',
   );
+  writeFileSync(logPath(folder), 'after truncation\n');
+  follower.step();
+  t.match(followed, /line 999 z+\nafter truncation\n$/, 'a follower sees the lines of a truncated file');
   t.equal(statSync(logPath(folder)).mode & 0o777, 0o600);
   t.equal(file.dropped, 0);
 });

@@ -19,7 +19,7 @@ t.setTimeout(300_000); // the machine may be busy
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-const environment = { ...process.env, MONOLITH_DATA_DIR: join(folder, 'data'), MONOLITH_API_KEY: '' };
+const environment = { ...process.env, HOME: folder, MONOLITH_DATA_DIR: join(folder, 'data'), MONOLITH_API_KEY: '' };
 
 function monolith(
   args: string[],

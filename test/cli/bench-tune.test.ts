@@ -29,7 +29,7 @@ function command(args: readonly string[]): {
   const child = spawn(
     process.execPath,
     [...endsWithParent, main, 'bench', 'tune', '--data-dir', data.path, '--admin-token', TOKEN, ...args],
-    { stdio: ['pipe', 'pipe', 'pipe'] },
+    { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, HOME: data.path } },
   );
   let [out, err] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

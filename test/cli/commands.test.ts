@@ -25,6 +25,8 @@ t.setTimeout(300_000); // the machine may be busy
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-cli-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
+/** The commands must not touch the directories of the user who runs the tests. */
+const own = { HOME: join(dataDir, 'home'), XDG_STATE_HOME: '', MONOLITH_DATA_DIR: dataDir };
 
 function monolith(args: string[], input = ''): { status: number | null; out: string; err: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], {
@@ -32,13 +34,13 @@ function monolith(args: string[], input = ''): { status: number | null; out: str
     encoding: 'utf8',
     timeout: 240_000,
     maxBuffer: 1 << 28,
-    env: { ...process.env, MONOLITH_DATA_DIR: dataDir },
+    env: { ...process.env, ...own },
   });
   return { status, out: stdout, err: stderr };
 }
 
 /** Runs a command that reads no input and starts no server. */
-const command = commandHost(t, { MONOLITH_DATA_DIR: dataDir });
+const command = commandHost(t, own);
 
 t.test('prints the command name in the form that can be typed in the working directory', (t) => {
   t.equal(commandName(packageRoot, packageRoot), './monolith');
@@ -281,7 +283,7 @@ t.test('chats with a running server, and without one', async (t) => {
     input: 'Hello\n/reset\n/nonsense\n/model\n/model nothing\n/model hal-1.0\n/model\n/exit\n',
     encoding: 'utf8',
     timeout: 240_000,
-    env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_KEY: server.key },
+    env: { ...process.env, ...own, MONOLITH_KEY: server.key },
   });
   const state = join(dataDir, 'state');
   const shapes = join(packageRoot, 'test', 'data', 'vision', 'shapes.png');
@@ -292,7 +294,7 @@ t.test('chats with a running server, and without one', async (t) => {
     timeout: 240_000,
     env: {
       ...process.env,
-      MONOLITH_DATA_DIR: dataDir,
+      ...own,
       MONOLITH_KEY: server.key,
       XDG_STATE_HOME: state,
       TERM: 'xterm',
@@ -367,7 +369,7 @@ t.test('the key of a conversation is revoked when it ends, even if a signal ends
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     const child = spawn(process.execPath, [main, 'chat'], {
       stdio: ['pipe', 'pipe', 'pipe'],
-      env: { ...process.env, MONOLITH_DATA_DIR: folder },
+      env: { ...process.env, ...own, MONOLITH_DATA_DIR: folder },
     });
     let said = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -491,7 +493,7 @@ t.test(
         '-c',
         `ip link set lo up; exec ${process.execPath} ${main} serve --port 80 --data-dir ${folder}`,
       ],
-      { encoding: 'utf8', timeout: 240_000 },
+      { encoding: 'utf8', timeout: 240_000, env: { ...process.env, ...own } },
     );
     t.match(
       { status, stderr },

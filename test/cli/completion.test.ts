@@ -27,6 +27,8 @@ const CASES: readonly { line: string[]; offers: string[]; not?: string[] }[] = [
   { line: ['--por'], offers: ['--port'] },
   { line: ['serve', '--log', ''], offers: ['json', 'text'], not: ['qwen3-4b'] },
   { line: ['run', 'qwen3-4'], offers: ['qwen3-4b'], not: ['gemma-3-4b'] },
+  { line: ['serve', '--engine-device', ''], offers: ['auto', 'cpu', 'cuda'] },
+  { line: ['help', 'key'], offers: ['keys'], not: ['chat'] },
   { line: ['completion', ''], offers: ['bash', 'fish', 'zsh'] },
   { line: ['bench', 'tune', '--s'], offers: ['--slo'], not: ['--sharegpt'] },
   { line: ['bench', 'serve', '--s'], offers: ['--slo', '--sharegpt'] },
@@ -38,7 +40,12 @@ const CASES: readonly { line: string[]; offers: string[]; not?: string[] }[] = [
 type Shell = (line: readonly string[]) => string[];
 
 const run = (program: string, args: readonly string[]): string[] => {
-  const { status, stdout, stderr } = spawnSync(program, args, { cwd: folder, encoding: 'utf8', timeout: 60_000 });
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    cwd: folder,
+    encoding: 'utf8',
+    timeout: 60_000,
+    env: { ...process.env, HOME: folder, XDG_CONFIG_HOME: '', XDG_DATA_HOME: '' },
+  });
   if (status !== 0 || stderr !== '') throw new Error(`${program}: status ${status}: ${stderr}`);
   return stdout.split('\n').filter((one) => one !== '');
 };

@@ -10,12 +10,13 @@ t.setTimeout(120_000);
 
 const scratch = mkdtempSync(join(tmpdir(), 'monolith-template-'));
 t.teardown(() => rmSync(scratch, { recursive: true, force: true }));
+const env = { ...process.env, HOME: scratch, MONOLITH_DATA_DIR: scratch };
 
 function rendered(template: string, lines: string): { status: number | null; out: unknown[]; err: string } {
   const file = join(scratch, 'template.jinja');
   writeFileSync(file, template);
   const args = [join(packageRoot, 'dist', 'main.js'), 'debug', 'template', '--template', file];
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { input: lines, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { input: lines, encoding: 'utf8', env });
   const out = stdout.split('\n').slice(0, -1);
   return { status, out: out.map((line) => JSON.parse(line) as unknown), err: stderr };
 }
@@ -57,7 +58,10 @@ t.test('needs a template that can be read', async (t) => {
     [[], /--template FILE is required/],
     [['--template', join(scratch, 'none')], /cannot read .*none/],
   ] as const) {
-    const { status, stderr } = spawnSync(process.execPath, [main, 'debug', 'template', ...args], { encoding: 'utf8' });
+    const { status, stderr } = spawnSync(process.execPath, [main, 'debug', 'template', ...args], {
+      encoding: 'utf8',
+      env,
+    });
     t.equal(status, 2);
     t.match(stderr, reason);
   }

@@ -13,7 +13,7 @@ t.setTimeout(300_000); // the machine may be busy
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
 
-const monolith = commandHost(t, { MONOLITH_DATA_DIR: dataDir });
+const monolith = commandHost(t, { HOME: join(dataDir, 'home'), MONOLITH_DATA_DIR: dataDir });
 
 t.test('creates no database', async (t) => {
   for (const args of [['list'], ['create'], ['rotate', 'ci'], ['revoke', 'ci']])

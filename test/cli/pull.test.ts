@@ -24,6 +24,8 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
     rmSync(folder, { recursive: true, force: true });
   });
   const env = {
+    HOME: join(folder, 'home'),
+    XDG_STATE_HOME: '',
     HF_ENDPOINT: hub.endpoint,
     HF_TOKEN: 'hf_right',
     HF_HUB_CACHE: join(folder, 'hub'),
@@ -144,8 +146,10 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
   t.match(await monolith(['doctor']), { status: 0, out: new RegExp(`ports +a server runs at ${server.url} `) });
   t.match(await monolith(['logs']), { status: 0, out: /"msg":"model loaded"/ });
   t.ok(await eventually(() => followed.includes('/v1/chat/completions')), 'logs -f shows new lines');
+  child.stdout.destroy();
   t.notMatch(followed, 'model loaded', '-n0 shows no earlier lines');
   await server.stop();
+  t.ok(await eventually(() => child.exitCode === 0), 'logs -f ends when its reader has closed the pipe');
 
   t.equal((await monolith(['models', 'serve', 'small', 'acme/tiny-GGUF:Q8_0'])).status, 0);
   t.match(await monolith(['rm', 'acme/tiny-GGUF', '--yes']), { status: 2, err: /models unserve small" first\n$/ });

@@ -103,10 +103,14 @@ const digest = (): string =>
 const before = digest();
 const url = await postgres.create();
 const words = (to: string): string[] => ['state', 'import', '--from', folder, '--database', to];
-const monolith = commandHost(t, {});
+const own = { HOME: join(folder, 'home'), MONOLITH_DATA_DIR: join(folder, 'home') };
+const monolith = commandHost(t, own);
 
 t.test('an interrupted import resumes and ends with the same contents as the folder', async (t) => {
-  const cut = spawn(process.execPath, [main, ...words(url)], { stdio: 'ignore' });
+  const cut = spawn(process.execPath, [main, ...words(url)], {
+    stdio: 'ignore',
+    env: { ...process.env, ...own },
+  });
   const rows = async (): Promise<number> =>
     (
       await postgres

@@ -84,7 +84,7 @@ export function RecommendedModels({ disk }: { disk: DiskState }): ReactNode {
         ]}
       />
       <p className="hint">
-        List of {RECOMMENDED.date}; sizes are approximate, and no model was downloaded to make the list.{' '}
+        List of {RECOMMENDED.date}. Sizes are approximate.{' '}
         <Button size="small" variant="ghost" onClick={() => setAll(!all)}>
           {all ? 'Only for this memory' : 'Show all sizes'}
         </Button>
