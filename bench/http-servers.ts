@@ -1,5 +1,5 @@
-// Compares the HTTP servers (http.server uws and node). Both run at the same time, each in a process of its own, and
-// serve in turn, so that other load on the machine affects both alike. The client's cost is the same for both.
+// Compares the HTTP servers (http.server uws and node). Each runs in its own process. The benchmark measures them in
+// alternating turns, so that other load on the machine affects both equally. The client's cost is the same for both.
 //
 //   npm run bench -- http --servers --json OUT
 import { spawn } from 'node:child_process';
@@ -30,7 +30,7 @@ interface RunningServer {
   stop(): void;
 }
 
-/** Measurements of one turn. CPU time is that of the server's main thread, which runs HTTP but not the engine. */
+/** Measurements of one turn. CPU time covers the server's main thread, which runs HTTP but not the engine. */
 interface Turn {
   /** Median and 99th percentile of requests sent one after the other on one connection, in ms. */
   requestMs: number;
@@ -54,7 +54,7 @@ export async function compareHttpServers(turns: number, json: string | undefined
   try {
     for (const kind of KINDS) servers.set(kind, await start(kind));
     const done: Record<Kind, Turn[]> = { uws: [], node: [] };
-    // First, because later the collected garbage of the turns would outweigh the connections.
+    // Measured before the turns. Afterwards, the garbage of the turns would hide the memory that connections take.
     const idle = {} as Record<Kind, Idle>;
     for (const kind of KINDS) idle[kind] = await withIdleConnections(servers.get(kind) as RunningServer);
     for (let turn = -1; turn < turns; turn++) {
@@ -154,11 +154,11 @@ async function measure({ port, pid }: RunningServer): Promise<Turn> {
 
 async function withIdleConnections({ port, pid }: RunningServer): Promise<Idle> {
   const few = new Agent({ keepAlive: true, maxSockets: SOCKETS });
-  await Promise.all(Array.from({ length: IDLE_CONNECTIONS }, () => list(port, few))); // so that the heap has its size
+  await Promise.all(Array.from({ length: IDLE_CONNECTIONS }, () => list(port, few))); // let the heap grow to its usual size
   few.destroy();
   await sleep(1_000);
   const before = residentKib(pid);
-  // In batches that fit the queue of the listening socket.
+  // Opens connections in batches that fit the listening socket's backlog.
   const agents = Array.from({ length: IDLE_CONNECTIONS / 250 }, () => new Agent({ keepAlive: true }));
   try {
     for (const agent of agents) await Promise.all(Array.from({ length: 250 }, () => list(port, agent)));
@@ -172,7 +172,7 @@ async function withIdleConnections({ port, pid }: RunningServer): Promise<Idle> 
   }
 }
 
-/** Resolves to the milliseconds that GET /v1/models took. */
+/** Resolves to the duration of GET /v1/models, in ms. */
 function list(port: number, agent: Agent): Promise<number> {
   return new Promise((resolve, reject) => {
     const began = performance.now();
@@ -183,7 +183,7 @@ function list(port: number, agent: Agent): Promise<number> {
   });
 }
 
-/** Resolves to the milliseconds to the first token. */
+/** Resolves to the time to the first token, in ms. */
 function stream(port: number, agent: Agent): Promise<number> {
   const body = JSON.stringify({
     model: 'tycho-1.0',

@@ -1,5 +1,5 @@
-// npm run bench -- <bench> [options]: builds everything, then runs bench/main.ts. Help builds no more than it needs:
-// nothing, or the TypeScript of a new checkout.
+// npm run bench -- <bench> [options]: builds everything, then runs bench/main.ts. With --help, it builds only the
+// TypeScript, and only in a new checkout.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

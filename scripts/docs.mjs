@@ -163,7 +163,7 @@ async function cliPage(built, load) {
   for (const { name, actions, load: loaded } of commands.filter(({ name }) => name !== 'serve')) {
     const { run: runCommand, actionFlags = {} } = await loaded();
     add(`monolith ${name}`, await printed(() => runCommand(['--help'])));
-    // Subcommands with flags of their own have a help of their own.
+    // Subcommands with their own flags have their own help.
     for (const action of actions ?? [])
       if (action in actionFlags) add(`monolith ${name} ${action}`, await printed(() => runCommand([action, '--help'])));
   }

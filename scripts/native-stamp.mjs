@@ -1,5 +1,5 @@
-// Decides whether the addon in build/Release was built from these sources, wherever the checkout is. CMake only knows
-// absolute paths and times, so it would build the whole engine again after the checkout was moved or copied.
+// Decides whether the addon in build/Release was built from these sources, wherever the checkout is. CMake compares
+// absolute paths and times, so it would rebuild the whole engine after the checkout is moved or copied.
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -29,7 +29,7 @@ export function nativeHash(root, env = process.env) {
   return hash.digest('hex');
 }
 
-/** The version of glibc: an addon that was built with a newer one does not load. */
+/** The glibc version. An addon built with a newer glibc does not load. */
 function libc() {
   process.report.excludeNetwork = true; // faster
   return process.report.getReport().header.glibcVersionRuntime ?? 'other';

@@ -116,7 +116,7 @@ function modelsPackage() {
   return folder;
 }
 
-/** Size of a directory's files in millions of bytes. */
+/** Total size of a directory's files, in MB (10^6 bytes). */
 function megabytes(folder) {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   return Math.ceil(files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0) / 1e6);
@@ -128,7 +128,7 @@ async function addHttpLibrary(folder) {
   const library = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
   for (const modules of new Set([process.versions.modules, kImageModules])) {
     const name = `uws_linux_${process.arch}_${modules}.node`;
-    if (!existsSync(join(library, name))) continue; // this Node version has none
+    if (!existsSync(join(library, name))) continue; // there is no binary for this Node version
     const { content, changed } = changedBinary(readFileSync(join(library, name)));
     if (!changed) throw new SetupError(`package: ${name} does not have the layout that src/http/uws-pages.ts expects`);
     writeFileSync(join(folder, name), content, { mode: 0o755 });

@@ -44,8 +44,9 @@ const kFirst = [
  * Runs the files and resolves to whether all passed.
  *
  * @param {string[]} files paths of compiled tests
- * @param {{ jobs: number, timeoutS: number, wholeOutput: boolean, node?: string }} options `timeoutS`: time limit of a
- *   file that sets none itself; `wholeOutput`: print the TAP output of every file, not only of those that fail; `node`:
+ * @param {{ jobs: number, timeoutS: number, wholeOutput: boolean, node?: string }} options `timeoutS`: time limit for
+ * files that do not set their own; `wholeOutput`: print the TAP output of every file, not only of those that fail;
+ * `node`:
  *   the Node.js program to run them with
  */
 export async function runTests(files, { jobs, timeoutS, wholeOutput, node = process.execPath }) {
@@ -109,7 +110,7 @@ function runFile(name, { timeoutS, running, node }) {
     const began = performance.now();
     const child = spawn(node, ['--enable-source-maps', name], {
       cwd: root,
-      // Colors, which some build servers force, would be part of the compared output.
+      // Some build servers force colors. Tests would then find escape sequences in the output that they compare.
       env: { ...process.env, TAP_TIMEOUT: String(timeoutS), FORCE_COLOR: undefined },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -139,7 +140,7 @@ function runFile(name, { timeoutS, running, node }) {
   });
 }
 
-/** The CPU time of a process and of its children that have ended, in ms. Null: not known. */
+/** The CPU time of a process and of its children that have ended, in ms. Null if unknown. */
 function cpuTime(pid) {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1).split(' ');

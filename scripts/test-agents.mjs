@@ -9,8 +9,8 @@ import { runTests } from './run-tests.mjs';
 import { buildNative, buildTypeScript, ensurePackages, ensureTools, run } from './setup.mjs';
 
 /**
- * Each package with the version that was tested last. Agents with an install script need it for their program. Crush is
- * not among them: its script downloads the program from a website.
+ * The packages, each at the version that was tested last. Install scripts must run, because some agents get their
+ * executable that way. Crush is left out: its script downloads the executable from a website.
  */
 const kAgents = {
   '@openai/codex': '0.171.0',

@@ -23,7 +23,7 @@ import {
 } from './setup.mjs';
 import { missingTestPrograms, sayLeftOut } from './tools.mjs';
 
-/** Major versions, besides the machine's own. */
+/** Major versions to test in addition to the installed one. */
 const kOtherNodes = ['22', '26'];
 
 // Most tests wait more than they compute.

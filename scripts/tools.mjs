@@ -35,8 +35,7 @@ const commandFor = (packages, isRoot = process.getuid?.() === 0) =>
 const isThere = (...paths) => paths.some((path) => existsSync(path));
 
 /**
- * The programs that some tests need: Debian's package, whether it is there, and the modules in test/ through which tests
- * use it.
+ * Programs that some tests need: the Debian package, whether it is installed, and the modules in test/ that use it.
  */
 const kTestPrograms = [
   {
@@ -160,7 +159,7 @@ export async function installMissing({ build, tests }) {
   );
 }
 
-/** Names the tests that skip themselves because a program is missing. */
+/** Prints the names of the tests that are skipped because a program is missing. */
 export function sayLeftOut(missing) {
   for (const one of missing) say(`left out without ${one.package}: ${one.tests.join(', ')}`);
 }

@@ -1,6 +1,6 @@
-// node scripts/upgrade-data.mjs CHECKOUT: has the release in CHECKOUT, a built working copy, write a data directory and
-// a PostgreSQL database, and stores them in test/data/upgrade. test/e2e/upgrade.test.ts opens them with this version.
-// Needs root, PostgreSQL and Redis.
+// node scripts/upgrade-data.mjs CHECKOUT: runs the release in CHECKOUT, which must be built, to write a data directory
+// and a PostgreSQL database, and saves both in test/data/upgrade. test/e2e/upgrade.test.ts opens them with this
+// version. Needs root, PostgreSQL and Redis.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const kKey = 'sk-set-by-the-operator';
 const kEmail = 'owner@example.com';
 const kPassword = 'a long enough password';
 
-/** Starts the server of the checkout. Its settings keep the names that they have there. */
+/** Starts the checkout's server. The settings have the names that they had in that release. */
 async function start(checkout, env) {
   const child = spawn(process.execPath, [join(checkout, 'dist', 'main.js'), 'serve', '--log', 'json'], {
     env: { ...process.env, MONOLITH_PORT: '0', MONOLITH_API_KEY: kKey, MONOLITH_ACCOUNTS_SIGNUP: 'open', ...env },
@@ -34,7 +34,7 @@ async function start(checkout, env) {
   return { url: JSON.parse(line).url, stop };
 }
 
-/** Uses the server as an operator, a member and a client do. Returns what a later version has to know of it. */
+/** Uses the server as an operator, a member and a client. Returns the values that the upgrade test compares. */
 async function use(url) {
   let cookie = '';
   let token = '';

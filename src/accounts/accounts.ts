@@ -22,7 +22,7 @@ const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
 
-/** A key, or the part of it that is displayed, with the separator of earlier releases or without it. */
+/** An API key or its displayed form, with or without the separator that earlier releases used. */
 const KEY_REFERENCE = /^(?:sk-)?([0-9A-Za-z]{8})(?:-?(?:….*|[0-9A-Za-z]{40})?)?$/;
 
 /** Whether an ID is a key's. The playground uses an ID that is not. */
@@ -89,9 +89,9 @@ export class Accounts {
   }
 
   /**
-   * The keys that `reference` may mean: an ID, the key itself, its displayed form (`sk-Ab12Cd34…wxyz`) or its public part
-   * names one key; otherwise all keys with that name or those last four characters. Among the latter, revoked keys are
-   * returned only if there are no others.
+   * The keys that match `reference`. An ID, a full key, its displayed form (`sk-Ab12Cd34…wxyz`) or its public part
+   * identifies one key. Any other text matches all keys with that name or those last four characters; revoked keys are
+   * then returned only if there are no others.
    */
   async findKeys(reference: string, organizationId?: string): Promise<KeyRecord[]> {
     const publicId = KEY_REFERENCE.exec(reference)?.[1];

@@ -49,11 +49,11 @@ export interface AuditFilter {
   /** Start (inclusive) and end (exclusive), in milliseconds since the Unix epoch. */
   readonly from?: number | null;
   readonly to?: number | null;
-  /** False: without the entries about temporary API keys. */
+  /** If false, entries about temporary API keys are excluded. */
   readonly temporary?: boolean;
 }
 
-/** Whether an entry matches, apart from its time. */
+/** Whether an entry matches the filters, ignoring its time. */
 export function matchesAudit({ actor, action, target, detail }: AuditEntry, filter: AuditFilter): boolean {
   const wanted = filter.actor?.toLowerCase();
   return (

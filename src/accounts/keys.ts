@@ -59,7 +59,7 @@ export interface KeyRecord {
   rotatedFrom: string | null;
   /** IP addresses and CIDR ranges from which the key may be used. Absent or empty: all addresses. */
   allowedAddresses?: readonly string[];
-  /** Made by a command for its own use, such as `monolith chat`, and revoked when that ends. */
+  /** Created by a command such as `monolith chat` for its own requests, and revoked when the command ends. */
   temporary?: boolean;
 }
 

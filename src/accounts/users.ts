@@ -21,7 +21,7 @@ export interface User {
   secondFactor?: boolean;
 }
 
-/** Users of earlier releases have no time until they sign in again; they signed in when they signed up. */
+/** The last sign-in. Earlier releases did not store it, so the sign-up time is used until the next sign-in. */
 export const lastSignIn = ({ lastLoginAt, createdAt }: User): string => lastLoginAt ?? createdAt;
 
 /** A user with their organizations, oldest membership first. */

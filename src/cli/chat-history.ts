@@ -30,8 +30,8 @@ export function readHistory(path: string): string[] {
 }
 
 /**
- * Appends lines, oldest first. Reads the file again, because another conversation may have written to it. A history
- * that cannot be written is lost, which does not fail the conversation.
+ * Appends lines, oldest first. Reads the file again, because another conversation may have written to it. If the file
+ * cannot be written, the lines are lost and the conversation continues.
  */
 export function appendHistory(path: string, lines: readonly string[]): void {
   const added = lines

@@ -38,7 +38,7 @@ export class MessageInput {
     return isContinued || pasted ? null : this.take();
   }
 
-  /** Returns what has been collected, and starts again. */
+  /** Returns the collected text, and resets. */
   take(): string {
     const message = this.#lines.join('\n').trim();
     this.#lines = [];

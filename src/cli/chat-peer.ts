@@ -1,4 +1,5 @@
-// The server of a conversation: the one at --url, the one that uses the data directory, or one started in this process.
+// The server that a conversation uses: the one at --url, the one that uses the data directory, or one started in this
+// process.
 
 import type { Config } from '../config/settings.js';
 import { UsageError } from '../config/arguments.js';

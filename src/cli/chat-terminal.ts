@@ -13,7 +13,7 @@ export interface TypedLine {
 /** Whether a person types the messages and sees the responses in the same terminal. */
 export const isInteractive = (): boolean => process.stdin.isTTY === true && process.stdout.isTTY === true;
 
-/** Writes notes, which are not part of the responses: to stderr unless both ends are the terminal. */
+/** Writes notes, which are not part of the responses. They go to stderr unless stdin and stdout are the terminal. */
 export function note(text: string): void {
   (isInteractive() ? process.stdout : process.stderr).write(text);
 }

@@ -4,7 +4,7 @@ import type { OwnArguments, OwnFlags } from '../config/arguments.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 
-/** Like loadConfig(), but also writes a notice to stderr for each former setting name and each unknown variable. */
+/** Like loadConfig(), but also writes a notice to stderr for each old setting name and each unknown variable. */
 export function commandConfig(argv: readonly string[], flags: OwnFlags): { config: Config } & OwnArguments {
   const { config, own, renamed, unknown } = loadConfig({ argv }, flags);
   for (const name of unknown) process.stderr.write(`monolith: ${name}: unknown setting; the variable has no effect\n`);

@@ -2,14 +2,14 @@
 
 import type { OwnFlags } from '../config/arguments.js';
 
-/** What a command's words are. Shells complete files themselves. */
+/** What a command's positional arguments are. Shells complete file names on their own. */
 export type WordKind = 'file' | 'recommended' | 'command' | 'shell' | 'agent' | 'none';
 
 export interface LoadedCommand {
   run(argv: string[]): Promise<number>;
   /** The command's own flags, which are not settings. */
   readonly flags: OwnFlags;
-  /** Own flags of single subcommands, if they differ. */
+  /** Flags of individual subcommands, if they differ. */
   readonly actionFlags?: Readonly<Record<string, OwnFlags>>;
 }
 

@@ -64,7 +64,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'models',
-    summary: 'list models, also recommended ones; add and remove downloaded models',
+    summary: 'list models and recommended ones; serve or unserve downloaded models',
     takesSettings: true,
     actions: ['serve', 'unserve'],
     load: async () => {
@@ -186,7 +186,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'version',
-    summary: 'print the version and how this copy was built',
+    summary: 'print the version and build details',
     takesSettings: false,
     words: 'none',
     load: async () => {

@@ -4,10 +4,10 @@ import type { CompletedFlag, CompletionTable } from './completion-table.js';
 
 const names = (flags: readonly CompletedFlag[]): string => flags.map(({ name }) => name).join(' ');
 
-/** Every flag of a command, by name, including those of single subcommands. */
+/** Every flag of a command, by name, including those of individual subcommands. */
 function allFlags({ commands, settings }: CompletionTable): CompletedFlag[] {
   const own = commands.flatMap(({ flags, actionFlags }) => [...flags, ...Object.values(actionFlags).flat()]);
-  // An own flag does not replace a setting's description, because it has none.
+  // The command's own flags have no descriptions, so they do not replace those of settings.
   return [...new Map([...own, ...settings].map((flag) => [flag.name, flag])).values()];
 }
 

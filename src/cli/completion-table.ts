@@ -21,7 +21,7 @@ export interface CompletedCommand {
   readonly summary: string;
   readonly takesSettings: boolean;
   readonly actions: readonly string[];
-  /** Own flags; those of a single subcommand are in `actionFlags`. */
+  /** The command's own flags; flags of individual subcommands are in `actionFlags`. */
   readonly flags: readonly CompletedFlag[];
   readonly actionFlags: Readonly<Record<string, readonly CompletedFlag[]>>;
   /** Words to offer. */

@@ -1,4 +1,5 @@
-// The checks of `monolith doctor`. Each looks at one thing, leaves nothing behind, and reports what to do if it is wrong.
+// The checks of `monolith doctor`. Each check covers one thing, leaves no files behind, and returns advice if it finds
+// a problem.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmdirSync, statfsSync, statSync } from 'node:fs';
@@ -33,7 +34,7 @@ const ok = (check: string, message: string): Finding => ({ check, result: 'ok', 
 const warn = (check: string, message: string, advice: string): Finding => ({ check, result: 'warn', message, advice });
 const fail = (check: string, message: string, advice: string): Finding => ({ check, result: 'fail', message, advice });
 
-/** Runs all checks. A check that throws is a failure of its own. */
+/** Runs all checks. A check that throws counts as failed. */
 export async function examine(config: Config): Promise<Finding[]> {
   const found: Finding[] = [];
   for (const [name, check] of Object.entries(CHECKS)) {
@@ -96,7 +97,7 @@ function checkEngine(): Finding[] {
   }
 }
 
-/** Only a checkout is built on this machine. */
+/** Only a checkout builds the engine on this machine. */
 function checkTools(): Finding[] {
   if (!existsSync(join(packageRoot, 'native'))) return [];
   const has = (program: string): boolean => spawnSync(program, ['--version'], { timeout: 10_000 }).status === 0;
@@ -140,7 +141,7 @@ async function checkModels(asked: Config): Promise<Finding[]> {
         : fail(check, `${needs}; the machine has ${showBytes(memory.total)}`, advice);
     }),
   );
-  const downloads = absent.map(({ name, path }) => ok(`model ${name}`, `${path} is downloaded by the next start`));
+  const downloads = absent.map(({ name, path }) => ok(`model ${name}`, `the next start downloads ${path}`));
   return [...found, ...downloads];
 }
 
@@ -186,7 +187,7 @@ function folder(check: string, path: string, flag: string, isPrivate: boolean): 
   const at = existing(path);
   const user = `user ${process.getuid?.() ?? '?'}`;
   if (!statSync(at).isDirectory()) return fail(check, `${at} is not a directory`, `Use another one with ${flag}.`);
-  // Permissions do not tell whether a file system is read-only or refuses new directories, as /proc does.
+  // Permission bits do not show that a file system is read-only or, like /proc, refuses new directories.
   try {
     rmdirSync(mkdtempSync(join(at, '.monolith-doctor-')));
   } catch (error) {

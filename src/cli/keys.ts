@@ -35,7 +35,7 @@ permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and i
   --scopes A,B          ${ALL_SCOPES.join(', ')}
   --limits JSON         limits per model, in addition to the organization's limits:
                         {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}
-  --all                 also list temporary keys that have ended, which chat and bench create
+  --all                 also list revoked and expired temporary keys (chat and bench create them)
   --organization ORG    ID or name of the organization; default: the first one for create, all for list
   --data-dir PATH       the data directory
   --database URL        the database that several servers share
@@ -95,7 +95,7 @@ async function create(
   values: ReadonlyMap<string, string>,
   known: () => Promise<string[]>,
 ): Promise<number> {
-  await accounts.organizations.ensureFirst(); // in case that the first start ended before it created one
+  await accounts.organizations.ensureFirst(); // in case the first start ended before it created one
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
   for (const scope of scopes)
     if (!(ALL_SCOPES as readonly string[]).includes(scope))
@@ -247,7 +247,7 @@ async function rotate(
   values: ReadonlyMap<string, string>,
 ): Promise<number> {
   const matches = await named(accounts, 'rotate', words, values);
-  // A key that has been rotated stays valid for a while next to its successor of the same name.
+  // A rotated key may stay valid for a while, together with its successor, which has the same name.
   const current = matches.filter(({ revokedAt }) => revokedAt === null);
   const key = only(current.length > 0 ? current : matches);
   const text = values.get('--overlap');
@@ -264,7 +264,7 @@ async function rotate(
   throw new UsageError(`keys: key "${key.id}" no longer exists`);
 }
 
-/** The keys that the command's argument may mean; at least one. */
+/** The keys that match the command's argument; at least one. */
 async function named(
   accounts: Accounts,
   action: string,
@@ -275,7 +275,7 @@ async function named(
   noWords(others);
   if (reference === undefined) throw new UsageError(`keys: ${action} needs a key`);
   const found = await accounts.findKeys(reference, (await organization(accounts, values))?.id);
-  // A key that was mistyped is not repeated, because error messages may be logged.
+  // The error does not repeat a mistyped key, because error messages may be logged.
   const shown = reference.length > 24 && reference.startsWith('sk-') ? `${reference.slice(0, 11)}…` : reference;
   if (found.length === 0) throw new UsageError(`keys: there is no key "${shown}"`);
   return found;

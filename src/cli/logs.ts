@@ -81,7 +81,7 @@ export function lastLines(folder: string, count: number, end = Infinity): string
     .join('');
 }
 
-/** Writes what is appended to the log, also across rotations and restarts of the server. */
+/** Prints the lines that are appended to the log, across rotations and restarts of the server. */
 export class LogFollower {
   #fd: number | null = null;
   #at = 0;
@@ -99,7 +99,7 @@ export class LogFollower {
     return this.#at;
   }
 
-  /** Writes what has been appended since the last step. */
+  /** Prints the bytes that were appended since the last call. */
   step(): void {
     this.#copy();
     if (!this.#isReplaced()) return;

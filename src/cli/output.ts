@@ -5,8 +5,8 @@ import { stdoutPaint } from '../shared/terminal-color.js';
 import type { Paint } from '../shared/terminal-color.js';
 
 /**
- * Columns padded to their widest entry, with two spaces in between. For standard output: on a terminal with colors, a
- * first row in capitals is dimmed, because it is the header.
+ * Columns padded to their widest entry, with two spaces in between. For standard output only: on a terminal with
+ * colors, a first row in capitals counts as the header and is dimmed.
  */
 export function table(rows: readonly (readonly string[])[], paint: Paint = stdoutPaint()): string {
   const widths: number[] = [];

@@ -18,8 +18,8 @@ const rowOf = ({ memoryGb, purpose, name, ref, downloadGb, license }: Recommende
 export function recommendedText(command: string = commandName()): string {
   const { date, models } = RECOMMENDED;
   return `${table([['MEMORY', 'FOR', 'NAME', 'DOWNLOAD', 'LICENSE', 'MODEL'], ...models.map(rowOf)])}
-MEMORY is the memory of the machine, or of the GPU if the model runs there. List of ${date}. Sizes are approximate;
-the model pages (--json) have the exact ones.
+MEMORY is the memory of the machine, or of the GPU if the model runs there. As of ${date}. Sizes are approximate;
+the model pages (--json) have the exact ones. The list was made without downloading the models.
 
 Try one:  ${command} run ${models[0]?.name ?? ''}
 `;

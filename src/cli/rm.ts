@@ -52,7 +52,7 @@ export async function rm(argv: string[]): Promise<number> {
   return 0;
 }
 
-/** What uses the model; null if nothing does. */
+/** A description of what uses the model; null if nothing does. */
 async function userOf(config: Config, { entries }: Removable): Promise<string | null> {
   const paths = new Set(entries.flatMap(({ path }) => [path, realpathSync(path)]));
   const uses = (file: string | null): boolean => file !== null && (paths.has(file) || paths.has(real(file)));

@@ -129,7 +129,7 @@ async function runServer(argv: string[]): Promise<number> {
   return exitCode;
 }
 
-/** Prints the ready message. Under systemd, where it is logged, the secrets in it go to a file instead. */
+/** Prints the ready message. Under systemd, where stdout is logged, the secrets go to a file instead. */
 function announce(server: Server, config: Config): void {
   const isSecret = server.createdKey !== null || server.setupUrl !== null;
   if (!isSecret || !inSystemd(process.env)) {
@@ -161,7 +161,7 @@ function readyJson(server: Server): string {
   })}\n`;
 }
 
-/** Prints the text of a response, or the whole error. Needs no program that a minimal system lacks. */
+/** A command that prints the text of a response, or the whole error. Minimal systems have `sed`, but not `jq`. */
 const TEXT_OF_RESPONSE = `sed -E 's/.*"content":"([^"]*)".*/\\1/'`;
 
 function readyText(server: Server, config: Config, paint: Paint = stdoutPaint()): string {

@@ -1,5 +1,5 @@
-// What a server does for systemd, which started it if NOTIFY_SOCKET is set: it reports its state, for units with
-// Type=notify, and it keeps its first secrets out of the journal.
+// Support for systemd, which sets NOTIFY_SOCKET when it starts the server. The server reports its state, for units with
+// Type=notify, and keeps its first secrets out of the journal.
 import { execFile } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,8 +14,8 @@ export const inSystemd = (environment: Environment): boolean => Boolean(environm
 
 /**
  * Reports the state to systemd; does nothing without systemd. Node.js has no datagram sockets for local addresses, so
- * systemd's own program sends the message, which the unit must allow (NotifyAccess=all). Never rejects: a failure is
- * logged, and systemd ends the start at its time limit.
+ * `systemd-notify` sends the message, which the unit must allow (NotifyAccess=all). Never rejects: a failure is logged,
+ * and systemd aborts the start at its timeout.
  */
 export function notifySystemd(
   state: 'READY=1' | 'STOPPING=1',

@@ -1,4 +1,4 @@
-// monolith version: the version, and facts about this copy that a bug report needs.
+// monolith version: the version, and the build details that a bug report needs.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

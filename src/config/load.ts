@@ -27,8 +27,8 @@ export interface ConfigSources {
   argv?: readonly string[];
   env?: Readonly<Record<string, string | undefined>>;
   /**
-   * For a command whose words are models to serve: converts the words to values of the setting `model`, which are added
-   * to those of its flag. The words are then no longer part of `Loaded.own`.
+   * For commands whose positional arguments are models to serve: converts the arguments to values of the setting
+   * `model`, in addition to the values of its flag. `Loaded.own` then does not contain the arguments.
    */
   modelsOf?: (words: readonly string[]) => readonly string[];
 }
@@ -108,7 +108,7 @@ export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {})
   };
 }
 
-/** Moves the words to the setting `model`. */
+/** Moves the positional arguments to the setting `model`. */
 function withModels(
   own: OwnArguments,
   flags: Values,

@@ -1,5 +1,5 @@
-// Finds environment variables that look like settings but are not, because a mistyped variable would otherwise have no
-// effect and no message.
+// Finds environment variables that look like settings but are not, so that a mistyped variable is reported and not
+// silently ignored.
 
 import { closest } from './did-you-mean.js';
 
@@ -56,5 +56,5 @@ export function unknownVariables(
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** Two letters, but at most half of a short name: MONOLITH_TAG is not a mistyped MONOLITH_LOG. */
+/** At most two letters may differ, and at most half of a short name: MONOLITH_TAG is not a mistyped MONOLITH_LOG. */
 const maxDistance = (name: string): number => Math.min(2, Math.floor((name.length - PREFIX.length) / 2));

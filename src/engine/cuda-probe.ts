@@ -1,5 +1,5 @@
-// Whether models can run on an NVIDIA GPU here. The engine answers this when it plans a model for the device, so a small
-// embedded model is planned, which reads no weights.
+// Checks whether models can run on an NVIDIA GPU. The engine finds out when it plans the memory of a model for the
+// device, so this plans a small embedded model. Planning reads no weights.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -12,7 +12,7 @@ export interface FileFact {
   readonly quantization: string | null;
   /** Bytes that a load plans: weights, keys and values, recurrent states, activations. Null: it cannot be loaded. */
   readonly memory: number | null;
-  /** What `memory` consists of, in bytes. */
+  /** Breakdown of `memory`, in bytes. */
   readonly plan: LoadBytes | null;
   /** Why it cannot be served; null: no problem is visible without reading the weights. */
   readonly problem: string | null;

@@ -77,7 +77,9 @@ export async function logLoading(
         log.warn(
           { ...fields, max_context: wanted, context: maxContext },
           `max_context is ${wanted}, but ${names.join(', ')} has a context of ${maxContext} tokens: ${
-            info.contextLength < wanted ? 'the model file declares no more' : 'more does not fit in memory'
+            info.contextLength < wanted
+              ? 'this is the maximum in the model file'
+              : 'a longer context does not fit in memory'
           }`,
         );
       if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'image input is unavailable');

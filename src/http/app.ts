@@ -345,7 +345,7 @@ export class HttpServer {
     else this.enterAs(known, route, exchange, res);
   }
 
-  /** Refuses a request that no route serves. A valid key names the organization whose request log lists it. */
+  /** Refuses a request that matches no route. With a valid key, it is logged for the key's organization. */
   private refuse(exchange: HttpExchange, error: Error): void {
     const header = (name: string): string => exchange.header(name);
     const refused = (): void => exchange.fail(error);

@@ -23,6 +23,6 @@ export function parserErrorPage({ code, reason = 'malformed' }: NodeJS.ErrnoExce
 
 export const TRANSFER_ENCODING_PAGE = errorPage(
   'invalid_header',
-  'Transfer-Encoding may only be chunked, once.',
+  'Transfer-Encoding must be `chunked`, exactly once.',
   'Transfer-Encoding',
 );

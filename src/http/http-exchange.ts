@@ -152,7 +152,7 @@ export class HttpExchange implements Exchange {
       ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
       : // the library treats any value as `chunked`, and an empty value as an absent header
         codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
-        ? apiError('invalid_header', 'Transfer-Encoding may only be chunked, once.', 'Transfer-Encoding')
+        ? apiError('invalid_header', 'Transfer-Encoding must be `chunked`, exactly once.', 'Transfer-Encoding')
         : hosts > 1 // a proxy may have checked the other one
           ? apiError('invalid_header', 'The request has more than one Host header.', 'Host')
           : null;

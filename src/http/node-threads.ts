@@ -77,7 +77,7 @@ export class NodeThreads {
   }
 }
 
-/** Orders a thread to listen. Resolves to false if it cannot, or has ended. */
+/** Starts listening on a thread. Resolves to false if it cannot, or has ended. */
 function ordered(port: MessagePort, address: ListenAddress): Promise<boolean> {
   return new Promise((resolve) => {
     port.once('message', (listening: unknown) => resolve(listening === true));

@@ -19,7 +19,7 @@ const MAX_HEADERS = 98;
  */
 const HEADERS_MS = 18_000;
 const CHECK_MS = 1_000;
-/** Limits the body of a request that has its response already. Bodies that are read have a limit of their own. */
+/** Limits the body of a request whose response is already complete. Bodies that are read have their own limit. */
 const REQUEST_MS = 330_000;
 /** Maximum number of requests that wait for the response to an earlier one on their connection (pipelining). */
 const MAX_PIPELINED = 16;
@@ -267,6 +267,6 @@ function refusalOf({ httpVersionMajor, httpVersion, rawHeaders, headers }: Incom
   const coding = headers['transfer-encoding'];
   if (coding === '') return TRANSFER_ENCODING_PAGE; // before Node.js 22, the parser ignores it
   if (httpVersion === '1.0' && coding !== undefined)
-    return errorPage('malformed_http', 'An HTTP/1.0 request has no Transfer-Encoding.');
+    return errorPage('malformed_http', 'An HTTP/1.0 request must not have a Transfer-Encoding header.');
   return null;
 }

@@ -1,5 +1,5 @@
-// Searches the hub for repositories with servable weights. What the hub sends is text by strangers, so every value is
-// checked and shortened.
+// Searches the hub for repositories with servable weights. Anyone can publish to the hub, so every value is validated
+// and truncated.
 
 import { HubError, printable } from './hub-error.js';
 import type { HubClient } from './hub-client.js';
@@ -40,7 +40,7 @@ export async function searchHub(client: HubClient, text: string, signal?: AbortS
       signal === undefined ? limit : AbortSignal.any([signal, limit]),
     );
   } catch (error) {
-    if (limit.aborted) throw new HubError('unreachable', `the hub did not answer within ${SEARCH_MS / 1000} s`, error);
+    if (limit.aborted) throw new HubError('unreachable', `the hub did not respond within ${SEARCH_MS / 1000} s`, error);
     throw error;
   }
   if (!Array.isArray(found)) throw new HubError('bad_answer', 'the hub returned no list of models for the search');

@@ -45,8 +45,8 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
 const MAX_FORM_FAULTS = 20;
 
 /**
- * Like validated(), for bodies that a person filled in: if several fields are invalid, the error names each of them, so
- * that a form can mark all of them at once. Throws ApiError 400 or 422.
+ * Like validated(), for bodies of forms: if several fields are invalid, the error lists all of them, so that the form
+ * can mark all of them at once. Throws ApiError 400 or 422.
  */
 export function validatedForm<T>(schema: z.ZodType<T>, body: unknown): T {
   const result = schema.safeParse(body, { reportInput: false });

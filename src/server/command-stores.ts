@@ -20,8 +20,8 @@ export interface CommandStores {
 }
 
 /**
- * Opens the stores while `work` runs. Rejects with a StorageError whose message states the cause, such as that there is
- * no database. Only a server creates one: a command with a mistyped address would otherwise change a database that no
+ * Opens the stores for the duration of `work`. Rejects with a StorageError that states the cause, such as a missing
+ * database. Only a server creates a database, so that a command with a mistyped address cannot create one that no
  * server uses.
  */
 export async function withStores<T>(

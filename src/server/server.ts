@@ -81,7 +81,7 @@ export interface Server {
 export interface StartOptions {
   /** Used instead of creating a Telemetry from the configuration. */
   telemetry?: Telemetry;
-  /** Called when the data directory belongs to this server. */
+  /** Called when this server has locked the data directory. */
   onLocked?: () => void;
   /** Called periodically while models load. */
   onLoading?: (loading: Loading) => void;

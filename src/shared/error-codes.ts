@@ -537,7 +537,7 @@ export const ERRORS = {
   },
   hub_unavailable: {
     status: 503,
-    meaning: 'The model hub did not return a usable answer.',
+    meaning: 'The model hub did not return a usable response.',
     cause: 'It is unreachable, it refused the request, or `hub.offline` is set. Dashboard and admin API only.',
     action: 'Check `hub.endpoint`, `hub.token` and the network, then retry.',
   },

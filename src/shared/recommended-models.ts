@@ -1,6 +1,6 @@
 // Models to start with, by memory and by purpose. Shown by "monolith models --recommended", on the dashboard and in
-// docs/guides/models.md. Every architecture is one that the engine reads (docs/reference/models.md). Sizes are approximate;
-// the model pages have the exact ones. No entry was downloaded to write this list.
+// docs/guides/models.md. The engine supports all of the architectures (docs/reference/models.md). Sizes are
+// approximate; the model pages have the exact ones. The list was made without downloading the models.
 //
 // To update the list: check each page, change `date`, and run `npm run docs`.
 

@@ -17,8 +17,8 @@ export type Color = keyof typeof CODES;
 export type Paint = (color: Color, text: string) => string;
 
 /**
- * Whether a stream shows colors. FORCE_COLOR decides if it is set (0 or false: no), then NO_COLOR (no), then whether the
- * stream is a terminal other than a dumb one.
+ * Whether to write colors to a stream. FORCE_COLOR takes precedence (0 or false: no), then NO_COLOR (no). Without both,
+ * colors are used on terminals, unless TERM is `dumb`.
  */
 export function wantsColor(
   descriptor: number,

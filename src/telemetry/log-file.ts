@@ -11,8 +11,8 @@ const QUEUE_BYTES = 1_048_576;
 export const logPath = (dataDir: string): string => join(dataDir, 'server.log');
 export const rotatedLogPath = (dataDir: string): string => `${logPath(dataDir)}.1`;
 
-/** Colours of the terminal do not belong in a file. */
-const COLOUR = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g');
+/** Terminal colors, which are left out of the file. */
+const COLOR = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g');
 
 export class LogFile {
   /** Number of lines that were not written. */
@@ -40,7 +40,7 @@ export class LogFile {
 
   /** `line` ends with a newline. */
   write(line: string): void {
-    const bytes = Buffer.from(line.replace(COLOUR, ''));
+    const bytes = Buffer.from(line.replace(COLOR, ''));
     if (this.#queued + bytes.length > QUEUE_BYTES) {
       this.dropped++;
       return;

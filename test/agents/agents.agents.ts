@@ -35,7 +35,7 @@ interface Agent {
   name: string;
   /** Script below the folder of the agents, or program if it is not JavaScript. */
   program: string;
-  /** The model's calls of the agent's own tools: they read a file, edit it, and run the test of the project. */
+  /** The agent's own tools that the model calls, to read a file, edit it, and run the project's test. */
   calls(work: string): ToolCall[];
   args: string[];
   /** Absent: MODEL. */
@@ -226,12 +226,15 @@ interface ChatBody {
 
 interface Upstream {
   url: string;
-  /** What the agent offered instead of a tool that the model should call. */
+  /** For each tool that the agent did not offer: its name, and the tools that it did offer. */
   missing: string[];
   close(): void;
 }
 
-/** Starts an upstream whose model makes the calls one after the other, as far as they are offered, and then ends. */
+/**
+ * Starts an upstream whose model makes the calls one after the other. It ends after the last one, or at a tool that the
+ * agent does not offer.
+ */
 async function startUpstream(calls: readonly ToolCall[]): Promise<Upstream> {
   const missing: string[] = [];
   const server = createServer((from: IncomingMessage, to: ServerResponse) => {

@@ -109,7 +109,7 @@ t.test('a chat message can have several lines', (t) => {
   t.end();
 });
 
-t.test('the commands of a chat are parsed, and other messages are not', (t) => {
+t.test('parses the commands of a chat, and leaves other messages unchanged', (t) => {
   for (const [message, command] of [
     ['Hello', null],
     ['/etc/hosts: what is it?', null],
@@ -136,7 +136,7 @@ t.test('the commands of a chat are parsed, and other messages are not', (t) => {
   t.end();
 });
 
-t.test('reads images by their content, and says what is wrong with a file', (t) => {
+t.test('detects the image type from the content, and reports why a file is refused', (t) => {
   const shapes = join(packageRoot, 'test', 'data', 'vision', 'shapes.png');
   t.match(readImage(shapes), { url: /^data:image\/png;base64,iVBOR/, bytes: statSync(shapes).size });
   const text = join(folder, 'text.png');
@@ -165,7 +165,7 @@ t.test('the chat history is private and bounded', (t) => {
   t.end();
 });
 
-t.test('the log file is written after open(), without colours, and stays below its limit', async (t) => {
+t.test('the log file is written after open(), without colors, and stays below its limit', async (t) => {
   const file = new LogFile(folder, 20_000);
   file.write('\u001b[33mearly\u001b[0m\n');
   t.equal(lastLines(folder, 10), '', 'nothing is written before the directory belongs to the server');

@@ -119,7 +119,7 @@ t.test('every command names an unknown flag in the error, and refuses invalid fl
     t.match(await command([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
 });
 
-t.test("every command's help is its own, with examples", async (t) => {
+t.test('every command has its own help, with examples', async (t) => {
   for (const { name } of commands) {
     const { status, out } = await command([name, '--help']);
     t.equal(status, 0, name);

@@ -101,7 +101,7 @@ t.test('sets limits and organizations, and rotates keys', async (t) => {
   const ambiguous = await monolith(['keys', 'revoke', 'limited']);
   t.match(ambiguous, { status: 2, out: '', err: /^monolith: keys: 3 keys match; use the ID: key_\w+ \(limited, / });
   t.match(ambiguous.err, id);
-  // The key itself names it too, as after a leak, and an unknown one is not repeated.
+  // The full key works too, for example after a leak. An unknown key is not repeated in the error.
   t.match(await monolith(['keys', 'revoke', again.out.trim()]), { status: 0, out: /^revoked key_\w+ \(limited\)\n$/ });
   const unknown = await monolith(['keys', 'revoke', `sk-${'x'.repeat(48)}`]);
   t.match(unknown, { status: 2, err: 'monolith: keys: there is no key "sk-xxxxxxxx…"\n' });

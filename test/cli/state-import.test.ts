@@ -188,7 +188,7 @@ t.test('reports tables that differ, and refuses a database that already has acco
   t.not(differs.status, 0);
   t.match(differs.err, /differs/);
   const own = await postgres.create();
-  t.match(await monolith(['keys', 'list', '--database', own]), { status: 1, err: /has no tables of Monolith/ });
+  t.match(await monolith(['keys', 'list', '--database', own]), { status: 1, err: /has no Monolith tables/ });
   t.same(await postgres.ask(own, "SELECT to_regclass('monolith_versions') AS found"), [{ found: null }]);
   await migrate({ ...configWith().database, url: own, connections: 1 });
   t.equal((await monolith(['keys', 'create', '--database', own])).status, 0);

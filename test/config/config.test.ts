@@ -52,7 +52,7 @@ t.test('records the source of each explicit setting', (t) => {
   t.end();
 });
 
-t.test('a variable that nearly names a setting is an error, any other unknown one is reported', (t) => {
+t.test('a variable that nearly matches a setting is an error, and other unknown variables are reported', (t) => {
   for (const [name, meant] of [
     ['MONOLITH_PROT', 'MONOLITH_PORT'],
     ['MONOLITH_PORTS', 'MONOLITH_PORT'],

@@ -237,7 +237,7 @@ t.test(
   },
 );
 
-t.test('a refused request says what was wrong, who sent it and which model it asked for', async (t) => {
+t.test('a refused request is logged with its error, its client and the requested model', async (t) => {
   const send = (path: string, key: string, body?: object): Promise<Response> =>
     fetch(`${server.url}${path}`, {
       method: body === undefined ? 'GET' : 'POST',

@@ -93,7 +93,7 @@ const charts: readonly [values: string[], kinds: string[]][] = [
 const isHelmMissing = (await exec('helm', ['version']).catch(() => null)) === null;
 const skip = isHelmMissing && 'helm is not installed: the templates are not rendered';
 
-t.test('the chart makes the objects that its values ask for', { skip }, async (t) => {
+t.test('the chart creates the objects that its values select', { skip }, async (t) => {
   const helm = (values: string[]): Promise<{ stdout: string }> =>
     exec('helm', ['template', 'monolith', join(root, 'deploy', 'helm', 'monolith'), '--set', values.join(',')]);
   for (const [values, kinds] of charts) {

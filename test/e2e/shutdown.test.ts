@@ -1,5 +1,5 @@
 // Tests SIGTERM: new requests are refused, running requests finish or end early, and the exit code is 0. A second
-// signal ends the process immediately. Also tests what systemd learns of it.
+// signal ends the process immediately. Also tests the notifications to systemd.
 import { once } from 'node:events';
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -134,27 +134,30 @@ t.test('a second SIGTERM ends the process immediately', async (t) => {
   await response.text().catch(() => undefined);
 });
 
-t.test('systemd learns when the server is ready and when it stops, and its journal has no secrets', async (t) => {
-  const folder = t.testdir({ 'systemd-notify': '#!/bin/sh\necho "$1 $NOTIFY_SOCKET" >> "$0.calls"\n', data: {} });
-  chmodSync(join(folder, 'systemd-notify'), 0o755);
-  const server = await startMonolith({
-    args: ['--model', `hal-1.0=${embeddedModel}`, '--host', '0.0.0.0', '--accounts-signup', 'auto'],
-    env: {
-      PATH: `${folder}:${process.env['PATH']}`,
-      NOTIFY_SOCKET: '/run/systemd/notify',
-      MONOLITH_DATA_DIR: join(folder, 'data'),
-      MONOLITH_API_KEY: '',
-    },
-  });
-  t.notOk('api_key' in server.ready || 'setup_url' in server.ready, 'the ready message has no secrets');
-  const file = join(folder, 'data', 'first-start.txt');
-  t.equal(statSync(file).mode & 0o777, 0o600);
-  const text = readFileSync(file, 'utf8');
-  t.match(text, /API key +sk-\w{48}/);
-  t.match(text, /Sign up as the first user/);
-  const calls = (): string => readFileSync(join(folder, 'systemd-notify.calls'), 'utf8');
-  t.ok(await eventually(() => existsSync(join(folder, 'systemd-notify.calls'))));
-  t.equal(calls(), 'READY=1 /run/systemd/notify\n');
-  t.equal(await server.stop(), 0);
-  t.equal(calls(), 'READY=1 /run/systemd/notify\nSTOPPING=1 /run/systemd/notify\n');
-});
+t.test(
+  'notifies systemd when the server is ready and when it stops, and keeps secrets out of the journal',
+  async (t) => {
+    const folder = t.testdir({ 'systemd-notify': '#!/bin/sh\necho "$1 $NOTIFY_SOCKET" >> "$0.calls"\n', data: {} });
+    chmodSync(join(folder, 'systemd-notify'), 0o755);
+    const server = await startMonolith({
+      args: ['--model', `hal-1.0=${embeddedModel}`, '--host', '0.0.0.0', '--accounts-signup', 'auto'],
+      env: {
+        PATH: `${folder}:${process.env['PATH']}`,
+        NOTIFY_SOCKET: '/run/systemd/notify',
+        MONOLITH_DATA_DIR: join(folder, 'data'),
+        MONOLITH_API_KEY: '',
+      },
+    });
+    t.notOk('api_key' in server.ready || 'setup_url' in server.ready, 'the ready message has no secrets');
+    const file = join(folder, 'data', 'first-start.txt');
+    t.equal(statSync(file).mode & 0o777, 0o600);
+    const text = readFileSync(file, 'utf8');
+    t.match(text, /API key +sk-\w{48}/);
+    t.match(text, /Sign up as the first user/);
+    const calls = (): string => readFileSync(join(folder, 'systemd-notify.calls'), 'utf8');
+    t.ok(await eventually(() => existsSync(join(folder, 'systemd-notify.calls'))));
+    t.equal(calls(), 'READY=1 /run/systemd/notify\n');
+    t.equal(await server.stop(), 0);
+    t.equal(calls(), 'READY=1 /run/systemd/notify\nSTOPPING=1 /run/systemd/notify\n');
+  },
+);

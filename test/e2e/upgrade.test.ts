@@ -83,7 +83,7 @@ for (const release of releases) {
     t.teardown(() => rmSync(data, { recursive: true, force: true }));
     const { status } = spawnSync('tar', ['-xzf', join(folder, `${release}.tar.gz`), '-C', data]);
     t.equal(status, 0);
-    // Responses expire after 30 days, so the server's clock shows the time at which they were written.
+    // Responses expire after 30 days, so the server's clock is set to the time at which they were written.
     const env = { MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: operatorKey, ...clockAhead(60_000 - sinceMs) };
     for (const start of ['first', 'second']) {
       const server = await startScripted({ env });

@@ -307,26 +307,29 @@ t.test('retries on hub errors and refuses invalid hub responses', async (t) => {
   );
 });
 
-t.test('a host that has never answered is attempted once if it is unknown, and twice if it refuses', async (t) => {
-  const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
-  const retries: string[] = [];
-  const onRetry = (why: string): number => retries.push(why);
-  t.match(
-    await failureOf(get('o/m', { endpoint: 'http://nowhere.invalid', onRetry })),
-    /^unreachable: http:\/\/nowhere\.invalid cannot be reached: the host name (is unknown|cannot be looked up)/,
-  );
-  t.same(retries, []);
-  const closed = `http://127.0.0.1:${await freePort()}`;
-  t.match(
-    await failureOf(get('o/m', { endpoint: closed, onRetry })),
-    /cannot be reached: the connection was refused \(ECONNREFUSED\)$/,
-  );
-  t.equal(retries.splice(0).length, 1);
-  // The host of a redirect counts by itself, and the error names it.
-  hub.faults = { answers: [{ status: 302, headers: { location: 'http://nowhere.invalid/x' } }] };
-  t.match(await failureOf(get('o/m', { onRetry })), /^unreachable: http:\/\/nowhere\.invalid cannot be reached/);
-  t.same(retries, []);
-});
+t.test(
+  'tries a host that has never responded once if its name is unknown, and twice if it refuses the connection',
+  async (t) => {
+    const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
+    const retries: string[] = [];
+    const onRetry = (why: string): number => retries.push(why);
+    t.match(
+      await failureOf(get('o/m', { endpoint: 'http://nowhere.invalid', onRetry })),
+      /^unreachable: http:\/\/nowhere\.invalid cannot be reached: the host name (is unknown|cannot be looked up)/,
+    );
+    t.same(retries, []);
+    const closed = `http://127.0.0.1:${await freePort()}`;
+    t.match(
+      await failureOf(get('o/m', { endpoint: closed, onRetry })),
+      /cannot be reached: the connection was refused \(ECONNREFUSED\)$/,
+    );
+    t.equal(retries.splice(0).length, 1);
+    // The host of a redirect counts by itself, and the error names it.
+    hub.faults = { answers: [{ status: 302, headers: { location: 'http://nowhere.invalid/x' } }] };
+    t.match(await failureOf(get('o/m', { onRetry })), /^unreachable: http:\/\/nowhere\.invalid cannot be reached/);
+    t.same(retries, []);
+  },
+);
 
 t.test('refuses invalid file lists and commits', async (t) => {
   const { get } = await withHub(t, {});

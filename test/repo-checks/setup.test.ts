@@ -89,7 +89,7 @@ t.test('THIRD-PARTY-NOTICES.md lists every shipped package with its version', as
 const script = <T>(name: string): Promise<T> =>
   import(pathToFileURL(join(packageRoot, 'scripts', `${name}.mjs`)).href) as Promise<T>;
 
-t.test('programs are installed as root, offered on a terminal, and otherwise only named', async (t) => {
+t.test('installs programs as root, asks first on a terminal, and otherwise only prints them', async (t) => {
   const { installMode, missingBuildPackages } = await script<{
     installMode(machine: { hasApt: boolean; isRoot: boolean; hasSudo: boolean; isTerminal: boolean }): string;
     missingBuildPackages(has: (name: string) => string | null): string[];

@@ -69,7 +69,7 @@ t.test('listing a page examines a limited number of entries and returns where to
   t.match((await log.list(asked, 10, page.next)).rows, [{ row: { requestId: 'req_0' } }]);
 });
 
-t.test('requests that were not admitted are logged, with what was wrong and who sent them', (t) => {
+t.test('refused requests are logged with the error and the client', (t) => {
   const record = (more: object = {}) =>
     finished({
       requestId: 'req_1',

@@ -394,7 +394,7 @@ t.test('the data commands check, backup and restore work on the command line', (
   t.equal(readdirSync(join(folder, 'nightly')).length, 2);
   t.match(run('backup', '/proc/backups/'), {
     status: 1,
-    stderr: /Cannot create the directory of the backup: \/proc\/backups: this file system does not allow/,
+    stderr: /Cannot create the backup directory: \/proc\/backups: this file system does not allow/,
   });
   t.match(run('backup'), { status: 2, stderr: /data: backup needs a destination file/ });
   t.match(run('destroy'), { status: 2, stderr: /data: expected check, backup, restore or sweep, not "destroy"/ });

@@ -7,6 +7,6 @@ const wanted = process.env['TEST_HTTP_SERVER'] ?? 'auto';
 
 export const httpServer = chooseServer(configWith({ http: { server: wanted } }).http).server;
 export const onNode = httpServer === 'node';
-/** The reason to skip tests with several HTTP workers, in tap's form; false if there can be several. */
+/** tap's `skip` option for tests with several HTTP workers: the reason, or false if they can run. */
 export const withoutThreads: string | false =
   onNode && !sharesPorts() ? 'HTTP workers with http.server "node" need Node.js 22.12 or later' : false;

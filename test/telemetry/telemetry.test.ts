@@ -78,7 +78,7 @@ t.test('inter-token times and event delays are exported as histograms', async (t
   t.ok(Math.abs((values.get('monolith_event_delay_seconds_sum') ?? 0) - 20.0052) < 1e-9);
 });
 
-t.test('cancellations are labelled with the stage of the request', async (t) => {
+t.test('cancellations are labeled with the stage of the request', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   const stages = ['queue', 'prefill', 'decode'] as const;
@@ -126,7 +126,7 @@ t.test('exported engine totals follow the engine statistics', async (t) => {
   t.ok((values.get('process_resident_memory_bytes') ?? 0) > 1e6);
 });
 
-t.test('colors need a terminal, unless FORCE_COLOR decides', (t) => {
+t.test('colors need a terminal, unless FORCE_COLOR is set', (t) => {
   for (const [env, isTerminal, wanted] of [
     [{}, true, true],
     [{}, false, false],

@@ -240,7 +240,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await settings.getByLabel('Temperature').inputValue(), '');
   });
 
-  await t.test('token probabilities colour each token, and hovering shows the alternatives', async (t) => {
+  await t.test('token probabilities color each token, and hovering shows the alternatives', async (t) => {
     await settings.getByLabel('Token probabilities').selectOption('With 5 alternatives');
     await say('E: greet');
     await finished();

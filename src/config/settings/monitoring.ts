@@ -42,7 +42,7 @@ export const telemetry = {
     view_url: setting(
       kind.nullable(kind.url('http', 'https')),
       null,
-      'Address of one trace in your tracing tool, with {trace_id} for its ID, such as https://jaeger.example.com/trace/{trace_id}. Operators get a link to it in the request log.',
+      'URL of a trace in your tracing tool, where {trace_id} stands for its ID, such as https://jaeger.example.com/trace/{trace_id}. Operators get a link to it in the request log.',
     ),
     sample_ratio: setting(
       kind.share,

@@ -30,7 +30,7 @@ interface Declared {
   native: keyof NativeTunables;
   min: number;
   max(stats: NativeStats): number;
-  /** Replaces the setting's help where the range differs: 0 = automatic applies only at startup. */
+  /** Replaces the help of settings whose range differs here: 0 (automatic) is accepted only at startup. */
   help?: string;
 }
 

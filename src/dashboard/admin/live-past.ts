@@ -21,7 +21,7 @@ const SHOWN = 7;
 const MARK_PAGES = 5;
 const PAGE = 100;
 
-/** Actions on files, which no engine notices. */
+/** Actions on files. They do not affect a running engine. */
 const NOT_AN_ENGINE: ReadonlySet<string> = new Set(['model.pulled', 'model.deleted_from_disk']);
 
 export interface LivePastDeps {

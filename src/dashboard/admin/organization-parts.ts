@@ -1,5 +1,5 @@
-// What an operator sees of one organization beyond its limits: members, API keys and budget. Usage, requests and the
-// audit log of an organization are filters of the operators' own lists.
+// An organization's members, API keys and budget, for operators. For its usage, requests and audit log, operators
+// filter the server-wide lists.
 
 import { z } from 'zod';
 import type { ApiKeys } from '../../accounts/api-keys.js';

@@ -1,4 +1,4 @@
-// CSV files (RFC 4180). A file is read in pages; its memory counts as a response that the client has not read yet.
+// CSV files (RFC 4180). Rows are read in pages. The file's memory counts toward the limit for unread responses.
 
 import { apiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
@@ -19,7 +19,7 @@ export function csvLine<C extends string>(
 }
 
 export interface CsvFile {
-  /** The name under which browsers save it. */
+  /** The file name for the download. */
   readonly file: string;
   readonly columns: readonly string[];
   /** Maximum number of lines. */

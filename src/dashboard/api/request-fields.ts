@@ -26,7 +26,7 @@ export function readRequestQuery(query: URLSearchParams, organizationId: string 
     throw apiError('invalid_query_parameter', `outcome must be one of ${REQUEST_OUTCOMES.join(', ')}.`, 'outcome');
   const requestId = text(query, 'request_id');
   if (requestId !== null && !isRequestId(requestId))
-    throw apiError('invalid_query_parameter', 'request_id must be the id of a request, such as req_….', 'request_id');
+    throw apiError('invalid_query_parameter', 'request_id must be a request ID such as req_….', 'request_id');
   const { from, to } = readTimes(query);
   return {
     organizationId,

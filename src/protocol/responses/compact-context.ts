@@ -65,9 +65,9 @@ export async function compactContext(
 }
 
 /**
- * The summary covers the whole conversation. What remains to be done is to read the prompt that starts with it, so that
- * the next request finds it in the cache. Clients such as Codex send the user's messages again before the item, so the
- * summary does not replace items that precede it in an input; see readInput() for chains.
+ * The summary covers the whole conversation. Only the prefill of the prompt that starts with it remains, so that the
+ * next request finds it in the prefix cache. Clients such as Codex send the user's messages again before the item, so
+ * the summary does not replace items that precede it in an input; see readInput() for chains.
  */
 async function compactOnRequest(
   deps: CompactContextDeps,

@@ -128,7 +128,7 @@ interface Placed {
   images: readonly Uint8Array[] | undefined;
   path: string;
   opened: Opened | null | undefined;
-  /** A response of the chain put it out. A summary in this place replaces all items before it. */
+  /** The item is the output of an earlier response in the chain. A summary here replaces all items before it. */
   isOutput?: boolean;
 }
 

@@ -240,7 +240,11 @@ function toGeneration(
       ? input.messages
       : [{ role: 'system', content: instructions, path: 'instructions' }, ...input.messages];
   if (input.isTrigger && prewarm)
-    refuse('conflicting_parameters', 'input', 'A compaction_trigger has no effect if nothing is to be generated.');
+    refuse(
+      'conflicting_parameters',
+      'input',
+      'A compaction_trigger cannot be combined with a prewarm request, which generates nothing.',
+    );
   if (input.isTrigger && input.messages.length === 0)
     refuse('missing_required_parameter', 'input', 'input contains nothing to compact before the compaction_trigger.');
   if (messages.length === 0) {

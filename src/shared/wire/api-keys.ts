@@ -21,7 +21,7 @@ export interface ApiKeyObject {
   rotated_from: string | null;
   /** IP addresses and CIDR ranges from which the key may be used. Empty: all addresses. */
   allowed_addresses: string[];
-  /** Made by a command for its own use. Lists omit it once it has ended. */
+  /** Created by a command for its own requests. Lists show it only while it is valid. */
   temporary: boolean;
 }
 /** The only response that contains the secret. */

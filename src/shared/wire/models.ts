@@ -54,7 +54,7 @@ export interface DiskModel {
   parameters: number | null;
   /** Memory that loading it would take; null if it cannot be loaded (see `problem`). */
   memory_bytes: number | null;
-  /** What memory_bytes consists of: weights, keys and values, recurrent states, activations. */
+  /** Breakdown of memory_bytes: weights, keys and values, recurrent states, activations. */
   memory_plan: { weights: number; kv: number; states: number; activations: number } | null;
   /** Whether the memory is available: yes: now; later: not at the moment; no: the machine has less. */
   fits: 'yes' | 'later' | 'no' | null;

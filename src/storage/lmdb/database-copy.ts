@@ -132,7 +132,7 @@ function newFileAt(destination: string): string {
   try {
     makeFolder(isFolder ? path : dirname(path), 0o700);
   } catch (error) {
-    throw new StorageError(`Cannot create the directory of the backup: ${(error as Error).message}.`, error);
+    throw new StorageError(`Cannot create the backup directory: ${(error as Error).message}.`, error);
   }
   if (!isFolder) {
     if (existsSync(path)) throw new StorageError(`${path} already exists. Choose a new file name.`);

@@ -88,7 +88,7 @@ export function migrateExisting(settings: DatabaseSettings): Promise<void> {
     } = await client.query<{ exists: boolean }>("SELECT to_regclass('monolith_versions') IS NOT NULL AS exists");
     if (!exists)
       throw new MissingDatabase(
-        `The database ${address} (database.url) has no tables of Monolith. Check --database; the first start of a server creates the tables.`,
+        `The database ${address} (database.url) has no Monolith tables. Check --database; the first start of a server creates the tables.`,
       );
     await bringUpToDate(client, address, DATABASE_VERSION, MIGRATIONS);
   });

@@ -7,8 +7,8 @@ import type { RequestEntry } from '../../shared/request-entry.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';
 
 /**
- * Null if the request was admitted or was not an API request. `listed`: the API's paths, each with the path under which
- * it is logged. A request to an unknown path is logged under the path that it asked for. If no API key is known, only
+ * The log entry of a refused request. Null if the request was admitted or was not an API request. `listed`: the API's
+ * paths, each with the path to log. For an unknown path, the requested path is logged. Without a known API key, only
  * operators see the entry.
  */
 export function unadmittedEntry(
@@ -52,7 +52,7 @@ export function unadmittedEntry(
   };
 }
 
-/** Null if there is nobody to show the request to: it succeeded without an API key, such as a health check. */
+/** Null if the request succeeded without an API key, such as a health check. It is not logged. */
 function holderOf({
   organizationId,
   keyId,

@@ -25,16 +25,16 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- define "monolith.databaseUrl" -}}
 {{- if .Values.postgres.enabled -}}
-postgres://monolith:{{ required "postgres.password is needed" .Values.postgres.password | include "monolith.text" | urlquery }}@{{ .Release.Name }}-postgres:5432/monolith
+postgres://monolith:{{ required "postgres.password is required" .Values.postgres.password | include "monolith.text" | urlquery }}@{{ .Release.Name }}-postgres:5432/monolith
 {{- else -}}
-{{ required "databaseUrl is needed: the PostgreSQL that the processes share" (.Values.databaseUrl | default .Values.state) }}
+{{ required "databaseUrl is required: the URL of the PostgreSQL database that the processes share" (.Values.databaseUrl | default .Values.state) }}
 {{- end -}}
 {{- end }}
 {{- define "monolith.redisUrl" -}}
 {{- if .Values.redis.enabled -}}
 redis://{{ .Release.Name }}-redis:6379
 {{- else -}}
-{{ required "redisUrl is needed: the Redis that the processes share" (.Values.redisUrl | default .Values.counters) }}
+{{ required "redisUrl is required: the URL of the Redis server that the processes share" (.Values.redisUrl | default .Values.counters) }}
 {{- end -}}
 {{- end }}
 {{- /* The entries of the secret that this chart creates. */ -}}
@@ -43,12 +43,12 @@ redis://{{ .Release.Name }}-redis:6379
 database-url: {{ include "monolith.databaseUrl" . | quote }}
 redis-url: {{ include "monolith.redisUrl" . | quote }}
 {{- end }}
-api-key: {{ required "apiKey is needed: a key of your choice, of 8 characters at least" .Values.apiKey | include "monolith.text" | quote }}
+api-key: {{ required "apiKey is required: choose a key of at least 8 characters" .Values.apiKey | include "monolith.text" | quote }}
 {{- with .Values.metricsToken }}
 metrics-token: {{ include "monolith.text" . | quote }}
 {{- end }}
 {{- end }}
-{{- /* The settings that follow from other values. Entries of `env` with the same name replace them. */ -}}
+{{- /* Settings that are derived from other values. Entries of `env` with the same name replace them. */ -}}
 {{- define "monolith.settings" -}}
 MONOLITH_HTTP_TRUST_PROXY: "true"
 MONOLITH_HTTP_UNREADY_MS: {{ .Values.unreadyMs | int | quote }}

@@ -14,7 +14,7 @@ export class ApiFailure extends Error {
   readonly param: string | null;
   readonly retryAfterMs: number | null;
   readonly requestId: string | null;
-  /** All invalid fields; at least the one in `param`, if there is one. */
+  /** All invalid fields. Includes the field in `param`, if that is set. */
   readonly fields: readonly FieldFault[];
 
   constructor(
@@ -144,7 +144,7 @@ export function messageOf(error: unknown): string {
 }
 
 /**
- * The failure's message about this field, if there is one. Nested paths match their parent field (`limits.hal-1.0.rpm`
+ * The error message for this field, if there is one. Nested paths match their parent field (`limits.hal-1.0.rpm`
  * matches `limits`). API messages start with the parameter's name ("new_password must …"). It is removed, so that the
  * field can put its own label there; such a message starts in lower case.
  */
@@ -156,7 +156,7 @@ export function fieldError(error: unknown, field: string): string | null {
   return text === 'must have at least 1 character.' ? 'is required.' : text;
 }
 
-/** The messages that belong to none of the displayed fields. */
+/** The error messages that do not belong to a displayed field. */
 export function otherErrors(error: unknown, fields: readonly string[]): string[] {
   const faults = faultsOf(error);
   return faults.length === 0

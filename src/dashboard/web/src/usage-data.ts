@@ -171,7 +171,9 @@ export const durationMs = (sums: Sums): number | null =>
 export const tokensPerSecond = (sums: Sums): number | null =>
   sums.decode_ms <= 0 ? null : (Math.max(0, sums.output_tokens - sums.answered) * 1000) / sums.decode_ms;
 
-/** For example €12.34. Small amounts have more decimal places. A currency that is no ISO code follows the number. */
+/**
+ * For example €12.34. Small amounts have more decimal places. A currency that is not an ISO code follows the number.
+ */
 export function money(amount: number | null, currency: string): string {
   if (amount === null) return '–';
   const places = {

@@ -7,7 +7,7 @@ import { AUDIT_KEPT_MS, auditCursor, auditEntry, matchesAudit, MAX_AUDIT_ENTRIES
 import type { Actor, AuditFilter, AuditLog, AuditPage } from '../../../accounts/audit.js';
 
 const SWEEP_ROWS = 1_000;
-/** Entries that are read at a time while a list is filtered. */
+/** Number of entries to read at a time while filtering a list. */
 const SLICE = 200;
 
 export class LmdbAuditLog implements AuditLog {

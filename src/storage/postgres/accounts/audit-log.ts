@@ -8,7 +8,7 @@ import type { Actor, AuditFilter, AuditLog, AuditNote, AuditPage } from '../../.
 import type { AccountWork } from './work.js';
 
 const SWEPT_AT_ONCE = 1_000;
-/** Entries that are read at a time while a list is filtered. An organization has at most MAX_AUDIT_ENTRIES. */
+/** Number of entries to read at a time while filtering a list. An organization has at most MAX_AUDIT_ENTRIES. */
 const SLICE = 200;
 
 /** Call within the account transaction (work.ts) of which the entry is to be part. */

@@ -269,7 +269,7 @@ function actorOf({ actor }: AuditEntry): string {
   return actor.email ?? actor.id ?? 'User';
 }
 
-/** Omits an address that the column before shows already. */
+/** Omits an address that the previous column already shows. */
 function Detail({ entry: { actor, detail } }: { entry: AuditEntry }): ReactNode {
   const entries = Object.entries(detail).filter(([name, value]) => name !== 'email' || value !== actor.email);
   if (entries.length === 0) return <span className="muted">–</span>;

@@ -1,5 +1,5 @@
-// Dialogs based on the native <dialog> element: the browser keeps the focus inside and closes the dialog on Escape. The
-// first field gets the focus, and the element that had it before gets it back.
+// Dialogs based on the native <dialog> element: the browser keeps the focus inside and closes the dialog on Escape.
+// When a dialog opens, its first field gets the focus. When it closes, the focus returns to the previous element.
 import { useEffect, useId, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
 import { messageOf } from '../api.js';

@@ -45,7 +45,7 @@ export function useAction(): Action {
   return { busy, failure, run, errorOf, clear };
 }
 
-/** Shows the parts of a failure that are not about any of the displayed fields. */
+/** Shows the error messages that do not belong to a displayed field. */
 export function FormError({ action, fields = [] }: { action: Action; fields?: readonly string[] }): ReactNode {
   if (action.failure === null) return null;
   const others = otherErrors(action.failure, fields);

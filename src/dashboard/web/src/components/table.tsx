@@ -13,8 +13,8 @@ export interface Column<T> {
   /** The cell contains buttons, so its heading is hidden on phones. */
   actions?: boolean;
   /**
-   * Shown on phones. If any column has this, each row is one line on phones, and other columns are hidden. `grow`: the
-   * cell takes the remaining width and is cut.
+   * Shown on phones. If any column has this, each row is one line on phones, and the other columns are hidden. `grow`:
+   * the cell takes the remaining width and truncates its text.
    */
   phone?: 'fit' | 'grow';
 }

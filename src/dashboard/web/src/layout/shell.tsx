@@ -93,7 +93,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   );
 }
 
-/** The area of the page. Pages of both areas, such as the profile, keep the last one. */
+/** The area that the page belongs to. Pages in both areas, such as the profile, keep the previous area. */
 function useArea(location: string): Area {
   const [last, setLast] = useState<Area>(areaOf(location) ?? 'organization');
   const area = areaOf(location) ?? last;
@@ -145,7 +145,9 @@ function Sidebar({ area, onSearch }: { area: Area; onSearch: () => void }): Reac
   );
 }
 
-/** For operators: the organization's pages or the server's. Each link opens the area's page that was open last. */
+/**
+ * Switches operators between the organization's pages and the server's. Each link opens the page last visited there.
+ */
 function AreaSwitch({ area }: { area: Area }): ReactNode {
   const [location] = useLocation();
   const last = useRef<Record<Area, string>>({ organization: '/', operator: '/operator/live' });

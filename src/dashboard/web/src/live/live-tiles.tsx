@@ -6,7 +6,7 @@ import type { Samples } from './samples.js';
 import { showBytes, showCount, showMs, showRate, showShare, usedPages, usedShare } from './views.js';
 import type { EngineTotal } from './views.js';
 
-/** Each tile has a value and the same number of notes as its neighbours. */
+/** Each tile has a value and as many notes as the other tiles of its row. */
 function Tile({
   label,
   value,

@@ -187,7 +187,7 @@ export function comparedViews(engines: readonly EngineSample[]): View<ServerSeri
 export const usedShare = (engine: EngineSample): number | null =>
   engine.pages_total === 0 ? null : usedPages(engine) / engine.pages_total;
 
-/** What can be added up over engines. Latencies cannot. */
+/** The values that can be summed over engines. Latencies cannot. */
 export interface EngineTotal {
   engines: number;
   running: number;

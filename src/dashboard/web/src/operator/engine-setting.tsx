@@ -1,4 +1,4 @@
-// One engine setting: a number field, and a slider with a labelled logarithmic scale that follows it.
+// One engine setting: a number field, and a slider with a labeled logarithmic scale that follows it.
 import { useId } from 'react';
 import type { ReactNode } from 'react';
 import type { Tunable, TunableName } from '../../../../shared/wire/tunables.js';
@@ -20,7 +20,7 @@ export const SETTING_NAMES = Object.keys(LABELS) as TunableName[];
 /** A typed number, with or without separators; NaN for other text. */
 export const numberOf = (text: string): number => (text.trim() === '' ? NaN : Number(text.replaceAll(/[,_\s]/g, '')));
 
-/** Why the server would refuse the text, without the setting's name; null if it would not. */
+/** The error for an invalid number, without the setting's name; null if the server would accept it. */
 export function problemOf(text: string, { min, max }: Tunable): string | null {
   const value = numberOf(text);
   return Number.isInteger(value) && value >= min && value <= max
@@ -59,7 +59,7 @@ export function EngineSetting({
           {help}
         </p>
         <p className="hint tunable-default">
-          {given === null ? 'Default' : 'Given at startup'} {count(initial)} {unit}
+          {given === null ? 'Default' : 'Set at startup'} {count(initial)} {unit}
           {given !== null && (
             <>
               {' '}

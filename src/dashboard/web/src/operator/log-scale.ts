@@ -27,7 +27,7 @@ export function fromSlider(at: number, min: number, max: number): number {
   return Math.min(max, Math.max(min, Math.round(exact / size) * size));
 }
 
-/** Labelled values: both ends and the powers of ten between them that have room. `at` is a fraction from 0 to 1. */
+/** Labeled values: both ends and the powers of ten between them that have room. `at` is a fraction from 0 to 1. */
 export function ticksOf(min: number, max: number): { value: number; at: number }[] {
   const ticks = [{ value: min, at: 0 }];
   for (let value = 1; value < max; value *= 10) {

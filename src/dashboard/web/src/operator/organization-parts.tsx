@@ -1,4 +1,4 @@
-// What an operator sees of one organization, one tab each: members, API keys, usage, requests, budget, audit log.
+// The tabs of an organization's page for operators: members, API keys, usage, requests, budget, audit log.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';

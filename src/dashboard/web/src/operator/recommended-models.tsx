@@ -84,7 +84,7 @@ export function RecommendedModels({ disk }: { disk: DiskState }): ReactNode {
         ]}
       />
       <p className="hint">
-        List of {RECOMMENDED.date}. Sizes are approximate.{' '}
+        As of {RECOMMENDED.date}. Sizes are approximate, and the list was made without downloading the models.{' '}
         <Button size="small" variant="ghost" onClick={() => setAll(!all)}>
           {all ? 'Only for this memory' : 'Show all sizes'}
         </Button>

@@ -185,7 +185,7 @@ export function sloOf({ ttft, itl, errors, percentile }: Objectives): string {
     .join();
 }
 
-/** What is wrong with the typed objectives, by field, without the field's name. */
+/** The errors in the entered objectives, by field, without the field's name. */
 export function objectiveProblems(draft: Objectives): Partial<Record<(typeof OBJECTIVES)[number], string>> {
   if (OBJECTIVES.every((name) => draft[name].trim() === '')) return { ttft: 'or another objective is required.' };
   return Object.fromEntries(
@@ -198,11 +198,14 @@ export function objectiveProblems(draft: Objectives): Partial<Record<(typeof OBJ
   );
 }
 
-/** Bounds of the server on the number and the duration of measurements. */
+/** The server's limits on the number and the duration of measurements. */
 const TRIALS = [16, 120] as const;
 const TRIAL_S = [0.2, 300] as const;
 
-/** Upper estimate of a run's duration in ms, with each measurement's warm-up and drain; null if the server refuses it. */
+/**
+ * Upper bound of a run's duration in ms, including warm-up and drain of each measurement; null if the server would
+ * refuse the run.
+ */
 export function estimateMs({ trials, trialS }: Pick<StartDraft, 'trials' | 'trialS'>): number | null {
   const [count, seconds] = [Number(trials), Number(trialS)];
   const isIn = (value: number, [min, max]: readonly [number, number]): boolean => value >= min && value <= max;

@@ -68,7 +68,7 @@ export function KeyDialog({
       ...chosen,
     ]),
   ];
-  // Checked here, because the form can send neither. All problems are shown at once, together with the server's.
+  // Checked here, because these cannot be sent. The form shows them all at once.
   const [problems, setProblems] = useState<{ models?: string; scopes?: string; name?: string }>({});
 
   const save = (): void => {

@@ -175,8 +175,8 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     if (all.running || title === '') return;
     const at = new Date().toISOString();
     remember(localStorage, user.id, organizationId, { id: currentId(organizationId), title, at, content });
-    // The content is that of the render in which the responses ended.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
+    // Saves the content as of the render in which the responses ended. eslint-disable-next-line
+    // react-hooks/exhaustive-deps
   }, [all.running, title]);
   const show = (opened: Opened, id?: string): void => {
     setCurrentId(organizationId, id);

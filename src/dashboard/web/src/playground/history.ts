@@ -1,5 +1,5 @@
-// The conversations of this browser, per organization, in browser storage. They belong to one user: another user's
-// entries are deleted, and signing out deletes all. Images are omitted.
+// Conversations, per organization, in the browser's storage. They belong to one user: another user does not see them
+// and replaces them, and signing out deletes all. Images are omitted.
 import type { SavedContent } from '../../../../shared/wire/playground.js';
 
 export interface HistoryEntry {
@@ -98,7 +98,7 @@ export function currentId(organizationId: string): string {
   return id;
 }
 
-/** Later messages belong to the entry `id`, or to a new one. */
+/** Sets the entry that later messages belong to. Without `id`, they start a new entry. */
 export function setCurrentId(organizationId: string, id?: string): void {
   if (id === undefined) current.delete(organizationId);
   else current.set(organizationId, id);

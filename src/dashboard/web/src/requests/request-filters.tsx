@@ -136,8 +136,8 @@ function RequestSearch({ view: { filter, set } }: { view: RequestView }): ReactN
 }
 
 /**
- * Live updates, a new load, and the download. `path`: the list, relative to the API. `fixed`: query parameters that are
- * not filters of the page.
+ * The buttons for live updates, reload and download. `path`: the list, relative to the API. `fixed`: query parameters
+ * that are not filters of the page.
  */
 export function RequestActions({
   view,

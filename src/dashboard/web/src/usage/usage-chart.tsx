@@ -10,7 +10,7 @@ import { bucketsOf, byGroup, MEASURES, money, OTHERS, seriesOf } from '../usage-
 import type { Measure, Sums } from '../usage-data.js';
 
 /** Number of groups with their own color. The rest are summed into one. */
-const COLOURED = 7;
+const COLORED = 7;
 
 /** `groupOf`: a row's group. `nameOf`: its label. */
 export function UsageChart<R extends Sums & { bucket_start: string }>({
@@ -29,7 +29,7 @@ export function UsageChart<R extends Sums & { bucket_start: string }>({
   const [measure, setMeasure] = useState<Measure>('tokens');
   const { times, series } = useMemo(() => {
     const groups = byGroup(rows, groupOf).map(({ name }) => name);
-    const names = groups.length <= COLOURED ? groups : [...groups.slice(0, COLOURED), OTHERS];
+    const names = groups.length <= COLORED ? groups : [...groups.slice(0, COLORED), OTHERS];
     const line = bucketsOf(span);
     const values = seriesOf(rows, line, names, groupOf, measure);
     const labelOf = (name: string): string => (name === OTHERS ? OTHERS : nameOf(name));

@@ -1,4 +1,4 @@
-// Total figures of a time range. There are always eight, so that no row is left incomplete.
+// Totals for a time range. There are always eight, so that every row is full.
 import type { ReactNode } from 'react';
 import { Stat } from '../components/page.js';
 import { count, duration, percent, short } from '../format.js';
