@@ -144,7 +144,7 @@ function refuseOptions(body: unknown): void {
 
 const named = (ignored: string[]): Pick<GenerationRequest, 'ignored'> => (ignored.length === 0 ? {} : { ignored });
 
-/** Of a request that only loads the model, `keep_alive: 0` would unload it. Throws ApiError 422 for that. */
+/** Checks a request that only loads the model. Throws ApiError 422 for `keep_alive: 0`, which unloads it in Ollama. */
 function loaded({ keep_alive }: Pick<ChatFields, 'keep_alive'>, ignored: string[]): string[] {
   if (keep_alive === 0 || keep_alive === '0' || keep_alive === '0s')
     throw apiError(
