@@ -169,7 +169,7 @@ export interface Route {
   validateInSlices?(body: unknown): Iterator<unknown> | null;
   /** Like onRequest(), but runs after the body has been read. handler() still sees the body. */
   preHandler?(exchange: Exchange): Promise<unknown>;
-  /** The body is read as JSON whatever its Content-Type, because curl sends its own if it is not told otherwise. */
+  /** The body is read as JSON whatever its Content-Type, because curl sends the type of a form by default. */
   anyContentType?: true;
   /** Maximum body size, if it is lower than http.max_body_bytes. */
   maxBodyBytes?: number;

@@ -289,7 +289,7 @@ t.test("errors have Ollama's shape", async (t) => {
     t.type((answer.body as { error: unknown }).error, 'string');
   }
   t.match((await ask(server, '/api/embed', {})).body, { error: /Embeddings are not served yet/ });
-  // curl sends this type unless it is told otherwise.
+  // curl's default type
   const form = { 'content-type': 'application/x-www-form-urlencoded' };
   t.equal((await ask(server, '/api/show', { model }, form)).status, 200);
   // The script's JSON breaks the schema, so the stream ends with an error instead of a last line.
