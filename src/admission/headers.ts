@@ -28,8 +28,8 @@ function less<T extends { limit: number; remaining: number }>(one: T | null, oth
 export function rateLimitHeaders(state: LimitState, format: ErrorFormat, nowMs: number): [string, string][] {
   const headers: [string, string][] = [];
   const name = (field: 'limit' | 'remaining' | 'reset', what: string): string =>
-    format === 'chat' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`;
-  const reset = (ms: number): string => (format === 'chat' ? duration(ms) : new Date(nowMs + ms).toISOString());
+    format === 'messages' ? `anthropic-ratelimit-${what}-${field}` : `x-ratelimit-${field}-${what}`;
+  const reset = (ms: number): string => (format === 'messages' ? new Date(nowMs + ms).toISOString() : duration(ms));
   for (const [what, bucket] of [
     ['requests', state.requests],
     ['tokens', state.tokens],

@@ -10,6 +10,7 @@ import { http, ws } from './settings/http.js';
 import { limits, redis } from './settings/limits.js';
 import { models, upstream, hub } from './settings/models.js';
 import { webhooks, metrics, telemetry } from './settings/monitoring.js';
+import { ollama } from './settings/ollama.js';
 import { server } from './settings/server.js';
 import { backups, database, secrets, usage, requests } from './settings/storage.js';
 import { tools } from './settings/tools.js';
@@ -26,6 +27,7 @@ export const settings = {
   chat,
   foreign_thinking,
   responses,
+  ollama,
   tools,
   ws,
   database,

@@ -17,9 +17,10 @@ import type { Telemetry } from '../telemetry/types.js';
 import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../shared/version.js';
 import { ResponseMemoryBudget } from './response-memory-budget.js';
-import { identify } from './authentication.js';
+import { hasNoKey, identify } from './authentication.js';
 import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
+import { isApiPath } from './error-format.js';
 import type { Route } from './exchange.js';
 import type { Identity, Scope } from '../shared/identity.js';
 import { PausedBody } from './paused-body.js';
@@ -43,7 +44,7 @@ export interface HttpOptions {
   sockets?: readonly SocketRoute[];
   authenticate: Authenticate;
   telemetry: Telemetry;
-  /** Counts a /v1 request that generates nothing against the key's read limit. Throws ApiError 429. */
+  /** Counts an API request that generates nothing against the key's read limit. Throws ApiError 429. */
   reads?: (identity: Identity) => void;
   /**
    * Reserves a WebSocket connection slot and returns the function that releases it. Throws ApiError 429 or 503. Without
@@ -192,7 +193,7 @@ export class HttpServer {
     return this.live + this.sockets.inFlight;
   }
 
-  /** Number of completed /v1 requests and WebSocket turns. */
+  /** Number of completed API requests and WebSocket turns. */
   get answered(): number {
     return this.answeredOnes;
   }
@@ -212,7 +213,7 @@ export class HttpServer {
   }
 
   private report(record: RequestRecord): void {
-    if (record.path.startsWith('/v1/')) this.answeredOnes++;
+    if (isApiPath(record.path)) this.answeredOnes++;
     this.options.telemetry.request(record);
     this.options.finished?.(record);
   }
@@ -339,7 +340,7 @@ export class HttpServer {
       this.enter(route, exchange, res);
       return;
     }
-    const known = identify(header, exchange, this.options.authenticate);
+    const known = this.identityOf(route, exchange);
     if (known instanceof Promise)
       void this.later(known, route, exchange, res, (identity, body) => this.enterAs(identity, route, exchange, body));
     else this.enterAs(known, route, exchange, res);
@@ -363,6 +364,13 @@ export class HttpServer {
     refused();
   }
 
+  /** Throws or rejects with ApiError. */
+  private identityOf(route: Route, exchange: HttpExchange): Identity | Promise<Identity> {
+    const header = (name: string): string => exchange.header(name);
+    const keyless = hasNoKey(header) ? route.withoutKey?.(exchange) : null;
+    return keyless ?? identify(header, exchange, this.options.authenticate);
+  }
+
   /** Continues when `pending` resolves. Body data that arrives in the meantime is held. Never rejects. */
   private async later<T>(
     pending: Promise<T>,
@@ -384,7 +392,7 @@ export class HttpServer {
   private enterAs(identity: Identity, route: Route, exchange: HttpExchange, body: BodySource): void {
     exchange.identity = identity;
     if (this.draining) throw shuttingDown();
-    if (route.generates !== true && route.path.startsWith('/v1/')) this.options.reads?.(identity);
+    if (route.generates !== true && isApiPath(route.path)) this.options.reads?.(identity);
     this.enter(route, exchange, body);
   }
 
@@ -410,7 +418,8 @@ export class HttpServer {
     const state = checkBodyHeaders(
       {
         contentLength: header('content-length'),
-        contentType: exchange.hasHeader('content-type') ? header('content-type') : null,
+        contentType:
+          route.anyContentType !== true && exchange.hasHeader('content-type') ? header('content-type') : null,
         contentEncoding: header('content-encoding'),
       },
       limit,
@@ -459,7 +468,7 @@ export class HttpServer {
    */
   private async serveAgain(route: Route, exchange: HttpExchange): Promise<void> {
     try {
-      exchange.identity = await identify((name) => exchange.header(name), exchange, this.options.authenticate);
+      exchange.identity = await this.identityOf(route, exchange);
       if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveKnown(route, exchange));
     } catch (error) {
       exchange.body = undefined;

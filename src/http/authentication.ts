@@ -42,3 +42,7 @@ async function eitherOf<T>(bearer: string, apiKey: string, from: Sender, authent
     }
   }
 }
+
+/** Whether a request has neither of the two headers. A header with an unusable value counts. */
+export const hasNoKey = (header: (name: string) => string): boolean =>
+  header('authorization').trim() === '' && header('x-api-key').trim() === '';

@@ -5,6 +5,7 @@ import type { ErrorFormat } from '../shared/errors.js';
 /** `header` returns '' for an absent header. */
 export function errorFormatOf(path: string, header: (name: string) => string): ErrorFormat {
   if (under(path, '/v1/messages')) return 'messages';
+  if (under(path, '/api')) return 'ollama';
   if (
     path === '/v1/completions' ||
     path.startsWith('/v1/chat/') ||
@@ -24,3 +25,6 @@ export function errorFormatOf(path: string, header: (name: string) => string): E
 function under(path: string, root: string): boolean {
   return path.startsWith(root) && (path.length === root.length || path[root.length] === '/');
 }
+
+/** Whether a path belongs to one of the API formats, rather than to the dashboard or to operators. */
+export const isApiPath = (path: string): boolean => path.startsWith('/v1/') || path.startsWith('/api/');

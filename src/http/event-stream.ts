@@ -1,5 +1,5 @@
-// One server-sent event stream: framing, one write per engine step, timed keep-alives, and a bounded buffer for slow
-// readers.
+// One stream of server-sent events or of JSON lines: framing, one write per engine step, timed keep-alives, and a bounded
+// buffer for slow readers.
 //
 //   send() ──► queue ──(end of this tick)──► write to the socket ──► clean: next send() writes again
 //                ▲                                │
@@ -19,10 +19,31 @@ import type { EventStream } from './exchange.js';
  */
 export const COMMENT = ': keep-alive\n';
 
+/** How the events of a stream are written. */
+export interface Framing {
+  frame(data: string, event?: string): string;
+  /** Sent after a silence. */
+  readonly keepalive: string;
+  /** Sent to make the library write the bytes that it still buffers. */
+  readonly filler: string;
+}
+
+export const sseFraming = (keepalive: string): Framing => ({
+  frame: (data, event) => (event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`),
+  keepalive,
+  filler: ':\n',
+});
+
+/**
+ * One JSON text per line. JSON allows white space before a value, so a space keeps the connection alive and becomes the
+ * beginning of the next line. A blank line would not do: most clients parse every line.
+ */
+export const LINES: Framing = { frame: (data) => `${data}\n`, keepalive: ' ', filler: ' ' };
+
 export interface StreamOptions {
+  framing: Framing;
+  /** The keep-alive is sent after this long without any write. */
   keepaliveMs: number;
-  /** Sent after `keepaliveMs` without any write. */
-  keepalive: string;
   bufferBytes: number;
   /** Writes the status and headers. Called inside the cork of the first write. */
   writeHead(): void;
@@ -80,7 +101,7 @@ export class SseStream implements EventStream {
   /** `data` must not contain a line break (JSON has none). */
   send(data: string, event?: string): void {
     if (this.closed || this.ending || this.overflowed) return;
-    const text = event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
+    const text = this.options.framing.frame(data, event);
     if (this.blocked) {
       this.overflowed = this.queueBytes > this.options.bufferBytes;
       this.queueBytes += Buffer.byteLength(text);
@@ -156,7 +177,7 @@ export class SseStream implements EventStream {
   private drained(): boolean {
     if (this.closed) return true;
     this.blocked = false;
-    if (this.queue === '' && !this.ending) this.queue = ':\n';
+    if (this.queue === '' && !this.ending) this.queue = this.options.framing.filler;
     this.res.cork(this.corked);
     return true;
   }
@@ -165,7 +186,7 @@ export class SseStream implements EventStream {
     if (this.closed) return;
     this.clock.refresh();
     if (this.blocked) return; // data is already waiting, which shows that the client is not reading
-    this.queue += this.options.keepalive;
+    this.queue += this.options.framing.keepalive;
     this.flush();
   }
 

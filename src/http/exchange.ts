@@ -27,6 +27,8 @@ export interface Exchange {
   readonly remoteAddress: string;
   /** For the request log; undefined in tests without a connection. */
   readonly client?: RequestClient | undefined;
+  /** The peer address of the connection, whatever a proxy reports. '' after the client has disconnected. */
+  readonly peerAddress: string;
   readonly method: string; // upper case
   readonly receivedAt: number; // performance.now()
   /**
@@ -62,7 +64,7 @@ export interface Exchange {
    * Calls `callback` once if the client disconnects before the response is complete, or immediately if it already has.
    */
   onAborted(callback: () => void): void;
-  /** Sets a response header; call before json() or sse(). A second value for the same name replaces the first. */
+  /** Sets a response header; call before json(), sse() or lines(). A second value for the same name replaces the first. */
   setHeader(name: string, value: string): void;
   /** Removes a response header that has not been sent yet. */
   removeHeader?(name: string): void;
@@ -85,6 +87,11 @@ export interface Exchange {
    * format is used.
    */
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream;
+  /**
+   * Like sse(), but for a stream of JSON lines (application/x-ndjson). The keep-alive is a space, which JSON allows
+   * before a value. An error after the start is the last line, in the path's error format.
+   */
+  lines(): EventStream;
   /**
    * Ends the response with an error. If nothing has been sent yet, the error is sent with its HTTP status in the path's
    * error format; otherwise, as error events on the stream. An error that is not an ApiError is logged and sent as
@@ -142,6 +149,11 @@ export interface Route {
    * before actAs().
    */
   public?: true;
+  /**
+   * Called for a request without an API key. Returns the identity that it acts as, or null if the route requires a key.
+   * Throws or rejects with ApiError.
+   */
+  withoutKey?(exchange: Exchange): Identity | Promise<Identity> | null;
   /** Only for this server's own pages: no CORS headers are sent, so other sites cannot read the response. */
   sameOrigin?: true;
   /** Set on all of the route's responses, including errors. */
@@ -157,6 +169,8 @@ export interface Route {
   validateInSlices?(body: unknown): Iterator<unknown> | null;
   /** Like onRequest(), but runs after the body has been read. handler() still sees the body. */
   preHandler?(exchange: Exchange): Promise<unknown>;
+  /** The body is read as JSON whatever its Content-Type, because curl sends the type of a form by default. */
+  anyContentType?: true;
   /** Maximum body size, if it is lower than http.max_body_bytes. */
   maxBodyBytes?: number;
   /**

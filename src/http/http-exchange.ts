@@ -13,7 +13,7 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { stringifyExact } from '../shared/exact-json.js';
 import { LARGE_ANSWER_BYTES, type ResponseMemoryBudget, type ResponseReservation } from './response-memory-budget.js';
-import { COMMENT, SseStream } from './event-stream.js';
+import { COMMENT, LINES, sseFraming, SseStream, type Framing } from './event-stream.js';
 import type { EventStream, Exchange, StreamEvent } from './exchange.js';
 import type { Identity } from '../shared/identity.js';
 import { bounded, boundedClient, ENTRY_TEXT } from '../shared/request-entry.js';
@@ -196,6 +196,10 @@ export class HttpExchange implements Exchange {
   get remoteAddress(): string {
     const forwarded = this.host.trustProxy ? (this.header('x-forwarded-for').split(',').at(-1)?.trim() ?? '') : '';
     if (forwarded !== '') return withoutPort(forwarded);
+    return this.peerAddress;
+  }
+
+  get peerAddress(): string {
     if (!this.open) return '';
     const address = this.res.getRemoteAddressAsText();
     return typeof address === 'string' ? address : Buffer.from(address).toString('latin1');
@@ -316,17 +320,27 @@ export class HttpExchange implements Exchange {
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream {
     if (this.stream !== null) return this.stream;
     this.onFailure = onFailure;
-    if (this.method === 'HEAD' && this.open) this.whole(200, 'text/event-stream; charset=utf-8', '', null);
-    const messages = this.errorFormat === 'messages';
+    const keepalive = this.errorFormat === 'messages' ? 'event: ping\ndata: {"type":"ping"}\n\n' : COMMENT;
+    return this.startStream('text/event-stream; charset=utf-8', sseFraming(keepalive));
+  }
+
+  lines(): EventStream {
+    if (this.stream !== null) return this.stream;
+    this.onFailure = (error) => [{ data: JSON.stringify(errorBody(error, this.errorFormat, this.requestId)) }];
+    return this.startStream('application/x-ndjson', LINES);
+  }
+
+  private startStream(contentType: string, framing: Framing): EventStream {
+    if (this.method === 'HEAD' && this.open) this.whole(200, contentType, '', null);
     this.stream = new SseStream(this.res, {
+      framing,
       keepaliveMs: this.host.keepaliveMs,
-      keepalive: messages ? 'event: ping\ndata: {"type":"ping"}\n\n' : COMMENT,
       bufferBytes: this.host.streamBufferBytes,
       writeHead: () => {
         // The values are combined into one header, so that a route's `no-store` is kept.
         const caching = this.answerHeaders.get('cache-control')?.[1] ?? 'no-cache';
         this.setHeader('Cache-Control', `${caching}, no-transform`);
-        this.writeHead(200, 'text/event-stream; charset=utf-8');
+        this.writeHead(200, contentType);
         this.res.writeHeader('Connection', 'keep-alive');
         this.res.writeHeader('X-Accel-Buffering', 'no');
       },

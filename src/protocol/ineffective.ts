@@ -1,5 +1,6 @@
 // Finds the parts of a request that have no effect, for each format: fields that the schema does not read, and values
 // that this server accepts but cannot honour. Pure.
+import type { z } from 'zod';
 import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
 import { isRecord } from './entry-limits.js';
@@ -126,6 +127,14 @@ export function ineffectiveInResponses(body: Body): string[] {
     ...obfuscation(body),
     ...description(body, 'text', 'format'),
   ];
+}
+
+/**
+ * Models stay loaded by the rules of this server, so `keep_alive` never has an effect.
+ */
+export function ineffectiveInOllama(schema: z.core.$ZodType, body: Body): string[] {
+  const read = unreadFields(schema, body, { ...samplers, debug: saysNothing, _debug: saysNothing });
+  return saysNothing(body['keep_alive']) ? read : [...read, 'keep_alive'];
 }
 
 function ineffectiveValues(rules: Rules, body: Body): string[] {

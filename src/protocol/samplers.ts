@@ -52,16 +52,19 @@ const DETAILS = [
 /** Names of all parameters of these samplers. */
 export const SAMPLER_FIELDS: ReadonlySet<string> = new Set([...Object.keys(SWITCHES), ...DETAILS]);
 
-/** Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on. */
-export function refuseSamplers(body: Readonly<Record<string, unknown>>): void {
+/**
+ * Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on. `at`: the path of `body` in
+ * the request, with a dot at its end.
+ */
+export function refuseSamplers(body: Readonly<Record<string, unknown>>, at = ''): void {
   for (const [name, isOff] of Object.entries(SWITCHES)) {
     if (!Object.hasOwn(body, name)) continue;
     const value = body[name];
     if (value === null || isOff(value)) continue;
     throw apiError(
       'unsupported_parameter',
-      `${name} is not supported. Omit it, or set it to a value that turns the sampler off.`,
-      name,
+      `${at}${name} is not supported. Omit it, or set it to a value that turns the sampler off.`,
+      `${at}${name}`,
     );
   }
 }

@@ -21,6 +21,7 @@ import { openMail, type Mail } from './modules/mail.js';
 import { openMaintenance } from './modules/maintenance.js';
 import { openMetrics } from './modules/metrics.js';
 import { openModels, type Models } from './modules/models.js';
+import { openOllama } from './modules/ollama.js';
 import { openOperator, type Operator } from './modules/operator.js';
 import { openRecorders } from './modules/recorders.js';
 import { openRecovery, type Recovery } from './modules/recovery.js';
@@ -80,6 +81,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const live = await opened(openLive({ ...context, storage, engines }));
   const dashboard = await opened(openDashboard({ ...running, background, budgets, mail, secrets, generation }));
   const operator = await opened(openOperator({ ...running, mail, dynamicModels, live, dashboard }));
+  await opened(openOllama({ ...context, authentication, engines, models, dynamicModels, generation, operator }));
   const http = await opened(openHttp({ ...context, modules: [...modules], recorders, authentication, limits, live }));
 
   return { storage, background, mail, authentication, engines, models, recovery, limits, live, operator, http };

@@ -1,8 +1,11 @@
 // Errors that are sent to clients, and their two body formats. Pure; used by all modules.
 import { ERROR_TYPES, ERRORS, type ErrorCode, type ErrorStatus, type ErrorType } from './error-codes.js';
 
-/** The error body formats: `messages` (Anthropic) for /v1/messages, `chat` (OpenAI) for all other routes. */
-export type ErrorFormat = 'chat' | 'messages';
+/**
+ * The error body formats: `messages` (Anthropic) for /v1/messages, `ollama` for /api, `chat` (OpenAI) for all other
+ * routes.
+ */
+export type ErrorFormat = 'chat' | 'messages' | 'ollama';
 
 /** Response headers, in the order in which they are sent. */
 export type HeaderList = readonly (readonly [name: string, value: string])[];
@@ -172,7 +175,17 @@ export function messagesErrorBody(error: ApiError, requestId: string): MessagesE
   };
 }
 
-export function errorBody(error: ApiError, format: ErrorFormat, requestId: string): ChatErrorBody | MessagesErrorBody {
+/** Ollama's clients read only the message. */
+export interface OllamaErrorBody {
+  error: string;
+}
+
+export function errorBody(
+  error: ApiError,
+  format: ErrorFormat,
+  requestId: string,
+): ChatErrorBody | MessagesErrorBody | OllamaErrorBody {
+  if (format === 'ollama') return { error: error.message };
   return format === 'chat' ? chatErrorBody(error) : messagesErrorBody(error, requestId);
 }
 

@@ -28,7 +28,7 @@ const image = `data:image/png;base64,${'A'.repeat(64)}`;
 
 interface Endpoint {
   path: string;
-  shape: 'chat' | 'messages';
+  shape: 'chat' | 'messages' | 'ollama';
   bodies: Record<string, unknown>[];
 }
 
@@ -210,6 +210,47 @@ const endpoints: Endpoint[] = [
     ],
   },
   {
+    path: '/api/chat',
+    shape: 'ollama',
+    bodies: [
+      {
+        model: 'clarke-1.0:latest',
+        options: { num_predict: 8, temperature: 0.5, top_k: 5, stop: ['x'], num_ctx: 512 },
+        keep_alive: '5m',
+        think: 'low',
+        tools: [{ type: 'function', function: { name: 'f', description: 'd', parameters } }],
+        messages: [
+          { role: 'system', content: 'Be brief.' },
+          { role: 'user', content: 'W: hi' },
+          {
+            role: 'assistant',
+            content: '',
+            thinking: 'hm',
+            tool_calls: [{ id: 'c', function: { index: 0, name: 'f', arguments: { a: 1 } } }],
+          },
+          { role: 'tool', tool_name: 'f', content: 'T: 1' },
+        ],
+      },
+      {
+        model: 'clarke-1.0',
+        stream: false,
+        format: parameters,
+        logprobs: true,
+        top_logprobs: 2,
+        options: { num_predict: 8 },
+        messages: [{ role: 'user', content: 'A: hi', images: ['AAAA'] }],
+      },
+    ],
+  },
+  {
+    path: '/api/generate',
+    shape: 'ollama',
+    bodies: [
+      { model: 'clarke-1.0', prompt: 'A: hi', system: 's', think: false, format: 'json', options: { num_predict: 8 } },
+      { model: 'clarke-1.0', prompt: 'abc', raw: true, suffix: 'x', stream: false, options: { num_predict: 8 } },
+    ],
+  },
+  {
     path: '/v1/messages/count_tokens',
     shape: 'messages',
     bodies: [
@@ -311,6 +352,10 @@ function send(path: string, body: string | Uint8Array): Promise<Response> {
 
 /** Describes what is wrong with an error body; null if it is correct. */
 function errorProblem(status: number, text: string, shape: Endpoint['shape']): string | null {
+  if (shape === 'ollama') {
+    const { error, ...rest } = JSON.parse(text) as { error: unknown };
+    return typeof error === 'string' && error !== '' && Object.keys(rest).length === 0 ? null : 'not the error format';
+  }
   const body = JSON.parse(text) as {
     type?: unknown;
     request_id?: unknown;
@@ -346,6 +391,14 @@ function streamProblem(text: string, path: string): string | null {
     : null;
 }
 
+/** Describes what is wrong with JSON lines; null if all parse, and the last one is the end or an error. */
+function linesProblem(text: string): string | null {
+  const lines = text.split('\n');
+  if (lines.pop() !== '') return 'the last line has no end';
+  const last = lines.map((line) => JSON.parse(line) as { done?: boolean; error?: string }).at(-1);
+  return last?.done === true || last?.error !== undefined ? null : 'the stream does not end with done or an error';
+}
+
 /** Describes what is wrong with the response to a body; null if it is correct. */
 async function problemOf({ path, shape }: Endpoint, body: string | Uint8Array): Promise<string | null> {
   const response = await send(path, body);
@@ -354,6 +407,7 @@ async function problemOf({ path, shape }: Endpoint, body: string | Uint8Array): 
   const type = response.headers.get('content-type') ?? '';
   try {
     if (status === 200 && type.startsWith('text/event-stream')) return streamProblem(text, path);
+    if (status === 200 && type === 'application/x-ndjson') return linesProblem(text);
     if (!type.startsWith('application/json')) return `content type ${type}`;
     if (status === 200) return typeof JSON.parse(text) === 'object' ? null : 'the body is not an object';
     if (![400, 404, 413, 422].includes(status)) return `status ${status}: ${text.slice(0, 300)}`;

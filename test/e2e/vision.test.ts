@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import OpenAI from 'openai';
 import sharp from 'sharp';
 import t from 'tap';
+import { ask } from '../support/wire.js';
 import { startOtlpReceiver, type SeenSpan } from '../support/otlp-receiver.js';
 import { jpegWithSides, pngOf } from '../support/hostile-images.js';
 import { eventually, root, startMonolith } from './monolith.js';
@@ -56,6 +57,40 @@ const block = (bytes: Buffer): Anthropic.ImageBlockParam => ({
 });
 const logprobs = (answer: OpenAI.ChatCompletion): unknown =>
   answer.choices[0]!.logprobs!.content!.map(({ token, logprob }) => [token, logprob]);
+
+t.test("an image of Ollama's API comes before the text, like an image part before a text part", async (t) => {
+  const messages = [{ role: 'user', content: 'What is it?', images: [shapes.toString('base64')] }];
+  const options = { num_predict: 6, temperature: 0 };
+  const { status, body } = await ask(server, '/api/chat', {
+    model: 'see',
+    messages,
+    options,
+    stream: false,
+    logprobs: true,
+  });
+  t.equal(status, 200);
+  const answer = await openai.chat.completions.create({
+    model: 'see',
+    max_tokens: 6,
+    temperature: 0,
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'image_url', image_url: { url: dataUrl(shapes) } },
+          { type: 'text', text: 'What is it?' },
+        ],
+      },
+    ],
+  });
+  t.match(body, {
+    prompt_eval_count: answer.usage?.prompt_tokens,
+    message: { content: answer.choices[0]?.message.content },
+  });
+  const wrong = await ask(server, '/api/generate', { model: 'see', prompt: 'x', images: ['AAAA'], stream: false });
+  t.equal(wrong.status, 422);
+  t.match(wrong.body, { error: /image/ });
+});
 
 t.test('a comparison of prompts distinguishes images of the same size', async (t) => {
   const say = (content: Anthropic.ContentBlockParam[], compared: string | null): Promise<Anthropic.Message> => {

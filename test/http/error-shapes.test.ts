@@ -1,6 +1,13 @@
 import t from 'tap';
 import { ERRORS, ERROR_TYPES } from '../../src/shared/error-codes.js';
-import { apiError, chatErrorBody, errorHeaders, messagesErrorBody, toApiError } from '../../src/shared/errors.js';
+import {
+  apiError,
+  chatErrorBody,
+  errorBody,
+  errorHeaders,
+  messagesErrorBody,
+  toApiError,
+} from '../../src/shared/errors.js';
 import { hostName } from '../../src/http/hosts.js';
 import { errorFormatOf } from '../../src/http/error-format.js';
 import * as ids from '../../src/shared/ids.js';
@@ -113,5 +120,16 @@ t.test('hostName() removes the port and normalizes the name', (t) => {
     'a.example',
     '1.2.3.4',
   ]);
+  t.end();
+});
+
+t.test("paths under /api have Ollama's errors, and paths that only begin alike do not", (t) => {
+  const format = (path: string): string => errorFormatOf(path, () => '');
+  for (const path of ['/api', '/api/', '/api/chat', '/api/none']) t.equal(format(path), 'ollama', path);
+  for (const path of ['/apis', '/api-docs', '/dashboard/api/me', '/admin/api/models', '/v1/api/chat'])
+    t.equal(format(path), 'chat', path);
+  t.strictSame(errorBody(apiError('invalid_value', 'model is wrong.', 'model'), 'ollama', 'req_1'), {
+    error: 'model is wrong.',
+  });
   t.end();
 });

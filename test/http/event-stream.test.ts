@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import type { HttpResponse } from 'uWebSockets.js';
-import { SseStream } from '../../src/http/event-stream.js';
+import { sseFraming, SseStream } from '../../src/http/event-stream.js';
 
 const nothing = (): void => undefined;
 
@@ -20,7 +20,13 @@ function opened(write: (data: string) => void = nothing, onEnd = nothing): { str
     },
     end: () => written.push('end'),
   };
-  const options = { keepaliveMs: 60_000, keepalive: '', bufferBytes: 65_536, writeHead: () => undefined, onEnd };
+  const options = {
+    keepaliveMs: 60_000,
+    framing: sseFraming(''),
+    bufferBytes: 65_536,
+    writeHead: () => undefined,
+    onEnd,
+  };
   return { stream: new SseStream(response as unknown as HttpResponse, options), written };
 }
 
@@ -107,7 +113,7 @@ function slow(bufferBytes = 65_536): {
   };
   const options = {
     keepaliveMs: 60_000,
-    keepalive: '',
+    framing: sseFraming(''),
     bufferBytes,
     writeHead: () => undefined,
     onEnd: (dropped: boolean) => {

@@ -20,7 +20,10 @@ async function scripted(settings: Settings = {}): Promise<{ server: RunningServe
     scope: 'inference',
     handler: (exchange) => current(exchange),
   });
-  const server = await startRoutes([route('/v1/chat/completions'), route('/v1/messages')], settings);
+  const server = await startRoutes(
+    [route('/v1/chat/completions'), route('/v1/messages'), route('/api/chat')],
+    settings,
+  );
   return {
     server,
     play: (serve) => {
@@ -251,4 +254,57 @@ t.test('slow stream readers are dropped when their buffer is full', async (t) =>
       Array.from({ length: 2000 }, (_, i) => i),
     );
   });
+});
+
+t.test('JSON lines have a space as keep-alive, and an error as the last line', async (t) => {
+  const { server, play } = await scripted({ http: { keepalive_ms: 100 } });
+  t.teardown(() => server.close());
+  play(async (exchange) => {
+    const stream = exchange.lines();
+    await sleep(250);
+    stream.send('{"a":1}');
+    await nextTurn();
+    exchange.fail(apiError('model_error', 'It failed.'));
+    stream.send('late');
+  });
+  const text = await server.raw(closing(request(server, '/api/chat')), 3_000);
+  t.match(text, /^HTTP\/1.1 200 OK\r\n/);
+  t.match(text, '\r\nContent-Type: application/x-ndjson\r\n');
+  const body = unchunk(text).join('');
+  t.match(body, /^ +\{"a":1\}\n\{"error":"It failed\."\}\n$/);
+  for (const line of body.split('\n').slice(0, -1)) t.equal(typeof JSON.parse(line), 'object', 'every line parses');
+
+  play((exchange) => {
+    exchange.lines();
+    throw apiError('capacity_exhausted', 'Busy.');
+  });
+  const refused = await server.post('/api/chat', {});
+  t.equal(refused.status, 503, 'an error before the first line has its own status');
+  t.same(await refused.json(), { error: 'Busy.' });
+});
+
+t.test('a client that does not read JSON lines is disconnected at the limit', async (t) => {
+  const { server, play } = await scripted({ http: { stream_buffer_bytes: 65_536 } });
+  t.teardown(() => server.close());
+  let sent = 0;
+  let most = 0;
+  let gone = false;
+  play(async (exchange) => {
+    exchange.onAborted(() => {
+      gone = true;
+    });
+    const stream = exchange.lines();
+    const line = JSON.stringify({ text: 'x'.repeat(16_000) });
+    for (; !gone && sent < 100_000; sent++) {
+      stream.send(line);
+      most = Math.max(most, stream.bufferedBytes);
+      await nextTurn();
+    }
+  });
+  const socket = connect(server.port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  socket.pause();
+  socket.write(request(server, '/api/chat'));
+  t.ok(await eventually(() => gone), 'disconnected');
+  t.ok(most < 262_144, `${most} bytes were buffered`);
 });

@@ -9,6 +9,8 @@ import { openApiDocument } from '../../src/protocol/openapi/document.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
+import { parseOllamaChat, parseOllamaGenerate } from '../../src/protocol/ollama/parse.js';
+import { pullRequestSchema, showRequestSchema } from '../../src/protocol/ollama/schema.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../../src/protocol/tokens/routes.js';
 import { validated } from '../../src/protocol/validation.js';
@@ -39,6 +41,10 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   CompletionRequest: (body) => parseCompletion(body).content(limits),
   MessageRequest: (body) => messages(body, 'generate'),
   TokenCountRequest: (body) => messages(body, 'count'),
+  OllamaChatRequest: (body) => parseOllamaChat(body).content(),
+  OllamaGenerateRequest: (body) => parseOllamaGenerate(body).content(),
+  OllamaShowRequest: (body) => validated(showRequestSchema, body),
+  OllamaPullRequest: (body) => validated(pullRequestSchema, body),
   ResponseRequest: (body) => responses(body),
   ResponseInputTokensRequest: (body) => responses(body),
   CompactRequest: (body) => responses(body, true),

@@ -44,6 +44,11 @@ export class Pulls {
       .slice(0, MAX_REMEMBERED);
   }
 
+  /** A download that this thread started. Null if it has been forgotten. */
+  get(id: string): ModelPull | null {
+    return this.#pulls.get(id) ?? null;
+  }
+
   /** Starts a download. Throws ApiError 422 if the name is invalid, or 503. */
   start(model: string): ModelPull {
     let ref: ModelRef;

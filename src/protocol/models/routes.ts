@@ -35,7 +35,7 @@ export function modelsRoutes(options: ModelsOptions): Route[] {
 }
 
 function shapeOf(exchange: Exchange): 'chat' | 'messages' {
-  return errorFormatOf('/v1/models', (name) => exchange.header(name));
+  return errorFormatOf('/v1/models', (name) => exchange.header(name)) === 'messages' ? 'messages' : 'chat';
 }
 
 function serveOne(exchange: Exchange, options: ModelsOptions): void {

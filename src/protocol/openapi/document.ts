@@ -5,6 +5,12 @@ import { chatRequestSchema, messageContent, toolCall } from '../chat-completions
 import { completionRequestSchema } from '../completions/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
+import {
+  chatRequestSchema as ollamaChatSchema,
+  generateRequestSchema,
+  pullRequestSchema,
+  showRequestSchema,
+} from '../ollama/schema.js';
 import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../responses/schema.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
@@ -13,6 +19,7 @@ import * as completions from './answers/completions.js';
 import * as errors from './answers/errors.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
+import * as ollama from './answers/ollama.js';
 import * as responses from './answers/responses.js';
 
 type Json = { readonly [name: string]: unknown };
@@ -42,6 +49,10 @@ const requests = {
   ResponseInput: inputSchema,
   ResponseInputTokensRequest: inputTokensSchema,
   CompactRequest: compactSchema,
+  OllamaChatRequest: ollamaChatSchema,
+  OllamaGenerateRequest: generateRequestSchema,
+  OllamaShowRequest: showRequestSchema,
+  OllamaPullRequest: pullRequestSchema,
 } as const satisfies Record<string, z.ZodType>;
 
 const answers = {
@@ -67,6 +78,14 @@ const answers = {
   ModelList: models.chatModelList,
   MessagesModel: models.messagesModel,
   MessagesModelList: models.messagesModelList,
+  OllamaChatResponse: ollama.ollamaChat,
+  OllamaGenerateResponse: ollama.ollamaCompletion,
+  OllamaModelList: ollama.ollamaModels,
+  OllamaRunningList: ollama.ollamaRunning,
+  OllamaModel: ollama.ollamaModel,
+  OllamaVersion: ollama.ollamaVersion,
+  OllamaProgress: ollama.ollamaProgress,
+  OllamaError: ollama.ollamaError,
   ChatError: errors.chatError,
   MessagesError: errors.messagesError,
 } as const satisfies Record<string, z.ZodType>;
@@ -92,6 +111,7 @@ interface Operation {
   request?: RequestName;
   answer: AnswerName | readonly AnswerName[];
   stream?: AnswerName; // schema of each event, if the response can be an event stream
+  lines?: AnswerName; // schema of each line, if the response can be a stream of JSON lines
   query?: Readonly<Record<string, z.ZodType>>;
   error?: 'ChatError' | 'MessagesError' | 'either';
 }
@@ -269,6 +289,62 @@ const operations: readonly Operation[] = [
     answer: ['Model', 'MessagesModel'],
     error: 'either',
   },
+  {
+    method: 'get',
+    path: '/api/version',
+    id: 'ollamaVersion',
+    summary: "Get the server version (Ollama's format).",
+    answer: 'OllamaVersion',
+  },
+  {
+    method: 'get',
+    path: '/api/tags',
+    id: 'ollamaListModels',
+    summary: "List the models that the API key may use (Ollama's format).",
+    answer: 'OllamaModelList',
+  },
+  {
+    method: 'get',
+    path: '/api/ps',
+    id: 'ollamaListRunning',
+    summary: "List the loaded models that the API key may use (Ollama's format).",
+    answer: 'OllamaRunningList',
+  },
+  {
+    method: 'post',
+    path: '/api/show',
+    id: 'ollamaShowModel',
+    summary: "Get a model (Ollama's format).",
+    request: 'OllamaShowRequest',
+    answer: 'OllamaModel',
+  },
+  {
+    method: 'post',
+    path: '/api/chat',
+    id: 'ollamaChat',
+    summary: "Continue a conversation (Ollama's format). Streams unless `stream` is false.",
+    request: 'OllamaChatRequest',
+    answer: 'OllamaChatResponse',
+    lines: 'OllamaChatResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/generate',
+    id: 'ollamaGenerate',
+    summary: "Complete a prompt (Ollama's format). Streams unless `stream` is false.",
+    request: 'OllamaGenerateRequest',
+    answer: 'OllamaGenerateResponse',
+    lines: 'OllamaGenerateResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/pull',
+    id: 'ollamaPullModel',
+    summary: "Download a model and serve it (Ollama's format). Requires operator access.",
+    request: 'OllamaPullRequest',
+    answer: 'OllamaProgress',
+    lines: 'OllamaProgress',
+  },
 ];
 
 const ref = (name: string): Json => ({ $ref: `#/components/schemas/${name}` });
@@ -298,9 +374,15 @@ function componentsOf(schemas: Readonly<Record<string, z.ZodType>>, io: 'input' 
   );
 }
 
+function errorsOf({ error, path }: Operation): readonly AnswerName[] {
+  if (error === 'either') return ['ChatError', 'MessagesError'];
+  if (error !== undefined) return [error];
+  if (path.startsWith('/api/')) return ['OllamaError'];
+  return [path.startsWith('/v1/messages') ? 'MessagesError' : 'ChatError'];
+}
+
 function operationOf(operation: Operation): Json {
-  const error = operation.error ?? (operation.path.startsWith('/v1/messages') ? 'MessagesError' : 'ChatError');
-  const errorBody = json(oneOf(error === 'either' ? ['ChatError', 'MessagesError'] : [error]));
+  const errorBody = json(oneOf(errorsOf(operation)));
   const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -314,6 +396,7 @@ function operationOf(operation: Operation): Json {
   const content = {
     ...json(oneOf(typeof operation.answer === 'string' ? [operation.answer] : operation.answer)),
     ...(operation.stream === undefined ? {} : { 'text/event-stream': { schema: ref(operation.stream) } }),
+    ...(operation.lines === undefined ? {} : { 'application/x-ndjson': { schema: ref(operation.lines) } }),
   };
   return {
     operationId: operation.id,
@@ -339,7 +422,7 @@ export function openApiDocument(limits: PublishedLimits): Json {
       title: 'Monolith',
       version: VERSION,
       description:
-        'LLM inference server with the OpenAI Chat Completions, OpenAI Responses and Anthropic Messages APIs.',
+        "LLM inference server with the OpenAI Chat Completions, OpenAI Responses and Anthropic Messages APIs, and Ollama's API.",
     },
     security: [{ bearer: [] }, { apiKey: [] }],
     paths,

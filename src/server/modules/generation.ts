@@ -31,6 +31,7 @@ import type { Recorders } from './recorders.js';
 export interface Generation extends Module {
   /** POST /v1/chat/completions. */
   readonly chat: Route;
+  readonly deps: GenerationDeps;
 }
 
 export interface GenerationContext extends AppContext {
@@ -92,6 +93,7 @@ export function openGeneration({
     const chat = chatCompletionsRoute({ ...generation, foreignThinking, reasoningField: config.chat.reasoning_field });
     return {
       chat,
+      deps: generation,
       routes: [
         openApiRoute({ maxN: config.limits.max_n }),
         chat,

@@ -24,6 +24,8 @@ import type { Storage } from './storage.js';
 
 export interface Operator extends Module {
   readonly tunings: Tunings;
+  readonly pulls: Pulls;
+  readonly fileFacts: FileFacts;
   /**
    * The listener for clients with the operator token. Null if no token is set, and on all threads except the primary
    * one.
@@ -81,6 +83,7 @@ export function openOperator({
       },
     });
     undo.add(() => tunings.close());
+    const fileFacts = new FileFacts(loadOptions(config));
     const deps: OperatorRouteDeps = {
       config,
       now,
@@ -105,7 +108,7 @@ export function openOperator({
       hub,
       hubEndpoint: config.hub.endpoint,
       pulls,
-      fileFacts: new FileFacts(loadOptions(config)),
+      fileFacts,
       tuning,
       tuneRuns,
       tunings,
@@ -126,6 +129,8 @@ export function openOperator({
     undo.add(() => admin?.close());
     return {
       tunings,
+      pulls,
+      fileFacts,
       admin,
       routes: config.dashboard.enabled ? operatorRoutes(sessionOperators(guard), deps) : [],
     };

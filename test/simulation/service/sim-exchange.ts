@@ -24,6 +24,7 @@ export interface SimRequest {
 
 export class SimExchange implements Exchange {
   readonly remoteAddress = '127.0.0.1';
+  readonly peerAddress = '127.0.0.1';
   readonly trace = null;
   readonly bodyBytes = 1_000;
   readonly receivedAt = performance.now();
@@ -81,6 +82,10 @@ export class SimExchange implements Exchange {
   annotate(): void {}
   text(): void {
     throw new Error('no simulated route sends plain text');
+  }
+
+  lines(): EventStream {
+    throw new Error('no simulated route sends JSON lines');
   }
 
   onAborted(callback: () => void): void {
