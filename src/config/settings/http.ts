@@ -64,7 +64,7 @@ export const http = {
   idle_ms: setting(
     kind.integer(1_000, 3_600_000),
     75_000,
-    'Time after which an idle keep-alive connection is closed, in ms. Only with http.server "node"; uws closes it after 10 to 12 seconds.',
+    'Time after which an idle keep-alive connection is closed, in ms. Only with http.server "node"; uws closes it after about 30 seconds.',
   ),
   library: setting(
     kind.nullable(kind.path),
