@@ -201,6 +201,11 @@ t.test(
     });
     const [kept] = await since(before);
     t.equal(kept!.has_text, true);
+    t.match(kept, { client_address: String, user_agent: String });
+    const hidden = { client_address: null, user_agent: null };
+    t.match((await member.get<{ data: RequestObject[] }>(LIST)).data[0], { id: kept!.id, ...hidden });
+    t.match(await member.get(`${LIST}/${kept!.id}`), { ...hidden, text: null }, 'only admins see who sent it');
+    t.notMatch(await (await member.fetch(`${LIST}.csv`)).text(), kept!.user_agent!);
     const { text } = await owner.get<RequestDetail>(`${LIST}/${kept!.id}`);
     t.equal(text!.prompt.map(({ text: part }) => part).join('').length, 100, 'a long prompt keeps only its end');
     t.match(text, {

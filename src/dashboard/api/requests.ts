@@ -4,8 +4,8 @@ import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
-import { ROLES } from '../../shared/wire/organizations.js';
-import type { RequestLog } from '../../usage/requests/request-log.js';
+import { ROLES, type Role } from '../../shared/wire/organizations.js';
+import type { LoggedRow, RequestLog } from '../../usage/requests/request-log.js';
 import { readPage } from './paging.js';
 import { readRequestQuery, requestDetail, requestPage, sendRequestsCsv } from './request-fields.js';
 import type { Guard } from './guard.js';
@@ -23,6 +23,19 @@ export const inTurns = (requestLog: Pick<RequestLog, 'list'>, organization: stri
   list: (...page) => readingRequests.run({ organization }, 1, () => requestLog.list(...page)),
 });
 
+const isAdmin = (role: Role): boolean => ROLES.indexOf(role) >= ROLES.indexOf('admin');
+
+/** The addresses and programs of other people are shown to admins only, as in the audit log. */
+const shownTo = (role: Role, row: LoggedRow): LoggedRow => (isAdmin(role) ? row : { ...row, client: null });
+
+/** The request log as a member with this role sees it. */
+const logFor = (role: Role, requestLog: Pick<RequestLog, 'list'>): Pick<RequestLog, 'list'> => ({
+  list: async (...page) => {
+    const { rows, next } = await requestLog.list(...page);
+    return { rows: rows.map(({ id, row }) => ({ id, row: shownTo(role, row) })), next };
+  },
+});
+
 export interface RequestDeps {
   guard: Guard;
   requestLog: RequestLog;
@@ -33,11 +46,12 @@ export function requestRoutes({ guard, requestLog }: RequestDeps): Route[] {
     guard.member('viewer', {
       method: 'GET',
       path: LIST,
-      handler: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization, role }) => {
         const { limit, after } = readPage(exchange.query);
         const query = readRequestQuery(exchange.query, organization.id);
         await readingRequests.run({ organization: organization.id }, 1, async () => {
-          if (!exchange.aborted) exchange.json(200, requestPage(await requestLog.list(query, limit, after)));
+          if (!exchange.aborted)
+            exchange.json(200, requestPage(await logFor(role, requestLog).list(query, limit, after)));
         });
       },
     }),
@@ -45,8 +59,8 @@ export function requestRoutes({ guard, requestLog }: RequestDeps): Route[] {
     guard.member('viewer', {
       method: 'GET',
       path: `${LIST}.csv`,
-      handler: ({ exchange, organization: { id } }) =>
-        sendRequestsCsv(exchange, inTurns(requestLog, id), readRequestQuery(exchange.query, id)),
+      handler: ({ exchange, organization: { id }, role }) =>
+        sendRequestsCsv(exchange, inTurns(logFor(role, requestLog), id), readRequestQuery(exchange.query, id)),
     }),
 
     guard.member('viewer', {
@@ -56,11 +70,8 @@ export function requestRoutes({ guard, requestLog }: RequestDeps): Route[] {
         const id = exchange.params['id'] as string;
         const row = await requestLog.find(organization.id, id);
         if (row === null) throw apiError('resource_not_found', 'Request not found in the log.', 'id');
-        const text =
-          row.hasText && ROLES.indexOf(role) >= ROLES.indexOf('admin')
-            ? await requestLog.text(organization.id, id)
-            : null;
-        exchange.json(200, requestDetail(id, row, text));
+        const text = row.hasText && isAdmin(role) ? await requestLog.text(organization.id, id) : null;
+        exchange.json(200, requestDetail(id, shownTo(role, row), text));
       },
     }),
   ];
