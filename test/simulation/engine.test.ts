@@ -34,7 +34,9 @@ await t.test('every engine invariant holds under random requests and faults', (t
 });
 
 await t.test('the same seed gives the same trace, and another seed a different one', (t) => {
-  const [first, again, other] = ['5', '5', '6'].map((seed) => traceOf(simulate('--steps', '20000', '--seed', seed)));
+  // This seed once crashed: the list of preempted sequences was reallocated while it was read.
+  const seed = '648504160935';
+  const [first, again, other] = [seed, seed, '6'].map((one) => traceOf(simulate('--steps', '20000', '--seed', one)));
   t.type(first, 'string');
   t.equal(again, first);
   t.not(other, first);

@@ -237,7 +237,8 @@ bool Admission::may_admit() const {
 
 ScheduledSequence* Admission::admit_one(std::span<ScheduledSequence* const> prompts) {
   if (!may_admit()) return nullptr;
-  for (ScheduledSequence* sequence : preempted_) {
+  for (size_t i = 0; i < preempted_.size(); ++i) {  // try_admit() may reallocate the list
+    ScheduledSequence* const sequence = preempted_[i];
     if (sequence->is_blocked()) continue;
     const AdmissionResult result = try_admit(*sequence, prompts);
     if (result == AdmissionResult::kNoRoom) return nullptr;
