@@ -44,7 +44,7 @@ export type OwnFlags = Readonly<Record<string, FlagKind>>;
 export const flagsOf = (own: OwnFlags): ReadonlyMap<string, Flag> =>
   new Map(Object.entries(own).map(([name, kind]) => [name, { kind }]));
 
-/** The values of a command's own flags, and its words. */
+/** The values of a command's own flags, and its positional arguments. */
 export interface OwnArguments {
   /** The last value of each flag given; empty for a switch. */
   readonly values: ReadonlyMap<string, string>;

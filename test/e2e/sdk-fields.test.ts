@@ -1,6 +1,6 @@
-// Reads the request types of the official SDKs and checks that no key of them is dropped without notice: the server
-// refuses it by name, names it in an x-ignored-* header, shows it to the model, or honours it as listed in
-// support/sdk/honoured.ts.
+// Reads the request types of the official SDKs and checks that the server drops none of their keys without notice. It
+// refuses the key by name, lists it in an x-ignored-* header, shows it to the model, or honors it. The keys that it
+// honors without a visible change to the prompt are listed in support/sdk/honoured.ts.
 import t from 'tap';
 import { callSpecs, model, type Stored } from '../support/sdk/calls.js';
 import { honouredAnywhere, honouredKeys, sentAsHeaders } from '../support/sdk/honoured.js';

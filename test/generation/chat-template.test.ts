@@ -286,8 +286,8 @@ const TOO_MUCH: [name: string, source: string][] = [
 
 /** Templates with other faults, and the reason reported for each. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
-  // Looking up a name costs more steps at greater depth. The compiler determines how deep the stack may get, and so
-  // which limit is reached first.
+  // Looking up a name in a deeply nested scope takes more steps. The compiler determines how deep the stack may get,
+  // and so which limit is reached first.
   ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /recurses endlessly|takes too much/],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
   ['a range with a list as argument', `${nested}{{ range(ns.l) }}`, /range\(\): arguments must be/],

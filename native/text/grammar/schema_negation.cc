@@ -229,7 +229,7 @@ json::Id SchemaCompiler::negate_for(json::Id other, uint32_t types, uint32_t all
   return object({{"anyOf", doc_.add_array({types_schema(free), here})}});
 }
 
-// Returns a schema for objects with at least one member whose name and value match these schemas.
+// Returns a schema for objects that have at least one member whose name matches `name` and whose value matches `value`.
 json::Id SchemaCompiler::some_member(json::Id name, json::Id value) {
   if (doc_.kind(name) == Kind::kTrue && doc_.kind(value) == Kind::kTrue)
     return typed("object", "minProperties", count(1));

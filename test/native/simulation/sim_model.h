@@ -37,8 +37,8 @@ struct SimCache final : KvCache {
   std::vector<Cell> cells;  // Stored positions, as [page][kPageTokens].
 };
 
-// Wraps a CPU backend that is never asked to compute. It reports itself as asynchronous if steps are to overlap, and
-// samples on the device in that case.
+// Wraps a CPU backend but computes nothing. With `overlaps`, it reports itself as asynchronous, so that steps overlap,
+// and samples on the device.
 class SimBackend final : public ForwardingBackend {
  public:
   SimBackend(Backend& inner, const Setup& setup)
