@@ -66,7 +66,7 @@ export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(
  */
 export async function ensureTools({ addon = true, always = false, installs = false, tests = [] } = {}) {
   const [major] = process.versions.node.split('.').map(Number);
-  if (major < 20) throw new SetupError(`Node 20 to 25 is required (this is ${process.version})`);
+  if (major < 20) throw new SetupError(`Node.js 20.17 to 26 is required (this is ${process.version})`);
   const build = addon && (always || !existsSync(kAddon)) ? missingBuildPackages() : [];
   if (installs) await installMissing({ build, tests });
   else if (build.length > 0) throw new SetupError(missingTools());
@@ -78,7 +78,15 @@ export function ensurePackages() {
   const installed = at('node_modules', '.package-lock.json');
   const stamp = at('node_modules', '.monolith-lock');
   const hash = createHash('sha256').update(readFileSync(lock)).digest('hex');
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return;
+  if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== hash) {
+    install(lock, installed);
+    writeFileSync(stamp, hash);
+  }
+  // One package contains another version of Node.js, for tests. npm links it as `node`, which would then run the scripts.
+  rmSync(at('node_modules', '.bin', 'node'), { force: true });
+}
+
+function install(lock, installed) {
   // A manual installation after the last change to the lock file counts too.
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
@@ -95,7 +103,6 @@ export function ensurePackages() {
     if (npm.error) throw new SetupError(`npm could not be started: ${npm.error.message}`);
     if (npm.status !== 0) throw new SetupError('npm ci failed; see above');
   }
-  writeFileSync(stamp, hash);
 }
 
 const kAddon = at('build', 'Release', 'monolith.node');
