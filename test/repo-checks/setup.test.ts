@@ -215,3 +215,14 @@ t.test('npm ci does not run through a linked node_modules, which it would empty'
   t.ok(existsSync(join(folder, 'packages', 'kept')));
   t.end();
 });
+
+t.test("npm runs the scripts with the machine's Node.js, not with a package's", (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  const wrong = Object.entries(scripts).filter(([, command]) =>
+    command.split('&&').some((part) => part.includes('scripts/') && !part.includes('"${npm_node_execpath:-node}"')),
+  );
+  t.same(wrong, []);
+  t.end();
+});
