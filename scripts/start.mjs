@@ -1,5 +1,5 @@
-// npm start: installs and builds what is missing (scripts/tools.mjs), then runs the server in this process, so that signals reach it
-// directly.
+// npm start: installs and builds what is missing (scripts/tools.mjs), then runs the server in this process, so that
+// signals reach it directly.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';

@@ -1,8 +1,9 @@
 // npm test [-- FILES] [--jobs=N] [--reporter=tap] [--without-programs]: installs and builds what is missing, checks all
-// types, runs the tests (build/test/**/*.test.js). With --reporter=tap, prints the output of all files, not only of those
-// that fail. Programs that some tests need, such as PostgreSQL, are installed too (scripts/tools.mjs); with --without-programs, the
-// tests that need a missing one are left out. npm run test:slow does the same for the tests that take long and rarely
-// fail (*.slow.ts), one at a time. Then it runs all other tests on the Node.js versions in kOtherNodes.
+// types, runs the tests (build/test/**/*.test.js). With --reporter=tap, prints the output of all files, not only of
+// those that fail. Programs that some tests need, such as PostgreSQL, are installed too (scripts/tools.mjs). With
+// --without-programs, the tests that need a missing program are left out.
+// npm run test:slow does the same for the tests that take long and rarely fail (*.slow.ts), one at a time. Then it runs
+// all other tests on the Node.js versions in kOtherNodes.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';

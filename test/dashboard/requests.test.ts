@@ -24,7 +24,7 @@ const {
 } = await openOwned({
   env: {
     MONOLITH_REQUESTS_TEXT_CHARACTERS: '100',
-    MONOLITH_TELEMETRY_TRACES_ENDPOINT: 'http://127.0.0.1:9/v1/traces', // nobody listens; the trace IDs are enough
+    MONOLITH_TELEMETRY_TRACES_ENDPOINT: 'http://127.0.0.1:9/v1/traces', // only the trace IDs are tested
     MONOLITH_TELEMETRY_TRACES_VIEW_URL: 'https://traces.example/{trace_id}',
   },
 });

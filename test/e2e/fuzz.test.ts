@@ -391,7 +391,7 @@ function streamProblem(text: string, path: string): string | null {
     : null;
 }
 
-/** Describes what is wrong with JSON lines; null if all parse, and the last one is the end or an error. */
+/** Describes what is wrong with JSON lines. Null: every line parses, and the last one is the end or an error. */
 function linesProblem(text: string): string | null {
   const lines = text.split('\n');
   if (lines.pop() !== '') return 'the last line has no end';

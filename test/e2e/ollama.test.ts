@@ -1,4 +1,4 @@
-// Tests Ollama's API through Ollama's npm client and, for what it hides, over plain HTTP.
+// Tests Ollama's API through Ollama's npm client. Details that the client does not expose are tested over plain HTTP.
 import { spawnSync } from 'node:child_process';
 import { networkInterfaces } from 'node:os';
 import { Ollama, type ChatResponse } from 'ollama';

@@ -162,6 +162,16 @@ export function seriesOf<R extends Sums & { bucket_start: string }>(
   return lines;
 }
 
+/** A period of the operators' usage pages, in days. */
+export type Days = '1' | '7' | '30' | '365';
+
+export const DAYS: readonly { value: Days; label: string }[] = [
+  { value: '1', label: '24 h' },
+  { value: '7', label: '7 d' },
+  { value: '30', label: '30 d' },
+  { value: '365', label: '1 y' },
+];
+
 /** Mean over requests that returned at least one token; null if none did. */
 export const firstTokenMs = (sums: Sums): number | null =>
   sums.answered === 0 ? null : sums.first_token_ms / sums.answered;

@@ -25,7 +25,7 @@ import { useRequestView } from '../requests/request-filter.js';
 import { RequestActions, RequestFilters } from '../requests/request-filters.js';
 import { RequestList } from '../requests/request-table.js';
 import { useRequests } from '../requests/use-requests.js';
-import { byGroup, money, totalOf, UNKNOWN_MODEL } from '../usage-data.js';
+import { byGroup, DAYS, type Days, money, totalOf, UNKNOWN_MODEL } from '../usage-data.js';
 import { UsageChart } from '../usage/usage-chart.js';
 import { UsageStats } from '../usage/usage-stats.js';
 
@@ -126,7 +126,6 @@ export function OrganizationKeys({ id }: Part): ReactNode {
   );
 }
 
-type Days = '1' | '7' | '30' | '365';
 const modelOf = (row: UsageHistoryRow): string => row.model ?? UNKNOWN_MODEL;
 const modelName = (model: string): string => (model === UNKNOWN_MODEL ? 'Unknown models' : model);
 
@@ -155,17 +154,7 @@ export function OrganizationUsage({ id }: Part): ReactNode {
   return (
     <>
       <div className="toolbar">
-        <Segmented<Days>
-          label="Period"
-          value={days}
-          onChange={setDays}
-          options={[
-            { value: '1', label: '24 h' },
-            { value: '7', label: '7 d' },
-            { value: '30', label: '30 d' },
-            { value: '365', label: '1 y' },
-          ]}
-        />
+        <Segmented<Days> label="Period" value={days} onChange={setDays} options={DAYS} />
         <PlainLinkButton size="small" href={csv} download="usage.csv">
           <Icon name="download" /> CSV
         </PlainLinkButton>

@@ -15,7 +15,7 @@ import { Segmented } from '../components/tabs.js';
 import { Table } from '../components/table.js';
 import { count, percent, short } from '../format.js';
 import { PricePanel, usePrices } from '../operator/price-panel.js';
-import { money, totalOf, UNKNOWN_MODEL } from '../usage-data.js';
+import { DAYS, type Days, money, totalOf, UNKNOWN_MODEL } from '../usage-data.js';
 import { UsageChart } from '../usage/usage-chart.js';
 import { UsageStats } from '../usage/usage-stats.js';
 
@@ -27,7 +27,6 @@ interface Totals {
   complete: boolean;
 }
 
-type Days = '1' | '7' | '30' | '365';
 const PAGES = 20;
 const PAGE_SIZE = 100;
 
@@ -113,17 +112,7 @@ export function OperatorUsage(): ReactNode {
         Usage of all organizations.
       </PageHeader>
       <div className="toolbar">
-        <Segmented<Days>
-          label="Period"
-          value={days}
-          onChange={setDays}
-          options={[
-            { value: '1', label: '24 h' },
-            { value: '7', label: '7 d' },
-            { value: '30', label: '30 d' },
-            { value: '365', label: '1 y' },
-          ]}
-        />
+        <Segmented<Days> label="Period" value={days} onChange={setDays} options={DAYS} />
         <Segmented<HistoryGroup>
           label="Groups"
           value={group}
