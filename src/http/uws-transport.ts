@@ -12,6 +12,12 @@ interface SocketData {
   events: SocketEvents;
 }
 
+/**
+ * The library closes a connection that is idle between requests, or whose headers are incomplete, after this many
+ * seconds, up to 4 seconds early. The library has a single timeout for both.
+ */
+const IDLE_S = 20;
+
 export class UwsTransport implements Transport {
   readonly readsChunkExtensions = false;
   private readonly app: TemplatedApp;
@@ -23,6 +29,7 @@ export class UwsTransport implements Transport {
   ) {
     hideLibraryHeader(uws);
     this.app = uws.App();
+    (this.app as unknown as IdleTimeout).setIdleTimeout?.(IDLE_S);
     for (const path of handlers.socketPaths) this.registerSocket(path, handlers);
     this.app.any('/*', (res, req) => handlers.request(req, res));
   }
@@ -110,6 +117,11 @@ function upgrade(
 function hideLibraryHeader(uws: Uws): void {
   const configure = (uws as unknown as { _cfg?: (word: string) => void })._cfg;
   configure?.('999999990007');
+}
+
+// Missing from the library's type declarations, and from builds of the library whose timeout is always 10 seconds.
+interface IdleTimeout {
+  setIdleTimeout?(seconds: number): void;
 }
 
 // Missing from the library's type declarations.
