@@ -4,6 +4,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Ollama } from 'ollama';
 import t from 'tap';
 import type { HubModel, ModelPull } from '../../src/shared/wire/models.js';
 import type { ListPage } from '../../src/shared/wire/list.js';
@@ -23,7 +24,7 @@ for (const threads of [1, 2]) {
       'acme/slow-GGUF': { files: { 'slow-Q8_0.gguf': Buffer.alloc(1_000_000, 7) } },
     });
     const folder = mkdtempSync(join(tmpdir(), 'monolith-pulls-'));
-    const { owner, client, close } = await openOwned({
+    const { server, owner, client, close } = await openOwned({
       env: { HF_ENDPOINT: hub.endpoint, HF_HUB_CACHE: join(folder, 'hub'), MONOLITH_HTTP_THREADS: String(threads) },
     });
     t.teardown(async () => {
@@ -89,6 +90,26 @@ for (const threads of [1, 2]) {
     t.same((await disk()).models, []);
     t.notOk(existsSync(join(folder, 'hub', 'models--acme--tiny-GGUF')), 'nothing of it is left in the cache');
     t.match(await refusal(owner.delete(`/operator/disk?model=${reference}`)), { status: 404 });
+
+    await t.test("Ollama's client downloads a model and talks to it", async (t) => {
+      const ollama = new Ollama({ host: server.url, headers: { authorization: `Bearer ${server.key}` } });
+      const lines = [];
+      for await (const line of await ollama.pull({ model: 'hf.co/acme/tiny-GGUF:Q8_0', stream: true }))
+        lines.push(line);
+      t.equal(lines[0]?.status, 'pulling manifest');
+      t.equal(lines.at(-1)?.status, 'success');
+      for (const { status, total, completed } of lines.slice(1, -1)) {
+        t.match(status, /^pulling tiny-Q8_0\.gguf$/);
+        t.ok(completed <= total, 'the progress never exceeds the total');
+      }
+      const model = 'hf.co/acme/tiny-GGUF:Q8_0';
+      t.ok((await ollama.list()).models.some(({ name }) => name === model));
+      const { message } = await ollama.chat({ model, messages: [{ role: 'user', content: 'Hello!' }] });
+      t.not(message.content, '', 'the downloaded model answers');
+      t.same(await ollama.pull({ model }), { status: 'success' }, 'a model that is served is not downloaded again');
+      await t.rejects(ollama.pull({ model: 'acme/nothing' }), /no such repository/);
+      await owner.delete(`/operator/models/${encodeURIComponent(model)}`);
+    });
 
     const nothing = await owner.post<ModelPull>('/operator/pulls', { model: 'acme/nothing' });
     t.ok(
