@@ -73,7 +73,7 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
       });
 }
 
-// Returns the numeric sampling defaults in a GGUF file. The caller checks whether the values are in range.
+// Returns the numeric sampling defaults stored in a GGUF file. The caller checks whether the values are in range.
 Napi::Value js_recommended_sampling(const Napi::CallbackInfo& info) {
   static constexpr std::pair<const char*, std::string_view> kKeys[] = {
       {"temperature", "general.sampling.temp"},

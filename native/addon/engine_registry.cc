@@ -13,7 +13,7 @@
 namespace monolith::addon {
 namespace {
 
-// When the last listener cancels a load during teardown: how long to wait for the load to finish.
+// Maximum wait for a load to finish after its last listener has cancelled it during teardown.
 constexpr std::chrono::seconds kAbandonedLoadWait{10};
 
 // A registered engine name. While the engine is loading, `listeners` wait and `engine` is empty. Once it is ready,
@@ -79,8 +79,8 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     done.swap(entry->listeners);
     for (const auto& listener : done) {
       if (!loaded) listener->on_loaded(loaded.error());
-      // The last listener takes over the reference. If one were kept here, it would delay the destruction of an engine
-      // that is closed immediately.
+      // The last listener takes over the reference. If a reference were kept here, it would delay the destruction of an
+      // engine that is closed immediately.
       else
         listener->on_loaded(listener == done.back() ? std::move(ref) : EngineRef(ref));
     }

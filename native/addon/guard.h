@@ -1,4 +1,4 @@
-// Stops C++ exceptions at the border to JavaScript. V8's frames cannot be unwound, so an exception that reached them
+// Stops C++ exceptions at the boundary to JavaScript. V8's frames cannot be unwound, so an exception that reached them
 // would end the process.
 #pragma once
 

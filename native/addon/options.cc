@@ -138,7 +138,7 @@ SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_v
   return sampling;
 }
 
-// Reads the positions of images in the prompt.
+// Reads the images and their positions in the prompt.
 std::vector<PlacedImage> read_images(Arguments& arguments, const Named& options, const VisionModel* vision) {
   std::vector<PlacedImage> images;
   const Named list = arguments.field(options, "images");

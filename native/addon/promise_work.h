@@ -40,7 +40,7 @@ class PromiseWork final : public Napi::AsyncWorker {
     napi_value exception = nullptr;
     bool pending = false;
     napi_is_exception_pending(env, &pending);
-    // For example, if there is not enough memory for an array.
+    // The conversion itself may fail, for example if there is not enough memory for an array.
     if (pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {
       napi_reject_deferred(env, deferred_, exception);
     } else {

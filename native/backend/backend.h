@@ -1,4 +1,4 @@
-// The backend interface, behind which the forward pass is computed. The CPU and CUDA backends implement it in five
+// The backend interface, through which the forward pass is computed. The CPU and CUDA backends implement it in five
 // roles, and each user includes only the roles that it needs. Kernels never see requests.
 //
 //   role             header               purpose                       used by
@@ -15,11 +15,11 @@
 //
 // Batch invariance is part of the contract. The floating-point operations that compute an output row, and their order,
 // depend only on that row's own inputs and, for attention, on its absolute position. They never depend on other rows in
-// the same call, on how a sequence was split into segments, or on the number of threads. Arithmetic::kFast gives up the
-// first two.
+// the same call, on how a sequence was split into segments, or on the number of threads. Arithmetic::kFast guarantees
+// only the last of these three.
 //
-// Threads: only one thread (the engine thread) calls a backend at a time. After construction, only functions that say
-// so allocate memory.
+// Threads: only one thread (the engine thread) calls a backend at a time. After construction, only functions documented
+// to do so allocate memory.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ namespace monolith {
 
 class EncoderOperations;
 
-// How a backend computes matmuls. The order is that of the option `arithmetic`.
+// How a backend computes matmuls. The enumerators have the same order as the values of the option `arithmetic`.
 enum class Arithmetic : uint8_t {
   // Activations are rounded to 8 bits for quantized weights, and to BF16 for BF16 weights if the instruction set
   // supports BF16. For GPUs, see backend/cuda.

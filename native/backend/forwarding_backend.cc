@@ -3,8 +3,8 @@
 namespace monolith {
 namespace {
 
-// Attention work of a list of segments: the number of pairs of a token and a position that the token attends to, and
-// the number of distinct positions.
+// Attention work of a list of segments: the number of (token, position) pairs in which the token attends to the
+// position, and the number of distinct positions.
 struct Reach {
   int64_t pairs = 0, positions = 0;
 };
@@ -51,7 +51,7 @@ OperationWork ForwardingBackend::work_of(const AttentionCall& call) {
   const Reach reach = reach_of(call.segments, call.params.window);
   const KvShape& shape = call.cache.shape;
   const LayerState& own = shape.layers[static_cast<size_t>(call.layer)];
-  // A page holds keys and values of all layers of its page table. This is the share of one layer.
+  // A page holds keys and values of all layers of its page table; this is one layer's share.
   const auto bytes_per_position =
       call.cache.bytes / static_cast<size_t>(shape.n_pages) / static_cast<size_t>(shape.n_slots()) / kPageTokens;
   OperationWork work;
@@ -71,7 +71,7 @@ OperationWork ForwardingBackend::work_of(const SparseIndexer& index, std::span<c
 }
 
 OperationWork ForwardingBackend::work_of(const Mixture& mixture, RowCount rows) {
-  // A lower bound of the bytes, because it is not known which experts several tokens share.
+  // A lower bound on the bytes, because the number of experts shared by several tokens is unknown.
   const MixtureShape& shape = mixture.shape;
   const uint64_t of_one =
       ((mixture.gate != nullptr ? mixture.gate->bytes : 0) + mixture.up->bytes + mixture.down->bytes) /

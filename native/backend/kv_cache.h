@@ -67,7 +67,7 @@ struct KeptStates {
 Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 
 // Paged keys and values, or latents, of all layers. A page holds kPageTokens positions of one sequence. All pages have
-// the same size in bytes, whichever layers they belong to.
+// the same size in bytes, regardless of the layers that they belong to.
 class KvCache {
  public:
   virtual ~KvCache() = default;
@@ -97,8 +97,8 @@ struct Segment {
   // Slots of recurrent state (recurrence.h), if the model has any. state_from: the state before the first token, or
   // kNoSlot for an all-zero state. state_to: the slot that receives the state after the last token.
   int32_t state_from = kNoSlot, state_to = kNoSlot;
-  // Host memory: RoPE position of each token. Null for models without M-RoPE and where all three numbers equal the
-  // token's position.
+  // Host memory: RoPE position of each token. Null for models without M-RoPE, and for segments in which all three
+  // numbers equal the token's position.
   const RopePosition* rope_positions = nullptr;
   // Bidirectional attention: end of the positions that every token of the segment attends to, all stored in this step
   // or earlier. 0 = causal attention. A sliding window limits only how far back a token attends. Not supported by

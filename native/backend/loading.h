@@ -25,9 +25,9 @@ class BackendMemory {
   // Free bytes of the device's own memory. 0 if the backend computes in host memory.
   virtual uint64_t free_memory() const { return 0; }
 
-  // memory_of(): the part of free_memory() that an allocation of `bytes` uses. overhead_bytes(): device memory that a
-  // running model of `n_layers` layers uses in addition to its allocations (code, CUDA graphs), an estimate that should
-  // not be too small.
+  // memory_of(): the part of free_memory() that an allocation of `bytes` uses. overhead_bytes(): estimate of the device
+  // memory that a running model of `n_layers` layers uses in addition to its allocations (code, CUDA graphs); it should
+  // rather be too large than too small.
   virtual size_t memory_of(size_t bytes) const { return bytes; }
   virtual size_t overhead_bytes(int n_layers) const {
     static_cast<void>(n_layers);
@@ -75,7 +75,7 @@ class BackendMemory {
     return {};
   }
 
-  // The memory of the factors of a matrix's output rows (MemoryFeature::kRowFactors).
+  // Bytes of memory that the factors of a matrix's output rows take (MemoryFeature::kRowFactors).
   virtual size_t factor_bytes(int64_t rows) const {
     static_cast<void>(rows);
     return 0;

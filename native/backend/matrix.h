@@ -26,7 +26,7 @@ struct MatrixSource {
   int64_t cols;
   std::span<const std::byte> data;
   bool fp8 = false;  // Convert from a float type to TensorType::kF8E4M3. Requires MemoryFeature::kFp8Weights.
-  // Factor of each output row; empty = no factors. Requires MemoryFeature::kRowFactors.
+  // Factors, one per output row; empty = no factors. Requires MemoryFeature::kRowFactors.
   std::span<const float> factors = {};
 };
 

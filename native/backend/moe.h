@@ -13,7 +13,8 @@ enum class Activation : uint8_t {
   kGelu,  // GELU, tanh approximation: x / (1 + exp(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3).
   // Sigmoid: 1 / (1 + exp(-x)). Gates the output of attention layers.
   kSigmoid,
-  // MoE only: x / (1 + exp(-1.702 x)) * (up + 1), with x clamped to at most 7 and up to -7 .. 7 (gpt-oss).
+  // MoE only: x / (1 + exp(-1.702 x)) * (up + 1), where x is clamped to at most 7 and `up` to the range -7 .. 7
+  // (gpt-oss).
   kClampedSilu,
   kIdentity,     // No activation: the product of two rows.
   kReluSquared,  // Squared ReLU: max(x, 0)^2. Only for networks without a gate.
@@ -24,7 +25,7 @@ enum class Activation : uint8_t {
 // How a gated network combines gate and up.
 struct Gating {
   Activation activation = Activation::kSilu;
-  // If above 0: upper bound of the gate's activation, and bound of the magnitude of up.
+  // If above 0: upper bound on the gate's activation, and bound on the magnitude of `up`.
   float limit = 0.0f;
   bool limits_input = false;  // Apply the upper bound to the gate itself, before its activation.
   constexpr Gating() = default;
@@ -32,8 +33,8 @@ struct Gating {
       : activation(kind), limit(most), limits_input(of_input) {}
 };
 
-// The number of rows per expert is a multiple of this in every MoE weight. In every backend's layout, the rows of one
-// expert are therefore followed directly by those of the next.
+// In every MoE weight, the number of rows per expert is a multiple of this. In every backend's layout, the rows of one
+// expert are therefore followed directly by the rows of the next expert.
 inline constexpr int kExpertRowMultiple = 16;
 
 // Sizes of the scratch memory of mixture(). All 0 if the model has no MoE layers.
@@ -58,12 +59,13 @@ struct Router {
   // Backend memory, [n_experts]: added to the scores for the selection only (DeepSeek-V3, arXiv:2412.19437). Null = no
   // bias.
   const float* bias = nullptr;
-  // Group-limited routing: experts are selected from `groups_used` of `groups` groups of equal size, those whose two
-  // best experts have the largest sum of scores. A group has at least two experts. 1 and 1: no groups.
+  // Group-limited routing: the experts are divided into `groups` groups of equal size, each with at least two experts,
+  // and selected only from the best `groups_used` of these groups. A group's rank is determined by the sum of the
+  // scores of its two best experts. 1 and 1: no groups.
   int groups = 1, groups_used = 1;
   bool normalized = true;  // Divide the weights by the sum over the selected experts.
   float scale = 1.0f;      // Factor of all weights, applied after normalization.
-  // Backend memory, [n_experts]: additional factor of each expert's weight. Null = none.
+  // Backend memory, [n_experts]: additional factor by which each expert's weight is multiplied. Null = none.
   const float* expert_scales = nullptr;
 };
 
@@ -76,8 +78,8 @@ struct TokenExperts {
   const int32_t* rows = nullptr;
 };
 
-// One MoE layer. Each matrix holds the rows of all experts one after another, and the biases likewise in backend
-// memory. A null bias means none.
+// One MoE layer. Each matrix holds the rows of all experts one after another. The biases, in backend memory, have the
+// same order. A null bias means none.
 struct Mixture {
   MixtureShape shape;
   const Matrix* gate;  // Shape [n_experts * n_ff, n_embd]. Null for an ungated network: down (activation(up x)).

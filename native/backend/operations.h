@@ -200,7 +200,7 @@ class Operations {
                                  int64_t dim) = 0;
   // x[row] += bias.
   virtual void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) = 0;
-  // Multiplies one input by several matrices of equal `cols`. x is [n_rows][cols], dense. `use` says whether x is read
+  // Multiplies one input by several matrices of equal `cols`. x is [n_rows][cols], dense. `use`: whether x is read
   // again.
   virtual void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows,
                       InputUse use = InputUse::kAgain) = 0;
@@ -214,13 +214,13 @@ class Operations {
   // Attention of each token over positions 0 up to its own, as limited by a sliding window or extended by
   // Segment::seen_end. Keys and values come from the pages. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(const AttentionCall& call) = 0;
-  // Batched matmul, for layers with latents (MLA), which a backend may not support (Requirement). x and out must not
+  // Batched matmul, for layers with latents (MLA), which not every backend supports (Requirement). x and out must not
   // overlap.
   virtual void batched_matmul(const BatchedMatmul& products, RowCount rows) = 0;
-  // Completes the queries of MLA: appends the last dimensions of each head's query to its projection into the value
-  // space, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same ones of
-  // `rows` in place, each row at its absolute position. Then stores `rows` into the pages of `layer`. attention() over
-  // latents returns results of the value's size.
+  // Completes the queries of MLA: to each head's projection into the value space, appends the last dimensions of the
+  // head's query, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same
+  // dimensions of `rows` in place, each row at its absolute position. Then stores `rows` into the pages of `layer`.
+  // attention() over latents returns results of the value's size.
   virtual void rope_and_store_latents(const LatentsCall& call) = 0;
   // Sparse-attention indexer: chosen[row] = the `most` positions up to the token's own with the largest sum over the
   // heads of weight * max(0, q . key), in ascending order. Ties are resolved as a bounded heap that receives the
@@ -228,11 +228,11 @@ class Operations {
   // integers of 32 bits.
   virtual void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                                 float* chosen) = 0;
-  // Compressed attention only, which a backend may refuse together with its latents. values and scores are dense,
+  // Compressed attention only: never called on a backend that refuses the layer's latents. values and scores are dense,
   // [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                            const float* values, const float* scores, float* out) = 0;
-  // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
+  // Stores in the cache those rows whose token completes a block. Overwrites `rows`.
   virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
                             KvCache& cache) = 0;
   // Hyper-connections only: computes the mixing coefficients [n_rows][mix.numbers()] in place.
@@ -272,7 +272,7 @@ class Operations {
   // x[row] += factor * y[row]. If `gate` (one value per row) is not null, y[row] is also multiplied by
   // sigmoid(gate[row]).
   virtual void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) = 0;
-  // A MoE layer: out[row] = (add_to_out ? out[row] : 0) + sum over the token's experts e, in order of preference, of
+  // An MoE layer: out[row] = (add_to_out ? out[row] : 0) + sum over the token's experts e, in order of preference, of
   // weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). The router selects by router_logits[row][n_experts]
   // and prefers the lower index among equals. Requires scratch memory from reserve(). x, router_logits and out are
   // dense, and out is not x.

@@ -1,8 +1,9 @@
-// A backend that records how long each operation of another backend takes, its memory traffic and its arithmetic. The engine benchmark compares these numbers with the machine's rooflines. An engine that is not profiled
-// does not use this class and has no overhead.
+// A backend that records how long each operation of another backend takes, its memory traffic and its arithmetic. The
+// engine benchmark compares these numbers with the machine's rooflines. An engine without profiling does not use this
+// class and has no overhead.
 //
 // Threads: the same rules as for any backend (backend.h). StepProfile::read() may be called by any thread at any time.
-// The numbers of one operation may then be inconsistent by one call.
+// The counters of one operation may then be one call apart.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ class StepProfile {
   friend class ProfiledBackend;
   // Matrix products are counted by shape. Shapes beyond the first kMatmulShapes are counted together.
   static constexpr size_t kMatmulShapes = 32;
-  // One for each operation, of which matmul has one for each shape and one for further shapes.
+  // One slot per operation, except that matmul has one slot per shape and one for all further shapes.
   static constexpr size_t kSlots = kOperationKinds - 1 + kMatmulShapes + 1;
   static_assert(kOperationKinds < 255, "an empty slot has no operation");
   static constexpr auto kEmpty = static_cast<OperationKind>(255);
@@ -50,7 +51,7 @@ class StepProfile {
   std::array<Slot, kSlots> slots_;
 };
 
-// Measurements are added to `profile`. Matrices and caches are those of `inner`.
+// Measurements are added to `profile`. Matrices and caches belong to `inner`.
 std::unique_ptr<Backend> make_profiled_backend(std::unique_ptr<Backend> inner, std::shared_ptr<StepProfile> profile);
 
 }  // namespace monolith

@@ -7,8 +7,8 @@
 // state. Segments of a step are processed in order, so a segment may start from a slot that an earlier segment has
 // written.
 //
-// Tokens are processed one after another, by the same operations wherever a segment ends. The way a prompt is split
-// into chunks therefore does not affect the result, down to the last bit.
+// Tokens are processed one after another, by the same operations regardless of where a segment ends. Therefore, the way
+// a prompt is split into chunks does not change a single bit of the result.
 #pragma once
 
 #include <cstdint>
@@ -106,8 +106,8 @@ struct StateSpaceInputs {
 // Pools each block of consecutive positions into one row, element by element (compressed attention of DeepSeek V4,
 // https://huggingface.co/deepseek-ai/DeepSeek-V4):
 //   out = sum over the block's rows of w value,   w = softmax over these rows of score + bias[position mod block]
-// With `overlap`, rows have 2 dim elements: the second half belongs to the row's own block and the first half to the
-// next block, so 2 block rows contribute to each result. The state covers the block that is being filled and, with
+// With `overlap`, rows have 2 * dim elements: the second half belongs to the row's own block and the first half to the
+// next block, so 2 * block rows contribute to each result. The state covers the block that is being filled and, with
 // `overlap`, the next one. It consists of the largest score so far, the sum of weights relative to that score, and the
 // weighted sum of values: [block][these three][dim].
 struct BlockPool {

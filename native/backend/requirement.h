@@ -1,4 +1,4 @@
-// What a model may need of a backend and not every backend has. BackendMemory::supports() answers for each of them.
+// Features that a model may need and that not every backend supports. BackendMemory::supports() checks each of them.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct Fixed16Heads {
   int head_dim = 0;
 };
 
-// Shapes and parameters must outlive the question. Recurrent operations and MoE layers are checked before their weights
-// are loaded, so weights may be null.
+// Shapes and parameters must outlive the call of supports(). Recurrent operations and MoE layers are checked before
+// their weights are loaded, so weights may be null.
 using Requirement =
     std::variant<OperationKind,  // The operation itself, with any arguments.
                  MemoryFeature,

@@ -6,16 +6,16 @@ namespace monolith {
 struct StepInput;
 
 // A backend may capture the operations of a decode step once and replay them for steps with more tokens (CUDA graphs).
-// An operation that computes all rows of the step must then compute the rows of the replayed step, and an operation over
-// any other number of rows cannot be replayed. A plain integer does not tell them apart, so the origin of a row count is
-// part of its type: only StepInput::rows() makes a count of the first kind.
+// An operation that computes all rows of the step must then compute the rows of the replayed step, and an operation
+// over any other number of rows cannot be replayed. A plain integer does not distinguish these two cases, so the origin
+// of a row count is part of its type: only StepInput::rows() creates a count of the first kind.
 //
 // There is no arithmetic on row counts. An operation that treats each row as several vectors takes the number of rows
 // and the number of vectors per row separately.
 class RowCount {
  public:
-  // A number of rows that does not follow the step's number of tokens. Operations over such a number of rows must not be
-  // part of a step that may be captured (StepInput::recordable).
+  // A number of rows that is independent of the step's number of tokens. Operations over such a number of rows must not
+  // be part of a step that may be captured (StepInput::recordable).
   static constexpr RowCount fixed(int n) { return {n, false}; }
 
   constexpr int value() const { return n_; }

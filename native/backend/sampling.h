@@ -8,7 +8,8 @@
 //    token, x = x > 0 ? x / repetition_penalty : x * repetition_penalty, and if it was generated, x -=
 //    frequency_penalty * float(generated) + presence_penalty. No operations are fused.
 // 3. Constraint: tokens that are not allowed get minus infinity. If all allowed tokens are at minus infinity after step
-//    2, their logits from before step 2 are used. If only one token is allowed, it is the result, whatever its logit.
+//    2, their logits from before step 2 are used. If only one token is allowed, it is the result, regardless of its
+//    logit.
 // 4. With m the largest logit, each weight is w = exp((x - m) * (1 / temperature)), rounded to a multiple of 2^-34
 //    (computed in float by the steps of sampler_kernels-inl.h). Sums of weights are computed in double precision, where
 //    they are exact.
@@ -55,8 +56,8 @@ struct SampleTask {
   float repetition_penalty = 1.0f, frequency_penalty = 0.0f, presence_penalty = 0.0f;
   std::span<const UsedToken> used = {};   // Each token at most once. Empty if no penalty is set.
   std::span<const int32_t> allowed = {};  // Ascending, without duplicates. Empty = every token is allowed.
-  // Alternative to `allowed`: one bit per token, in (n_vocab + 63) / 64 words. At least one bit is set, and no bit from
-  // n_vocab on.
+  // Alternative to `allowed`: one bit per token, in (n_vocab + 63) / 64 words. At least one bit is set; bits at n_vocab
+  // and above are clear.
   std::span<const uint64_t> mask = {};
   int32_t given = -1;  // A token to score: it is the result, without a draw. -1 = none. Not with a constraint.
   int n_top = -1;  // Logprobs to return: -1 = none, otherwise the sampled token's and those of the n_top best tokens.
@@ -71,8 +72,8 @@ struct TopLogprob {
   float logprob;
 };
 
-// Logprobs are natural logarithms of the distribution after step 3, before the later steps. A token of probability 0
-// has minus infinity and is not among the best.
+// Logprobs are natural logarithms of the distribution after step 3, before the later steps. The logprob of a token with
+// probability 0 is minus infinity, and such a token is not among the top logprobs.
 struct SampleResult {
   int32_t token = -1;               // -1 if a logit is not finite or no token can be chosen.
   float logprob = 0;                // Set only if logprobs were requested, like the fields below.

@@ -29,7 +29,7 @@ class StepControl {
  public:
   // Returns true if the backend has captured a step of this kind and will replay it in end_step(). The caller then does
   // not call the operations. A device backend copies everything in `input` to the device before the first operation.
-  // Operations may refer to other segments or rows, but each of these then costs a separate copy.
+  // Operations may refer to segments or rows outside `input`, but each of them costs a separate copy.
   virtual bool begin_step(const StepInput& input) = 0;
   virtual void end_step() = 0;  // After it returns, read_floats() returns the final results.
   // Whether end_step() and begin_sample() return before the device has finished. The engine uses that time for host

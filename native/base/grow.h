@@ -8,7 +8,7 @@
 namespace monolith {
 
 // Gives `items` capacity for at least `n` items. Grows geometrically, so calls with rising `n` take amortized constant
-// time. Throws std::bad_alloc and then changes nothing.
+// time. If it throws std::bad_alloc, nothing has changed.
 template <typename T>
 void grow(std::vector<T>& items, size_t n) {
   if (items.capacity() < n) items.reserve(std::max(n, 2 * items.capacity()));

@@ -67,7 +67,7 @@ Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
   const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads) / 8 * 8;
   std::atomic<uint64_t> sink{0};
 
-  // Each pass starts a new thread per part. Starting a thread takes microseconds; reading its part takes many
+  // Each pass starts a new thread for each part. Starting a thread takes microseconds; reading a part takes many
   // milliseconds.
   const auto on_all = [&](auto&& work) {
     std::vector<std::thread> others;

@@ -228,7 +228,7 @@ void ThreadPool::run(Erased fn, const void* context) {
 void lower_priority() {
 #if defined(__linux__)
   constexpr int kNice = 10;
-  // Affects only this thread, because Linux has a nice value per thread.
+  // Affects only this thread, because on Linux the nice value is per thread.
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
 #endif
 }

@@ -78,8 +78,8 @@ struct Live {
 RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool has_vision) {
   const ModelLimits& limits = model.limits();
   const KvLayout layout = model.memory().layout;
-  // A sequence that runs alone always has pages for steps of kMinRowsAlone tokens, and in many configurations for
-  // max_batch_tokens.
+  // A sequence that runs alone always has pages for steps of kMinRowsAlone tokens. In many configurations it also has
+  // pages for steps of max_batch_tokens tokens.
   const bool has_pages = layout.pages_at_once(max_context, limits.max_batch_tokens) <= limits.n_pages;
   // Models with a sparse-attention indexer or block attention do not support bidirectional spans.
   const bool chooses =
@@ -227,7 +227,7 @@ class ThreadedEngine final : public Engine {
     }
     // The request has already ended. Its last record is published but may not be drained yet.
     if (!was_live) return channel->discard(id);
-    // If one of these calls runs out of memory, the caller can cancel the request again.
+    // If one of these calls runs out of memory, the caller can retry the cancellation.
     channel->forget(id);
     post([&](Inbox& inbox) {
       inbox.cancelled.push_back({id, std::move(channel)});
@@ -436,7 +436,8 @@ class ThreadedEngine final : public Engine {
   RequestId next_request_ = 1;
   bool draining_ = false, closed_ = false;
 
-  // Declared after the inbox, to which its worker threads post. Used by the engine thread only, once that thread runs.
+  // Declared after the inbox, because its worker threads post to the inbox. Once the engine thread runs, only that
+  // thread uses it.
   StepLoop loop_;
   Inbox taken_;                                  // Used by the engine thread only, once that thread runs.
   std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.

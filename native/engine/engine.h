@@ -47,14 +47,15 @@ struct EngineOptions {
   int queue_max = 512;               // Maximum waiting requests; can be changed at run time.
   int queue_max_tokens = 4'000'000;  // Maximum prompt tokens of waiting requests; can be changed at run time.
   bool prefix_cache = true;
-  // Models with recurrent state: distance in tokens between the snapshots of a prompt from which other requests can
-  // continue.
+  // Models with recurrent state: distance in tokens between the snapshots stored for a prompt. Other requests can
+  // continue from a snapshot.
   int snapshot_tokens = 1024;
   Speculation speculation = Speculation::kOff;
   // Speculative decoding with the model's MTP layer, if the model was loaded with one and there is no draft model.
   // Ignored if `speculation` is off.
   Speculation mtp = Speculation::kAuto;
-  // Bytes of the image-embedding cache. The embeddings of active requests may take the same amount again.
+  // Maximum bytes of the image-embedding cache. The embeddings of active requests may take up to the same amount in
+  // addition.
   size_t embedding_bytes_max = 256 << 20;
   // Maximum undrained event bytes per channel. Above it, the channel's sequences are preempted until it is drained.
   size_t channel_bytes_max = 64 << 20;
@@ -73,7 +74,7 @@ struct EngineOptions {
   bool operator==(const EngineOptions&) const = default;
 };
 
-// The engine's vision encoder, and its backend if that is not the model's.
+// The engine's vision encoder, and the encoder's backend if it differs from the model's.
 struct EngineVision {
   EngineVision();
   EngineVision(EngineVision&&) noexcept;
@@ -111,7 +112,7 @@ struct EngineStats {
   // Prompt tokens of started requests, and how many of them came from the prefix cache.
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;
   uint64_t draft_tokens = 0, accepted_draft_tokens = 0;  // Draft tokens computed, and how many of them were accepted.
-  // The part of the draft tokens that came from a draft model, an MTP layer or an EAGLE-3 head.
+  // Draft tokens that came from a draft model, an MTP layer or an EAGLE-3 head, and how many of them were accepted.
   uint64_t drafter_tokens = 0, accepted_drafter_tokens = 0;
   // Image tiles computed by the vision encoder, and tiles found in the embedding cache.
   uint64_t image_pieces = 0, image_pieces_cached = 0;
@@ -157,12 +158,12 @@ class Engine {
   virtual bool owns_grammar(const grammar::Grammar& grammar) const = 0;
 
   virtual EngineStats stats() const = 0;
-  // Takes effect from the next step or submission on. Values are clamped to the sizes allocated at load; stats()
-  // reports the values in effect.
+  // Takes effect at the next step or submission. Values are clamped to the sizes allocated at load; stats() reports the
+  // values in effect.
   virtual void configure(const EngineTunables& tunables) = 0;
   // Ends running generations as kTimeLimit and refuses new requests.
   virtual void drain() = 0;
-  // Maximum length of prompt plus output of a sequence: the smaller of the context length and the page pool.
+  // Maximum length of prompt plus output of a sequence, limited by the context length and by the page pool.
   virtual int max_context() const = 0;
   virtual const Tokenizer& tokenizer() const = 0;
 };

@@ -11,8 +11,8 @@
 //
 //   kStarted    u32 prompt_tokens, u32 cached_tokens, f32 queue_ms, f32 encoder_ms          once per request:
 //               queue_ms excludes encoder_ms, the time in which the vision encoder computed the images
-//   kText       u32 n_tokens  number of generated tokens whose text starts in this delta, including tokens that
-//                             were only dropped line breaks before it (0 if only held-back text is released)
+//   kText       u32 n_tokens  number of generated tokens whose text starts in this delta, including earlier tokens
+//                             that were only dropped line breaks (0 if only held-back text is released)
 //               u32 n_bytes   then that many bytes of whole UTF-8 characters, padded to 4
 //               with logprobs: u32 n_entries, then per entry
 //                 i32 token, f32 logprob, u32 n_top, then n_top times (i32 token, f32 logprob)

@@ -84,16 +84,16 @@ struct CallParams {
   // After an open marker that is a token, one of these must follow. Empty: anything may follow.
   std::vector<std::vector<TokenId>> prefixes;
   std::vector<std::vector<TokenId>> required;  // The content must begin with one of these. Empty: with anything.
-  // Beginnings of a call, open marker and prefix, that are allowed where a grammar permits only its own text or a call.
-  // Empty: the marker's token, if it has one.
+  // Beginnings of a call (open marker and prefix) that are allowed where a grammar otherwise permits only its own text.
+  // Empty: the marker's token, if the marker is a single token.
   std::vector<std::vector<TokenId>> starts;
   // Grammar after each prefix, up to and including the close marker; null: unconstrained. Either empty, or with as many
   // entries as `prefixes`, `required` and `starts`, in the same order. `prefixes` may be empty if the marker is not a
   // token.
   std::vector<GrammarRef> grammars;
-  // For a section with several calls, each ended by its grammar. `next`: beginnings of a further call; entry i has
-  // grammar i modulo the number of grammars. `end`: the tokens that end the section, including the close marker. If
-  // `end` is empty, the first call's grammar ends the section.
+  // For a section with several calls, each ended by its grammar. `next`: beginnings of a further call; entry i uses the
+  // grammar at index i modulo the number of grammars. `end`: the tokens that end the section, including the close
+  // marker. If `end` is empty, the first call's grammar ends the section.
   std::vector<std::vector<TokenId>> next;
   std::vector<TokenId> end;
   // For formats in which the content has a header that starts like a call. `answer`: the header after the open marker.

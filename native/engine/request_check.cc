@@ -172,8 +172,8 @@ Status check_output(const GenerationRequest& request) {
   return invalid("output is not a known kind of output");
 }
 
-// Every rotary offset must lie within the positions that the span advances by, so that all positions stay within the
-// context.
+// Every rotary offset must be less than the number of positions by which the span advances, so that all positions stay
+// within the context.
 Status check_rope_offsets(const InputSpan& span, const std::string& name, const RequestBounds& bounds) {
   if (!span.rope_offsets && span.n_rope_positions == 0) return {};
   if (!bounds.uses_mrope)

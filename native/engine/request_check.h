@@ -9,11 +9,11 @@ namespace monolith {
 inline constexpr int kMaxStopTokens = 256;
 inline constexpr int kMaxCloseTokens = 256;
 inline constexpr int kMaxMarkerBytes = 256;
-// Upper bound of the tokens of a call's beginning: each token has at least one byte. The extra token is a leading
-// space.
+// Upper bound on the number of tokens at the beginning of a call: each token has at least one byte. The extra token is
+// a leading space.
 inline constexpr int kMaxCallTokens = kMaxCallPrefixBytes + kMaxMarkerBytes + 1;
 
-// Limits on requests that follow from the engine's model.
+// Request limits that depend on the engine's model.
 struct RequestBounds {
   int n_vocab = 0;
   int max_context = 0;

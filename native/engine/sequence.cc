@@ -5,7 +5,7 @@
 namespace monolith {
 namespace {
 
-// The prompt positions that are tokens, that is, not embedding spans.
+// The prompt positions that hold tokens rather than embedding spans.
 std::vector<TokenId> prompt_tokens(const GenerationRequest& params) {
   std::vector<TokenId> tokens;
   int from = 0;

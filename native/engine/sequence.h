@@ -1,5 +1,6 @@
-// A request in the engine, and its sequences, one per choice. Built on the submitting thread; owned by the engine thread
-// once the engine has taken the request from its inbox. What the scheduler needs of a sequence is in ScheduledSequence.
+// A request in the engine, and its sequences, one per choice. Built on the submitting thread; owned by the engine
+// thread once the engine has taken the request from its inbox. ScheduledSequence contains the part of a sequence that
+// the scheduler needs.
 //
 // Choices 1 .. n-1 are created when choice 0 has computed the prompt. All choices take their first token from the same
 // logits.
@@ -47,14 +48,15 @@ struct Sequence : ScheduledSequence {
   const PageId* table(int number) const;
 };
 
-// The scheduler's plans and lists refer to the base of a Sequence. All of these objects are Sequences.
+// The scheduler's plans and lists point to the base class. Every such object is a Sequence.
 inline Sequence& sequence_of(ScheduledSequence& scheduled) { return static_cast<Sequence&>(scheduled); }
 inline const Sequence& sequence_of(const ScheduledSequence& scheduled) {
   return static_cast<const Sequence&>(scheduled);
 }
 
 struct Request {
-  // Takes over validated parameters. `max_context`: maximum length of prompt plus output. `kv_layout`: the model's.
+  // Takes over validated parameters. `max_context`: maximum length of prompt plus output. `kv_layout`: layout of the
+  // model's KV cache.
   Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation, int n_vocab,
           int max_context, const KvLayout& kv_layout = {});
 
@@ -75,7 +77,7 @@ struct Request {
   const int n_vocab;
   const KvLayout layout;
   const Clock::time_point submitted_at;
-  // Start of the queue wait: submission, or when the vision encoder finished the last image.
+  // Start of the queue wait: the time of submission, or the time when the vision encoder finished the last image.
   Clock::time_point waits_since;
   std::optional<Clock::time_point> started_at;  // Start of the first step that computes part of the request.
   int live_choices;                    // Number of choices that have not ended, including those not yet forked.

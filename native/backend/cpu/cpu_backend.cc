@@ -15,7 +15,8 @@
 namespace monolith {
 namespace {
 
-// More threads than any machine has cores, so that a typing error does not start a million threads.
+// Upper limit on the number of threads, above any machine's core count: a typing error must not start a million
+// threads.
 constexpr int kMaxThreads = 1024;
 
 constexpr int64_t kEmbedGrain = 4;
@@ -27,7 +28,8 @@ Status check_type(KvType type) {
                "values in f16, q8_0 or f32"};
 }
 
-// Columns of the widest matrix. MoE layers use the scratch memory for their experts' weights.
+// Returns the number of columns of the widest matrix, including the experts' matrices, because MoE layers use the same
+// scratch memory.
 int64_t widest(int64_t max_cols, const MixtureShape& mixture) {
   return std::max<int64_t>({max_cols, mixture.n_embd, mixture.n_ff});
 }

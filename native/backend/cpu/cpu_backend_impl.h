@@ -115,7 +115,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) override;
   void copy_page(KvCache& kv_cache, int32_t from, int32_t to) override;
 
-  // Operations of vision encoders. Attention works as it does for text, but keys and values are floats.
+  // Operations of vision encoders. Attention uses the same code as for text, but keys and values are floats.
   EncoderOperations* encoders() override { return this; }
   void take_patches(const PatchImage& image, std::span<const PatchPlace> places, float* out) override;
   void add_table_rows(const TableTaps& taps, const float* table, int n_rows, int64_t dim, float* x) override;
@@ -140,7 +140,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
 
  private:
   void attend_to_blocks(const AttentionCall& call);
-  // Attends to the rows of `layer`, which need not be a layer of the cache.
+  // Computes attention over the rows of `layer`, which need not be a layer of the KV cache.
   void attend(const AttentionCall& call, const CpuKvCache::Layer& layer);
   int tile_threads() const {
     // Tile kernels do not multiply F32.

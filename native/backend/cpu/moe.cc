@@ -51,7 +51,7 @@ size_t CpuMixture::bytes_for(int max_rows, const MixtureShape& shape) {
 
 Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
   if (shape.n_experts == 0) return {};
-  // Keeps all size computations far from overflow.
+  // Upper limits that keep all size computations far from overflow.
   constexpr int kMaxRows = 1 << 16, kMaxExperts = 1 << 16, kMaxValues = 1 << 20;
   const auto in_range = [](int value, int high) { return value >= 1 && value <= high; };
   if (!in_range(max_rows, kMaxRows) || !in_range(shape.n_experts, kMaxExperts) ||
@@ -262,8 +262,8 @@ struct CpuMixture::Product {
     const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
     const int type = panel_type_index(matrix.layout().type);
     const bool pairs = mixture.kernels_of_[expert] == KernelKind::kPair;
-    // While the first rows are multiplied by two panels, the next two are prefetched: pair kernels prefetch nothing
-    // else.
+    // While the first rows are multiplied by two panels, the kernels prefetch the next two panels, because pair kernels
+    // do no other prefetching.
     const auto panel_lines = static_cast<int64_t>(matrix.layout().records / kLineBytes);
     const int next_lines = static_cast<int>((2 * panel_lines + cols / 32 - 1) / (cols / 32));
     const int32_t begin = mixture.first_slot_[expert], end = mixture.first_slot_[expert + 1];

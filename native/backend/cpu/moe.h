@@ -56,7 +56,7 @@ class CpuMixture {
   void pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const;
   // shared_lines: every slot reads the packed input of slot 0.
   void multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols, bool shared_lines);
-  // Calls fn(i) for 0 <= i < n, on several threads if that pays off. `values` is the number of values that one call
+  // Calls fn(i) for 0 <= i < n, on several threads if that is faster. `values` is the number of values that one call
   // processes.
   template <typename Fn>
   void for_slots(int n, int64_t values, Fn fn);

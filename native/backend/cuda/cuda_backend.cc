@@ -39,7 +39,7 @@ using namespace cuda;
 // GPU architectures, is 18 MB. CUDA graphs: one node per launch, whose arguments and descriptor stay on the device.
 constexpr size_t kAllocationPiece = size_t{2} << 20, kMinWholePieces = size_t{1} << 20, kSmallUnit = 512;
 constexpr size_t kCodeBytes = size_t{32} << 20;
-// Number of scratch allocations of a backend and a KV cache, as a lump sum.
+// Rough number of scratch allocations of a backend and a KV cache.
 constexpr size_t kScratchAllocations = 24;
 constexpr size_t kNodeBytes = 4 << 10, kNodesOfLayer = 16, kNodesBeside = 16;
 
@@ -407,7 +407,7 @@ class CudaBackend final : public Backend {
            (failures > 0 ? ", failed " + std::to_string(failures) + " times" : "");
   }
 
-  // The runtime to launch an operation on. Runs the deferred operations first.
+  // Returns the runtime on which to launch an operation. Runs the deferred operations first.
   Runtime& now() {
     pending_.flush();
     return *runtime_;
@@ -434,8 +434,8 @@ class CudaBackend final : public Backend {
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
   }
 
-  // The number of rows that a kernel computes. In a captured step these are all rows of the graph, so that the graph
-  // can be replayed for more tokens than the step had that was captured.
+  // The number of rows that a kernel computes. In a captured step, this is the graph's full number of rows, so that the
+  // graph can be replayed for more tokens than the captured step had.
   int padded(RowCount rows) const {
     if (steps_.rows() == 0) return rows.value();
     if (!rows.is_whole_step()) refuse_in_graph("computes " + std::to_string(rows.value()) + " rows");

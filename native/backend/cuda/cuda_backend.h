@@ -20,8 +20,8 @@ struct CudaBackendOptions {
   // Batch invariance: a token's bits never depend on the other tokens of the batch, even where that rules out faster
   // kernels.
   bool invariant = true;
-  // Programmatic dependent launch on Hopper: a kernel starts while the previous kernel still runs, and waits for its
-  // inputs by itself.
+  // Programmatic dependent launch on Hopper: a kernel starts while the previous kernel is still running, and itself
+  // waits for its inputs.
   bool early_launch = true;
   // NVIDIA's cuBLASLt, used for large GEMMs when `invariant` is off. "auto" uses the installed library if there is one,
   // any other value is a path, and an empty string disables cuBLASLt.

@@ -66,8 +66,8 @@ class CudaGraphCache {
   void forget() { steps_.clear(); }
   // Aborts the capture of a step that failed.
   void drop();
-  // Starts a step of `rows` decode tokens of one model. `has_splits` says whether any token's context is split over
-  // several warps, which requires an additional attention kernel. `rows` is 0 for steps that are not captured. Returns
+  // Starts a step of `rows` decode tokens of one model. `rows`: 0 for steps that are not captured. `has_splits`:
+  // whether any token's context is split over several warps, which requires an additional attention kernel. Returns
   // true if end() will replay a graph, in which case no operation needs to be launched.
   bool begin(const void* model, int rows, bool has_splits);
   // Replays the step's graph, or finishes the capture of the step.

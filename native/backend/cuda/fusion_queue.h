@@ -52,7 +52,7 @@ struct PendingAttention {
 };
 using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate, PendingHeads, PendingAttention>;
 
-// Says how a deferred operation is fused with the matmuls that follow.
+// How a deferred operation is fused with the matmuls that follow it.
 struct Fusion {
   // The matmul input format that the operation writes; kFloats means that the operation is not fused.
   InputForm form = InputForm::kFloats;
@@ -60,9 +60,9 @@ struct Fusion {
   bool operator==(const Fusion&) const = default;
 };
 
-// Chooses the fusion of a deferred operation with the matmuls of `targets`, which read the n_rows rows at `x`. `use`
-// says whether they are the last to read `x`. Fuses only if `x` is the operation's output, all targets read the same
-// input format, and a kernel can write that format.
+// Chooses the fusion of a deferred operation with the matmuls of `targets`, which read the n_rows rows at `x`. `use`:
+// whether these matmuls are the last to read `x`. Fuses only if `x` is the operation's output, all targets read the
+// same input format, and a kernel can write that format.
 Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarget> targets, const float* x, int n_rows,
                   InputUse use);
 
@@ -84,8 +84,8 @@ class FusionQueue {
   // Implements Backend::matmul, fused with the deferred operation if possible and after it otherwise.
   void matmul(const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
               InputUse use);
-  // Returns the deferred per-head norms that can run inside the given RoPE call, and takes them off the queue. Other
-  // deferred operations are left alone.
+  // Returns the deferred per-head norms that can run inside the given RoPE call, and removes them from the queue. Other
+  // deferred operations stay in the queue.
   HeadNorms head_norms(const RopeLaunch& call, int n_dims);
 
  private:

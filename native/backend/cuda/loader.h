@@ -28,7 +28,7 @@ class Loader {
 
   // Allocates the two page-locked chunks, which are kept for the loader's lifetime. Call start() before anything else.
   Status start();
-  // Ends loading. Waits for the device, because a later kernel may read weights before the kernel ahead of it has
+  // Ends loading. Waits for the device, because a later kernel may read weights before the preceding kernel has
   // finished (launch.h), and frees the threads and the device memory that only send() needs.
   Status rest();
 

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kRowThreads) rms_norm_quads_kernel(const Float
 }
 
 // Layer norm: computes the mean first, then the squared deviations. A null `weight` means all ones; a null `bias` means
-// none. Consecutive rows use consecutive weights, of which there are n_weights rows.
+// none. `weight` has n_weights rows, which consecutive rows of x use in turn.
 __global__ void __launch_bounds__(kRowThreads)
     layer_norm_kernel(const float* x, const float* weight, unsigned n_weights, const float* bias, float eps,
                       int64_t dim, float* out) {
@@ -366,7 +366,7 @@ auto norm_kernel(InputForm form) {
 
 }  // namespace
 
-// Each form has one fixed summation order, so the form depends only on the row length. Alignment need not be checked:
+// Each form has its own summation order, so the form must depend only on the row length. Alignment need not be checked:
 // all buffers are aligned, so rows of a suitable length are aligned too.
 NormForm norm_form(int64_t dim) {
   return dim % 4 == 0 && dim <= int64_t{kQuads} * 4 * kRowThreads ? NormForm::kQuads : NormForm::kPlain;

@@ -193,8 +193,8 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   std::ranges::copy(input.logit_rows, staging_ + logit_rows_at);
   tables_.clear();
   // A captured step must find every table at the address it had during the capture. Offsets therefore depend only on
-  // the padded token count, and all steps of a model have the same lists, with the same lists empty. Everything is
-  // uploaded in one copy.
+  // the padded token count. All steps of a model have the same lists, and the same lists are empty in all of them.
+  // Everything is uploaded in one copy.
   const auto slots_of = [&](std::span<const Segment> segments) {
     const size_t padding = segments.empty() ? 0 : least;
     return list_numbers(std::max(segments.size(), padding), std::max(rows_of(segments), padding));

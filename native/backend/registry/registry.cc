@@ -55,7 +55,7 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
     for (const BackendKind& kind : backend_kinds()) {
       if (!kind.probe()) continue;
       auto backend = create(kind, options, 0);
-      // A device that is too old for its backend is passed over.
+      // A device that is too old for its backend is skipped.
       if (backend || backend.error().code != ErrorCode::kUnsupported) return backend;
       last = backend.error();
     }

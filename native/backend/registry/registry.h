@@ -1,5 +1,5 @@
-// The backends of this build, by name. Models are loaded through it, so nothing above knows a particular backend. Any
-// thread.
+// The backends of this build, by name. Models are loaded through this registry, so that no higher layer depends on a
+// particular backend. Any thread.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace monolith {
 
-// What a backend is created with. A backend ignores the options that do not concern it.
+// The options for creating a backend. A backend ignores the options that do not concern it.
 struct BackendOptions {
   std::string device = "auto";  // "auto", a backend's name, or NAME:N for its device number N.
   int threads = 0;              // CPU: 0 = one thread per core.
@@ -24,7 +24,8 @@ struct BackendOptions {
   bool operator==(const BackendOptions&) const = default;
 };
 
-// A kind of backend. A kind that this build lacks has a probe() that says why, so that it is refused by name.
+// A kind of backend. If this build lacks a kind, the kind is still listed, and its probe() returns an error with the
+// reason.
 struct BackendKind {
   std::string_view name;
   bool has_devices;  // Whether there may be several devices: NAME:N selects one of them.

@@ -53,14 +53,15 @@ Status check_arguments(const HyperParams& params, const DebugLogitsOptions& opti
   return {};
 }
 
-// A single sequence: computes tokens in order and returns the requested logits.
+// Runs a single sequence: feeds tokens to the model in order and returns the requested logits.
 class SingleSequence {
  public:
   SingleSequence(Model& model) : model_(model), pages_(static_cast<size_t>(model.limits().n_pages)) {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
 
-  // Computes `tokens` and returns the logits, [logit_rows.size()][n_vocab], after the tokens at `logit_rows`.
+  // Runs the model on `tokens` and returns the logits after the tokens at the indices `logit_rows`, shape
+  // [logit_rows.size()][n_vocab].
   const float* feed(std::span<const int32_t> tokens, std::span<const int32_t> logit_rows) {
     const Segment segment{0, static_cast<int>(tokens.size()), position_, pages_.data(), position_ > 0 ? 0 : kNoSlot, 0};
     position_ += segment.n_tokens;

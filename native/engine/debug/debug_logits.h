@@ -42,8 +42,8 @@ struct DebugLogits {
 
 // `ids`: the prompt, at least one token. `positions`: each in [0, ids.size()), in any order. Errors: kInvalidArgument,
 // naming the argument and index; kTooLong if prompt and continuation exceed the file's context or options.max_context;
-// kInternal if a logit is not finite; also those of open_model_file() and Model::load(). All messages start with the
-// path, except those about the backend options.
+// kInternal if a logit is not finite; also the errors of open_model_file() and Model::load(). All messages start with
+// the path, except those about the backend options.
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
                                  std::span<const int32_t> ids, std::span<const int32_t> positions, int continue_tokens);
 // Runs on `backend` and ignores options.backend.

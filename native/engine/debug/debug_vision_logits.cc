@@ -16,8 +16,8 @@ class VisionSequence {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
 
-  // Computes a run of tokens. `rope`: RoPE position of the first token. Returns the logits after the last token if
-  // these are requested.
+  // Computes a run of tokens and, if requested, returns the logits after the last one. `rope`: RoPE position of the
+  // first token.
   const float* tokens(std::span<const int32_t> tokens, int rope, bool wants_logits) {
     const float* logits = nullptr;
     while (!tokens.empty()) {

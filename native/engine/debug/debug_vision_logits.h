@@ -25,8 +25,8 @@ struct DebugVisionLogitsOptions {
   ModelFileOptions file = {};
 };
 
-// `continue_tokens`: at least 1. Errors: kTooLong if the file's context is exceeded; also those of open_model_file()
-// and Model::load(). Every message starts with the path.
+// `continue_tokens`: at least 1. Errors: kTooLong if the file's context is exceeded; also the errors of
+// open_model_file() and Model::load(). Every message starts with the path.
 Result<DebugVisionLogits> debug_vision_logits(const std::string& text_path, Backend& backend,
                                               const DebugVisionLogitsOptions& options, const DebugVision& vision,
                                               int continue_tokens);

@@ -13,7 +13,7 @@ namespace monolith {
 
 // Computes a 64-bit hash of `bytes`, chained from `seed`. Each 16 bytes are combined with the running state by a
 // 64x64-bit multiplication whose 128-bit product is folded (the "multiply-mix" step known from wyhash). The length is
-// hashed last. Fast (several GB/s) and well mixed, but not collision-resistant against attackers.
+// hashed last. Fast (several GB/s), with well-distributed output, but not collision-resistant against attackers.
 uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed);
 
 // Hashes the key, type and bytes of every metadata entry, and the name, type and shape of every tensor. In files of up

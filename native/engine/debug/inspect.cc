@@ -45,7 +45,8 @@ uint64_t kept_bytes(const GgufTensor& tensor) {
   return values + values / static_cast<uint64_t>(tensor.shape[0]) * sizeof(float);
 }
 
-// Performs all the checks of loading the model, but allocates nothing for it. Fills in the model and the plan.
+// Performs all checks that loading the model would perform, but allocates no memory for the model. Fills in the model
+// description and the memory plan.
 Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted, int max_context,
                      uint64_t kv_bytes, Inspection& result) {
   auto params = HyperParams::read(file);

@@ -15,7 +15,7 @@
 
 namespace monolith {
 
-// Properties of a model that this build can run. A string is valid UTF-8 only if it is valid in the file.
+// Properties of a model that this build can run. Strings are copied from the file and may be invalid UTF-8.
 struct ModelInfo {
   std::string architecture;
   std::optional<std::string> name;
@@ -58,7 +58,7 @@ struct InspectedPlan {
   int context = 0;
   double filled = 1;  // Fraction of page memory that holds data; 1 = no padding.
 
-  // For a model with these limits, whether planned or loaded.
+  // Describes the memory plan of a model with these limits, whether the model is only planned or already loaded.
   static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits, const HyperParams& params) {
     return {.memory = memory,
             .pages = limits.n_pages,
@@ -79,7 +79,7 @@ struct Inspection {
 };
 
 // Inspects a file without loading the model. `limits` gives the batch size, logit rows and KV type. choose_limits()
-// chooses the context and pages from `max_context` and `kv_bytes`. Errors: those of open_model_file().
+// chooses the context and pages from `max_context` and `kv_bytes`. Returns the errors of open_model_file().
 Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
                            uint64_t kv_bytes, const ModelFileOptions& options = {});
 

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Budgets in multiplications: before the first measurement, and the minimum per call.
+// Work budgets, in multiplications: the budget before the first measurement, and the minimum per call.
 constexpr int64_t kFirstBudget = int64_t{1} << 26, kMinBudget = int64_t{1} << 22;
 
 double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }

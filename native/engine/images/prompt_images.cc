@@ -8,8 +8,8 @@
 namespace monolith {
 namespace {
 
-// Token ID at the positions of image embeddings. Its embedding is not used, except in models with a second, per-layer
-// token lookup, which look up this token there.
+// Token ID at the positions of image embeddings. Only models with a per-layer token lookup look this token up, in that
+// second table; other models do not use its embedding.
 constexpr TokenId kPlaceholder = 0;
 
 std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const ImagePiece& piece) {

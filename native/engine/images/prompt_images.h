@@ -27,12 +27,12 @@ struct PreparedImage {
 // Checks that the text model has all marker tokens that the plan uses. Error: kInvalidArgument.
 Status check_markers(const ImagePlan& plan, const MarkerTokens& markers);
 
-// `markers`: the text model's marker tokens (VisionModel::fit()). Errors: those of plan(), check_markers() and
+// `markers`: the text model's marker tokens (VisionModel::fit()). Returns the errors of plan(), check_markers() and
 // prepare().
 Result<PreparedImage> prepare_image(std::shared_ptr<const VisionModel> model, const MarkerTokens& markers,
                                     const RgbImage& image, const PlanOptions& options);
 
-// An image, and the index `at` of the prompt token before which to insert it.
+// An image to insert into the prompt before the token at index `at`.
 struct PlacedImage {
   size_t at = 0;
   std::shared_ptr<const PreparedImage> image;

@@ -1,4 +1,5 @@
-// What a sequence holds of the KV cache. The scheduler fills it, and a preempted sequence loses it.
+// A sequence's share of the KV cache: its pages, prefix-cache nodes and state slots. The scheduler fills it in and
+// clears it when the sequence is preempted.
 #pragma once
 
 #include <utility>
@@ -26,8 +27,8 @@ struct KvState {
   SlotId slot = kNoSlot, draft_slot = kNoSlot;
   NodeId answer_snapshot = kNoNode;  // Last output node with a snapshot stored by this sequence; kNoNode: none.
 
-  // Allocates memory for up to `n_pages` pages per table, so that nothing allocates later. Throws std::bad_alloc and
-  // then changes nothing.
+  // Allocates memory for up to `n_pages` pages per table, so that later changes to the tables allocate nothing. If it
+  // throws std::bad_alloc, nothing has changed.
   void allocate(size_t n_pages, const KvLayout& layout) {
     PageTable table(n_pages, static_cast<size_t>(layout.full));
     PageTable window_table(n_pages, static_cast<size_t>(layout.windowed));

@@ -15,8 +15,8 @@ constexpr int64_t kMaxPages = INT32_MAX;  // Limit of the number of pages, becau
 constexpr int kMaxRows = 65'536;
 constexpr int kMaxLogitRows = 4'096;
 
-// Doubles the batch limits up to kHeadroom times, as long as the additional activation buffers stay within
-// kHeadroomBytes.
+// Doubles the batch limits repeatedly, up to kHeadroom times the configured values, as long as the additional
+// activation buffers stay within kHeadroomBytes.
 Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
                                   const GgufFile* head) {
   auto plan = Model::plan(file, backend, limits, head);
@@ -67,7 +67,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   int64_t pages = 0;
   uint64_t room = budget.kv_bytes;
   if (page_bytes == 0) {
-    // No layer stores anything in pages; pages then only serve as node ids of the prefix cache.
+    // No layer stores anything in pages. Pages then serve only as node ids of the prefix cache.
     pages = std::min(wanted, kMaxPages);
   } else if (budget.kv_bytes > 0) {
     if (budget.memory > 0 && budget.kv_bytes > budget.memory) {

@@ -12,13 +12,15 @@
 namespace monolith {
 
 struct PageBudget {
-  // Configured maximum sequence length in tokens; 0 = the length that the file declares, cut to what memory allows.
+  // Configured maximum sequence length in tokens; 0 = the length that the file declares, reduced to what fits in
+  // memory.
   int max_context = 0;
   uint64_t kv_bytes = 0;  // Configured size of the page pool in bytes; 0 = chosen by choose_pages().
   // Bytes: machine_memory().total, or the device memory left after loading the weights; 0 = unknown.
   uint64_t memory = 0;
   bool is_device = false;  // True if `memory` is device memory.
-  // CPU only: bytes of machine memory that are neither in use nor planned, after the model's weights and activations.
+  // CPU only: bytes of available machine memory, less the model's weights and activations and all memory claimed by
+  // other loads.
   uint64_t free = 0;
   KvLayout layout = {};
   int rows = 1;  // Maximum tokens of one sequence in one step.
@@ -52,8 +54,8 @@ inline constexpr int kHeadroom = 4;
 inline constexpr size_t kHeadroomBytes = size_t{128} << 20;
 
 // Chooses the limits for loading `file`: returns `limits` with max_context, n_pages and n_slots filled in and headroom
-// added. The MTP layer is disabled if the file has none, or if it cannot be computed. `head` is the draft head's file,
-// as for Model::plan(). Errors: those of choose_pages() and Model::plan(), and kOutOfMemory.
+// added. The MTP layer is disabled if the file has none or has one that this build cannot compute. `head` is the draft
+// head's file, as for Model::plan(). Returns kOutOfMemory or the errors of choose_pages() and Model::plan().
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
                                   uint64_t kv_bytes, const GgufFile* head = nullptr);
 

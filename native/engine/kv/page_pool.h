@@ -27,14 +27,14 @@ class PagePool {
   explicit PagePool(int64_t n_pages);
 
   int64_t size() const { return n_pages_; }
-  // Number of pages that were ever allocated; their ids are 0 .. touched() - 1. Free pages in this range are reused
-  // before untouched ones.
+  // Number of pages that have ever been allocated; their ids are 0 .. touched() - 1. Free pages in this range are
+  // reused before untouched ones.
   int64_t touched() const { return static_cast<int64_t>(ref_counts_.size()); }
   int64_t free() const { return static_cast<int64_t>(free_.size()) + size() - touched(); }
   int64_t cached() const { return cached_; }
   int64_t referenced() const { return size() - free() - cached_; }
 
-  // `page` must be the first page of a group in references() and indexed().
+  // In references() and indexed(), `page` must be the first page of a group.
   int32_t ref_count(PageId page) const { return ref_counts_[static_cast<size_t>(page)]; }
   bool indexed(PageId page) const { return indexed_[static_cast<size_t>(page)] != 0; }
   // Next page of the same group; kNoPage after the last one.
@@ -52,7 +52,7 @@ class PagePool {
   // Removes a cached group from the cache and frees its pages.
   void evict(PageId page);
 
-  // True if all counts and lists agree. O(size()); for tests and the idle engine.
+  // True if all counts and lists are consistent. O(size()); for tests and the idle engine.
   bool consistent() const;
 
  private:

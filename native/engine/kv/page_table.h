@@ -30,7 +30,7 @@ class PageTable {
   }
   const PageId* begin() const { return ids_.data(); }
   const PageId* end() const { return ids_.data() + size_; }
-  // Page number `row` of every group, as an array over the groups.
+  // The pages at index `row` of all groups, as an array indexed by group.
   const PageId* row(size_t row) const { return ids_.data() + row * capacity_; }
 
   void set(size_t index, PageId bundle, const PagePool& pool) {

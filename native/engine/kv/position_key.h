@@ -1,6 +1,6 @@
-// The keys with which the prefix cache compares positions: 64-bit values that are equal only if the content is equal. A
-// token's key is its id. The key of an embedding-span row mixes the content hash, the row number and a seed unknown to
-// clients. Its highest bit is set, so a row's key never equals a token's.
+// The keys that the prefix cache compares: 64-bit values that are equal only if the content is equal. A token's key is
+// its id. The key of an embedding-span row mixes the content hash, the row number and a seed unknown to clients. Its
+// highest bit is set, so a row's key never equals a token's.
 #pragma once
 
 #include <array>

@@ -34,7 +34,8 @@ PrefixCache::PrefixCache(const PrefixCacheOptions& options)
   if (layout_.windowed > 0) owners_.reserve(static_cast<size_t>(options.n_pages));
 }
 
-// If nodes have no pages, one full context of nodes for each window of pages that the pool can hold, up to a limit.
+// If nodes have no pages (all layers have a sliding window), returns one full context of nodes per window of pages that
+// the pool can hold, up to a limit.
 int64_t PrefixCache::nodes_for(const KvLayout& layout, int64_t n_pages, int max_context) {
   if (layout.full > 0) return 0;
   const int64_t of_context = (int64_t{max_context} + kPageTokens - 1) / kPageTokens;
@@ -218,7 +219,8 @@ void PrefixCache::evict_window(PageId page) {
   pool_.evict(page);
 }
 
-// True if nodes and their window pages refer to each other, and the LRU list has those without references.
+// True if each node and its window page refer to each other, and the LRU list contains exactly the unreferenced window
+// pages.
 bool PrefixCache::windows_consistent() const {
   int64_t n_windows = 0, n_unused = 0;
   for (const Node& node : nodes_) {
@@ -270,7 +272,7 @@ bool PrefixCache::consistent(std::span<const KvState* const> sequences) const {
     for (size_t i = 0; i < kv->nodes.size(); ++i) {
       const NodeId node = kv->nodes[i];
       if (layout_.full > 0 && kv->pages[i] != page_of(node)) return false;
-      // The first reference to a node holds its page.
+      // Only the first reference to a node adds a reference to the node's page.
       if (held[static_cast<size_t>(node)]++ == 0 && layout_.full > 0)
         ++held_in_pool[static_cast<size_t>(page_of(node))];
     }

@@ -56,8 +56,9 @@ struct PrefixCacheOptions {
   int n_slots = 0;        // Slots of recurrent state.
 };
 
-// Where the keys and values of a node's positions are stored. An empty location: nowhere, because all layers have a
-// sliding window, or because the window page was evicted. A storage tier below device memory adds an alternative.
+// Where the keys and values of a node's positions are stored. The empty alternative means nowhere: all layers have a
+// sliding window, or the window page was evicted. A storage tier below device memory would become a further
+// alternative.
 struct DevicePages {
   PageId first;  // First page of the page group.
 };
@@ -66,8 +67,8 @@ using NodeLocation = std::variant<std::monostate, DevicePages>;
 class PrefixCache {
  public:
   explicit PrefixCache(const PrefixCacheOptions& options);
-  // Number of nodes that sequences of up to `max_context` positions can use with `n_pages` pages, for the options; 0 if
-  // each node has a page.
+  // Value for PrefixCacheOptions::max_nodes: the number of nodes that sequences of up to `max_context` positions can
+  // use with `n_pages` pages; 0 if each node has a page.
   static int64_t nodes_for(const KvLayout& layout, int64_t n_pages, int max_context);
 
   const KvLayout& layout() const { return layout_; }
@@ -83,12 +84,13 @@ class PrefixCache {
   }
 
   // Allocates a page with one reference and undefined contents. Evicts the least recently used node if no page is free.
-  // Returns kNoPage if all pages are referenced. Not for models whose layers all have a sliding window.
+  // Returns kNoPage if all pages are referenced. Must not be used for models whose layers all have a sliding window.
   PageId allocate();
   // Add and remove a reference to a page that belongs to no node.
   void share(PageId page) { pool_.share(page); }
   void release(PageId page) { pool_.release(page); }
-  // Like allocate(), share() and release(), but for pages of sliding-window layers, also those of nodes.
+  // Like allocate(), share() and release(), but for the pages of sliding-window layers, including window pages that
+  // belong to nodes.
   PageId allocate_window();
   void share_window(PageId page);
   // `first_to_leave`: the page becomes the first to be evicted instead of the last.
@@ -117,7 +119,7 @@ class PrefixCache {
   // releases `window` and moves the caller's page reference to the existing one. Returns the node's window page.
   PageId insert_window(NodeId node, PageId window);
 
-  // True if pool, trie, hash chains and LRU lists agree. O(pages); for tests and the idle engine.
+  // True if pool, trie, hash chains and LRU lists are consistent. O(pages); for tests and the idle engine.
   bool consistent() const;
   // Also checks that the references to nodes and pages are exactly those of the given sequences.
   bool consistent(std::span<const KvState* const> sequences) const;

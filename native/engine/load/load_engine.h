@@ -1,5 +1,5 @@
-// Loads a model with everything that serves it: backend, draft model or EAGLE-3 head, vision encoder and engine. Decides
-// how much memory each of them gets. Any thread; concurrent loads share the machine's free memory.
+// Loads a model and everything needed to serve it: backend, draft model or EAGLE-3 head, vision encoder and engine.
+// Decides how much memory each of them gets. Any thread; concurrent loads share the machine's free memory.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,8 @@ struct LoadedEngine {
 };
 
 // Loads the model in `path`, a GGUF file or a Hugging Face folder, and starts its engine. `progress` is called on this
-// thread with the loaded fraction of the weights. Errors name the file, or the draft model's or vision encoder's.
+// thread with the loaded fraction of the weights. Errors name the file that caused them: the model's, the draft model's
+// or the vision encoder's.
 Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const LoadOptions& options,
                                                   const std::function<void(float)>& progress = {});
 

@@ -29,7 +29,7 @@ constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};
 constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};
 constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};
 
-// Returns the field that a path of member pointers leads to.
+// Follows a path of member pointers and returns the field that it leads to.
 template <auto First, auto... Rest>
 auto& field_of(auto& object) {
   if constexpr (sizeof...(Rest) == 0)
@@ -38,7 +38,7 @@ auto& field_of(auto& object) {
     return field_of<Rest...>(object.*First);
 }
 
-// How a field is stored in an OptionValue.
+// Converts a field to its representation in an OptionValue.
 template <typename T>
 int64_t to_value(T number) {
   return static_cast<int64_t>(number);

@@ -1,5 +1,5 @@
-// What a model is loaded with, and the table of its options: name, type, range, default and meaning. Frontends read the
-// options by this table.
+// The options for loading a model, and the table that describes them: name, type, range, default and meaning. Frontends
+// use this table to read the options.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct LoadOptions {
 // The value of an option: an integer, a boolean, the index of a choice (as an integer; -1 = none), or a text.
 using OptionValue = std::variant<int64_t, bool, std::string>;
 
-// One option. Its default is its value in a default LoadOptions.
+// One option. Its default is the value of its field in a default-constructed LoadOptions.
 struct LoadOption {
   enum class Type : uint8_t { kInteger, kBoolean, kChoice, kPath, kDevice };
   const char* name;

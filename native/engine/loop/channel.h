@@ -20,8 +20,8 @@ namespace monolith {
 
 class Channel {
  public:
-  // Buffers of up to this capacity in bytes are always kept. A larger one is released when less than an eighth of it was
-  // used.
+  // Buffers of up to this capacity, in bytes, are always kept. A larger buffer is released if less than an eighth of it
+  // was used.
   static constexpr size_t kKeptCapacity = size_t{1} << 20;
 
   Channel(std::function<void()> wake, size_t bound) : wake_(std::move(wake)), bound_(bound) {}
@@ -29,8 +29,8 @@ class Channel {
   // --- Engine thread only ---
   // Records of the current step; publish() passes them to the consumer.
   std::vector<std::byte>& step_records() { return step_records_; }
-  // Moves the step's records to the consumer, and wakes the consumer if it has drained since the last wake-up. Returns
-  // false if there is no memory for that: the records are then kept, and the call must be repeated.
+  // Moves the step's records to the consumer, and wakes the consumer if it has drained the channel since the last
+  // wake-up. Returns false if there is not enough memory; the records are then kept, and the call must be repeated.
   bool publish();
   bool full() const { return pending_bytes_.load(std::memory_order_relaxed) > bound_; }
   // Unmutes a request: the engine has ended it, so its id no longer needs filtering.
@@ -40,9 +40,9 @@ class Channel {
   // Swaps the pending records into `out`, whose buffer is reused. Returns true if the channel was full before. If there
   // are records, `since` is set to the time when the first of them was published.
   bool drain(std::vector<std::byte>& out, Clock::time_point* since = nullptr);
-  // Mutes a request: from now on no record of it reaches the consumer.
+  // Mutes a request: from now on, none of its records reach the consumer.
   void forget(uint32_t request);
-  // Purges the pending records of a request that has ended and whose records are all published.
+  // Removes the undrained records of a request that has ended and whose records have all been published.
   void discard(uint32_t request);
   // `wake` is not called after this function has returned.
   void close();

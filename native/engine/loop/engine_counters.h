@@ -1,5 +1,5 @@
 // The engine's statistics: written by the engine thread, read by any thread. All accesses are relaxed: each number is
-// correct on its own, but a snapshot may mix values of different moments.
+// correct on its own, but a snapshot may mix values from different moments.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,8 @@ class EngineCounters {
   std::atomic<int64_t> pages_total{0}, pages_free{0}, pages_cached{0};
   std::atomic<uint64_t> kv_used_bytes{0};
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::min();
-  // Clock time in ns of the last step or of the arrival of work at an idle engine; kIdle when idle.
+  // Clock time in ns at which the last step ended, or at which work arrived at an idle engine if that was later; kIdle
+  // when idle.
   std::atomic<int64_t> progress_at_ns{kIdle};
   std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, loaded_batch_tokens{0}, batch_tokens_limit{0},
       sequences_limit{0};

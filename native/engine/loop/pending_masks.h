@@ -1,5 +1,6 @@
-// Unblocks the sequences whose next tokens a worker thread had to find out (OutputState::is_blocked()), and queues the
-// others for that thread in turn: one sequence of each organization before a second one of any. Engine thread only.
+// Unblocks each blocked sequence (OutputState::is_blocked()) whose result a worker thread has computed. Queues the
+// others for a worker in round-robin order: one sequence of each organization before a second one of any organization.
+// Engine thread only.
 #pragma once
 
 #include <cstddef>

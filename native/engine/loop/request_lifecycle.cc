@@ -34,7 +34,7 @@ void RequestLifecycle::add(std::unique_ptr<Request> request) {
   });
 }
 
-// The scheduler does not know the request, so the next update of the gauges releases its part of the queue limits.
+// The request never reaches the scheduler, so the next update of the gauges releases its share of the queue limits.
 void RequestLifecycle::refuse(std::unique_ptr<Request> request, FailureCode code, std::string_view message) {
   gauges_.note_added(request->params.prompt.size());
   EngineCounters::add(counters_.failed_requests, 1);
@@ -164,7 +164,7 @@ void RequestLifecycle::fail_by_grammar(Request& request) {
   fail(request, FailureCode::kEngineError, "the grammar of the output exceeded its limits");
 }
 
-// Frees what the request holds, and removes it from the live requests.
+// Frees the request's resources, and removes it from the live requests.
 std::unique_ptr<Request> RequestLifecycle::take(Request& request) {
   for (const auto& choice : request.choices) {
     scheduler_.remove(*choice);

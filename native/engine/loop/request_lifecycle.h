@@ -81,7 +81,7 @@ class RequestLifecycle {
   void fail_for_memory(Request& request);
   // Fails all requests with Request::out_of_memory.
   void fail_out_of_memory();
-  // Runs `work`, which allocates memory for this request only. If an allocation fails, or has failed earlier
+  // Runs `work`, which allocates memory for this request only. If that allocation fails, or an earlier one has failed
   // (Request::out_of_memory), the request fails.
   template <typename Work>
   void guard(Request& request, Work&& work) {
@@ -95,7 +95,7 @@ class RequestLifecycle {
 
   // The buffer to which the request's event records of this step are written.
   std::vector<std::byte>& records_of(const Request& request);
-  // Call when a new plan was made: the previous plan is no longer used.
+  // Call after a new plan was made: the previous plan is no longer used.
   void plan_made() { retired_.swap(retired_before_); }
   // Publishes this step's records to the channels. `in_flight`: whether the last plan is still in use. Records for which
   // there is no memory are kept for the next call.

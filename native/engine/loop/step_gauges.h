@@ -14,7 +14,7 @@ class StepGauges {
   StepGauges(EngineCounters& counters, const Scheduler& scheduler, const PagePool& pages, const KvCache& kv)
       : counters_(counters), scheduler_(scheduler), pages_(pages), kv_(kv) {}
 
-  // Call when a request was passed to the scheduler. Its part of the queue limits is released when it leaves the
+  // Call when a request has been passed to the scheduler. Its share of the queue limits is released when it leaves the
   // waiting queue.
   void note_added(size_t prompt_tokens);
   void note_step(const StepPlan& plan, Clock::duration duration);

@@ -86,7 +86,7 @@ void StepLoop::fail_all(FailureCode code, const std::string& message) {
 }
 
 bool StepLoop::step() {
-  // No request needs the result of the step in flight. A later step is queued after it on the device.
+  // If no requests are left, nothing needs the result of the step in flight. The device runs any later step after it.
   if (idle()) in_flight_ = {};
   const std::optional<Clock::time_point> completed = complete();
   const Clock::time_point now = completed.value_or(Clock::now());
@@ -184,7 +184,7 @@ std::optional<Clock::time_point> StepLoop::complete() {
   return step.answered_at;
 }
 
-// Takes the results of one item. `logits` and `tasks`: those of the item's logit rows.
+// Takes the results of one item. `logits`, `tasks`: the item's logit rows and their sampling tasks.
 void StepLoop::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
   const auto n_scored = static_cast<size_t>(item.n_scored);
   acceptor_.take_scores(item, tasks.first(n_scored));

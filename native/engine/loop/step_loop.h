@@ -53,7 +53,7 @@ class StepLoop {
 
   // Adds a request. If memory runs out, the request ends with a failure record.
   void add(std::unique_ptr<Request> request);
-  // Ends a request that was not added with the given failure.
+  // Ends a request with the given failure without adding it first.
   void refuse(std::unique_ptr<Request> request, FailureCode code, std::string_view message) {
     requests_.refuse(std::move(request), code, message);
   }

@@ -4,8 +4,8 @@
 // With overlapping steps, the text of a token that cannot affect the next step is deferred (text_output.h). A stop
 // string may therefore be found while the sequence's next token is already being computed. The result of that
 // computation is discarded, as are the results of requests that have meanwhile been cancelled or timed out. Their pages
-// may be reused immediately, because the device executes steps in order. If the token whose result is discarded has
-// added pages to the prefix cache, these are valid, because they contain only tokens of the sequence.
+// may be reused immediately, because the device executes steps in order. If the token with the discarded result has
+// added pages to the prefix cache, these pages are valid, because they contain only tokens of the sequence.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace monolith {
 
-// The parts that handle accepted tokens; all must outlive the TokenAcceptor.
+// The objects that handle accepted tokens; all must outlive the TokenAcceptor.
 struct AcceptorParts {
   const Tokenizer& tokenizer;
   Scheduler& scheduler;
@@ -30,11 +30,11 @@ struct AcceptorParts {
 
 class TokenAcceptor {
  public:
-  // `row_width`: floats from one logit row to the next. `writes_later`: text may be deferred.
+  // `row_width`: distance between consecutive logit rows, in floats. `writes_later`: whether text may be deferred.
   TokenAcceptor(const AcceptorParts& parts, int max_context, int row_width, bool writes_later)
       : parts_(parts), max_context_(max_context), row_width_(row_width), may_write_later_(writes_later) {}
 
-  // Takes the tokens of an item that needed logits: those of one sequence, or of every choice at the end of the prompt.
+  // Takes the tokens of an item that needed logits: for one sequence, or for every choice at the end of the prompt.
   // `tasks`: sampling tasks of the item's logit rows.
   void take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks);
   // Emits the log-probabilities of the prompt tokens that an item has computed. `tasks`: sampling tasks of these

@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// How calls are written, as text. CallParams describes the fields.
+// The notation of tool calls, as text. The fields have the same meaning as in CallParams.
 struct CallTexts {
   std::string open, close;
   std::vector<std::string> prefixes, next;
@@ -21,8 +21,8 @@ struct CallTexts {
 
 CallParams tokenize_calls(CallTexts texts, const Tokenizer& tokenizer);
 
-// Bans the markers that are tokens. The close marker is banned too: a model that cannot open a call may still write the
-// rest of one.
+// Bans the call markers that are single tokens. The close marker is banned too: a model that cannot open a call may
+// still write the rest of one.
 void forbid_calls(const CallTexts& texts, const Tokenizer& tokenizer, SamplingParams& sampling);
 
 }  // namespace monolith

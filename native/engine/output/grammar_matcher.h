@@ -1,4 +1,5 @@
-// A grammar that currently constrains a sequence's output, and the position that it has reached. Engine thread only.
+// A grammar that currently constrains a sequence's output, and the position reached in that grammar. Engine thread
+// only.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ struct GrammarMatcher {
   size_t first = 0;  // Index in the sequence's tokens of the first token that the grammar has read.
 
   bool active() const { return grammar != nullptr; }
-  // The tokens that the grammar has read. `tokens`: all tokens of the sequence.
+  // Returns the tokens that the grammar has read: the end of `tokens`, which contains all tokens of the sequence.
   std::span<const TokenId> read(std::span<const TokenId> tokens) const { return tokens.subspan(first); }
 };
 

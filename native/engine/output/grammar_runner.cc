@@ -6,9 +6,9 @@
 namespace monolith {
 namespace {
 
-// Returns whether the tokenizer encodes the text of its own tokens back to the same tokens, checked with a sample of
-// about 256 tokens. A tokenizer that does not, for example one from a file without merges, splits text differently from
-// the text on which the model was trained.
+// Returns whether the tokenizer encodes the text of each of its tokens back to that token; checks a sample of about 256
+// tokens. If it does not, for example because the file has no merges, the tokenizer splits text differently than in the
+// model's training.
 bool makes_its_tokens(const Tokenizer& tokenizer) {
   constexpr int kLooks = 256;
   const TokenId stride = std::max(1, tokenizer.n_vocab() / kLooks);

@@ -1,5 +1,5 @@
-// What an engine's outputs share: the tokenizer, the engine thread's budget for grammars, and the threads that prefetch
-// masks (mask_prefetcher.h). Engine thread only.
+// Resources shared by all outputs of an engine: the tokenizer, the engine thread's budget for grammars, and the threads
+// that prefetch masks (mask_prefetcher.h). Engine thread only.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class GrammarRunner {
   using Tokens = std::span<const TokenId>;
 
   // `grammar_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
-  // most half. The worker threads of MaskPrefetcher do the rest. `wake` is called on such a thread when a pending mask
-  // is ready.
+  // most half. The worker threads of MaskPrefetcher do the rest. `wake` is called on a worker thread when a pending
+  // mask is ready.
   GrammarRunner(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps, std::function<void()> wake = nullptr);
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -35,17 +35,19 @@ class GrammarRunner {
 
   // Call before each step: renews the budget.
   void begin_step() { fuel_ = grammar::Fuel(grammar_steps_); }
-  // These functions are those of Grammar, within the budget. `tokens`: all tokens of the sequence so far.
+  // These functions call the Grammar functions of the same names, within the budget. `tokens`: all tokens of the
+  // sequence so far.
   Outcome advance(GrammarMatcher& matcher, Tokens tokens, TokenId token);
   Outcome allowed(GrammarMatcher& matcher, Tokens tokens, grammar::TokenMask& mask);
   // The result is valid until the next call.
   Outcome forced(GrammarMatcher& matcher, Tokens tokens, std::vector<TokenId>*& out);
-  // `splits`: forced tokens are wanted too. With a token, the grammar's state after that token.
+  // Returns kOk if the prefetched mask is ready; with `splits`, the forced tokens must be ready too. If `token` is
+  // given, refers to the grammar's state after that token instead.
   Outcome prepared(GrammarMatcher& matcher, Tokens tokens, bool splits, TokenId token);
 
   // Requests prefetching of the mask that this grammar needs after the next step, and of the forced tokens if `splits`.
   void prefetch(const GrammarMatcher& matcher, bool splits) { prefetcher_.add(matcher, splitter(splits)); }
-  // Requests the mask of a blocked sequence; with a token, the grammar's state after that token.
+  // Requests the mask of a blocked sequence or, if `token` is given, the grammar's state after that token.
   void prefetch_due(const GrammarMatcher& matcher, bool splits, TokenId token) {
     prefetcher_.add_due(matcher, splitter(splits), token);
   }

@@ -23,13 +23,13 @@ class MaskPrefetcher {
   MaskPrefetcher(const MaskPrefetcher&) = delete;
   MaskPrefetcher& operator=(const MaskPrefetcher&) = delete;
 
-  // Requests the mask that this grammar needs after the next step; with a tokenizer, also the forced tokens. Prefetching
-  // is optional, so the request is dropped if there is no memory for it.
+  // Requests the mask that this grammar needs after the next step and, if a tokenizer is given, the forced tokens.
+  // Prefetching is optional, so the request is dropped if there is no memory for it.
   void add(const GrammarMatcher& matcher, const Tokenizer* tokenizer) {
     soon_.add({*matcher.grammar, matcher.position, tokenizer});
   }
-  // Requests the mask of a blocked sequence; with a token, the grammar state after that token. The caller repeats the
-  // request in each step, so it may be dropped, too.
+  // Requests the mask of a blocked sequence or, if a token is given, the grammar state after that token. The caller
+  // repeats the request in each step, so it may be dropped, too.
   void add_due(const GrammarMatcher& matcher, const Tokenizer* tokenizer, TokenId token) {
     due_.add({*matcher.grammar, matcher.position, tokenizer, token});
   }

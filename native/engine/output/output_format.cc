@@ -8,7 +8,8 @@ namespace {
 
 using Then = Tag::Then;
 
-// Tags of tool calls: `beginnings`, each followed by its own grammar. Without a grammar for each, all are unconstrained.
+// Builds the tags of tool calls: each of `beginnings` is followed by its own grammar. Unless there is a grammar for
+// each of them, all calls are unconstrained.
 std::vector<Tag> call_tags(const std::vector<std::vector<TokenId>>& beginnings,
                            const std::vector<GrammarRef>& grammars) {
   std::vector<Tag> tags;
@@ -40,7 +41,7 @@ TagSet make_prefixes(const CallParams& calls) {
 TagSet make_starts(const CallParams& calls) {
   const std::vector<std::vector<TokenId>> starts = starts_of(calls);
   const bool has_answer = !calls.answer.empty();
-  // After a marker that is a token, the prefixes follow, and the grammar applies only after them.
+  // If the marker's token is the only start, a prefix follows it, and the grammar applies only after the prefix.
   const bool is_marker_only = starts.size() + has_answer == 1 && calls.open.token != kNoToken;
   std::vector<Tag> tags = call_tags(starts, is_marker_only ? std::vector<GrammarRef>{} : calls.grammars);
   return TagSet(has_answer ? with_first({calls.answer_start, Then::kAnswer, nullptr}, std::move(tags))

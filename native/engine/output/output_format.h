@@ -1,5 +1,5 @@
-// What a request allows in its outputs: the tags of the sections, with the grammar that follows each, and what ends an
-// output. Built once at submission, shared by the request's sequences, immutable. Any thread.
+// The output format that a request allows: the tags of the sections, the grammar that follows each tag, and the tokens
+// that end an output. Built once at submission, shared by the request's sequences, immutable. Any thread.
 #pragma once
 
 #include "engine/output/tag_set.h"
@@ -12,12 +12,12 @@ struct OutputFormat {
   // `generation` must outlive the OutputFormat.
   explicit OutputFormat(const GenerationRequest& generation);
 
-  // Whether this token ends the turn where text is free.
+  // Whether this token ends the turn where the output is unconstrained.
   bool ends(const Tokenizer& tokenizer, TokenId token) const;
   // Whether this token may change the section, so that a different list of bans applies after it.
   bool is_marker(TokenId token) const;
   bool wants_logprobs() const { return params.sampling.top_logprobs >= 0; }
-  // The bans that apply to the token after the first `generated` ones.
+  // Returns the bans for the token that follows the first `generated` tokens.
   const SectionBans& bans(int generated) const {
     return generated < params.min_tokens ? params.bans.early : params.bans.always;
   }

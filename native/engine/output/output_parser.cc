@@ -97,7 +97,7 @@ int OutputParser::take(TokenId token, std::string_view bytes, std::string_view s
   return scan(sink);
 }
 
-// Handles a token that opens a call. It ends the matching of the content before it, and starts a call if one may start
+// Handles a token that opens a call. It ends the matching of the preceding content, and starts a call if one may start
 // here.
 int OutputParser::take_call_marker(std::string_view spelling, const TokenLogprobs* logprobs, DeltaSink& sink) {
   utf8_.finish(text_);
@@ -180,7 +180,7 @@ void OutputParser::close_call(DeltaSink& sink) {
   end_call();
 }
 
-// Ends the reasoning. What remains of its text is the first `length` bytes.
+// Ends the reasoning. The first `length` bytes of the text not emitted yet still belong to it.
 void OutputParser::end_reasoning(size_t length, DeltaSink& sink) {
   const size_t kept = before_line_breaks(text_, length);
   emit(kept, Section::kReasoning, sink);
@@ -241,7 +241,7 @@ bool OutputParser::scan_undecided() {
   return false;
 }
 
-// Returns true if the reasoning was closed. The text after the marker has not been scanned then.
+// Returns true if the reasoning was closed; the text after the close marker has then not been scanned yet.
 bool OutputParser::scan_reasoning(DeltaSink& sink) {
   while (scanned_ < text_.size()) {
     if (!close_text_.advance(text_[scanned_++])) continue;
@@ -309,7 +309,7 @@ void OutputParser::end_call() {
   scanned_ = 0;
 }
 
-// Returns true if the call was closed. The text after it has not been scanned then.
+// Returns true if the call was closed; the text after the close marker has then not been scanned yet.
 bool OutputParser::scan_call(DeltaSink& sink) {
   bool closed = false;
   if (call_held_) scanned_ = text_.size();

@@ -72,8 +72,8 @@ class OutputParser {
   void hold_call() { call_held_ = phase_ == Phase::kCall; }
   void release_call() { call_held_ = false; }
   void close_call(DeltaSink& sink);
-  // Emits all held-back text. Returns the index of a completed stop string, or -1 if there is none: an incomplete
-  // character becomes U+FFFD, which may complete one.
+  // Emits all held-back text. An incomplete character becomes U+FFFD, which may complete a stop string. Returns the
+  // index of the completed stop string, or -1 if there is none.
   int finish(DeltaSink& sink);
 
   bool undecided() const { return phase_ == Phase::kUndecided; }  // The output so far consists only of whitespace.
@@ -95,13 +95,13 @@ class OutputParser {
   // has been read so far.
   bool has_content() const { return has_content_; }
   bool at_open_end() const { return phase_ == Phase::kCall && at_open_end_; }
-  // Whether this token, as the next one of an undecided output, would start the content.
+  // Whether this token would start the content if it came next in an undecided output.
   bool would_begin_content(TokenId token, std::string_view bytes) const;
   // in_open_marker(): part of a spelled-out open marker has been read. next_of_open_marker(): the marker's next byte; 0
   // if the marker is a token or there is none.
   bool in_open_marker() const { return open_matched_ > 0; }
   char next_of_open_marker() const { return open_matched_ < open_text_.size() ? open_text_[open_matched_] : '\0'; }
-  // Whether this token, as the next one of the reasoning, would both close the reasoning and start the content.
+  // Whether a token with this text would both close the reasoning and start the content if it came next.
   bool would_spill_into_content(std::string_view bytes) const;
   int reasoning_tokens() const { return reasoning_tokens_; }  // Includes the markers.
 
@@ -147,7 +147,7 @@ class OutputParser {
   bool call_held_ = false;      // The open call's close marker is not matched.
   bool has_content_ = false;
   bool at_open_end_ = false;
-  // For only_at_start_: the content so far is whitespace, followed at most by part of the open marker.
+  // For only_at_start_: true while the content is only whitespace, possibly followed by part of the open marker.
   bool at_start_ = false;
   Utf8Stream utf8_;
   std::string text_;       // Whole characters that have not been emitted yet.

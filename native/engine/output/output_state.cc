@@ -38,7 +38,7 @@ void OutputState::begin_content() {
   begin(std::exchange(due_, Due::kNothing) == Due::kCall ? format_.required : format_.heads);
 }
 
-// Starts to write a tag whose tokens up to `node` are already in the sequence.
+// Starts a tag whose tokens up to `node` are already in the sequence.
 void OutputState::begin(const TagSet& tags, TagSet::Node node) {
   if (tags.next(node).empty()) return follow_text();
   tags_ = &tags;
@@ -53,7 +53,7 @@ void OutputState::begin_grammar(const GrammarRef& grammar, size_t first, State s
   state_ = state;
 }
 
-// Takes the state from the text's section, unless a tag or a grammar determines it.
+// Sets the state from the current section of the text, unless a tag or a grammar determines it.
 void OutputState::follow_text() {
   if (in_tag() || matcher_.active()) return;
   if (text_.undecided())
@@ -74,7 +74,7 @@ void OutputState::close_reasoning(DeltaSink& sink) {
   follow_text();
 }
 
-// Returns the output format's grammar at its start.
+// Returns a matcher at the start of the output format's grammar.
 GrammarMatcher OutputState::format_matcher(Tokens tokens) const {
   return {&params().format, params().format->start(), tokens.size()};
 }
@@ -275,8 +275,8 @@ OutputState::Step OutputState::end(FinishReason reason, int stop_index) {
   return {Step::Kind::kEnds, reason, stop_index};
 }
 
-// After an open marker within content that has headers: a token that starts a tag is part of it; any other token means
-// that the marker was plain text.
+// After an open marker in content that has headers: if the token starts a tag, the tag begins with it; otherwise, the
+// marker was plain text.
 void OutputState::settle_marker(TokenId token, DeltaSink& sink) {
   if (state_ != State::kMarker) return;
   if (format_.prefixes.starts_with(token)) return begin(format_.prefixes);
@@ -284,7 +284,7 @@ void OutputState::settle_marker(TokenId token, DeltaSink& sink) {
   follow_text();
 }
 
-// Advances the grammar by a token outside a tag, and starts the grammar or the tag that begins with it.
+// Advances the grammar by a token outside a tag. If a grammar or a tag begins with the token, starts it.
 OutputState::Outcome OutputState::read(GrammarRunner& runner, Tokens tokens, TokenId token) {
   if (matcher_.active()) return runner.advance(matcher_, tokens, token);
   if (due_ == Due::kFormat && (state_ == State::kContent || state_ == State::kUndecided))
@@ -299,7 +299,7 @@ OutputState::Outcome OutputState::read(GrammarRunner& runner, Tokens tokens, Tok
   return Outcome::kOk;
 }
 
-// Reads a token with which the output format, a tool call or the reasoning begins.
+// Reads the token that begins the output format, a tool call or the reasoning.
 OutputState::Outcome OutputState::read_beginning(GrammarRunner& runner, Tokens tokens, TokenId token) {
   const bool undecided = text_.undecided();
   if (undecided && (text_.in_open_marker() || token == params().reasoning.open.token)) return Outcome::kOk;
@@ -316,7 +316,7 @@ OutputState::Outcome OutputState::read_beginning(GrammarRunner& runner, Tokens t
     text_.begin_plain_content();
   }
   if (outcome != Outcome::kRefused) return outcome;
-  // The token is part of the reasoning's open marker.
+  // A token that starts no tag is part of the reasoning's open marker.
   if (undecided && !format_.starts.starts_with(token)) return Outcome::kOk;
   due_ = Due::kNothing;
   begin(format_.starts);
@@ -436,7 +436,7 @@ void OutputState::block(TokenId token) {
 }
 
 void OutputState::try_unblock(GrammarRunner& runner, Tokens tokens) {
-  // A grammar that is not active is that of an output format that is about to begin.
+  // If no grammar is active, the sequence waits for the grammar of an output format that is about to begin.
   GrammarMatcher matcher = matcher_.active() ? matcher_ : format_matcher(tokens);
   const bool splits = !format_.wants_logprobs();
   const Outcome outcome = runner.prepared(matcher, tokens, splits, blocked_token_);

@@ -1,5 +1,6 @@
-// What may come next in a sequence's output: a state machine that the generated tokens drive. It knows the sections of
-// the output, forces the tokens that delimit them, and constrains the others by the grammars of the request.
+// State machine of a sequence's output, driven by the generated tokens. It determines what may come next: it tracks the
+// sections of the output, forces the tokens that delimit them, and constrains all other tokens by the request's
+// grammars.
 //
 //   kUndecided ──open marker──► kReasoning ──budget used up──► kReasoningEnd
 //       │ text                      │ close marker                 │ complete
@@ -24,11 +25,12 @@
 //   *: if the content has a header, so that the marker may also be plain text
 //
 // kUndecided, kReasoning, kContent and kArguments without a grammar follow the parser of the text (output_parser.h).
-// kReasoningEnd, kPrefix and kBetween write a tag (tag_set.h). Any state ends in kDone: at a token that ends the turn, a
-// stop string, a repetition or a limit. If content must begin with a call or the output format, a token of the reasoning
-// that would end the turn is replaced with the end of the reasoning.
+// kReasoningEnd, kPrefix and kBetween write a tag (tag_set.h). Any state ends in kDone: at a token that ends the turn,
+// a stop string, a repetition or a limit. If content must begin with a call or the output format, a token of the
+// reasoning that would end the turn is replaced with the end of the reasoning.
 //
-// One per sequence; engine thread only. Apart from the constructor, nothing allocates, except the text that is held back.
+// One per sequence; engine thread only. Apart from the constructor, nothing allocates, except the text that is held
+// back.
 #pragma once
 
 #include <cstddef>
@@ -62,9 +64,9 @@ class OutputState {
     kDone,
   };
 
-  // What may come next. kOpen: any token. kForced: exactly `tokens`, in this order. kAllowed: one of `tokens`, or if
-  // there are none, one of `mask`. kPending: finding out would exceed the budget for grammars. kFailed: a grammar
-  // exceeded its limits, or no token is allowed.
+  // The constraint on what comes next. kOpen: any token. kForced: exactly `tokens`, in this order. kAllowed: one of
+  // `tokens` or, if that list is empty, one of the tokens in `mask`. kPending: computing the constraint would exceed
+  // the grammar budget. kFailed: a grammar exceeded its limits, or no token is allowed.
   struct Next {
     enum class Kind : uint8_t { kOpen, kForced, kAllowed, kPending, kFailed };
     Kind kind = Kind::kOpen;
@@ -73,7 +75,7 @@ class OutputState {
 
     static bool is_known(Kind kind) { return kind != Kind::kPending && kind != Kind::kFailed; }
   };
-  // The effect of a token. kPending: the token was not accepted, because the state after it is not known within the
+  // The effect of a token. kPending: the token was not accepted, because computing the state after it would exceed the
   // budget. kFailed: a grammar exceeded its limits.
   struct Step {
     enum class Kind : uint8_t { kContinues, kEnds, kPending, kFailed };
@@ -109,21 +111,22 @@ class OutputState {
     return format_.params.bans.always.any() && (text_.undecided() || format_.is_marker(token));
   }
   // Returns the number of leading draft tokens that the grammar allows, and prefetches the mask after each of them.
-  // `tokens` must have room for all of them; its contents stay the same.
+  // `tokens` must have room for all of them; its contents are unchanged on return.
   size_t count_allowed(GrammarRunner& runner, std::vector<TokenId>& tokens, std::span<const TokenId> drafts) const;
-  // Whether a tag is being written, so that drafting is useless.
+  // Whether a tag is being written; drafting is useless then.
   bool in_tag() const { return tags_ != nullptr; }
 
   // --- With a token ---
 
-  // Returns whether this sampled token must not be accepted, but one that allowed() returns from now on: a tool call or
-  // the output format is required, and the token would start the content without it or end the turn.
+  // Returns true if this sampled token must be rejected: a tool call or the output format is required, and the token
+  // would start the content without it or end the turn. In that case, allowed() afterwards returns the tokens to choose
+  // from instead.
   bool replaces(const Tokenizer& tokenizer, TokenId token, DeltaSink& sink);
-  // Accepts a token that next() or allowed() permits. `tokens`: those before it. `logprobs` may be null if the request
-  // has none.
+  // Accepts a token that next() or allowed() permits. `tokens`: the sequence's tokens before it. `logprobs` may be null
+  // if the request has none.
   Step accept(GrammarRunner& runner, Tokens tokens, TokenId token, const TokenLogprobs* logprobs, DeltaSink& sink);
-  // Whether this token can only continue the output: whatever its text is, it forces and constrains nothing. A stop
-  // string may still end the output.
+  // Whether this token can only continue the output: regardless of its text, it forces nothing and constrains nothing.
+  // A stop string may still end the output.
   bool may_defer(const Tokenizer& tokenizer, Tokens tokens, TokenId token) const;
   // Accepts a token that may_defer() permits. Its text follows with write(), before the next call of next() or accept().
   void accept_deferred(Tokens tokens, TokenId token, DeltaSink& sink);
@@ -140,7 +143,7 @@ class OutputState {
   // True while a worker thread computes the mask of allowed tokens, or the state after a token. The sequence is not
   // scheduled until the result is ready.
   bool is_blocked() const { return blocked_; }
-  // Blocks the sequence after next() or allowed() returned kPending. accept() does so itself.
+  // Blocks the sequence after next() or allowed() has returned kPending. accept() blocks the sequence itself.
   void block(TokenId token = kNoToken);
   // Unblocks the sequence if the result is ready, and otherwise queues it for the worker thread.
   void try_unblock(GrammarRunner& runner, Tokens tokens);

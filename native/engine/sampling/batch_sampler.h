@@ -31,7 +31,8 @@ class BatchSampler {
   void clear();
   // Adds a task and returns its index. Everything the task points to must stay unchanged until the task has run.
   int add(const SampleTask& task);
-  // Adds a row that is needed only if task `row`, the preceding row of the chain, samples the draft token `draft`.
+  // Adds a row that is needed only if the previous row of the chain, whose task index is `row`, samples the draft token
+  // `draft`.
   int add_behind(int row, TokenId draft, const SampleTask& task);
   // Starts the added tasks on the device without waiting for them. No tasks may be added between begin() and run().
   // Does nothing if sampling runs on the host.

@@ -15,7 +15,7 @@ namespace monolith {
 class PenaltyCounts {
  public:
   PenaltyCounts() = default;
-  // Has room for the prompt's tokens and `max_new` generated tokens, from a vocabulary of `n_vocab` tokens.
+  // Allocates room for the prompt's tokens and `max_new` generated tokens from a vocabulary of `n_vocab` tokens.
   PenaltyCounts(std::span<const TokenId> prompt, int64_t max_new, int n_vocab);
 
   // Whether any penalty in `params` needs the counts.

@@ -67,8 +67,9 @@ const float* SampleRequests::request_scores(const StepPlan::Item& item, const fl
   return row;
 }
 
-// Adds tasks for the rows after draft tokens, unless the draft tokens before a row change how it is sampled. These
-// tasks come after the next tokens of all sequences because they are skipped if a draft token is rejected.
+// Adds tasks for the rows after draft tokens, unless the draft tokens before a row change how that row is sampled.
+// These tasks are added after the tasks for the next tokens of all sequences, because they are skipped if a draft token
+// is rejected.
 void SampleRequests::request_behind_drafts(const StepPlan& plan, const float* logits) {
   size_t at = 0;
   for (const StepPlan::Item& item : plan.items) {

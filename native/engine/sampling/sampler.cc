@@ -121,8 +121,8 @@ void Sampler::mask(const float* logits, const SampleTask& task) {
   read_row(masked_.get());
 }
 
-// Chooses a token from the row that read_row() has read. `plain_total`: the row's total weight at temperature 1, with
-// block_sums_ to match; 0 = not computed.
+// Chooses a token from the row that read_row() has read. `plain_total`: the row's total weight at temperature 1, for
+// which block_sums_ must also be valid; 0 = not computed.
 TokenId Sampler::choose(const float* logits, const SampleTask& task, double plain_total) {
   const bool greedy = task.temperature < kGreedyTemperature;
   const bool cuts_k = task.top_k > 0 && task.top_k < n_vocab_;

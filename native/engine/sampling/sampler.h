@@ -1,10 +1,10 @@
 // Samples a token from one row of logits on the host, as specified in backend/sampling.h. Each sampling thread has its
 // own Sampler.
 //
-// The result is exactly that of the straightforward algorithm: sort all tokens by logit, breaking ties by ID; apply the
-// cuts; draw from the remaining tokens in order of ID. The sampler avoids most of the sorting: the maxima of blocks of
-// 64 logits limit the candidates for top_k and top_p. Sums of weights are exact (sampler_kernels.h), so the order of
-// summation does not matter. Identical logits, parameters, seed and position give identical bits.
+// The result is exactly the same as with the straightforward algorithm: sort all tokens by logit, breaking ties by ID;
+// apply the cuts; draw from the remaining tokens in order of ID. The sampler avoids most of the sorting: the maxima of
+// blocks of 64 logits limit the candidates for top_k and top_p. Sums of weights are exact (sampler_kernels.h), so the
+// order of summation does not matter. Identical logits, parameters, seed and position give identical bits.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct TokenConstraint {
   std::span<const uint64_t> mask = {};
 };
 
-// Makes the sampling task for the generated token at `position`, with random bits from `stream` of params.seed. The
+// Builds the sampling task for the generated token at `position`, with random bits from `stream` of params.seed. The
 // task keeps references to the arguments.
 SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint32_t stream,
                        uint64_t position, const TokenConstraint& constraint);

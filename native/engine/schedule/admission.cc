@@ -93,7 +93,7 @@ bool Admission::make_writable(ScheduledSequence& sequence, int n_tokens, std::ve
     ScheduledSequence& victim = *running_.back();
     preempt(victim);
     if (&victim == &sequence) return false;
-    // The next attempt checks all pages again: the victim may have been the sequence that shared one of them.
+    // The next attempt checks all pages again: the victim may have been the only sequence that shared one of them.
   }
   return true;
 }
@@ -264,9 +264,10 @@ bool Admission::allocate(ScheduledSequence& sequence) {
   }
 }
 
-// True if another attempt to admit the sequence would fail like the last one. What it needed then is a lower bound as
-// long as nothing is added to its organization's part of the cache: evictions only make its cached prefix shorter. Its
-// cached pages count as needed and as available, unless a running sequence references them.
+// True if another attempt to admit the sequence would fail like the last one. The number of pages that it needed then
+// remains a lower bound as long as nothing is added to its organization's part of the cache, because evictions only
+// shorten its cached prefix. The pages of that prefix count both as needed and as available, unless a running sequence
+// references them.
 bool Admission::still_lacks_room(const ScheduledSequence& sequence) const {
   if (sequence.room_needed == 0 || running_.empty()) return false;
   if (sequence.room_needed_at != changes_.count(sequence.organization)) return false;

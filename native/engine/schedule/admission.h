@@ -1,11 +1,11 @@
-// Decides who runs: which sequences get a sequence slot and pages, in the fair order of WaitingQueue, and which are
-// preempted. Owns the lists of waiting, running and preempted sequences. Engine thread only.
+// Decides which sequences run: assigns sequence slots and pages in the fair order of WaitingQueue, and preempts
+// sequences. Owns the lists of waiting, running and preempted sequences. Engine thread only.
 //
 // Entitlements: an organization that has work but no running sequence is entitled to a slot immediately. If no slot is
 // free or there are too few pages, sequences of other organizations are preempted: the youngest sequence of the
-// organization with the most slots first. An organization's only sequence is never preempted for this, nor is a sequence
-// that was preempted this way before and has generated fewer than kMinRunTokens tokens since. One entitlement preempts
-// at most kMaxPreempted sequences. Preempted sequences resume like any other.
+// organization with the most slots first. An organization's only sequence is never preempted for this, nor is a
+// sequence that was preempted this way before and has generated fewer than kMinRunTokens tokens since. One entitlement
+// preempts at most kMaxPreempted sequences. Preempted sequences resume like any other.
 //
 // A sequence is admitted if there are pages for its whole prompt (for sliding-window layers: for one window and one
 // step) plus one page for each running sequence. A request with n choices gets up to n slots at once; its other choices
@@ -57,7 +57,7 @@ class Admission {
   void count_reserved_slots();
   bool may_admit() const;
   // Admits one sequence: first preempted ones, whose organization has already paid for the slot, then waiting ones.
-  // `prompts`: those planned for the same step. Returns null if none was admitted.
+  // `prompts`: the prompts planned for the same step. Returns null if none was admitted.
   ScheduledSequence* admit_one(std::span<ScheduledSequence* const> prompts);
 
   // Counts each organization's slots, for is_only_one().
@@ -74,7 +74,7 @@ class Admission {
   bool ran_out_of_memory() const { return ran_out_of_memory_; }
 
  private:
-  // Number of sequence slots that one organization holds, that is, of its running sequences.
+  // Number of sequence slots that one organization holds, which equals the number of its running sequences.
   struct Holder {
     uint64_t organization;
     int places;

@@ -33,12 +33,12 @@ int PageMover::first_window_page(int position) const {
   return std::max(0, position - cache_.layout().window + 1) / kPageTokens;
 }
 
-// Number of leading pages that the sequence can have without computing more: its own, followed by those in the prefix
-// cache. For sliding-window layers, the window pages that the next token attends to must still be cached. For recurrent
-// state, the pages must end at a snapshot. They never end inside a bidirectional span.
+// Number of leading pages that the sequence can use without further computation: its own pages, then pages in the
+// prefix cache. For sliding-window layers, the window pages that the next token attends to must still be cached. For
+// recurrent state, the pages must end at a snapshot. They never end inside a bidirectional span.
 int PageMover::cached_end(const ScheduledSequence& sequence) const {
   const std::span<const InputSpan> spans = sequence.spans;
-  // Without these constraints, the caller finds out itself which pages are cached.
+  // Without these constraints, this is only an upper bound: the caller determines which pages are cached.
   if (!has_windows() && !snapshots_.any() && spans.empty()) return (sequence.length() - 1) / kPageTokens;
   int end = sequence.kv.n_indexed(), seen_from = sequence.kv.n_out_of_window;
   NodeId node = sequence.kv.last_node();
@@ -110,7 +110,8 @@ void PageMover::allocate_pages(ScheduledSequence& sequence, int64_t reserve) {
   extend_window(sequence, reserve);
 }
 
-// End index of the window pages that a prompt may hold now: enough for the window of its next token and one whole step.
+// End index of the window pages that a prompt may hold now: enough pages for the window of its next token and for one
+// whole step.
 int64_t PageMover::window_end(const ScheduledSequence& sequence) const {
   return std::min<int64_t>(pages_for(sequence.length()),
                            first_window_page(sequence.kv.n_computed) +

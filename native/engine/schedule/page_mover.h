@@ -20,7 +20,7 @@
 
 namespace monolith {
 
-// Numbers of page groups: for layers without and with a sliding window.
+// Numbers of page groups: for layers without a sliding window and for layers with one.
 struct PageDemand {
   int64_t full, windows;
 };
@@ -39,14 +39,14 @@ class PageMover {
   // Counts tokens that take_cached_pages() has returned, once it is certain that the sequence keeps their pages.
   void count_cached(const ScheduledSequence& sequence, int n_tokens);
   // Takes newly cached pages for a running sequence and extends its window pages. `n_running`: number of running
-  // sequences, for each of which one page stays available.
+  // sequences; one page is kept available for each of them.
   void resume_from_cache(ScheduledSequence& sequence, int64_t n_running);
 
   // Pages that the sequence needs in addition to those it has: for all its tokens, and for the window of its next token
   // and one whole step.
   PageDemand missing_pages(const ScheduledSequence& sequence) const;
-  // Allocates pages for all tokens, and window pages as far as `reserve` pages stay available. There must be room for
-  // the former.
+  // Allocates pages for all tokens, for which there must be room, and as many window pages as possible while `reserve`
+  // pages stay available.
   void allocate_pages(ScheduledSequence& sequence, int64_t reserve);
   // Allocates window pages for the next step of a prompt, as long as `reserve` pages stay available.
   void extend_window(ScheduledSequence& sequence, int64_t reserve);
@@ -56,7 +56,7 @@ class PageMover {
   // false if no page is available; the call can then be repeated.
   bool make_writable(ScheduledSequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies);
   // Allocates pages up to position `end` + `n_drafts`, as long as one page stays available for each running sequence.
-  // Returns the number of draft tokens for which there are pages.
+  // Returns the number of draft tokens that have pages.
   int reserve_draft_pages(ScheduledSequence& sequence, int end, int n_drafts, int64_t n_running);
 
   // Number of tokens for which a running prompt has pages.
@@ -64,12 +64,11 @@ class PageMover {
   // Number of pool pages that would become available if the sequence released its pages.
   int64_t exclusive_pages(const KvState& kv) const;
 
-  // Adds the sequence's full pages to the prefix cache. If all nodes are in use, that is tried again after the next
-  // step.
+  // Adds the sequence's full pages to the prefix cache. If all nodes are in use, this is retried after the next step.
   void index_pages(ScheduledSequence& sequence);
   // Releases the window pages before the next token's window. Forks keep their own references.
   void free_out_of_window_pages(ScheduledSequence& sequence);
-  // Gives the fork references to all that `lead` has.
+  // Gives the fork its own references to all pages, nodes and slots of `lead`.
   void share(const KvState& lead, KvState& fork);
   // Releases all pages, nodes and slots.
   void release(KvState& kv);

@@ -36,8 +36,8 @@ bool PrefillPlanner::plan_first_tokens(int budget) {
   const auto decoding = [](const ScheduledSequence* sequence) { return sequence->decoding(); };
   if (std::ranges::all_of(running, decoding)) return false;
   admission_.count_slots();
-  // A step of first tokens makes sense only if it leaves something out: decodes, or prompts of organizations with
-  // several sequences.
+  // A separate step for first tokens makes sense only if it leaves something out: decodes, or prompts of organizations
+  // with several sequences.
   const auto is_left_out = [&](const ScheduledSequence* one) {
     return one->decoding() || !admission_.is_only_one(*one);
   };

@@ -1,5 +1,5 @@
-// Decides how many prompt tokens each prompt gets in a step: in steps of first tokens, and in the rest of an ordinary
-// step, which it also offers to newly admitted sequences. Engine thread only.
+// Decides how many prompt tokens each prompt gets, both in steps of first tokens and in ordinary steps after the
+// decodes have been planned. Also offers the rest of an ordinary step to newly admitted sequences. Engine thread only.
 //
 // Bidirectional spans: a span is always computed in one step, even if it exceeds its prompt's budget. A span that does
 // not fit next to the decodes gets a step of its own, like first tokens.
@@ -30,7 +30,7 @@ class PrefillPlanner {
 
   // Plans a step of first tokens or of one long span, if it is due. Otherwise returns false; the plan is then empty.
   bool plan_first_tokens(int budget);
-  // Plans up to `budget` prompt tokens, of running prompts and of sequences that are admitted now.
+  // Plans up to `budget` prompt tokens from running prompts and from sequences that are admitted now.
   void plan_prompts(int budget);
 
  private:

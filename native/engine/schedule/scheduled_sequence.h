@@ -1,4 +1,4 @@
-// What the scheduler knows of a sequence: its tokens, its KV state and its place in the queue. Everything else, such as
+// The scheduler's view of a sequence: its tokens, its KV state and its place in the queue. Everything else, such as
 // sampling and output, is in Sequence (engine/sequence.h), which derives from this.
 //
 //   kWaiting ──admit──► kRunning ──finish──► kEnded
@@ -16,12 +16,12 @@
 // 3. The first n_indexed() pages are full and belong to nodes of the prefix cache, as do their window pages.
 // 4. A kPreempted sequence keeps tokens, text and counts; it loses only what can be recomputed. A kForked sequence is
 //    in the same condition but has not had a sequence slot yet. For models with recurrent state, a running sequence
-//    with n_computed > 0 also holds one state slot, which may be shared. Memory for the maximum length is allocated when
-//    a sequence is admitted or forked, so waiting requests take memory for their prompts only.
-// 5. Draft tokens are not part of `tokens`. What has been computed for them is used if the sampler chooses the same
-//    tokens; otherwise the next step overwrites it. Recurrent state cannot be overwritten partially, so draft tokens
-//    write theirs to a separate slot. That slot is used only if all draft tokens are accepted; otherwise the accepted
-//    tokens are computed again.
+//    with n_computed > 0 also holds one state slot, which may be shared. Memory for the maximum length is allocated
+//    when a sequence is admitted or forked, so waiting requests take memory for their prompts only.
+// 5. Draft tokens are not part of `tokens`. The results computed for them are used if the sampler chooses the same
+//    tokens; otherwise the next step overwrites these results. Recurrent state cannot be overwritten partially, so the
+//    state after draft tokens is written to a separate slot. That slot is used only if all draft tokens are accepted;
+//    otherwise the accepted tokens are computed again.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ struct ScheduledSequence {
   // Number of leading prompt tokens whose logits need not be computed for prompt log-probabilities: those already
   // scored, or all of them if the request has no prompt log-probabilities.
   int n_scored = 0;
-  // For a decoding sequence: number of forced tokens appended together with the last token, before it.
+  // For a decoding sequence: number of forced tokens before the last token that were appended together with it.
   int n_ahead = 0;
   KvState kv;
 

@@ -74,8 +74,8 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Sets the operator's limits from the next plan on, clamped to the allocated sizes. If max_sequences is lowered,
-  // running sequences continue, and none is admitted until their number is below the new limit.
+  // Sets the operator's limits, clamped to the allocated sizes; they apply from the next plan on. If max_sequences is
+  // lowered, running sequences continue, and no sequence is admitted until fewer than the new limit are running.
   void configure(int max_batch_tokens, int max_sequences);
   int max_batch_tokens() const { return limits_.max_batch_tokens; }
   int max_sequences() const { return limits_.max_sequences; }
@@ -105,7 +105,8 @@ class Scheduler {
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
   // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
   void fork(ScheduledSequence& lead, ScheduledSequence& fork) { admission_.fork(lead, fork); }
-  // Removes a sequence from the queue or from the running or preempted ones. Its pages are released on return.
+  // Removes a sequence from the queue, or from the running or preempted sequences. Its pages have been released when
+  // this returns.
   void remove(ScheduledSequence& sequence) { admission_.remove(sequence); }
 
   size_t waiting() const { return waiting_queue().requests(); }
@@ -117,7 +118,8 @@ class Scheduler {
   bool ran_out_of_memory() const { return admission_.ran_out_of_memory(); }
   uint64_t preemptions() const { return admission_.preemptions(); }
   uint64_t cached_tokens() const { return pages_.cached_tokens(); }  // Tokens taken from the prefix cache since start.
-  // True if every page reference belongs to a running sequence, and page pool and prefix cache agree. O(pages).
+  // True if every page reference belongs to a running sequence, and page pool and prefix cache are consistent.
+  // O(pages).
   bool consistent() const;
 
  private:

@@ -1,10 +1,10 @@
-// The recurrent-state slots that sequences read and write in each step, and the snapshots kept for the prefix cache. For
-// models without recurrent state, nothing is done. Engine thread only.
+// The recurrent-state slots that sequences read and write in each step, and the snapshots kept for the prefix cache.
+// Does nothing for models without recurrent state. Engine thread only.
 //
-// A sequence reads and writes the same slot, unless the slot has other references; then it writes to another slot. There
-// is one more slot than the maximum number of running sequences, so at least one sequence can always proceed. Prefill
-// stores snapshots at multiples of the snapshot distance and at the last page boundary before the prompt's end. Decoding
-// keeps one snapshot, at the last page boundary at which a step ended.
+// A sequence reads and writes the same slot, unless the slot has other references; then it writes to another slot.
+// There is one more slot than the maximum number of running sequences, so at least one sequence can always proceed.
+// Prefill stores snapshots at multiples of the snapshot distance and at the last page boundary before the prompt's end.
+// Decoding keeps one snapshot, at the last page boundary at which a step ended.
 #pragma once
 
 #include <span>
@@ -37,11 +37,11 @@ class SnapshotKeeper {
   // True if a slot is available for the state after draft tokens.
   bool has_draft_slot() const { return slots_.available() > 0; }
   void allocate_draft_slot(KvState& kv, int n_drafts);
-  // Records that one draft token was accepted. The state in the draft slot includes all draft tokens, so it can be used
-  // only once all are accepted: returns true if the sequence has changed to it.
+  // Records that one draft token was accepted. The state in the draft slot includes all draft tokens, so the slot can
+  // be used only once all are accepted. Returns true if the sequence has switched to the draft slot.
   bool accept_draft(KvState& kv);
-  // Called when acceptance of the last step's draft tokens is known: discards the state after them, which is not in use
-  // if some were rejected.
+  // Called when it is known which of the last step's draft tokens were accepted. Releases the draft slots, which are
+  // unused if some tokens were rejected.
   void drop_draft_slots(std::span<ScheduledSequence* const> sequences);
 
  private:

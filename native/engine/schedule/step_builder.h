@@ -18,8 +18,8 @@ class StepBuilder {
   StepPlan& plan() { return plan_; }
   void clear();
   void count_score_rows(int n_running);  // Sets the logit rows that are left for prompts' tokens.
-  // Adds the next `n_tokens` tokens of the sequence. Returns false, and clears its n_planned, if there is no slot for its
-  // recurrent state: the sequence is scheduled when others have released theirs.
+  // Adds the next `n_tokens` tokens of the sequence. If there is no slot for its recurrent state, clears its n_planned
+  // and returns false; the sequence is scheduled once others have released their slots.
   bool add(ScheduledSequence& sequence, int n_tokens);
   // Number of the next `n_tokens` tokens, after those already planned, for which there are logit rows.
   int scorable(const ScheduledSequence& sequence, int n_tokens) const;

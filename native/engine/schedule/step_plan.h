@@ -20,7 +20,7 @@ struct StepPlan {
     bool wants_logits;                  // True if the logits of the item's last token are needed.
     int n_drafts = 0;                   // Draft tokens computed after the item's tokens; the logits of each are needed.
     int first_chunk = 0, n_chunks = 0;  // Range in `chunks`; empty for models without recurrent state.
-    // Number of consecutive prompt tokens whose logits give the log-probability of the following token.
+    // Number of consecutive prompt tokens whose logits give the log-probability of the token after them.
     int n_scored = 0;
     int first_scored = 0;  // Index of the first of the `n_scored` tokens within the item.
     // The sequence finishes with this step without generating a token.

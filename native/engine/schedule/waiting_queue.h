@@ -45,10 +45,10 @@ class WaitingQueue {
   void push(ScheduledSequence& sequence);
   void remove(const ScheduledSequence& sequence);  // Removes a sequence; no effect if it is not in the queue.
 
-  // Offers one sequence per organization, in the fair order, to `try_admit`, until one is admitted or no other may be
-  // passed. The admitted sequence leaves the queue, and `places` reports how many slots it took. Sequences for which
-  // `ready` is false are skipped, as are organizations for which `may_claim` is false. Returns null if none was
-  // admitted.
+  // Offers one sequence per organization, in the fair order, to `try_admit`, until one is admitted or no further
+  // organization may be passed over. The admitted sequence leaves the queue, and `places` reports how many slots it
+  // took. Sequences for which `ready` is false are skipped, as are organizations for which `may_claim` is false.
+  // Returns null if none was admitted.
   template <typename Ready, typename TryAdmit, typename Places, typename MayClaim>
   ScheduledSequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places, MayClaim&& may_claim) {
     const auto claims = [&](const Organization& o) { return !o.line.empty() && may_claim(o.id); };

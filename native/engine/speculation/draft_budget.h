@@ -17,7 +17,7 @@ class DraftBudget {
  public:
   // Records a decode step that took `ms` milliseconds, excluding the time spent drafting.
   void note_step(double ms);
-  // Records a draft step for this number of sequences, with one token each.
+  // Records the duration of a draft step for this number of sequences, with one token each.
   void note_draft_step(int sequences, double ms);
   // Returns the expected duration, in ms, of a draft step for this number of sequences; 0: not measured yet.
   double step_ms(int sequences) const;

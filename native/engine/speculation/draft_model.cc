@@ -30,8 +30,8 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
   if (plan->slot_bytes > 0)
     return Error{ErrorCode::kUnsupported, "a draft model of architecture '" + params->architecture_name +
                                               "' has recurrent state, which cannot be rolled back by single tokens"};
-  // Each drafted sequence has its own pages, at most those of a full context. More pages would not be used, because the
-  // draft model has no prefix cache.
+  // Each drafted sequence has its own pages, at most enough for a full context. More pages would not be used, because
+  // the draft model has no prefix cache.
   const int64_t useful = int64_t{kMaxSequences} * static_cast<int64_t>(pages_for(own.max_context));
   const int64_t most = backend.free_memory() > 0 ? limits.n_pages : std::min(limits.n_pages, useful);
   own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, most);
@@ -71,8 +71,8 @@ double DraftModel::draft(std::span<DraftRequest> requests, DraftBudget& pace) {
   ++round_;
   plan(requests);
   if (tasks_.empty()) return ms_since(start);
-  // The first draft step computes the tokens that the draft model has not processed yet. The logits of the last one
-  // give the first draft token.
+  // The first draft step computes the tokens that the draft model has not processed yet. The logits of the last of
+  // these tokens give the first draft token.
   for (const Task& task : tasks_) {
     const Slot& slot = *task.slot;
     add_row(slot,

@@ -32,7 +32,7 @@ class DraftModel final : public Drafter {
   static constexpr int kMaxRows = 64;  // Maximum number of tokens per draft step.
 
   // Chooses the draft model's limits from the target model's. The draft model gets as many pages as the target model,
-  // but no more than fit in `kv_bytes` and, on a CPU, no more than it can use. Errors: those of Model::plan(), and
+  // but no more than fit in `kv_bytes` and, on a CPU, no more than it can use. Returns the errors of Model::plan(), and
   // kUnsupported for models with recurrent state.
   static Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
                                            uint64_t kv_bytes);

@@ -9,7 +9,7 @@
 namespace monolith {
 namespace {
 
-// Used in place of the device: Model::draft() returns the draft logits on the host, so the host samples.
+// Passed instead of the device's sampler: Model::draft() returns the draft logits on the host, so the host samples.
 class NoDevice final : public DeviceSampling {};
 DeviceSampling& no_device() {
   static NoDevice none;

@@ -52,7 +52,7 @@ std::span<TokenId> SequenceDrafts::place_for_draft(double price, int most) {
   return {tokens_.data(), static_cast<size_t>(worth(price, most))};
 }
 
-// Returns the number of draft tokens worth computing. If none is, a single one is still tried from time to time.
+// Returns the number of draft tokens worth computing. If this is zero, a single token is still tried from time to time.
 int SequenceDrafts::worth(double price, int most) {
   int n = 0;
   for (double chance = chance_[length_]; n < most && chance > price; chance *= chance_[length_]) ++n;

@@ -32,7 +32,7 @@ class AcceptanceModel {
   // Records that a step with only `decodes` decodes and `drafts` draft tokens took `ms` milliseconds.
   void note(int decodes, int drafts, double ms);
   // Returns the minimum acceptance probability at which a draft token pays off in a step with up to kMaxDecodes
-  // decodes. Above 1, none pays off, but a draft token is still tried from time to time to update the estimate.
+  // decodes. Above 1, no draft token pays off, but one is still tried from time to time to update the estimate.
   double price(int decodes) const;
   // Whether the next step should have no draft tokens, in order to refresh the measurement of base(decodes).
   bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
@@ -99,7 +99,8 @@ class SequenceDrafts {
 
   PromptLookup lookup_;
   std::array<TokenId, kMax> tokens_{};
-  // Acceptance probability by match-length class of prompt lookup; then those of the drafter and the predicted text.
+  // Acceptance probabilities: one per match-length class of prompt lookup, then one for the drafter and one for the
+  // predicted text.
   std::array<double, kPrediction + 1> chance_{0.4, 0.5, 0.6, 0.7, 0, 0.8};
   size_t length_ = 0;  // Class of the last draft tokens: an index into chance_.
   Pause of_matches_, of_drafts_, of_prediction_;

@@ -18,8 +18,8 @@ namespace monolith {
 
 class SpeculativeDecoder {
  public:
-  // `draft`: the draft model. If null, the EAGLE-3 head or MTP layers that were loaded with the model draft, if there
-  // are any and `options` allow it.
+  // `draft`: the draft model. If it is null, the EAGLE-3 head or MTP layers loaded with the model produce the draft
+  // tokens, if there are any and `options` allow it.
   SpeculativeDecoder(const EngineOptions& options, Scheduler& scheduler, GrammarRunner& grammars,
                      EngineCounters& counters, Model& model, Model* draft, int n_vocab);
 

@@ -69,7 +69,7 @@ void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const E
   const KeyLayout layout(keys);
   auto* const integers = reinterpret_cast<int16_t*>(keys.memory);
   const int dim = keys.head_dim, pairs = (dim + 1) / 2, most = most_of(dim);
-  // Work is split by group so that no two threads write to the same vector.
+  // Work is split by group of positions so that no two threads write to the same vector.
   const int64_t first_group = first_row / kFixed16Lanes,
                 end_group = (int64_t{first_row} + n_rows + kFixed16Lanes - 1) / kFixed16Lanes;
   pool.parallel_for((end_group - first_group) * keys.n_heads, 4, [&](int64_t begin, int64_t end, int) {
@@ -106,7 +106,7 @@ void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
   pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     auto& own = *reinterpret_cast<Scratch*>(scratch.of(thread));
     for (int64_t piece = begin; piece < end; ++piece) {
-      // Tiles of the same head are computed one after another, so its keys and values stay in the cache.
+      // Tiles of the same head are computed one after another, so the head's keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kFixed16Queries;
       const int n = static_cast<int>(std::min<int64_t>(kFixed16Queries, call.n_rows - first));
       for (int i = 0; i < n; ++i)

@@ -1,6 +1,6 @@
-// Vision encoder attention in 16-bit integers: stores the keys and values of an image part as integers with a step
-// (scale) per row and head, and runs the kernels. kernels.h describes the arithmetic. Called on the engine thread. Only
-// reserve() allocates memory.
+// Vision encoder attention in 16-bit integers: stores the keys and values of an image part as integers, with one scale
+// (called step) per row and head, and runs the kernels. kernels.h describes the arithmetic. Called on the engine
+// thread. Only reserve() allocates memory.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Fixed16AttentionScratch {
   Mapping memory_;
 };
 
-// These functions implement those declared in EncoderOperations. head_dim is at most kFixed16MostHead.
+// These functions implement the corresponding functions of EncoderOperations. head_dim is at most kFixed16MostHead.
 int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim);
 void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const EncoderKeys& keys, const float* k,
                         const float* v, int64_t stride, int first_row, int n_rows);

@@ -1,7 +1,7 @@
-// Fixed-point arithmetic: 16-bit integers with shared steps (scales), for vision encoders whose weights have at most 16
-// bits. It takes half as many instructions as float arithmetic, and its error is of the same order as that of rounding
-// to F16. It requires an instruction that accumulates products of 16-bit pairs into 32-bit sums (vpdpwssd). Other
-// processors use float arithmetic.
+// Fixed-point arithmetic: 16-bit integers with a shared scale, called the step, for vision encoders whose weights have
+// at most 16 bits. It takes half as many instructions as float arithmetic, and its error is of the same order as the
+// error of rounding to F16. It requires an instruction that accumulates products of 16-bit pairs into 32-bit sums
+// (vpdpwssd). Other processors use float arithmetic.
 //
 //   number   x = step * i, where step = max |x| / most over up to 256 numbers of one row, i rounded to nearest even
 //   matmul   sum over blocks of 256 columns, ascending: step of the row * (step of the weights * integer sum)
@@ -62,7 +62,7 @@ struct Fixed16Attention {
   int64_t value_lanes;   // head_dim rounded up to a multiple of 16.
   const int16_t* q;      // Shape [n_queries][kFixed16Block].
   const float* q_steps;  // Steps of the queries, multiplied by the attention scale and log2(e).
-  // Query i attends to positions starts[i] .. limits[i] - 1, at least one. Both arrays are ascending.
+  // Query i attends to positions starts[i] .. limits[i] - 1, which is at least one position. Both arrays are ascending.
   const int32_t* starts;
   const int32_t* limits;
   const int16_t* keys;       // Shape [groups of kFixed16Lanes positions][pairs of dimensions][kFixed16Lanes][2].

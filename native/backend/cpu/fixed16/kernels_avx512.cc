@@ -8,8 +8,8 @@
 namespace monolith {
 namespace {
 
-// Adds to each lane of `sum` the products of the lane's two pairs. Written in inline assembly because GCC 12 copies the
-// sums around its intrinsic.
+// Adds the products of each lane's two pairs to that lane of `sum`. Written in inline assembly because GCC 12 copies
+// the sums when its intrinsic is used.
 [[gnu::always_inline]] inline void dot2(__m512i& sum, __m512i a, __m512i b) {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }

@@ -14,14 +14,14 @@ namespace {
 
 // Maximum number of elements in a matrix. Keeps all size computations far from overflow.
 constexpr int64_t kMaxValues = int64_t{1} << 32;
-// Tasks per thread. This many let dynamic scheduling balance the load.
+// Tasks per thread: enough for dynamic scheduling to balance the load.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr size_t kMaxTargets = 4;
 
 int64_t blocks_of(int64_t cols) { return (cols + kFixed16Block - 1) / kFixed16Block; }
 
-// Returns the step with which a block of one row of weights is quantized. It bounds the sum of the weights such that,
-// with activations up to kFixed16Most, integer sums stay within 31 bits.
+// Returns the step used to quantize one block of a row of weights. The step limits the sum of the weights so that, with
+// activations up to kFixed16Most, integer sums stay within 31 bits.
 float weight_step(const float* numbers, int64_t count) {
   double sum = 0;
   float most = 0;

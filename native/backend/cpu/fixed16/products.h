@@ -1,5 +1,5 @@
-// Matrices of 16-bit integers with steps (scales), and their matmul. kernels.h describes the arithmetic. Called on the
-// engine thread. Only create() and reserve() allocate memory.
+// Matrices of 16-bit integers with scales (called steps), and their matmul. kernels.h describes the arithmetic. Called
+// on the engine thread. Only create() and reserve() allocate memory.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace monolith {
 
-// Returns null if the instruction set has no such kernels.
+// Returns null if there are no such kernels for the instruction set.
 const Fixed16Kernels* fixed16_kernels(CpuIsa isa);
 
 // Layout: panels of 32 rows. Each panel consists of blocks of columns with [pairs][32][2] integers. The steps follow

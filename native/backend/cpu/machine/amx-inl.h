@@ -7,8 +7,9 @@
 namespace monolith {
 namespace {
 
-// load() does not tell the compiler that it reads memory, and neither do GCC's intrinsics. Data must be stored before
-// configure() or configure_pairs(), which are compiler barriers. Data stored later needs a barrier of its own.
+// The compiler does not know that load() reads memory; GCC's own intrinsics have the same problem. Data must therefore
+// be stored before configure() or configure_pairs(), which are compiler barriers. Data stored later needs a barrier of
+// its own.
 struct AmxUnit {
   // The operand of LDTILECFG.
   struct alignas(64) Config {
@@ -23,8 +24,8 @@ struct AmxUnit {
     void load() const { asm volatile("ldtilecfg %0" : : "m"(*this) : "memory"); }
   };
 
-  // Tiles 0 to 5 have `rows` rows of 64 bytes, except that rows of 4 and 5 (activations) have row_bytes. Tiles 6 and 7
-  // (weights) have weight_rows rows of 64 bytes.
+  // Tiles 0 to 5 have `rows` rows of 64 bytes, except that the rows of tiles 4 and 5 (activations) have row_bytes
+  // bytes. Tiles 6 and 7 (weights) have weight_rows rows of 64 bytes.
   static void configure(int rows, int row_bytes, int weight_rows) {
     Config config;
     for (int tile = 0; tile < 8; ++tile)

@@ -37,8 +37,8 @@ struct Features {
 };
 
 #if defined(__x86_64__)
-// Asks the kernel to let this process use the tile registers, which are not part of a thread's state by default
-// (Documentation/arch/x86/xstate.rst in Linux's sources).
+// Requests the kernel's permission for this process to use the tile registers, which are not part of a thread's state
+// by default (Documentation/arch/x86/xstate.rst in Linux's sources).
 bool may_use_tiles() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -81,9 +81,9 @@ Features read_features() {
   const unsigned base = a >> 8 & 15, family = base == 15 ? base + (a >> 20 & 255) : base;
   features.zen4 = features.avx512 && family == 0x19 && std::memcmp(vendor, "AuthenticAMD", sizeof vendor) == 0;
 #elif defined(__aarch64__) && defined(__linux__)
-  // The bits are those in Linux's arch/arm64/include/uapi/asm/hwcap.h, written as numbers because older headers lack
-  // them. Apart from the dot products, the compiler flags for the kernel files permit everything in ARMv8.2: CRC32,
-  // atomics, rounding multiplications.
+  // The bits are defined in Linux's arch/arm64/include/uapi/asm/hwcap.h. They are written as numbers because older
+  // headers lack them. Besides the dot products, the compiler flags for the kernel files permit everything in ARMv8.2:
+  // CRC32, atomics, rounding multiplications.
   constexpr unsigned long kArmV82 = 1ul << 7 | 1ul << 8 | 1ul << 12, kDotProduct = 1ul << 20, kI8mm = 1ul << 13;
   constexpr unsigned long kNeeded = kArmV82 | kDotProduct;
   features.neon = (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
@@ -176,7 +176,7 @@ Result<CpuIsa> choose_cpu_isa(std::string_view name) {
 }
 
 int usable_cores() {
-  // In a cgroup with a quota of two CPUs, more threads gain nothing: the kernel would stop all of them for the rest of
+  // With a cgroup quota of two CPUs, more threads gain nothing: the kernel would suspend all of them for the rest of
   // each period.
   return std::max(1, std::min(allowed_cores(), group_limits().processors));
 }

@@ -21,9 +21,9 @@ class Mapping {
   // Errors: kOutOfMemory.
   static Result<Mapping> create(size_t bytes);
 
-  // Collapses small pages into huge pages as long as the system has free ones, but stops at the given time. Returns how
-  // many bytes of the part processed so far are in huge pages. Returns 0 on kernels before Linux 6.1, which lack this
-  // call. Other threads may read the region in the meantime; they wait for at most one page.
+  // Collapses small pages into huge pages until the system has no free huge pages or the given time is reached. Returns
+  // how many bytes of the part processed so far are in huge pages. Returns 0 on kernels before Linux 6.1, which lack
+  // this call. Other threads may read the region in the meantime; they wait for at most one page.
   size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const;
 
   std::byte* data() const { return data_; }

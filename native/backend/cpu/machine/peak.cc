@@ -10,7 +10,8 @@ namespace {
 
 constexpr long kRounds = 2'000'000;  // This many rounds take about 3 ms.
 
-// Operations per second of a loop. Unused except on x86-64, the only architecture with such loops.
+// Returns the number of operations per second of a measuring loop. Used only on x86-64, because other architectures
+// have no such loops.
 [[maybe_unused]] double rate(void (*loop)(long), double per_round, int threads, int repeats) {
   double best = 0;
   for (int repeat = 0; repeat < repeats; ++repeat) {

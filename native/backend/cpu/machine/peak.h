@@ -1,4 +1,4 @@
-// Measures the peak arithmetic throughput of the vector units, the upper bound with which benchmarks compare matmul.
+// Measures the peak arithmetic throughput of the vector units, the upper bound that benchmarks compare matmul with.
 #pragma once
 
 #include "backend/cpu/cpu_backend.h"
@@ -13,7 +13,7 @@ struct ArithmeticPeak {
 
 // Runs independent chains of these instructions on `threads` threads (1 to 1024) for a few milliseconds each, and
 // returns the best of `repeats` runs. Returns zeros for CpuIsa::kPlain, which does not use these instructions, and on
-// AArch64, for which there are no measuring loops.
+// AArch64, which has no measuring loops.
 ArithmeticPeak measure_peak(CpuIsa isa, int threads, int repeats);
 
 // Measuring loops for one instruction set: functions that run `count` rounds of independent chains, and the number of
@@ -24,7 +24,7 @@ struct PeakLoops {
   void (*float32)(long count);
   double float32_round;
 };
-// The same for tile instructions. kAmx uses the vector units for floats.
+// The measuring loop for tile instructions. For floats, kAmx uses the vector units.
 struct TilePeak {
   void (*integer8)(long count);
   double integer8_round;

@@ -1,4 +1,4 @@
-// Weight prefetching and storing of results, shared by the *avx2*.cc files. Include only there. A vector is half a
+// Prefetching of weights and storing of results, shared by the *avx2*.cc files. Include only there. A vector is half a
 // panel, that is, 8 lanes. Because there are only 16 registers, a kernel covers M rows of one half at a time. With one
 // or two rows, it covers both halves at once, so the weights are read only once.
 #pragma once

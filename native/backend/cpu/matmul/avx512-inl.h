@@ -1,4 +1,4 @@
-// Weight prefetching and storing of results, shared by the *avx512*.cc files. Include only there.
+// Prefetching of weights and storing of results, shared by all *avx512*.cc files. Include only there.
 #pragma once
 
 #include "backend/cpu/avx512-inl.h"
@@ -32,11 +32,11 @@ template <int kBytes>
         _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
 }
 
-// Floating-point weights need so little work per line that longer distances or additional prefetches gain nothing.
+// Floating-point weights require so little work per line that longer distances or additional prefetches bring no gain.
 inline constexpr StreamDistances kFloatsAhead{0, 4096};
 
-// Scales and minima are small arrays. Their lines are prefetched a whole panel ahead, because otherwise the first ones
-// of each panel would arrive too late. They are prefetched into L2, because they would be evicted from L1 before their
+// Scales and minima are small arrays. Their lines are prefetched a whole panel ahead, because otherwise each panel's
+// first lines would arrive too late. They are prefetched into L2, because they would be evicted from L1 before their
 // use.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_panel(const PanelTile& tile, const std::byte* from) {

@@ -6,7 +6,8 @@
 
 namespace monolith {
 
-// kPanel, kPair: one or two panels per call. kTile, kFastTile: TileKernels (kFastTile: for Arithmetic::kFast).
+// kPanel, kPair: one panel or two panels per call. kTile, kFastTile: the kernels in TileKernels; kFastTile is for
+// Arithmetic::kFast.
 enum class KernelKind : uint8_t { kPanel, kPair, kTile, kFastTile };
 
 // Chooses the fastest kernels for n_rows rows that support every weight of a matmul.

@@ -59,7 +59,8 @@ struct PanelTile {
   int64_t out_stride;
   const float* bias;  // Bias for lane 0 and the lanes after it, or null.
   bool add_to_out;
-  // Pair kernels only: weights of a later call, of which the kernel prefetches ahead_lines cache lines per 32 columns.
+  // Pair kernels only: the weights of a later call. The kernel prefetches ahead_lines cache lines of them per 32
+  // columns.
   const std::byte* ahead = nullptr;
   int ahead_lines = 0;
 };
@@ -70,7 +71,7 @@ using PanelKernel = void (*)(const PanelTile& tile);
 struct StreamDistances {
   int64_t far, near;
 };
-// Distances on this processor: for quantized weights, and for those types whose loads alone guide the hardware
+// Distances on this processor: for quantized weights in general, and for types whose loads alone guide the hardware
 // prefetcher (led_by_loads() in quants_avx512-inl.h).
 extern const StreamDistances kStreamDistances, kStreamLed;
 

@@ -29,19 +29,19 @@ namespace {
 
 // Weights per task: half of the smallest L2 cache among the supported processors (Zen 4: 1 MiB per core).
 constexpr int64_t kGroupBytes = 512 * 1024;
-// The same for pair kernels, for which the L2 cache also holds the next group of panels.
+// Like kGroupBytes, but for pair kernels, for which the L2 cache also holds the next group of panels.
 constexpr int64_t kPairGroupBytes = 256 * 1024;
 // Weights per task in decode. A core reads 32 KiB from memory in about a microsecond, which bounds how long the other
 // threads wait for the last one. Small tasks have no other cost, because a thread's tasks are adjacent in memory.
 constexpr int64_t kStreamBytes = 32 * 1024;
-// Tasks per thread. This many let dynamic scheduling balance the load.
+// Tasks per thread: enough for dynamic scheduling to balance the load.
 constexpr int64_t kTasksPerThread = 4;
 // Maximum number of targets that are split together. Any further targets are computed afterwards.
 constexpr size_t kMaxTargets = 8;
-// A matmul that reads no more than this many bytes is faster on one thread: reading 64 KiB from the L2 cache takes
-// about as long as starting a parallel section.
+// A matmul that reads at most this many bytes is faster on one thread: reading 64 KiB from the L2 cache takes about as
+// long as starting a parallel section.
 constexpr int64_t kProductAlone = 64 * 1024;
-// For fewer values than this, packing on one thread is faster than a separate parallel section.
+// Below this number of values, packing on one thread is faster than in a separate parallel section.
 constexpr int64_t kPackAlone = 16 * 1024;
 
 const CpuMatrix& cpu_matrix(const MatmulTarget& target) { return static_cast<const CpuMatrix&>(*target.weight); }

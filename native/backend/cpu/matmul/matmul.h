@@ -89,7 +89,8 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const BatchedMatmul& products, int n_rows);
 
-// Returns the kernels for an instruction set of this processor, with its BF16 instructions if it has them.
+// Returns the kernels for an instruction set that this processor supports, including the BF16 kernels if the processor
+// has vdpbf16ps.
 const MatmulKernels& matmul_kernels(CpuIsa isa, Arithmetic arithmetic = Arithmetic::kProduction);
 
 }  // namespace monolith

@@ -10,7 +10,8 @@
 namespace monolith {
 namespace {
 
-// Bounds every size computed below. 2^40 values of four bytes exceed the memory of any supported machine.
+// Maximum number of elements. It bounds every size computed below: 2^40 values of four bytes exceed the memory of any
+// supported machine.
 constexpr int64_t kMaxValues = int64_t{1} << 40;
 
 bool shape_supported(TensorType type, int64_t rows, int64_t cols) {

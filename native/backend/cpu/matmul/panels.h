@@ -42,9 +42,10 @@
 //   IQ1_S 1.56 2.31   IQ2_XXS 2.06 3.31   IQ2_S   2.56 3.31   IQ3_S 3.44 4.31
 //   IQ1_M 1.75 3.31   IQ2_XS  2.31 3.31   IQ3_XXS 3.06 4.31   TQ1_0 1.69 2.06
 //
-// low and high are vectors of bytes [lane][4]. The code for k, an unsigned number, is split into 8, 4, 2 or 1 low bits
-// and 2 or 1 high bits. Each byte is filled, from its lowest bits up, with the parts of as many successive groups as
-// fit. With 4-bit parts, byte i of lane l in vector v holds k = 8v + i (low nibble) and 8v + 4 + i (high nibble).
+// low and high are vectors of bytes [lane][4]. The code for k, an unsigned number, is split into a field of 8, 4, 2 or
+// 1 low bits and a field of 2 or 1 high bits. Each byte is filled, from its lowest bits up, with the fields of as many
+// successive groups as fit. With 4-bit fields, byte i of lane l in vector v holds k = 8v + i (low nibble) and 8v + 4 +
+// i (high nibble).
 //
 // MXFP4's d is the exponent e of a scale 2^(e - 128). The d_min of Q4_1 and Q5_1 is the file's minimum, negated, so
 // that all minima are subtracted. Q2_K's scale byte holds the scale in its low nibble and the minimum in its high
@@ -173,17 +174,17 @@ constexpr int largest_level(PanelForm::Levels levels) {
   return largest;
 }
 
-// d_size(): bytes of d per lane and record. scales_of_block(): bytes of scales per lane and 32 k, which is also the
-// bytes of minima if these are stored separately.
+// d_size(): bytes of d per lane and record. scales_of_block(): bytes of scales per lane and 32 k; if minima are stored
+// separately, they take the same number of bytes.
 constexpr int d_size(PanelForm form) {
   return form.scale == PanelForm::kE4m3 ? 0 : form.scale == PanelForm::kPower ? 1 : 2;
 }
 constexpr int scales_of_block(PanelForm form) { return form.step == 32 || form.scale == PanelForm::kOddPair ? 1 : 2; }
-// Distance in bytes from the scale of a block's first step to that of its second.
+// Distance in bytes between the scale of a block's first step and the scale of its second step.
 constexpr int second_scale(PanelForm form) { return (scales_of_block(form) - 1) * kPanelRows; }
 
-// Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. A missing array has the
-// offset of the array after it.
+// Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. The offset of a missing
+// array equals that of the next array.
 struct PanelRecord {
   int high, scales, minima, bytes;
 };
@@ -210,7 +211,7 @@ constexpr int minima_at(PanelForm form) {
 inline constexpr int kF8Record = 128, kF8ScaleBytes = kPanelRows * 4,
                      kF8RecordBytes = kF8ScaleBytes + kF8Record * kPanelRows;
 
-// The part of the layout that depends on the matrix.
+// The part of the layout that depends on the matrix, not only on its type.
 struct PanelLayout {
   TensorType type;
   int64_t cols;                  // Columns of the matrix, without padding.

@@ -72,7 +72,8 @@ struct PanelOf {
 
   const uint8_t* record_of(int64_t k) const { return panel + k / form.record * record.bytes; }
 
-  // Returns the `bits`-bit part for k from an array of [lane][4] vectors. k is counted from the start of the record.
+  // Returns the `bits`-bit field for index k from an array of [lane][4] vectors. k is relative to the start of the
+  // record.
   static int part(const uint8_t* array, int bits, int k, int lane) {
     const int groups = 8 / bits;  // Groups per vector.
     const uint8_t byte = array[k / 4 / groups * 64 + lane * 4 + k % 4];

@@ -1,6 +1,6 @@
 // Declares the kernels for quantized weights that the kernel tables list. They are defined in
-// {blocks,kquants,expanded}_*.cc. Types with the same panel_form() share a kernel: IQ2_XS uses that of IQ2_S, and TQ1_0
-// that of TQ2_0.
+// {blocks,kquants,expanded}_*.cc. Types with the same panel_form() share a kernel: IQ2_XS uses the IQ2_S kernel, and
+// TQ1_0 the TQ2_0 kernel.
 #pragma once
 
 #include "backend/cpu/matmul/kernels.h"

@@ -2,7 +2,7 @@
 // Include only in {blocks,kquants,expanded}_avx2.cc.
 //
 // AVX2 has no 8-bit dot product. vpmaddubsw multiplies unsigned by signed bytes and adds neighboring products in 16
-// bits, with saturation. To avoid saturation, sums are widened to 32 bits after this many groups of 4 k:
+// bits, with saturation. To avoid saturation, sums are widened to 32 bits after the following numbers of groups of 4 k:
 //   codes 0 .. 15     8 groups: 8 * 2 * 15 * 127 = 30480
 //   codes 0 .. 31     4 groups: 4 * 2 * 31 * 127 = 31496
 //   codes 0 .. 63     2 groups: 2 * 2 * 63 * 127 = 32004
@@ -31,17 +31,17 @@ constexpr int groups_in_16_bits(PanelForm form) {
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
-// Number of half panels that a kernel for M rows covers at once. Types whose sums for a block fit in 16 bits always
-// cover both: the sums fit in the registers next to two vectors of weights, and the activations are loaded half as
-// often.
+// Number of half panels that a kernel for M rows covers at once. If a type's sums for a block fit in 16 bits, its
+// kernels always cover both halves: the sums fit in the registers next to two vectors of weights, and the activations
+// are loaded half as often.
 template <TensorType T, int M>
 constexpr int parts() {
   constexpr PanelForm form = panel_form(T);
   return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }
 
-// sum += x, in program order. GCC would turn a chain of additions into a tree, for which it first computes all products
-// of a block and then spills them. That takes twice as long.
+// sum += x, in program order. GCC would turn a chain of additions into a tree, compute all products of a block first,
+// and then spill them. That takes twice as long.
 [[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
   sum = _mm256_add_epi16(sum, x);
   asm("" : "+x"(sum));
@@ -62,8 +62,8 @@ template <int kShift>  // Shifts left, or right if kShift is negative. Bits cros
 }
 
 // Returns group g of the 32 k at `low` and `high`, for 8 lanes with four bytes each. `line` is the vector of `low` that
-// several groups share. It is loaded only for the first of them, because GCC would load it again for each (which costs
-// 1 to 3% for a single row with weights in the L2 cache).
+// several groups share. It is loaded only for the first of these groups. Otherwise, GCC would load it again for each
+// group, which costs 1 to 3% for a single row with weights in the L2 cache.
 template <TensorType T, int g>
 [[gnu::always_inline]] inline __m256i weights(__m256i& line, const std::byte* low, const std::byte* high) {
   constexpr PanelForm form = panel_form(T);

@@ -22,8 +22,8 @@
 namespace monolith {
 namespace {
 
-// Offset added to q to obtain an unsigned byte. It must be one of those for which the activation lines contain the sum
-// of the activations times the offset. If a type's own offset is one of these, it is used. Other types use 32 (with two
+// Offset added to q to obtain an unsigned byte. The activation lines must contain the sum of the activations times this
+// offset. They do so for some offsets; if a type's own offset is one of these, it is used. Other types use 32 (with two
 // steps per block; 64 if the levels require it) or 128.
 constexpr int bias_of(PanelForm form) {
   if (form.levels == PanelForm::kNone && form.offset == 0) return 0;
@@ -77,7 +77,7 @@ template <TensorType T, int g>
   }
 }
 
-// isum[r] += groups kFirst .. kLast - 1 times the activations of row r.
+// Adds groups kFirst .. kLast - 1 times the activations of row r to isum[r].
 template <TensorType T, int kFirst, int kLast, int M>
 [[gnu::always_inline]] inline void dot(__m512i (&isum)[M], const std::byte* low, const std::byte* high,
                                        const ActivationBlock* x) {
@@ -188,7 +188,7 @@ void quantized(const PanelTile& tile) {
   const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
   __m512 acc[S * M];
   EACH_SUM(s, r) acc[s * M + r] = _mm512_setzero_ps();
-  // isum[s * M + r] = first(x[r]) + groups kFirst .. kLast - 1 times the activations.
+  // Sets isum[s * M + r] to first(x[r]) plus groups kFirst .. kLast - 1 times the activations.
   const auto sum_groups = [&]<int kFirst, int kLast>(__m512i(&isum)[S * M], auto first, const std::byte* low,
                                                      const std::byte* high) __attribute__((always_inline)) {
     EACH_SUM(s, r) isum[s * M + r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(first(x[r]));

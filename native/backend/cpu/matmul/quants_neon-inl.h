@@ -56,7 +56,7 @@ template <TensorType T, int g>
   uint8x16_t code = vld1q_u8(low + 64 * (low_at / 8));
   if constexpr (form.low_bits == 8) return is_signed(form) ? veorq_u8(code, vdupq_n_u8(128)) : code;
   code = shifted<low_at % 8>(code);
-  // Unless this part came from the highest bits of the byte, other parts remain above it and must be masked.
+  // Unless this field came from the highest bits of the byte, other fields remain above it and must be masked.
   bool others_above = low_at % 8 + form.low_bits < 8;
   if constexpr (form.high_bits > 0) {
     // vsli keeps the `low_bits` lowest bits and inserts the other operand above them.
@@ -187,8 +187,8 @@ void quantized(const PanelTile& tile) {
             }
           }
         } else {
-          // Processes one vector after another, because the sums of both half blocks for all vectors do not fit in the
-          // registers.
+          // Processes one vector after another, because the registers cannot hold the sums of both half blocks for all
+          // vectors.
           EACH_VECTOR(v) {
             // Forces the compiler to reload the activations for each vector. Keeping them would push sums out of the
             // registers.

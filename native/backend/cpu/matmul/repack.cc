@@ -25,7 +25,7 @@ uint16_t load16(Bytes at) {
 }
 void store16(uint8_t* at, uint16_t half) { std::memcpy(at, &half, sizeof half); }
 
-// A word whose bytes all have this value. Each byte of a word holds a code or part of one.
+// Returns a word in which every byte has this value. Each byte of a word holds a code or part of a code.
 constexpr uint32_t every_byte(uint32_t byte) { return byte * 0x01010101; }
 
 // Byte offset of lane `lane` of vector `index` in a [..][lane][4] array.
@@ -67,7 +67,7 @@ uint32_t fifth32(Bytes bits, int g) {
   // The multiplication copies the bits at distances of 7, so bit j moves to bit 8 j.
   return (four * 0x00204081 & every_byte(1)) << 4;
 }
-// Each range of 32 bytes holds 8 / bits groups of 32 values, one above another within the bits of each byte.
+// Each range of 32 bytes holds 8 / bits groups of 32 values, stacked within the bits of each byte.
 uint32_t column(Bytes quants, int bits, int i, int g) {
   const int groups = 8 / bits;
   return (load32(quants + i / groups * 32 + 4 * g) >> (i % groups * bits)) & every_byte((1u << bits) - 1);
@@ -156,7 +156,7 @@ void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
   }
 }
 
-// Writes the block's values 32 i .. 32 i + 31 to the words of one lane: of each code, the `bits` bits that start at
+// Writes the block's values 32 i .. 32 i + 31 to the words of one lane; of each code, only the `bits` bits starting at
 // `from_bit`. Uses fold expressions so that all indices are compile-time constants. With an array, the words would pass
 // through memory in sizes that stall the processor, and variable shifts take ten times as long.
 template <TensorType T, int bits, int from_bit, int i>

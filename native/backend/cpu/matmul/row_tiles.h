@@ -9,7 +9,7 @@
 namespace monolith {
 
 // Splits the rows of a matmul into tiles. A tile consists of the rows that one kernel call covers. There are as few
-// tiles as possible. kEqual: of nearly equal size. kFull: all but the last have max_tile_rows rows.
+// tiles as possible. kEqual: tiles of nearly equal size. kFull: all tiles but the last have max_tile_rows rows.
 struct Tiles {
   int n_rows, count, base, extra;
   enum Sizes : uint8_t { kEqual, kFull };
@@ -28,8 +28,8 @@ struct Tiles {
   }
 };
 
-// Runs `kernel` on `tile`. If the matrix has a factor per row, `factors` points to those of the tile's lanes; otherwise
-// it is null. The kernel's result is multiplied by the factors before the bias and the old output are added.
+// Runs `kernel` on `tile`. If the matrix has a factor per row, `factors` points to the factors of the tile's lanes;
+// otherwise it is null. The kernel's result is multiplied by the factors before the bias and the old output are added.
 inline void run_tile(PanelKernel kernel, const PanelTile& tile, const float* factors) {
   if (factors == nullptr) return kernel(tile);
   constexpr int kMaxRows = 12, kMaxLanes = 2 * kPanelRows;  // Maximum over all instruction sets.

@@ -81,8 +81,8 @@ bool expand(const PanelTile& panel, const ExpandedPanel& to) {
 
 // kMagicBits + n is the bit pattern of the float kMagic + n if |n| < 2^22; sums of 32 products of signed bytes are
 // below 2^20. fma(kMagic + n, step, -kMagic * step) is then n * step, rounded once: kMagic * step is exact, because a
-// step has at most 20 significant bits. The integer addition replaces a conversion, which would compete for the one
-// port that executes floating-point instructions.
+// step has at most 20 significant bits. The integer addition avoids a conversion instruction, which would compete for
+// the only port that executes floating-point instructions.
 inline constexpr float kMagic = 0x1.8p23f;
 inline constexpr int32_t kMagicBits = 0x4b400000;
 
@@ -296,7 +296,7 @@ constexpr TileKernels tile_kernels() {
   return _mm512_permutexvar_epi16(order, all);
 }
 
-// Writes the weights of group g, and of those after it that have the same step.
+// Writes the weights of group g and of the following groups with the same step.
 template <TensorType T, int g>
 [[gnu::always_inline]] inline void expand_bf16_groups(const std::byte* low, const std::byte* high, __m512 step,
                                                       __m512 floor, __m512i* to) {

@@ -16,7 +16,7 @@ constexpr int64_t kMaxGroupPanels = 16;
 constexpr int kMaxRows = 2 * kTileRows;  // Maximum of TileKernels::max_rows.
 constexpr size_t kSumBytes = kMaxGroupPanels * kMaxRows * kPanelRows * sizeof(float);
 
-// Bytes of the parts of an expanded panel.
+// Sizes, in bytes, of the parts of an expanded panel.
 struct ExpandedSize {
   int64_t weights, steps, floors;
   ExpandedSize(const TileKernels& kernels, TensorType type, int64_t cols) {

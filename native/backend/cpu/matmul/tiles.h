@@ -5,11 +5,11 @@
 // its own scratch memory, one value per byte or bfloat16, in the order that panels.h gives for Q8_0 and BF16. It then
 // multiplies the group by all rows while it is in the L2 cache. There are two sets of kernels:
 //
-// - kAmxTiles expands to signed bytes, and results have the same bits as those of the panel kernels. So the integer
-//   sums of each block of 32 k are stored to memory, and vector instructions scale and accumulate them. That is the
-//   bottleneck, not the tile unit: while tile instructions are in flight, only one of the two 512-bit ports executes
-//   floating-point instructions (measured on Granite Rapids), so each of them costs at least 16 cycles per block of 16
-//   rows and 16 lanes. Integer additions still use both ports.
+// - kAmxTiles expands to signed bytes, and its results have the same bits as the results of the panel kernels. The
+//   integer sums of each block of 32 k are therefore stored to memory, and vector instructions scale and accumulate
+//   them. That is the bottleneck, not the tile unit: while tile instructions are in flight, only one of the two 512-bit
+//   ports executes floating-point instructions (measured on Granite Rapids), so each of them costs at least 16 cycles
+//   per block of 16 rows and 16 lanes. Integer additions still use both ports.
 // - kAmxFastTiles, for Arithmetic::kFast, expands to bfloat16, rounds the activations to bfloat16, and accumulates in
 //   the tile unit. panels.h does not describe its arithmetic: TDPBF16PS accumulates even and odd k separately, adds the
 //   two sums, and adds the result to the tile. The order does not depend on the number of rows.
@@ -48,7 +48,8 @@ struct TileGroup {
   const float* factors;  // Factors of the lanes, or null.
   const float* bias;     // Bias of the lanes, or null.
   bool add_to_out;       // Add to the old outputs.
-  // Weights of the next group: next_lines cache lines are prefetched into L2 per panel and block of 32 k.
+  // Weights of the next group. For each panel and block of 32 k, next_lines cache lines of these weights are prefetched
+  // into L2.
   const std::byte* next_weights;
   int next_lines;
 };
@@ -60,8 +61,8 @@ struct TileKernels {
   // Minimum number of rows for which these kernels are faster than the panel kernels, for weights of this form. The
   // fast kernels have MatmulKernels::min_fast_rows instead.
   int (*min_rows)(PanelForm form);
-  // Expands a panel. kInt8: returns whether all steps are below 2^100 in magnitude, as fast scaling requires. Null for
-  // types that are not supported.
+  // Expands a panel. kInt8: returns whether all steps are below 2^100 in magnitude, as fast scaling requires. An entry
+  // is null for types that are not supported.
   bool (*expand[kPanelTypes])(const PanelTile& panel, const ExpandedPanel& to);
   // Indexed by tile_form().
   void (*multiply[4])(const TileGroup& group);

@@ -8,8 +8,8 @@ namespace monolith {
 namespace {
 
 struct MatmulUnit : AmxUnit {
-  // Measured on Granite Rapids. Reading and expanding a weight of eight bits takes longer than with fewer bits, and so
-  // does scaling sums of 16.
+  // Measured on Granite Rapids. The minimum is higher for 8-bit weights, which take longer to read and expand, and for
+  // steps that cover only 16 values, because there are more sums to scale.
   static int min_rows(PanelForm form) { return form.low_bits == 8 ? 48 : form.step == 16 ? 28 : 17; }
 };
 

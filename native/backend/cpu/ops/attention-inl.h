@@ -48,7 +48,7 @@ inline void score_pages(const AttentionTile& tile, int first, const T* const* pa
   }
 }
 
-// Computes scores against a run of pages. `scores` points to those of the first query and page.
+// Computes scores against a run of pages. `scores` points to the scores of the first query and page.
 template <int Queries, typename T>
 [[gnu::noinline]] void score_run(const AttentionTile& tile, int first, const T* const* pages, int n_pages,
                                  float* scores) {

@@ -21,7 +21,7 @@ namespace monolith {
 namespace {
 
 // Target number of tasks per thread. A segment is split into runs of spans if its tasks are larger than a fair share of
-// the work; that segment alone then yields this many tasks per thread. On Zen 5, twice as many tasks were 3 to 6%
+// the work. That segment alone then has about this many tasks per thread. On Zen 5, twice as many tasks were 3 to 6%
 // slower, because each run starts with cold caches.
 constexpr int kPiecesPerThread = 4;
 // Number of parts in which the queries of a segment and KV head are merged. This lets threads share the merging even if

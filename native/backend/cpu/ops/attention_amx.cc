@@ -1,8 +1,8 @@
 // Attention with AMX tiles, for Arithmetic::kFast. Each factor x is split into bfloat16 numbers hi + lo. A product is
 // hi * hi + hi * lo + lo * hi; lo * lo is dropped, which costs up to 2^-14 of the product, and about 2^-17 on average.
-// The softmax is that of attention-inl.h. Used for at least 16 queries and F16 keys and values that are stored as
-// floats; other calls use the AVX-512 kernel. No inline function of a shared header may be emitted here: the linker
-// could keep this copy for CPUs without AMX.
+// The softmax is the one in attention-inl.h. Used for at least 16 queries and F16 keys and values that are stored as
+// floats; other calls use the AVX-512 kernel. This file must not emit inline functions from shared headers: the linker
+// might keep this file's copies, which CPUs without AMX would then run.
 #if defined(__AMX_BF16__)
 
 // See kernels_avx512.cc.
@@ -32,13 +32,13 @@ constexpr int kMinQueries = 16;        // Rows of a tile.
 constexpr int kMaxKeyDim = kWideHead;  // F16 heads with both dimensions >= kWideHead are stored as integers.
 constexpr int kPairBytes = 64;         // A row of keys or values in a tile: 16 pairs of bfloat16.
 
-// Two vectors, split into upper bits and rest, with the elements of both interleaved.
+// Two vectors of floats, split into upper bits and rest, with the elements of the two vectors interleaved.
 struct SplitPairs {
   __m512i upper, rest;
 };
 inline SplitPairs split_pairs(Vec even, Vec odd) {
   const __m512i high_half = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  // Takes the upper halves of the elements of both vectors.
+  // Combines the upper halves of the elements of both vectors.
   const auto joined = [&](__m512 a, __m512 b) __attribute__((always_inline)) {
     const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(a), 16);
     return _mm512_ternarylogic_epi32(high_half, _mm512_castps_si512(b), low, 0xca);  // high_half ? b : low
@@ -136,7 +136,8 @@ void score_page(const AttentionTile& tile, FastTile& fast, const uint16_t* keys,
   store_sums<kTall>(scores, kScoreStride);
 }
 
-// Splits the softmax weights of positions [begin, end) of the span. They are 0 where a query does not attend.
+// Splits the softmax weights of positions [begin, end) of the span. Positions that a query does not attend to have
+// weight 0.
 void pack_weights(const AttentionTile& tile, const SpanView& view, int begin, int end, FastTile& fast) {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   for (int i = 0; i < tile.n_queries; ++i) {

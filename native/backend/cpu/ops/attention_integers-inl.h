@@ -2,8 +2,8 @@
 // heads, in this form. 8-bit latents are widened for each tile. Compiled once per instruction set, inside an unnamed
 // namespace, after ops/attention-inl.h.
 //
-// Order of arithmetic for each query. Rows and queries have a step (scale) for each block of kLatentBlock dimensions.
-// Sums of integer products are exact, so their order does not matter.
+// Order of arithmetic for each query. Rows and queries have one scale, called the step, per block of kLatentBlock
+// dimensions. Sums of integer products are exact, so their order does not matter.
 //   score     per block and lane (dimensions 2i and 2i + 1 of every 32 are lane i) the exact sum of products, then
 //             fma(sum, query's step * row's step, lane), blocks ascending; the 16 lanes folded as in sum_of_lanes().
 //             Rows of a single block: the lanes' exact sums are folded first, then multiplied by the steps' product
@@ -135,9 +135,9 @@ template <int Queries, bool OneBlock>
   for (int j = 0; j < Queries; ++j) sums_of_lanes(lanes[j], scores + j * kScoreStride);
 }
 
-// Divides `lines` cache lines at `from` into `of` equal parts and prefetches part number `part`. Does nothing if `from`
-// is null. GCC considers a function that only prefetches to have no side effects, and removes calls to it; the empty
-// assembly statement prevents that.
+// Divides the `lines` cache lines starting at `from` into `of` equal parts and prefetches the part at index `part`.
+// Does nothing if `from` is null. GCC assumes that a function which only prefetches has no side effects, and removes
+// calls to it; the empty assembly statement prevents that.
 template <typename Prefetch>
 inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of, Prefetch fetch) {
   asm volatile("" : : "r"(from));
@@ -219,7 +219,7 @@ struct KeysAhead {
 };
 
 // Adds the weighted sums of 32 dimensions, starting at d, to the states of `Queries` queries. Also divides the next
-// pages into `of` parts and prefetches part number `some`.
+// pages into `of` parts and prefetches the part at index `some`.
 template <int Queries>
 [[gnu::noinline]] void weigh_rows(const RowSpan& span, int first_page, int end_page, int64_t stride, int64_t d,
                                   const int16_t* weights, const float* steps, float* states, int64_t state_floats,

@@ -69,8 +69,8 @@ inline void dot_latents(const float* q, int64_t q_stride, const float* rows, int
   }
 }
 
-// Computes the scores of all queries against one page. `scores` points to those of the first query. `next` is the page
-// that is read afterwards.
+// Computes the scores of all queries against one page. `scores` points to the scores of the first query. `next` is the
+// page that is read afterwards.
 template <typename T>
 [[gnu::noinline]] void score_latents(const AttentionTile& tile, const T* page, const T* next, float* scores) {
   const float* const rows = latent_rows(tile, page, next);

@@ -11,14 +11,14 @@
 // Keys are stored with 128 added, because the byte products need one unsigned operand. To compensate, each dot product
 // starts at -128 times the sum of the query's block.
 
-// Number of vectors (of positions or dimensions) that a register tile of `queries` queries processes.
+// Returns the number of vectors (of positions or dimensions) that a register tile of `queries` queries processes.
 constexpr int vectors_beside(int accumulators, int queries) {
   const int n = accumulators / queries;
   return n >= 4 ? 4 : n >= 2 ? 2 : 1;
 }
 template <int Queries>
 constexpr int kTileVectors = vectors_beside(kAccumulators, Queries);
-// The same number for the scores of keys of type T, and the maximum number of queries in such a register tile.
+// Like kTileVectors, but for the scores of keys of type T; and the maximum number of queries in such a register tile.
 template <int Queries, typename T>
 constexpr int kScorePages = vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
 template <typename T>

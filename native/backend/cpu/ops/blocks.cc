@@ -13,10 +13,11 @@ namespace {
 
 // Number of elements that one thread processes at a time, across all rows.
 constexpr int64_t kPooledNumbers = 128;
-// Initial value of the largest score. No weight is relative to it, and differences from it are finite.
+// Initial value of the largest score. No weight is computed relative to it. It is finite, so that differences from it
+// are finite, too.
 constexpr float kNoScore = -1e30f;
 
-// Some elements of a block that is being filled.
+// A range of elements of a block that is being filled.
 struct Pooled {
   float* top;     // Largest score so far.
   float* sum;     // Sum of weights relative to `top`.
@@ -118,8 +119,8 @@ void CpuBackend::store_blocks(const BlockRows& blocks, std::span<const Segment> 
   }
 }
 
-// Processes each token separately. The rows that the token attends to are gathered in order, window first, and the
-// token attends to them as if they were a sequence of their own.
+// Processes each token separately. The rows that the token attends to are gathered in order, with the window first, and
+// the token attends to them as if they were a separate sequence.
 void CpuBackend::attend_to_blocks(const AttentionCall& call) {
   const auto& cache = static_cast<const CpuKvCache&>(call.cache);
   const AttentionParams& params = call.params;

@@ -69,8 +69,9 @@ void CpuBackend::select_positions(const SparseIndexer& index, std::span<const Se
         }
       });
       std::iota(room.order, room.order + n, 0);
-      // If no head finds a match, a score is exactly zero. This is common, so the last selected positions are often
-      // ties. The bounded heap keeps the same tied positions as llama.cpp does, and its choice depends only on the row.
+      // If no head finds a match, a score is exactly zero. This is common, so the positions selected last are often
+      // ties. The bounded heap selects the same positions among ties as llama.cpp does, and its choice depends only on
+      // the row.
       std::partial_sort(room.order, room.order + index.most, room.order + n,
                         [&](int32_t a, int32_t b) { return room.scores[a] > room.scores[b]; });
       std::sort(room.order, room.order + index.most);

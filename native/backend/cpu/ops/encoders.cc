@@ -112,7 +112,7 @@ void CpuBackend::attend_rows(const RowAttention& call) {
   const int64_t tiles = (int64_t{call.n_rows} + kTileQueries - 1) / kTileQueries;
   pool_.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t piece = begin; piece < end; ++piece) {
-      // Tiles of the same head are computed one after another, so its keys and values stay in the cache.
+      // Tiles of the same head are computed one after another, so the head's keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kTileQueries;
       const int n = static_cast<int>(std::min<int64_t>(kTileQueries, call.n_rows - first));
       float* const packed = ops_scratch_.tile(thread);

@@ -26,8 +26,9 @@ constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
 
 // 16-bit latents (KvType::kF16, StateKind::kLatents) and the keys and values of wide heads are stored as integers of at
-// most kMaxLatent, with a step (scale) for each row and kLatentBlock of its dimensions. Queries, and the weights of a
-// span's positions, are also converted to integers, so their dot products are exact 32-bit sums in any order:
+// most kMaxLatent, with one scale, called the step, per row and block of kLatentBlock dimensions. Queries, and the
+// weights of a span's positions, are also converted to integers, so their dot products are exact 32-bit sums in any
+// order:
 //   scores   16 lanes share a block's dimensions: kLatentBlock / 16 * kMaxLatent * kMaxLatentQuery < 2^31
 //   values   the weights of kWeighedTogether positions add up to at most kLatentWeights, plus half a unit each for
 //            rounding: (kLatentWeights + kWeighedTogether / 2) * kMaxLatent < 2^31
@@ -39,7 +40,7 @@ inline constexpr int kLatentWeights = 0x7fffffff / kMaxLatent - kWeighedTogether
 static_assert(int64_t{kLatentBlock / kLanes} * kMaxLatent * kMaxLatentQuery < int64_t{1} << 31);
 // Minimum head size for integer storage of keys and values (KvType::kF16). If several queries read a head, the
 // bottleneck is arithmetic rather than memory, and integer dot products take half as many instructions. With smaller
-// heads, the steps would take up too much of the memory.
+// heads, the steps would take up too large a share of the memory.
 inline constexpr int kWideHead = 128;
 constexpr bool wide_heads(int64_t key_dim, int64_t value_dim) { return key_dim >= kWideHead && value_dim >= kWideHead; }
 constexpr int latent_blocks(int64_t dim) { return static_cast<int>((dim + kLatentBlock - 1) / kLatentBlock); }

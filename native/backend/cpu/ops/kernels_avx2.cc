@@ -1,5 +1,6 @@
-// Kernels of the operations for AVX2, FMA and F16C. Compiled with its own flags, so this file must not emit inline
-// functions from shared headers: the linker could use them on other machines.
+// Operation kernels for AVX2, FMA and F16C. Compiled with its own flags, so this file must not emit inline functions
+// from shared headers: the linker might keep this file's copies, which would then run on CPUs that lack these
+// instructions.
 #include <immintrin.h>
 
 #include "backend/cpu/ops/kernels.h"

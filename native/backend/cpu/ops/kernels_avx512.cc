@@ -1,5 +1,6 @@
-// Kernels of the operations for AVX-512 (F, BW, VL, DQ, VNNI). Compiled with its own flags, so this file must not emit
-// inline functions from shared headers: the linker could use them on other machines.
+// Operation kernels for AVX-512 (F, BW, VL, DQ, VNNI). Compiled with its own flags, so this file must not emit inline
+// functions from shared headers: the linker might keep this file's copies, which would then run on CPUs that lack these
+// instructions.
 
 // GCC 12 warns about the undefined operand in its own unmasked AVX-512 intrinsics (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -1,5 +1,5 @@
-// Kernels of the operations for AArch64. Compiled with its own flags, so this file must not emit inline functions from
-// shared headers: the linker could use them on other machines.
+// Operation kernels for AArch64. Compiled with its own flags, so this file must not emit inline functions from shared
+// headers: the linker might keep this file's copies, which would then run on CPUs that lack these instructions.
 #include <arm_neon.h>
 
 #include "backend/cpu/ops/kernels.h"

@@ -1,4 +1,4 @@
-// Portable kernels of the operations, without SIMD: the reference and the fallback. Each row is computed with the same
+// Portable operation kernels, without SIMD: the reference and the fallback. Each row is computed with the same
 // operations, in the same order, as in the vector versions.
 #include <bit>
 #include <cmath>

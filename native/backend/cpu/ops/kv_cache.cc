@@ -43,7 +43,7 @@ HeadPage head_page(const LayerState& layer, KvType type) {
   return page;
 }
 
-// Layout of one slot, in all pages.
+// Layout of one slot across all pages.
 struct Slot {
   int n_kv_heads = 0;
   HeadPage of_head = {};  // Bytes per head, if all layers of the slot have the same shape.
@@ -188,7 +188,7 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
   return cache;
 }
 
-// Parts of neighboring layers and heads may share a memory page at their ends, which is counted once.
+// The parts of neighboring layers and heads may share a memory page where they meet; that page is counted once.
 size_t CpuKvCache::bytes_of_first(int64_t n_pages) const {
   if (n_pages <= 0) return 0;
   const size_t unit = memory_.page_bytes();

@@ -12,7 +12,7 @@
 namespace monolith {
 namespace {
 
-// Lower bound of the sum of squares that is divided by. A vector of zeros has no norm to rescale.
+// Lower bound on the sum of squares used as a divisor: a vector of zeros has no norm to rescale.
 constexpr float kMinSquares = 1e-30f;
 
 }  // namespace

@@ -121,7 +121,7 @@ class OpsScratch {
   // Takes the arguments of BackendMemory::reserve, and the size of the ThreadPool. Errors: kInvalidArgument,
   // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
-  // Bytes that reserve() allocates for arguments that it accepts.
+  // Bytes that reserve() allocates for these arguments, if it accepts them.
   static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
 
  private:

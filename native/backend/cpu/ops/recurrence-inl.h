@@ -15,7 +15,7 @@ void convolve(const ConvolutionTile& tile) {
     else
       __builtin_memset(row, 0, bytes);
   }
-  // Returns row t of the segment, or of the state before it if t is negative.
+  // Returns row t of the segment or, if t is negative, of the state before the segment.
   const auto input = [&](int64_t t) {
     return t < 0 ? before + (t + kept) * kConvolutionChannels : tile.x + t * tile.stride;
   };
@@ -167,8 +167,8 @@ void delta_rows(const DeltaTile& tile) {
       return next;
     };
     if (row + 1 == tile.n_rows) {
-      // During the last row, nothing else uses memory bandwidth, so the state that follows in memory is prefetched. It
-      // is the state of this thread's next task.
+      // During the last row, nothing else uses memory bandwidth, so the state that follows in memory is prefetched: the
+      // state of this thread's next task.
       const float* const behind = block(N);
       for (int at = 0; at < dim; ++at) {
         MONOLITH_UNROLL

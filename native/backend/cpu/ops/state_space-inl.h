@@ -28,7 +28,7 @@ void state_space_rows(const StateSpaceTile& tile) {
       sums[b][0] = mul(value, splat(tile.skip));
       sums[b][1] = splat(0.0f);
     }
-    // While it processes the last row, the kernel prefetches the state that follows in memory, which is that of this
+    // While it processes the last row, the kernel prefetches the state that follows in memory: the state of this
     // thread's next task.
     const auto carry_on = [&]<bool kLast>(int i, int odd) __attribute__((always_inline)) {
       MONOLITH_UNROLL

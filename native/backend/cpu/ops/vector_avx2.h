@@ -105,8 +105,8 @@ struct Ints {
 };
 inline Ints splat_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
-// Bytes 0 and 2, and bytes 1 and 3, of each position, widened to 16-bit integers because without VNNI, byte products
-// would saturate.
+// Bytes 0 and 2, and bytes 1 and 3, of each position. They are widened to 16-bit integers because, without VNNI, byte
+// products would saturate.
 struct Quads {
   __m256i low_even, low_odd, high_even, high_odd;
 };

@@ -8,8 +8,8 @@ struct Vec {
 // Of the 32 registers, six vectors of sums take 24. The rest hold an operand and a broadcast.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
-// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching, whose effect
-// has not been measured on AArch64.
+// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching. The effect of
+// prefetching has not been measured on AArch64.
 constexpr int kPrefetchQueries = 0;
 // Number of exponentials that are computed together.
 constexpr int kExponentials = 2;

@@ -5,8 +5,8 @@ struct Vec {
   float lane[kLanes];
 };
 
-// Number of vectors that one register tile accumulates, and its maximum number of queries; for float and for byte
-// products.
+// Number of vectors that one register tile accumulates, and maximum number of queries in a register tile; both for
+// float products and for byte products.
 constexpr int kAccumulators = 4, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 4, kByteQueries = 4;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching.
@@ -36,7 +36,7 @@ inline void store(float* to, Vec a) {
 inline void store(uint16_t* halves, Vec a) {
   for (int i = 0; i < kLanes; ++i) halves[i] = float_to_half(a.lane[i]);
 }
-// Loads the first n lanes, 0 < n < 16. The rest are zero.
+// Loads n values (0 < n < 16) into the first lanes. The other lanes are zero.
 inline Vec load_first(const float* from, int n) {
   return each([&](int i) { return i < n ? from[i] : 0.0f; });
 }

@@ -65,7 +65,7 @@ struct AttentionLaunch {
 bool walks(const AttentionLaunch& call, KvType type);
 
 // Returns whether attention can write its result in this matmul input format. Formats with one scale per row are not
-// possible: the heads of a row come from different blocks, and no block knows the row's largest value.
+// possible: a row's heads are computed by different blocks, so no block has the row's largest value.
 bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride);
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call, KvType type);

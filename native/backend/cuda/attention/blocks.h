@@ -1,8 +1,8 @@
 // Compressed attention (BlockPool, BlockRows, AttentionParams::block): pools blocks of positions into rows of latents,
 // and attends to these rows together with a sliding window of positions, or to the window alone with attention sinks.
 //
-// Each value of a block is accumulated by one thread, row after row, with the same bits as on the CPU. Each pair of
-// token and head is attended to by one warp in a fixed order, the window first. The bits therefore do not depend on how
+// One thread accumulates each value of a block, row after row, with the same bits as on the CPU. One warp computes the
+// attention of each pair of token and head in a fixed order, the window first. The bits therefore do not depend on how
 // a prompt is split into chunks or on the rest of the batch.
 #pragma once
 
@@ -28,7 +28,7 @@ struct BlockStore {
 };
 void store_blocks(Runtime& runtime, const BlockStore& store);
 
-// `blocks` is the cache of the layer that stores the compressed blocks. Unused if the layer has no blocks.
+// `blocks` is the cache of the layer that stores the compressed blocks. It is unused if the layer has no blocks.
 void attention_blocks(Runtime& runtime, const AttentionLaunch& call, const KvView& blocks, KvType type);
 
 }  // namespace monolith::cuda

@@ -3,9 +3,9 @@
 // produce partial results, which a second kernel merges. Included by the files that each instantiate the kernels for
 // one KV cache type.
 //
-// A tensor core product always has 16 rows, whatever the number of query heads. With four query heads per KV head, 12
-// of 16 rows are wasted. Even so, a multiprocessor computes several times faster than its share of the memory bandwidth
-// delivers data.
+// A tensor core product always has 16 rows, regardless of the number of query heads. With four query heads per KV head,
+// 12 of 16 rows are wasted. Even so, a multiprocessor computes several times faster than its share of the memory
+// bandwidth delivers data.
 #pragma once
 
 #include "backend/cuda/attention/attention.h"
@@ -44,12 +44,13 @@ __global__ void __launch_bounds__(warps* kWarp)
   let_next_start();
   auto& shared = shared_memory<ItemsShared<Shape, warps>>();
   const int warp = warp_id();
-  // The work lists are written by copies, so they may be read before the inputs are complete.
+  // The work lists are written by memory copies rather than by the preceding kernel, so they may be read before the
+  // inputs are complete.
   const AttentionHeader header = *lists.header;
   const int group = n_heads / cache.n_kv_heads, parts = (group + 15) / 16;
   const int per_item = cache.n_kv_heads * parts;
-  // Items are assigned across blocks first. Neighbors in the list read neighboring memory, and thus run at the same
-  // time on all multiprocessors.
+  // Items are assigned across blocks first: neighbors in the list read neighboring memory, and run at the same time on
+  // different multiprocessors.
   const int workers = static_cast<int>(gridDim.x) * warps;
   const int worker = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   const auto source_of = [&](const AttentionItem& item, int kv_head) {
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(warps* kWarp)
     const int seen = source.first / kChunkPositions;
     return item.first_chunk > seen ? item.first_chunk : seen;
   };
-  // With few work items each one is about one chunk long, which is too short for the kernel's own copies to hide their
+  // With few work items, each item is about one chunk long. This is too short for the kernel's own copies to hide their
   // latency.
   if (worker < header.n_items * per_item && header.n_items * per_item <= kFewItems) {
     const AttentionItem item = lists.items(header)[worker / per_item];

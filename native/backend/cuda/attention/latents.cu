@@ -133,7 +133,7 @@ class LatentWarp {
       queries_[h][j] = h < n && d < cache_.head_dim ? q[static_cast<int64_t>(head + h) * cache_.head_dim + d] : 0.0f;
     }
   }
-  // Writes `value(head, piece, old value)` to the results of the warp's heads, which are value_dim apart.
+  // Writes `value(head, piece, old value)` to the results of the warp's heads; the heads' results are value_dim apart.
   template <typename Value>
   MONOLITH_DEVICE void write(float* out, int64_t, int n, const Value& value) const {
     MONOLITH_UNROLL
@@ -253,8 +253,8 @@ struct LatentLaunch {
   float* partial_sums;
 };
 
-// Returns the index of the last attended position, counted among the attended positions, of a token that sees positions
-// up to `last`.
+// For a token that sees positions up to `last`, returns the index of the last attended position among all attended
+// positions.
 MONOLITH_DEVICE int last_attended(int last, const AttentionParams& params) {
   return params.chosen && last >= params.most_chosen ? params.most_chosen - 1 : last;
 }

@@ -10,7 +10,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kPoolThreads = 64;
-// Stands for the largest score of an empty set. Weights relative to it are zero, and differences from it stay finite.
+// The largest score of an empty set. Weights relative to it are zero, and differences from it are finite.
 constexpr float kNoScore = -1e30f;
 
 // The running state of one value of an incomplete block.

@@ -2,8 +2,9 @@
 //
 // Selection: a radix histogram of the scores' bits finds the smallest selected score. If exactly k positions reach that
 // score, they are selected, in any order. If more positions reach it, ties are resolved exactly as std::partial_sort
-// resolves them, with a heap that takes positions in order. A single thread repeats that heap, because the choice among
-// equal scores depends on its whole history. Scores are often exactly zero, so ties are common in short contexts.
+// resolves them, with a heap that takes positions in order. A single thread runs the same heap algorithm, because the
+// choice among equal scores depends on its whole history. Scores are often exactly zero, so ties are common in short
+// contexts.
 #include "backend/cuda/attention/position_index.h"
 
 #include <stdexcept>

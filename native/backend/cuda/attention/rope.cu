@@ -84,7 +84,7 @@ MONOLITH_DEVICE void put2(unsigned char* row, int i, const FloatPair& x) {
     reinterpret_cast<uint32_t*>(row)[i / 2] = pack_halves(x.x, x.y);
 }
 
-// The first and second value of a pair (a, b) after rotation.
+// The first and the second value of the pair (a, b) after rotation.
 MONOLITH_DEVICE float turned_first(float a, float b, float cosine, float sine) { return fmaf(a, cosine, -b * sine); }
 MONOLITH_DEVICE float turned_second(float a, float b, float cosine, float sine) { return fmaf(b, cosine, a * sine); }
 
@@ -221,8 +221,8 @@ size_t RopeTables::bytes_for(int max_rows, int max_head_dim) {
 }
 
 Status RopeTables::reserve(int max_rows, int max_head_dim) {
-  // Invalidates the sets, because the frequencies of an unloaded model may have been replaced by another model's at the
-  // same address.
+  // Invalidates the sets, because a model may have been unloaded and another model's frequencies may now be at the same
+  // address.
   for (Set& set : sets_) set.host = nullptr;
   if (max_rows <= max_rows_ && max_head_dim <= max_head_dim_) return {};
   max_rows_ = std::max(max_rows, max_rows_);

@@ -19,12 +19,12 @@ class RopeTables {
   explicit RopeTables(Runtime& runtime) : runtime_(runtime) {}
   static size_t bytes_for(int max_rows, int max_head_dim);
   Status reserve(int max_rows, int max_head_dim);
-  // Starts a new step and invalidates the tables of the previous step.
+  // Starts a new step, which invalidates the tables of the previous step.
   void begin_step();
   // Returns [rows][n_dims / 2] pairs of cosine and sine, multiplied by the magnitude.
   const float* prepare(const RopeParams& rope, const RowList& rows);
-  // Returns the set's inverse frequencies in device memory, for rows that rotate by positions other than their own;
-  // null if there is no rotation.
+  // Returns the set's inverse frequencies in device memory, for rows whose rotary position differs from their own
+  // position; null if there is no rotation.
   const float* frequencies(const RopeParams& rope);
 
  private:

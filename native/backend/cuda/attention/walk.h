@@ -187,7 +187,7 @@ MONOLITH_DEVICE float sum_at(const float (&sums)[Shape::sums_in_registers ? Shap
   }
 }
 
-// What to do with the sums of a completed group.
+// How the sums of a completed group are used.
 enum class GroupEnd : uint8_t {
   kPartial,  // The sums are a partial result.
   kFirst,    // The sums initialize the row's sums in `out`.
@@ -288,7 +288,7 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
   load_queries<Shape>(rows, own.queries);
   __syncwarp();
   const int last_row = rows.n > 0 ? rows.n - 1 : 0;
-  // The positions visible to all rows of the warp, and those visible to any.
+  // The positions visible to all rows of the warp, and the positions visible to at least one of them.
   const int any_first = first_seen(rows.position, rows.params);
   const int all_first = first_seen(rows.position + last_row * rows.step, rows.params);
   const int all_last = rows.last_seen(rows.position), any_last = rows.last_seen(rows.position + last_row * rows.step);

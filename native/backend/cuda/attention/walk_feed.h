@@ -110,11 +110,10 @@ inline constexpr float kLog2E = 1.4426950408889634f;
 MONOLITH_DEVICE float join_sink(float& largest, float& total, float sink) {
   return join(largest, total, sink * kLog2E, 1.0f).kept;
 }
-// Normalizes a result. Never returns -0, because the sign of zero would depend on which parts of weight zero were
-// skipped.
+// Normalizes a result. Never returns -0, because the sign of zero would depend on which zero-weight parts were skipped.
 MONOLITH_DEVICE float finished(float sum, float total_inverse) { return fmaf(sum, total_inverse, 0.0f); }
 
-// The range of tiles of a chunk that are copied.
+// The range of a chunk's tiles that are copied.
 template <typename Shape>
 struct WalkPieces {
   int first, last;
@@ -192,8 +191,8 @@ struct WalkFeed {
     copies_commit();
   }
 
-  // Copies one tile; the part of it in one page is contiguous in memory. A position that no row attends to may have no
-  // page, or its page may hold another sequence's values. Zeros are stored instead.
+  // Copies one tile. The part of a tile that lies in one page is contiguous in memory. A position that no row attends
+  // to may have no page, or its page may hold another sequence's values; zeros are stored for such positions.
   MONOLITH_DEVICE void copy(int to) const {
     if constexpr (Shape::bytes)
       return copy_codes(to);

@@ -68,7 +68,7 @@ void AttentionPlanner::plan(std::span<const DeviceSegment> segments, int units, 
     chunks += int64_t{longest} * segment.n_tokens;
     ++of_class[length_class(longest)];
   }
-  // One and a half times a worker's fair share.
+  // The limit is one and a half times a worker's fair share.
   const int64_t limit = std::max<int64_t>(1, 3 * chunks * units / (2 * int64_t{std::max(workers, 1)}));
   for (int length = kClasses - 1; length > 0; --length) {
     if (of_class[length] == 0) continue;

@@ -1,11 +1,12 @@
-// The work of attention in one step, as lists that the attention kernels process. The host builds the lists together
-// with the step's tables, and kernels read them from device memory. A captured CUDA graph therefore keeps its launches
-// while contexts grow. Engine thread.
+// The attention work of one step, as lists for the attention kernels. The host builds the lists together with the
+// step's tables, and kernels read them from device memory. A captured CUDA graph therefore keeps its launches while
+// contexts grow. Engine thread.
 //
 // How a sequence is divided, and why results do not depend on it: positions form chunks of 128, and chunks form groups
 // of 16, both counted from position 0. The result of a chunk consists of its largest score, its sum of weights and its
 // weighted sum of values. Chunks are merged into their group in ascending order, and groups into the row in ascending
-// order. The order of operations is thus the same whichever warp computes a chunk and whatever else is in the batch.
+// order. The order of operations is thus the same regardless of which warp computes a chunk and of the rest of the
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,7 @@ struct AttentionHeader {
 };
 
 enum class RowSplit : uint8_t { kWhole, kGroups, kChunks };
-// Decides how the context of `chunks` chunks is split so that no worker gets more than `limit` chunks, if possible.
+// Decides how a context of `chunks` chunks is split so that, if possible, no worker gets more than `limit` chunks.
 RowSplit split_for(int chunks, int64_t limit, int free_slots);
 
 class AttentionPlanner {

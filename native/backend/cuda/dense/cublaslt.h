@@ -16,14 +16,14 @@ namespace monolith::cuda {
 
 class CublasLt {
  public:
-  // Size of the device workspace for its matmuls, as NVIDIA recommends for Hopper.
+  // Size of the library's device workspace for matmuls, as NVIDIA recommends for Hopper.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
   // Maximum number of cached matmul shapes.
   static constexpr size_t kMaxShapes = 64;
 
   // Loads the library from `path`, or version 13 or 12 from the dynamic loader's search path if `path` is empty.
   // Verifies it with a small test matmul. `workspace` is device memory of kWorkspaceBytes bytes. The library stays
-  // loaded until the process ends. Errors: kUnsupported, with what is missing or failed.
+  // loaded until the process ends. Errors: kUnsupported; the message names what is missing or has failed.
   static Result<std::unique_ptr<CublasLt>> open(Runtime& runtime, const std::string& path, void* workspace);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
@@ -40,8 +40,8 @@ class CublasLt {
     float* out;
     bool add;
   };
-  // Submits the matmul to the stream. Returns false if the library cannot compute it, in which case nothing was done. A
-  // failed shape is not retried while it is in the cache.
+  // Submits the matmul to the stream. If the library cannot compute it, returns false without doing anything. A shape
+  // that failed is not retried while it is in the cache.
   bool multiply(const Product& product);
 
   int64_t failures() const { return failures_; }  // Number of failed calls and of shapes without an algorithm.

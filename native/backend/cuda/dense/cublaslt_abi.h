@@ -25,7 +25,8 @@ inline constexpr int kBfloat16 = 14;       // CUDA_R_16BF
 inline constexpr int kCompute32 = 68;      // CUBLAS_COMPUTE_32F
 inline constexpr int32_t kTransposed = 1;  // CUBLAS_OP_T; 0 is CUBLAS_OP_N, the default
 inline constexpr int kDescTransA = 3;      // CUBLASLT_MATMUL_DESC_TRANSA, an int32_t
-// Attribute types of preferences: the workspace size is a uint64_t; alignments are uint32_t with a default of 256.
+// Value types of the preference attributes: the workspace size is a uint64_t; alignments are uint32_t with a default of
+// 256.
 inline constexpr int kPreferenceWorkspace = 1;   // CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
 inline constexpr int kPreferenceAlignmentC = 7;  // CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES
 inline constexpr int kPreferenceAlignmentD = 8;  // CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES

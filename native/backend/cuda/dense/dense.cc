@@ -86,7 +86,7 @@ DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
       if (split && (width == 192 || !can_split(shape, plan))) continue;
       const int64_t shared = (2 * width + 2 * 128 + width) * kDenseBlockK * 2 / 128;
       const auto cycles = static_cast<double>(std::max<int64_t>(4 * width, shared));
-      // Storing partial sums costs about a seventh of the time of a short segment.
+      // Storing partial sums takes about a seventh of the time of a short segment.
       const double share = split ? 1.15 / fewest : 1.0;
       const int64_t turns = (unit_count(shape, plan) + device.multiprocessors - 1) / device.multiprocessors;
       const double all = static_cast<double>(turns) * cycles * share;

@@ -22,7 +22,7 @@ struct DenseTarget {
   int32_t add_to_out;
 };
 
-// Groups of 16 bytes per lane for 16 rows and 64 values of k.
+// Number of 16-byte groups per lane that hold 16 rows and 64 values of k.
 template <DenseKind kKind>
 inline constexpr int kBlockPieces = kKind == DenseKind::kFp8 ? 2 : 4;
 
@@ -42,7 +42,7 @@ struct DenseLaunch {
   int32_t split;
 };
 
-// The work of a block: a tile of one matrix, either all segments or a single one.
+// The work of a block: a tile of one matrix, with either all segments or a single segment.
 struct DenseUnit {
   const DenseTarget* target;
   const Words4* weight;     // Weights of the expert.
@@ -57,8 +57,7 @@ struct DenseUnit {
 };
 
 // Number of column tiles that are adjacent in launch order. Blocks run approximately in index order. Blocks that run at
-// the same time should cover about as many columns as rows, so that the operands of one are in the L2 cache for
-// another.
+// the same time should cover about as many columns as rows, so that they share operands in the L2 cache.
 inline constexpr int kColumnTilesTogether = 8;
 
 template <DenseKind kKind>
@@ -91,7 +90,7 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns,
     unit.empty = tile.count == 0;
     unit.first_column = tile.first;
     unit.n_columns = tile.count;
-    // Each expert starts at a whole tile.
+    // The rows of each expert start at a tile boundary.
     unit.weight += static_cast<int64_t>(tile.expert) * (target.rows / kDenseTileRows) * launch.k_blocks *
                    (kBlockPieces<kKind> * kWarp);
     if constexpr (kKind == DenseKind::kFp8) unit.row_scales += static_cast<int64_t>(tile.expert) * target.rows;
@@ -106,7 +105,7 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns,
   return unit;
 }
 
-// For launches with one block per unit.
+// For launches in which each block computes one unit.
 template <DenseKind kKind>
 MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns) {
   return find_unit<kKind>(launch, tile_columns, static_cast<int32_t>(blockIdx.x));
@@ -171,8 +170,8 @@ struct SegmentPlace {
   bool reads, biased;
 };
 
-// Adds all sums of a thread to the outputs. Skips sums outside the matrix or the unit; with kWhole there are none, and
-// nothing is checked.
+// Adds all sums of a thread to the outputs. Skips sums outside the matrix or the unit. With kWhole, there are no such
+// sums, and nothing is checked.
 template <DenseKind kKind, bool kWhole, int kTogether, int kQuads>
 MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const float (&sums)[kQuads][4]) {
   const int64_t step = 8 * stride;
@@ -248,8 +247,8 @@ MONOLITH_DEVICE Floats4* left_sums(const DenseLaunch& launch, int64_t unit, int 
   return reinterpret_cast<Floats4*>(launch.sums) + unit * (quads * threads) + thread;
 }
 
-// Returns whether this block is the last of its tile's segments to arrive. All threads of the block call it after
-// storing their partial sums. `last` is in shared memory.
+// Returns whether this block is the last to arrive of the blocks that compute the segments of its tile. All threads of
+// the block call it after storing their partial sums. `last` is in shared memory.
 MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit& unit, int& last) {
   __threadfence();
   __syncthreads();
@@ -272,7 +271,7 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
                                    const Floats4* left, int64_t step, int threads) {
   constexpr int kMax = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMax ? kQuads : kMax;
   constexpr int kSegments = kAtOnce >= 8 && kChunk == 1 ? 8 : 4;
-  // Scales per quad: those of its columns, and for FP8 also those of its rows.
+  // Number of scales per quad: one for each of its columns and, for FP8, also one for each of its rows.
   constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;
   const DenseTarget& target = *unit.target;
   for (int begin = 0; begin < kQuads; begin += kChunk) {

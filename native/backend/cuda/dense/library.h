@@ -1,6 +1,6 @@
 // Large GEMMs with bfloat16 weights through cuBLASLt (cublaslt.h), used if batch invariance is off and the library is
-// available. The library does not know the weights' fragment order (dense.h). Before each product, weights are unpacked
-// row by row into scratch memory of limited size, as many rows at a time as fit. Engine thread only.
+// available. The library cannot read the weights' fragment order (dense.h). Before each product, weights are therefore
+// unpacked row by row into scratch memory of limited size, as many rows at a time as fit. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace monolith::cuda {
 
-// Number of columns from which cuBLASLt is faster than the kernels of dense.h. Unpacking moves 4 bytes per weight,
-// which takes 0.93 ps at 4.3 TB/s. A column takes 2 operations per weight, which is 2.5 fs at the library's 790
+// Minimum number of columns for which cuBLASLt is faster than the kernels of dense.h. Unpacking moves 4 bytes per
+// weight, which takes 0.93 ps at 4.3 TB/s. A column takes 2 operations per weight, which is 2.5 fs at the library's 790
 // TFLOP/s. Kernels that reach a fraction r of that speed lose 2.5 fs * (1 / r - 1) per column and weight. The
 // break-even is at 370 / (1 / r - 1) columns: 860 for r = 70 % and 1,500 for r = 80 %, independent of the matrix.
 inline constexpr int64_t kLibraryColumns = 1024;
@@ -28,7 +28,7 @@ class DenseLibrary {
   static constexpr size_t kWeightBytes = size_t{128} << 20;
 
   // `path` has the same meaning as in CublasLt::open(). Allocates `weight_bytes` bytes and the library's workspace
-  // before a model's memory is planned. Errors: those of CublasLt::open(), and kOutOfMemory.
+  // before a model's memory is planned. Returns kOutOfMemory or the errors of CublasLt::open().
   static Result<std::unique_ptr<DenseLibrary>> open(Runtime& runtime, const std::string& path,
                                                     size_t weight_bytes = kWeightBytes);
   ~DenseLibrary();
@@ -37,8 +37,8 @@ class DenseLibrary {
 
   // Converts activations row by row into scratch.activations(). Call before multiply() with the same `x`.
   void convert(const DenseScratch& scratch, const float* x, int64_t cols, int64_t n_columns);
-  // Computes the target's rows from the first row on. Returns the number of rows computed. If the library fails, this
-  // is less than all rows and a multiple of kDenseTileRows, and the caller must compute the remaining rows.
+  // Computes the target's rows, beginning with the first row, and returns the number of rows computed. If the library
+  // fails, this is a multiple of kDenseTileRows below the total, and the caller must compute the remaining rows.
   int64_t multiply(const DenseScratch& scratch, const MatmulTarget& target, int64_t n_columns);
 
   std::string version() const { return library_->version(); }
@@ -53,8 +53,8 @@ class DenseLibrary {
   std::unique_ptr<CublasLt> library_;
 };
 
-// Unpacks `n_rows` rows of packed `weights` from `first_row` on (both multiples of 16) to [n_rows][stride] with stride
-// = 64 dense_blocks(cols). Values beyond cols are zero.
+// Unpacks `n_rows` rows of packed `weights`, starting at `first_row` (both multiples of 16), to [n_rows][stride] with
+// stride = 64 dense_blocks(cols). Values beyond cols are zero.
 void unpack_dense(Runtime& runtime, const void* weights, int64_t cols, int64_t first_row, int64_t n_rows, void* out);
 // Converts activations to bfloat16 in the same row layout.
 void convert_rows(Runtime& runtime, const float* x, int64_t cols, int64_t n_columns, void* out);

@@ -11,7 +11,7 @@ constexpr int kStageK = 32, kSteps = kStageK / 16;
 constexpr int kStagesPerBlock = kDenseBlockK / kStageK;
 constexpr int kTiles = kRows / kDenseTileRows;
 
-// 16-byte groups per lane and stage.
+// Number of 16-byte groups per lane and stage.
 template <DenseKind kKind>
 constexpr int kStagePieces = kBlockPieces<kKind> / kStagesPerBlock;
 
@@ -22,7 +22,7 @@ struct Shared {
   int last;
 };
 
-// Contiguous groups of 16 bytes in a stage: per tile of rows, and per group of 8 columns.
+// Number of contiguous groups of 16 bytes in a stage: per tile of rows, and per group of 8 columns.
 template <DenseKind kKind>
 constexpr int kTilePieces = kStagePieces<kKind>* kWarp;
 template <DenseKind kKind>

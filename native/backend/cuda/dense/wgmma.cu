@@ -55,7 +55,7 @@ constexpr int kSteps = kDenseBlockK / 16;
 // Number of stored partial sums that a thread reads together. With 256 columns the accumulators leave few registers.
 template <typename W>
 constexpr int kLeftAtOnce = W::kColumns == 256 ? 16 : kManyAtOnce;
-// 16-byte groups for 16 rows of a stage.
+// Number of 16-byte groups for 16 rows of a stage.
 template <DenseKind kKind>
 constexpr int kTilePieces = kBlockPieces<kKind>* kWarp;
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // Registers per thread after they are redistributed.
@@ -228,7 +228,7 @@ MONOLITH_DEVICE void write_totals(const DenseUnit& unit, int first_row, const fl
 }
 
 // Computes a unit with half a stage of products always in flight. Sums and totals take nearly all registers, so the
-// unit's description is discarded while products are computed and found again afterwards.
+// unit's description is discarded before the products are computed and looked up again afterwards.
 template <DenseKind kKind, typename W>
 MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, int number, Place<W>& place) {
   constexpr int kHalf = kSteps / 2;

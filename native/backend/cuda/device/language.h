@@ -15,11 +15,12 @@
 // - Every thread calls wait_for_inputs(), even a thread with nothing to do. A kernel completes only after the previous
 //   kernel has completed, so waiting for one kernel implies waiting for all kernels before it. The emulator aborts the
 //   process if a thread does not call wait_for_inputs().
-// - Before wait_for_inputs(), a kernel reads nothing that a kernel may write in the same stretch of work, and writes
-//   nothing that an earlier kernel may read or write: no inputs, no outputs, no scratch. It may read its arguments,
-//   data written only by copies (copies never overlap with kernels), and data that is constant while kernels run, that
-//   is, weights. The loader writes weights with kernels and then calls Runtime::settle(). Functions that read weights
-//   are named or parameterized accordingly (load_once(), Source::kConstant).
+// - Before wait_for_inputs(), a kernel reads nothing that another kernel may have written since the last fence
+//   (Runtime::settle()), and writes nothing that an earlier kernel may read or write: no inputs, no outputs, no
+//   scratch. It may read its arguments, data written only by copies (copies never overlap with kernels), and data that
+//   is constant while kernels run, that is, weights. The loader writes weights with kernels and then calls
+//   Runtime::settle(). Functions that read weights are named or parameterized accordingly (load_once(),
+//   Source::kConstant).
 // - let_next_start() comes first in the kernel. Calling it early costs nothing: the next kernel's blocks start only
 //   when all blocks of this kernel have called it or exited. No block of this kernel, however many waves there are,
 //   ever waits for resources taken by the next kernel. Until their own wait, the next kernel's blocks read only
@@ -112,8 +113,8 @@ __device__ __forceinline__ uint16_t float_to_bfloat16(float value) {
   return bits;
 }
 
-// The origin of data that a kernel reads: written by kernels of the same stretch of work, or constant during that time
-// (see the top of this file).
+// The origin of data that a kernel reads: written by kernels since the last fence, or constant since then (see the top
+// of this file).
 enum class Source : uint8_t { kComputed, kConstant };
 
 // Allows the next kernel to start. Does not imply that the results of this kernel are complete.
@@ -149,8 +150,8 @@ __device__ __forceinline__ uint32_t load_once(const uint32_t* from) {
   return v;
 }
 
-// Loads data that another block of this launch wrote and published (__threadfence() and a counter), bypassing the L1
-// cache.
+// Loads data that another block of this launch has written and published (with __threadfence() and a counter). Bypasses
+// the L1 cache.
 __device__ __forceinline__ Floats4 load_fresh(const Floats4* from) {
   Floats4 v;
   asm volatile("ld.volatile.global.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -174,7 +175,7 @@ __device__ __forceinline__ float fast_exp2(float x) {
   return y;
 }
 
-// Returns sum + the dot product of four signed 8-bit values each of `a` and `b`.
+// Returns `sum` plus the dot product of four signed 8-bit values in `a` with four in `b`.
 __device__ __forceinline__ int dot4(uint32_t a, uint32_t b, int sum) {
   return __dp4a(static_cast<int>(a), static_cast<int>(b), sum);
 }
@@ -227,7 +228,8 @@ inline uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
 #endif
 #if defined(__CUDACC__) || defined(MONOLITH_EMULATED)
 
-// The start of a kernel that reads nothing before its inputs are complete.
+// Prologue of a kernel that reads nothing before its inputs are complete: allows the next kernel to start, then waits
+// for the inputs.
 MONOLITH_DEVICE void start_after_inputs() {
   let_next_start();
   wait_for_inputs();

@@ -20,7 +20,7 @@ constexpr size_t kPlainSharedBytes = 48 << 10;  // Shared memory that a block ma
 constexpr int kEarlyLaunchMajor = 9;  // Hopper.
 constexpr int kEarlyLaunchCode = 90;  // Kernels compiled for an older architecture do not wait for their inputs.
 
-// The first kernel to be launched. Its attributes show for which architecture all kernels were compiled, since all
+// This kernel is launched first. Its attributes show for which architecture all kernels were compiled, because all
 // files use the same flags.
 constexpr int kProbeThreads = 32;
 __global__ void probe_kernel() { start_after_inputs(); }
@@ -256,8 +256,8 @@ class CudaRuntime final : public Runtime {
     return cudaLaunchKernelExC(&config, kernel, arguments);
   }
 
-  // Returns whether the driver and the device accept programmatic dependent launches in a row. Without this test a
-  // refusal would fail the first step.
+  // Returns whether the driver and the device accept several programmatic dependent launches in succession. Without
+  // this test, the first step would fail on a device that refuses them.
   bool try_early_launch() {
     void* none[] = {nullptr};
     const void* const probe = reinterpret_cast<const void*>(probe_kernel);

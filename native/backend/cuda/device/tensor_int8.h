@@ -80,8 +80,8 @@ __device__ __forceinline__ uint32_t load_near1(Near at, int offset) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
   return v;
 }
-// Returns the same address through an optimization barrier. Constant offsets from it then stay in the instructions,
-// where the compiler would otherwise keep each sum in a register across the loop.
+// Returns the same address through an optimization barrier. Constant offsets from the returned address then stay in the
+// instructions; otherwise, the compiler would keep each sum in a register across the loop.
 __device__ __forceinline__ Near hidden(Near at) {
   asm volatile("" : "+r"(at));
   return at;

@@ -1,6 +1,6 @@
 // Batched matmul with one matrix per head (Operations::batched_matmul). Heads are groups of columns, like experts
-// (mixture/grouped.h), except that every token uses all heads. Inputs are gathered head by head, multiplied in one
-// grouped launch, and the results are scattered back to their tokens.
+// (mixture/grouped.h), except that every token uses all heads. Inputs are gathered head by head and multiplied in one
+// grouped launch; the results are scattered back to their tokens.
 #pragma once
 
 #include <cstddef>

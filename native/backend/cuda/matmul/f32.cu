@@ -1,6 +1,6 @@
 // Float32 matmul. Each warp computes a few matrix rows for up to 8 columns, with lanes striding over k in groups of 4.
-// Every output is summed in the same order whatever the number of columns: each lane's groups in ascending order, then
-// the lanes in a tree.
+// Every output is summed in the same order, regardless of the number of columns: each lane's groups in ascending order,
+// then the lanes in a tree.
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/matmul/matmul.h"
 
@@ -25,7 +25,7 @@ struct Product {
   bool add_to_out;
 };
 
-// Returns four values of k of a row from `at` on, with zeros beyond its end.
+// Returns four values of k of a row, starting at `at`, with zeros beyond the row's end.
 MONOLITH_DEVICE Floats4 piece_of(const float* row, int64_t at, const Product& p) {
   if (p.aligned && at + 4 <= p.cols) return *reinterpret_cast<const Floats4*>(row + at);
   const auto get = [&](int64_t i) { return i < p.cols ? row[i] : 0.0f; };

@@ -34,7 +34,7 @@ bool library_computes(const MatmulContext& context, const CudaMatrix& matrix, in
   return context.library && library_serves(matrix.format(), matrix.rows, matrix.cols, n_columns);
 }
 
-// Multiplies with cuBLASLt, and computes any rows that the library could not with the backend's own kernels.
+// Multiplies with cuBLASLt. The backend's own kernels compute any rows that the library could not compute.
 void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                          const float* x, int64_t n_columns) {
   const CudaMatrix& first = matrix_of(targets[0]);

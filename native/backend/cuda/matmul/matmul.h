@@ -33,7 +33,8 @@ void matmul(Runtime& runtime, const MatmulContext& context, std::span<const Matm
             int n_rows, InputForm ready = InputForm::kFloats);
 // Returns whether a matmul reads the float32 x regardless of `ready`, as cuBLASLt does for the products it computes.
 bool reads_floats(const MatmulContext& context, std::span<const MatmulTarget> targets, int n_rows);
-// Returns the destination for `n_rows` rows of `cols` values, to be passed as `ready` later.
+// Returns the destination for `n_rows` rows of `cols` values in the given format. Once filled, pass that format as
+// `ready`.
 ProductInput input_of(const MatmulContext& context, InputForm form, int n_rows, int64_t cols);
 
 // Multiplies expert slots (grouped.h). x is read through groups.source. Weights contain groups.n_experts matrices of

@@ -1,5 +1,5 @@
 // Weight matrices in device memory. The packed layout of each type is documented with the kernels that read it (dense/,
-// quant/); this file contains what all types have in common.
+// quant/); this file contains the code shared by all types.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Writes rows of activations in the input formats of matmuls (product_input.h), device code. All kernels that write
-// these formats use these functions, so equal values give equal bits, whichever kernel computed them.
+// these formats use these functions, so equal values give equal bits, regardless of the kernel that computed them.
 #pragma once
 
 #include "backend/cuda/quant/activations_int8.h"
@@ -86,7 +86,7 @@ struct Int8Scale {
   }
   MONOLITH_DEVICE uint32_t code(float value) const { return codes ? as_bits(value * inverse + kMagic) & 0xffu : 0; }
 };
-// Stores the scale and the sums of a block. `half_sums` are the sums of the codes of each 16 values.
+// Stores the scale and the sums of a block. `half_sums`: for each half of 16 values, the sum of its codes.
 MONOLITH_DEVICE void put_int8_numbers(Int8Block& block, int column, float scale, const int (&half_sums)[2]) {
   for (int half = 0; half < 2; ++half)
     block.half_sums[column / 2][half][column % 2] = -(scale * static_cast<float>(half_sums[half]));
@@ -173,8 +173,8 @@ MONOLITH_DEVICE void put_quad(const ProductInput& input, int64_t row, int64_t qu
     *quad_place(input, row, quad) = pack_quad<kForm>(x, factor);
 }
 
-// Converts 8 values of a row of `cols` values from `at` on, with zeros beyond its end. `aligned` means that rows start
-// at multiples of 16 bytes.
+// Converts 8 values of a row of `cols` values, starting at `at`, with zeros beyond the row's end. `aligned` means that
+// rows start at multiples of 16 bytes.
 template <InputForm kForm>
 MONOLITH_DEVICE Words4 convert_piece(const float* row, int64_t at, int64_t cols, bool aligned, float factor) {
   Floats4 low, high;

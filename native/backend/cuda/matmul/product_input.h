@@ -1,6 +1,6 @@
 // The matmul input formats: rows of activations that are converted once, to 16 bits (dense.h) or to 8-bit blocks
 // (activations_int8.h). If a row is read only by matmuls, the kernel that computes it can write the input format
-// directly. The bits are the same as those of a separate conversion.
+// directly. The bits are the same as with a separate conversion.
 #pragma once
 
 #include <cstdint>

@@ -23,9 +23,8 @@ __global__ void __launch_bounds__(kThreads) weigh_kernel(const Floats4* x, const
   out[slots[pair] * quads + i] = {value.x * weight, value.y * weight, value.z * weight, value.w * weight};
 }
 
-// Sums the results of a token's experts in the order of the token's choice, with one thread per four values. kAtOnce
-// results are loaded before the first is added, because each load has to wait for its slot number. Null `weights` means
-// all 1.
+// Sums the results of a token's experts from first to last choice, with one thread per four values. kAtOnce results are
+// loaded before the first is added, because each load has to wait for its slot number. Null `weights` means all 1.
 constexpr int kAtOnce = 8;
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const Floats4* result, const int32_t* slots, const float* weights, int n_used, int64_t quads,

@@ -50,7 +50,7 @@ struct Keys {
   float sums[kMaxExpertGroups];  // The sum of each group's best two scores.
 };
 
-// Both zeros are equal, and NaN comes last.
+// Returns the sort key of a value. +0 and -0 are equal, and NaN comes last.
 MONOLITH_DEVICE uint32_t key_of(float value) {
   const uint32_t bits = as_bits(value == value ? value + 0.0f : -INFINITY);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
@@ -216,7 +216,7 @@ struct FewShared {
   BlockCounts counts;
 };
 
-// The whole routing in one block, for few tokens and experts.
+// Performs the whole routing in one block, for few tokens and experts.
 __global__ void __launch_bounds__(kFewThreads)
     route_kernel(const Choice choice, const Routing routing, const Sizes sizes) {
   start_after_inputs();

@@ -24,8 +24,8 @@ struct Routing {
   ColumnTile* tiles;
 };
 
-// Routes n_rows >= 1 tokens of a MoE layer of shape `shape`, with tiles of at most `tile_columns` columns. The order of
-// an expert's slots may differ between runs, but the values computed for them do not. `given` is a device array
+// Routes n_rows >= 1 tokens of an MoE layer of shape `shape`, with tiles of at most `tile_columns` columns. The order
+// of an expert's slots may differ between runs, but the values computed for them do not. `given` is a device array
 // [n_rows][n_used] of experts selected by token id, for which the logits determine only the weights; null if the router
 // selects the experts.
 ColumnGroups route(Runtime& runtime, const Router& router, const MixtureShape& shape, const float* logits, int n_rows,

@@ -5,8 +5,8 @@
 namespace monolith::cuda {
 namespace {
 
-// Returns the block scale for 16 values, to be multiplied by d. The codebook values are eight times those of the type's
-// formula.
+// Returns the block scale for 16 values, to be multiplied by d. The codebook values are eight times the values in the
+// type's formula.
 template <TensorType T>
 int number_of(const ExpandedBlock& block, int i) {
   const int number = block.numbers[i / 2];

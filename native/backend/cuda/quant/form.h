@@ -17,7 +17,7 @@
 //   1 bit   word j / 2, bit 8 i + 4 (j % 2) + m
 // Signed codes are two's complement. Kernels move them to the top bits of their byte, so they compute with 2^shift
 // times the code and with 2^-shift times the scale. In the same way, the codebook values of IQ1, IQ2, IQ3 and NVFP4 are
-// stored multiplied by eight. The codes of i-quants and ternary types are those of quant/expand.h; all other codes are
+// stored multiplied by eight. The codes of i-quants and ternary types come from quant/expand.h; all other codes are
 // taken from the file unchanged.
 //
 // Block scales. Each row group g stores the two rows g and g + 8 together, so that a lane loads both at once:
@@ -44,8 +44,8 @@
 // with floors of 16 * step and 4 * step. The bits of an output therefore do not depend on the kernel that computes it.
 //
 // float(sum) * step takes a single instruction. Sums start from the bits of kMagic, which makes them floats with the
-// value kMagic + sum. fma(that, step, -kMagic * step) then rounds once, like the product would, because kMagic * step
-// is exact. This holds for steps up to 2^103; larger steps, which occur only in MXFP4, give NaN.
+// value kMagic + sum. fma(kMagic + sum, step, -kMagic * step) then rounds once, as the product would, because kMagic *
+// step is exact. This holds for steps up to 2^103; larger steps, which occur only in MXFP4, give NaN.
 #pragma once
 
 #include <cstddef>

@@ -115,7 +115,7 @@ MONOLITH_DEVICE uint32_t code_word(const FileTile& tile, int64_t first_k, int wo
   return packed;
 }
 
-// Block scales of four steps from column k on.
+// Block scales of four steps, starting at column k.
 MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, int step) {
   uint32_t packed = 0;
   for (int i = 0; i < 4; ++i) {
@@ -125,7 +125,7 @@ MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, in
   }
   return packed;
 }
-// Binary16 values of two steps from column k on.
+// Binary16 values of two steps, starting at column k.
 MONOLITH_DEVICE uint32_t halves_word(const FileTile& tile, int row, int64_t k, int from) {
   const Bytes first = tile.block(row, k), second = tile.block(row, k + 32);
   return (first ? load_bytes(first + from, 2) : 0) | (second ? load_bytes(second + from, 2) : 0) << 16;

@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 
 // --- many columns ----------------------------------------------------------------------------------------------
 
 constexpr int kManyThreads = 128, kManyGroups = tile_size(QuantKernel::kMany).columns / 8, kManyStages = 3;
-// Column tiles that are adjacent in block order, so that they find their weights in the L2 cache.
+// Column tiles that are adjacent in block order, so that their weights are still in the L2 cache.
 constexpr int kColumnTiles = 16;
 
 // The part of an Int8Block that a code kind needs, in units of 16 bytes: codes, columns, half sums.

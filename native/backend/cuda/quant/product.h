@@ -78,8 +78,8 @@ constexpr QuantTileSize tile_size(QuantKernel kernel) {
   if (kernel == QuantKernel::kFew || kernel == QuantKernel::kStream) return {16, 8};
   return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
 }
-// Selects the kernel if plan_stream() returns none. `rows` is the number of weight rows in the launch,
-// `multiprocessors` that of the device. With experts, `n_columns` is the number of columns of one expert.
+// Selects the kernel if plan_stream() returns none. `rows`: number of weight rows in the launch. `multiprocessors`:
+// number of multiprocessors of the device. With experts, `n_columns` is the number of columns of one expert.
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
 
 // Multiplies one input with several quantized matrices of the same number of columns (Backend::matmul). weights[i] has

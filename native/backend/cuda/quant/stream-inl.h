@@ -140,7 +140,8 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
     MONOLITH_ROLLED
     for (int at = static_cast<int>(threadIdx.x); at < pieces; at += static_cast<int>(blockDim.x)) {
       const int step = at / Input::kPieces, piece = at % Input::kPieces;
-      // Index within the kind of data, and the units of that kind per group of columns.
+      // Index within this kind of data (codes, columns or half sums), and the number of 16-byte units of the kind per
+      // group of columns.
       int of_group = piece, each = 16, begin = 0;
       if (piece >= Input::kCodes) of_group -= Input::kCodes, each = 4, begin = 16;
       if (piece >= Input::kCodes + Input::kPairs) of_group -= Input::kPairs, begin = 20;
@@ -220,8 +221,8 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
 
 #endif
 
-// The register limit allows two blocks per multiprocessor, although for most types shared memory has room for only one.
-// In measurements this limit was faster.
+// For few columns, the register limit allows two blocks per multiprocessor, although for most types shared memory has
+// room for only one. Kernels were measured to be faster with this limit.
 template <QuantShape S, Numbers N, int kColumns>
 __global__ void __launch_bounds__(kStreamThreads, kColumns <= 8 ? 2 : 1)
     stream_kernel(const QuantProduct product, [[maybe_unused]] int units) {

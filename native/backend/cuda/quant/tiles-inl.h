@@ -1,5 +1,5 @@
-// What a warp does with quantized tiles in registers: it converts codes to fragments and block scales to floats, and
-// accumulates products. Used by the kernels of quant/product-inl.h. The meaning of all values is documented in
+// Operations of one warp on quantized tiles in registers: converting codes to fragments and block scales to floats, and
+// accumulating products. Used by the kernels of quant/product-inl.h. The meaning of all values is documented in
 // quant/form.h.
 #pragma once
 
@@ -403,8 +403,9 @@ MONOLITH_DEVICE void put_output(const QuantTarget& target, int expert, int64_t r
   *to = target.add_to_out ? *to + value : value;
 }
 
-// Returns the number of steps from a chunk on that lie within the matrix; steps beyond the end are skipped. The branch
-// also keeps the compiler from loading all inputs of a chunk at its start, for which there are not enough registers.
+// Returns the number of steps, starting at a chunk, that lie within the matrix; steps beyond the end are skipped. The
+// branch also keeps the compiler from loading all inputs of a chunk at its start, for which there are not enough
+// registers.
 MONOLITH_DEVICE int steps_from(const QuantLayout& layout, int chunk) {
   return static_cast<int>(layout.cols / 32) - chunk * (kChunk / 32);
 }

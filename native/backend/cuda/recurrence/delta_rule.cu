@@ -73,8 +73,8 @@ MONOLITH_DEVICE void prepare(const DeltaRule& rule, const DeltaInputs& inputs, i
 }
 
 // Computes the result of one token and updates the state, using one warp. With S' = decay S + k d^T and d = beta (v - k
-// (decay S)), the result q S' equals q (decay S) + (q k) d, so both sums run over the same values. `n` is how many
-// columns the warp has.
+// (decay S)), the result q S' equals q (decay S) + (q k) d, so both sums run over the same values. `n` is the number of
+// the warp's columns.
 template <int kEach, bool kChannelDecay>
 MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelDecay>& shared, int at, StateBlock<kEach>& state, int n,
                               float* out) {

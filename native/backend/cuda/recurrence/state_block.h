@@ -48,7 +48,8 @@ MONOLITH_DEVICE Floats4 plus(const Floats4& x, const Floats4& y) {
 }
 
 // Sums over the eight slices of a group of four columns, for two quads `a` and `b` at a time. Each lane receives one
-// value: lanes with bit 4 set get a value of `b`, the others a value of `a`, for the column given by sum_column().
+// value, for the column given by sum_column(): lanes whose index has bit 4 set receive a value of `b`, all others a
+// value of `a`.
 MONOLITH_DEVICE float halved(float kept, float given, int distance) {
   return kept + __shfl_xor_sync(kWholeWarp, given, distance);
 }

@@ -38,7 +38,7 @@ MONOLITH_DEVICE void prepare(const StateSpace& space, const StateSpaceInputs& in
   shared.decay[at] = exponential(step * space.rate[head]);
 }
 
-// Computes the result of one token and updates the state, using one warp. `n` is how many columns the warp has.
+// Computes the result of one token and updates the state, using one warp. `n` is the number of the warp's columns.
 template <int kEach>
 MONOLITH_DEVICE void carry_on(const Rows<kEach>& shared, int at, StateBlock<kEach>& state, float skip, int n,
                               float* out) {

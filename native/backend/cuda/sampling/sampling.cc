@@ -19,7 +19,7 @@ constexpr size_t kSmallGap = 65536;  // Uploading a gap of up to this many bytes
 size_t words_of(int n_vocab) { return (static_cast<size_t>(n_vocab) + 63) / 64; }
 size_t row_bytes(int n_vocab) { return static_cast<size_t>(n_vocab) * sizeof(float); }
 
-// Bytes of one mask and of lists that each have one entry per vocabulary token.
+// Returns the bytes of one task's lists: a mask, and lists with one entry per vocabulary token.
 size_t lists_of_one(int n_vocab) {
   const auto n = static_cast<size_t>(n_vocab);
   const size_t of_token = sizeof(TokenBias) + sizeof(UsedToken) + sizeof(int32_t);

@@ -87,7 +87,7 @@ struct Cut {
 };
 MONOLITH_DEVICE Cut no_cut() { return {never(), std::numeric_limits<int32_t>::max()}; }
 
-// The order of tokens as an integer, best first: larger logits first, then smaller ids. Both zeros are equal.
+// The order of tokens as an integer, best first: larger logits first, then smaller ids. +0 and -0 are equal.
 MONOLITH_DEVICE uint32_t rank_of(float logit) {
   const uint32_t bits = as_bits(logit + 0.0f);
   return (bits >> 31) != 0 ? bits : ~(bits | 0x80000000u);
@@ -159,7 +159,8 @@ MONOLITH_DEVICE void for_each(const Row& row, F&& f) {
            [&](int id, float logit) { f(id, (row.mask[id / 64] >> (id % 64) & 1) != 0 ? logit : never()); });
 }
 
-// Returns the key of the best token. Sets `finite` if all logits are finite, whether allowed or not.
+// Returns the key of the best token. Sets `finite` to whether all logits are finite, including the logits of tokens
+// that are not allowed.
 MONOLITH_DEVICE uint64_t find_best(const Row& row, bool& finite, Shared& shared) {
   uint64_t best = kNothing;
   bool bad = false;
@@ -210,7 +211,7 @@ MONOLITH_DEVICE bool adjust(const DeviceTask& task, int n_vocab, Shared& shared)
 
 // --- selection -----------------------------------------------------------------------------------
 
-// The part of a row that the selection has narrowed down to: one bin per level so far.
+// The part of a row to which the selection has been narrowed down: one bin per level so far.
 struct Part {
   int level = 0;
   int distance = 0;                  // The bin of level 0.
@@ -282,7 +283,7 @@ MONOLITH_DEVICE void add_to(Bins& bins, int bin, uint64_t value) {
   if (high != 0) atomicAdd(&bins.high[bin], high);
 }
 
-// Returns the token at which the running total over the tokens kept by `outer`, in order from the best, reaches a mark.
+// Returns the token at which the running total over the tokens kept by `outer`, from best to worst, reaches a mark.
 // Without kWeighted each token counts 1 and the mark is `wanted`. With kWeighted each token counts its weight, and the
 // mark is the fraction `share` of the total weight, but at least one quantum.
 template <bool kWeighted>

@@ -1,7 +1,7 @@
 // Sampling on the GPU: runs SampleTasks (sampling.h) with one block each, and gives the same bits as the host's
-// sampler. Weights are integer multiples of the quantum here, so sums are exact in whatever order threads add them.
-// Histograms exclude all but a few tokens, and only these are sorted. The host computes the logarithms of the logprobs,
-// so that they have the same bits too.
+// sampler. Weights are integer multiples of the quantum here, so sums are exact regardless of the order in which
+// threads add them. Histograms exclude all but a few tokens, and only these are sorted. The host computes the
+// logarithms of the logprobs, so that they have the same bits too.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +61,8 @@ class DeviceSampler {
  public:
   explicit DeviceSampler(Runtime& runtime) : runtime_(runtime) {}
 
-  // Reserves memory for the largest vocabulary and number of tasks over all calls. Later calls with more tasks run in
-  // several rounds. Errors: kOutOfMemory, kUnsupported.
+  // Reserves memory for the largest vocabulary and the largest number of tasks of all reserve() calls so far. If
+  // sample() is called with more tasks, it runs in several rounds. Errors: kOutOfMemory, kUnsupported.
   Status reserve(int n_vocab, int most_tasks);
   // Waits for the results. Throws std::runtime_error if the device has failed.
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
