@@ -31,8 +31,8 @@ export interface ImageLoader {
 const FETCHES_OF_REQUEST = 4,
   FETCHES = 32;
 /**
- * Maximum share of one organization. It is limited because clients choose the addresses and so influence how long
- * downloads take.
+ * Maximum fraction of the downloads that one organization may use. It is limited because clients choose the addresses
+ * and so influence how long downloads take.
  */
 const FETCHES_OF_ONE = 0.75;
 /** Maximum number of waiting URLs per organization. */
@@ -94,7 +94,10 @@ class Loading {
     this.#requester = { organization: from.organization, signal: this.#abort.signal };
   }
 
-  /** If an image fails, aborts the others. Throws the error of the failed image that comes first in the request. */
+  /**
+   * If loading an image fails, aborts the loading of the others. Throws the error of the failed image that comes first
+   * in the request.
+   */
   async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
     const { signal } = this.from;
     const left = (): void => this.#abort.abort(signal?.reason);

@@ -30,8 +30,8 @@ export interface PromptReasoning {
 }
 
 /**
- * `text`: the whole prompt with image marks. `texts` and `images`: the same, split. There are no images without a
- * vision encoder.
+ * `text`: the whole prompt with image marks. `texts` and `images`: the same prompt, split at the images. There are no
+ * images without a vision encoder.
  */
 export interface PromptText extends MarkedText {
   readonly text: string;
@@ -153,7 +153,7 @@ export class PromptWriter {
     );
   }
 
-  /** Returns null if the budget was used up before it could be determined. */
+  /** Returns null if the budget was used up before the answer was known. */
   #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
     const shield = Shield.for([], null) as Shield;
     const folded: TemplateMessage[] = toTemplateMessages(placeSystem(messages, this.#shape.can), shield, this.#shape);
@@ -166,7 +166,7 @@ export class PromptWriter {
   }
 }
 
-/** The names stay as they are, because the template looks the variables up by name. */
+/** The variables' names are not shielded, because the template looks the variables up by name. */
 function protectedValues(variables: Readonly<Record<string, unknown>>, shield: Shield): Record<string, unknown> {
   const copy = Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, shield.protectValue(value)]));
   copyNotation(variables, copy, (name) => name);

@@ -58,7 +58,7 @@ export class RawPrompts {
     return tokens;
   }
 
-  /** Throws ApiError 422 like tokens(), before the prompt is processed. */
+  /** Throws the same ApiError 422 as tokens(), before the prompt is processed. */
   check(raw: RawPrompt): void {
     if (raw.kind === 'tokens') this.#checked(raw);
     else if (raw.suffix !== null) this.#gapTokens();

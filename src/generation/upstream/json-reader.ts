@@ -78,9 +78,9 @@ const LOGPROB_LISTS: ReadonlySet<string> = new Set(['content', 'tokens', 'token_
 const NODE_BYTES = 32;
 const MAX_NAME = 256;
 const MAX_DEPTH = 64;
-/** Maximum number of characters in one log probability with its alternatives. */
+/** Maximum number of characters in one serialized logprob entry, including its alternatives. */
 const MAX_ENTRY = 131_072;
-/** Number of characters in a list that are stored and parsed together. */
+/** Number of characters of a list that are stored and parsed as one batch. */
 const BATCH = 16_384;
 /** Memory is reserved in steps of this many bytes. */
 const STEP = 65_536;
@@ -120,7 +120,7 @@ export interface JsonReaderLimits {
   /** Reserves memory for kept values; may throw. */
   reserve(bytes: number): void;
   free(bytes: number): void;
-  /** These create the errors for more than `maxBytes` and for invalid JSON. */
+  /** Create the errors for a value of more than `maxBytes` and for invalid JSON. */
   tooLong(): Error;
   malformed(): Error;
 }

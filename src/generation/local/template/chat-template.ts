@@ -24,7 +24,10 @@ export class ChatTemplate {
   #tools = new WeakMap<TemplateTool[], Value>(); // as template values, cached because the same tools recur
   readonly #json: KnownJson = new WeakMap();
   readonly #generationPrompts = new Map<string, string>(); // by reasoning mode and effort
-  /** How the template represents "no tools". Some templates iterate over tools without checking that there are any. */
+  /**
+   * The value of `tools` for requests without tools. An empty list for templates that iterate over tools without
+   * checking that there are any.
+   */
   #noTools: [] | null = null;
 
   /** Throws TemplateError if the source does not parse or cannot render one plain user message. */
@@ -103,7 +106,7 @@ export class ChatTemplate {
     }
   }
 
-  /** Like render(), for artificial conversations that probe the template's behavior. */
+  /** Like render(), but for artificial conversations that probe the template's behavior. */
   try(context: TemplateContext): string {
     return this.render(context, this.#trials);
   }
@@ -128,7 +131,10 @@ export class ChatTemplate {
     return value;
   }
 
-  /** Keeps the JSON of a list of tools, of each tool and of its function, which templates write in each render. */
+  /**
+   * Registers the list of tools, each tool and its function for caching of their JSON, because templates write it in
+   * each render.
+   */
   #remember(tools: Value): void {
     for (const tool of tools as List) {
       this.#json.set(tool as object, null);
@@ -138,7 +144,7 @@ export class ChatTemplate {
     this.#json.set(tools as object, null);
   }
 
-  /** Checks the minimum that a template must do. */
+  /** Checks that the template renders a user message, with either null or an empty list as `tools`. */
   #renderPlain(): string {
     const plain = (): string => this.try(plainContext);
     let text: string;

@@ -49,7 +49,10 @@ export const FAMILIES: readonly SyntaxFamily[] = [
   llama,
 ];
 
-/** For models whose templates show no calls: the first family whose token is in the vocabulary. */
+/**
+ * For models whose templates show no calls: candidates in order of preference. The first family whose token is in the
+ * vocabulary is used.
+ */
 export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [
   hunyuan,
   glm,
