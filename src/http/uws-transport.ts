@@ -54,7 +54,7 @@ export class UwsTransport implements Transport {
     return (this.app as unknown as ChildApps).getDescriptor();
   }
 
-  /** The library distributes accepted connections round-robin. */
+  /** The library distributes accepted connections among the threads round-robin. */
   addThread(descriptor: unknown): void {
     (this.app as unknown as ChildApps).addChildAppDescriptor(descriptor);
   }
@@ -65,9 +65,9 @@ export class UwsTransport implements Transport {
 
   private registerSocket(path: string, handlers: TransportHandlers): void {
     this.app.ws<SocketData>(path, {
-      // Above this limit, the library closes the connection without a close frame. So messages that exceed our limit
-      // slightly are accepted here, and the connection is then closed with 1009. The margin is small, because the
-      // library buffers unfinished messages without reporting their size.
+      // Above this limit, the library closes the connection without a close frame. Therefore, messages that slightly
+      // exceed this server's own limit are accepted here, and the connection is then closed with code 1009. The margin
+      // is small, because the library buffers unfinished messages without reporting their size.
       maxPayloadLength: Math.min(Math.ceil(handlers.maxMessageBytes * 1.125), 2 ** 31 - 1),
       maxBackpressure: 0, // SocketConnection.send enforces our own limit
       idleTimeout: 0, // our own pings detect silence, because the library has no close code for it
@@ -83,8 +83,8 @@ export class UwsTransport implements Transport {
   }
 }
 
-// The library routes every request with a Sec-WebSocket-Key header here. Without `Upgrade: websocket` it is an ordinary
-// request.
+// The library routes every request with a Sec-WebSocket-Key header here. Without `Upgrade: websocket`, it is an
+// ordinary request.
 function upgrade(
   path: string,
   res: HttpResponse,
@@ -112,7 +112,7 @@ function hideLibraryHeader(uws: Uws): void {
   configure?.('999999990007');
 }
 
-// Missing from the library's type declarations.
+// An interface that is missing from the library's type declarations.
 interface ChildApps {
   getDescriptor(): unknown;
   addChildAppDescriptor(descriptor: unknown): void;

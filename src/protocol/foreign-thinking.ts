@@ -21,7 +21,7 @@ export function nameLeftOut(
   caller.annotate({ ignored_content: allPlaces(paths) });
 }
 
-/** Replaces the list that nameLeftOut() has set with the final one. */
+/** Replaces the list that nameLeftOut() has set with the final list. */
 export function renameLeftOut(
   caller: Pick<Caller, 'setHeader' | 'removeHeader' | 'annotate'>,
   before: readonly LeftOut[] | undefined,

@@ -112,7 +112,7 @@ abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;
   protected readonly memory: AnswerMemory;
   #hasContent = false;
-  /** Whether a search has run since the last content. The content after it goes into the same message. */
+  /** Whether a search has run since the last content. Content after the search goes into the same message. */
   #isNewPart = false;
 
   constructor(

@@ -44,7 +44,7 @@ export interface MessagesGeneration {
   userId: string | null;
   /** Null: the request has no `context_management`. */
   edits: ContextEdits | null;
-  /** The ID of the message with whose prompt this request's is compared; null: none. */
+  /** The ID of the message whose prompt is compared with this request's prompt. Null: none. */
   comparedId: string | null;
   ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out

@@ -45,7 +45,7 @@ export function readHelperItem(item: HelperItem, path: string, opens: (sealed: s
   }
 }
 
-/** A message from one agent to another is a task or a report, so it becomes a user message. */
+/** A message from one agent to another contains a task or a report, so it becomes a user message. */
 function agentMessage(
   { id, message, content }: Extract<HelperItem, { type: 'agent_message' }>,
   path: string,

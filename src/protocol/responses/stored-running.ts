@@ -18,7 +18,7 @@ export class RunningResponses {
     );
   }
 
-  /** Keeps the response listed until `ended` resolves. */
+  /** Lists the response until `ended` resolves. */
   add(organizationId: string, id: string, ended: Promise<unknown>): void {
     this.#organizations.set(id, organizationId);
     void ended.finally(() => this.#organizations.delete(id));
@@ -30,8 +30,8 @@ export class RunningResponses {
   }
 
   /**
-   * Checks the other threads. Background responses are excluded, because one that is still running there but cannot be
-   * read has ended as far as clients are concerned.
+   * Queries the other threads. Background responses are excluded: if a background response is still running there but
+   * cannot be read, it has ended as far as clients are concerned.
    */
   async runningElsewhere(organizationId: string, id: string): Promise<boolean> {
     return (await this.bus.ask('response.running', { organizationId, id, foreground: true })).includes(true);

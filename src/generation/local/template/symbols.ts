@@ -1,4 +1,4 @@
-// Determines which variables a block has. Like Jinja2, this is decided before rendering: a variable that a block sets
+// Determines which variables a block has. As in Jinja2, this is decided before rendering: a variable that a block sets
 // before reading it starts undefined in the block, even if the context has a variable of that name. A variable that
 // only some branches set starts with its value from outside.
 import type * as tree from './syntax-tree.js';

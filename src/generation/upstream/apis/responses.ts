@@ -150,7 +150,7 @@ interface Item {
   thoughtsOf: 'content' | 'summary' | null; // the list that contains the reasoning parts
 }
 
-/** An item without content is only a reference by ID, which is useless because the upstream stores no items. */
+/** An item with neither kind of content is only a reference by ID, and the upstream stores no items. */
 const canBeReadBack = (item: Json): boolean =>
   textIn(item['encrypted_content']) !== '' || listIn(item['content']).length > 0;
 
