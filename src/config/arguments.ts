@@ -12,8 +12,8 @@ export class UsageError extends Error {
 }
 
 /**
- * `value` takes one value, `values` may be repeated, `switch` takes no value, `boolean` takes the next argument only if
- * that is a boolean.
+ * `value` takes one value, `values` may be repeated, `switch` takes no value, and `boolean` takes the next argument
+ * only if that argument is a boolean.
  */
 export type FlagKind = 'value' | 'values' | 'switch' | 'boolean';
 

@@ -63,7 +63,7 @@ interface Value {
   former: string | null;
 }
 
-/** The values from one source, by key. */
+/** The values from one source, by the key of the setting. */
 type Values = Map<string, Value>;
 
 /** A setting, and whether it was found under a former name. */
@@ -204,7 +204,7 @@ function put(values: Values, { one, isFormer }: Named, name: string, raw: unknow
   values.set(one.key, value);
 }
 
-/** The flags of all settings, including those that turn a boolean setting off. */
+/** The flags of all settings, including flags that turn a boolean setting off. */
 const settingFlags: ReadonlyMap<string, Flag> = new Map([
   ['--config', { kind: 'value' }],
   ...[...byFlag].flatMap(([name, { one, isFormer }]): [string, Flag][] => {

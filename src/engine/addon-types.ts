@@ -156,7 +156,7 @@ export interface PlannedImage {
 }
 
 export interface ImagePiece {
-  // image: the whole image as the only piece; tile: one part of the image; overview: the whole image, in addition to
+  // image: the whole image if it is not split; tile: one part of the image; overview: the whole image, in addition to
   // tiles
   readonly part: 'image' | 'tile' | 'overview';
   readonly row: number;
@@ -339,7 +339,7 @@ export interface NativeStats {
   stepSeconds: number;
 }
 
-/** Totals over all calls to one operation of the forward pass. */
+/** Totals over all calls of one operation in the forward pass. */
 export interface OpFigures {
   name: string; // a matmul includes its shape: 'matmul 2048 x 2560'
   calls: number;
@@ -399,7 +399,7 @@ export interface NativeEngine {
    */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage>;
   /**
-   * `onEvents` receives one packed buffer (native/engine/events.h) per step, and the age of its first event in
+   * `onEvents` receives one packed buffer (native/engine/events.h) per step, and the age of the buffer's first event in
    * milliseconds. It is called on this thread and owns the buffer.
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;

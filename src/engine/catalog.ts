@@ -50,7 +50,9 @@ const catalogModel = z.strictObject({
    */
   vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
-  /** A small model for trying out the service, not for real work. The API and the dashboard say so. */
+  /**
+   * Whether this is a small model for trying out the service, not for real work. The API and the dashboard show this.
+   */
   demonstration: z.boolean().optional(),
   /** Release time, in seconds since the Unix epoch. */
   created: z.number().int().min(0),
@@ -61,7 +63,10 @@ const catalogModel = z.strictObject({
   successor: id.nullable().optional(),
   /** `demand`: loaded on the first request instead of at server startup. */
   load: z.enum(['start', 'demand']).optional(),
-  /** Unloaded after this many minutes without a request, and loaded again on the next one; absent or null: never. */
+  /**
+   * The model is unloaded after this many minutes without a request, and loaded again on the next request; absent or
+   * null: never unloaded.
+   */
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
   /** If true, the model is never unloaded, neither when idle nor to free memory for another model. */
   pinned: z.boolean().optional(),
@@ -337,7 +342,10 @@ export function withOverrides(
 /** The file that a draft model is loaded from: the file of another model in the catalog, or a separate file. */
 export type DraftFile = Pick<CatalogModel, 'file' | 'quantize'>;
 
-/** The draft model of each model that has one. Throws CatalogError if a draft does not exist or itself has a draft. */
+/**
+ * Returns the draft model of each model that has one. Throws CatalogError if a draft model does not exist or itself has
+ * a draft model.
+ */
 export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<string, DraftFile> {
   const byName = new Map(models.map((model) => [model.id, model]));
   const drafts = new Map<string, DraftFile>();

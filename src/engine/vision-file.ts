@@ -13,7 +13,7 @@ export interface VisionFile {
   readonly found: boolean;
 }
 
-/** Maximum size of a config.json. Real ones are a few kilobytes. */
+/** Maximum size of a config.json. Actual files have a few kilobytes. */
 const MAX_CONFIG_BYTES = 1 << 20;
 
 /** Preferred order of types if a directory contains the same vision encoder in several types. */

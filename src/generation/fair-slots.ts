@@ -118,8 +118,8 @@ export class FairSlots<O extends Organization = Organization> {
   #wake: NodeJS.Timeout | undefined;
 
   /**
-   * `places`: a pool, or the number of slots. `what`: the kind of task, for errors. `maxWeight`: maximum total weight
-   * of one organization's waiting tasks, in the units of run(); a single task may always wait.
+   * `places`: a pool, or the number of slots. `what`: what errors call the tasks. `maxWeight`: maximum total weight of
+   * one organization's waiting tasks, in the units of run(); a single task may always wait.
    */
   constructor(
     places: number | SlotPool<O>,

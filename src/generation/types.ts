@@ -84,7 +84,7 @@ export type Message = { path?: string | undefined } & (
       role: 'assistant';
       content: string | null;
       reasoning?: string | undefined;
-      /** The blocks that `reasoning` was made from, and those that it omits; see seenBy(). */
+      /** The blocks that `reasoning` was made from, and the blocks that it omits; see seenBy(). */
       thoughts?: readonly Thought[] | undefined;
       /** Whether some of this turn's reasoning is missing because it is foreign or cannot be sent to this upstream. */
       lacksReasoning?: boolean | undefined;

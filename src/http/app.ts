@@ -161,7 +161,7 @@ export class HttpServer {
     return this.transport.descriptor();
   }
 
-  /** From now on, new connections go to the added threads' servers instead of being served here. */
+  /** Starts passing new connections to the added threads' servers instead of serving them here. */
   addThread(descriptor: unknown): void {
     this.transport.addThread(descriptor);
   }
@@ -371,7 +371,7 @@ export class HttpServer {
     return keyless ?? identify(header, exchange, this.options.authenticate);
   }
 
-  /** Continues when `pending` resolves. Body data that arrives in the meantime is held. Never rejects. */
+  /** Continues when `pending` resolves. Body data that arrives in the meantime is kept. Never rejects. */
   private async later<T>(
     pending: Promise<T>,
     route: Route,

@@ -37,7 +37,10 @@ const MAX_AHEAD_BYTES = 65_536;
 
 export interface BodyLimits {
   maxBytes: number;
-  /** Maximum time from the headers to the last byte. After that, the request gets a 400 request_timeout. */
+  /**
+   * Maximum time from the headers to the last byte, in ms. After that, the request is rejected with a 400
+   * request_timeout.
+   */
   timeoutMs: number;
   /** Maximum pause within a chunked body. */
   chunkSilenceMs?: number | undefined;

@@ -66,7 +66,7 @@ const STATUS_LINES: Readonly<Record<number, string>> = {
 /** Milliseconds per slice of serializing a large response. */
 const SLICE_MS = 2;
 
-/** Runs one slice. Returns whether all work is done. */
+/** Runs one slice of work. Returns whether all work is done. */
 function goneThrough(slices: Generator): boolean {
   const until = performance.now() + SLICE_MS;
   while (performance.now() < until) if (slices.next().done === true) return true;
@@ -337,7 +337,7 @@ export class HttpExchange implements Exchange {
       keepaliveMs: this.host.keepaliveMs,
       bufferBytes: this.host.streamBufferBytes,
       writeHead: () => {
-        // The values are combined into one header, so that a route's `no-store` is kept.
+        // Both values are combined into one header, so that a route's `no-store` is kept.
         const caching = this.answerHeaders.get('cache-control')?.[1] ?? 'no-cache';
         this.setHeader('Cache-Control', `${caching}, no-transform`);
         this.writeHead(200, contentType);

@@ -104,7 +104,7 @@ export interface Transport {
   close(): void;
   /** Returns a handle for addThread() on another thread. Valid until this transport is closed. */
   descriptor(): unknown;
-  /** From now on, new connections go to the added threads instead of this one. */
+  /** Starts passing new connections to the added threads instead of accepting them here. */
   addThread(descriptor: unknown): void;
   removeThread(descriptor: unknown): void;
 }

@@ -5,8 +5,8 @@ import type { SocketEvents, Transport, TransportHandlers } from './transport.js'
 import type { Uws } from './uws.js';
 
 /**
- * User data that the library stores with each connection. The library copies this object's fields, so the events must
- * be one of them.
+ * User data that the library stores with each connection. The library copies this object's fields, so the SocketEvents
+ * object must be a field.
  */
 interface SocketData {
   events: SocketEvents;
@@ -119,8 +119,9 @@ interface ChildApps {
   removeChildAppDescriptor(descriptor: unknown): void;
 }
 
-// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT. Without it, two servers could bind the same port, and each would get some of
-// its connections. The library accepts a host together with options, but its type declarations lack this overload.
+// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT. Without it, two servers could bind the same port, and each would receive
+// some of the connections. The library accepts a host together with options, but its type declarations lack this
+// overload.
 function listenExclusive(
   app: TemplatedApp,
   host: string,

@@ -48,7 +48,7 @@ export interface GenerationDeps extends PromptDeps {
   /** Absent: no budget stops requests. */
   budgets?: Pick<BudgetGate, 'check'> | undefined;
   telemetry: Telemetry;
-  /** Receives one record for every admitted generation when it ends. */
+  /** Receives one usage record for every admitted generation when it ends. */
   usage: UsageSink;
   /** Receives one request-log entry per generation when it ends. */
   requests: RequestSink;

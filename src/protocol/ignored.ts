@@ -24,7 +24,7 @@ export function shownPlaces(paths: readonly string[]): string[] {
 /** Formats paths for a header. Paths may contain client-supplied names. */
 export const headerPaths = (paths: readonly string[]): string => shownPlaces(paths).join(', ');
 
-/** Makes a path safe for headers and the log. It may contain an ID that the client chose. */
+/** Makes a path safe for headers and the log. The path may contain an ID that the client chose. */
 export const printable = (path: string): string => path.slice(0, 300).replace(/[^\w.:$[\]-]/g, '_');
 
 /** The names of ignored parts of a request, without duplicates. */
@@ -55,7 +55,7 @@ export function nameIgnored({ parameters = [], tools = [] }: IgnoredParts, named
 /** Maximum number of names in a log field. */
 const MAX_LOGGED = 1_000;
 
-/** Formats names or paths for the request log. They may contain client-supplied names. */
+/** Formats names or paths for the request log. Both may contain names supplied by the client. */
 export const logList = (names: readonly string[]): string =>
   logged(names, (name) => name.slice(0, 160).replace(/[^\w.$[\]-]/g, '_'));
 

@@ -115,7 +115,7 @@ export class RunTrace {
     if (reasoningTokens > 0) this.trace.add('gen_ai.usage.reasoning.output_tokens', reasoningTokens);
   }
 
-  /** All choices share one prefill. The first choice to end determines when it ended. */
+  /** All choices share one prefill. The end of the prefill is computed from the first choice that ends. */
   #first(started: StartedAt, prefillMs: number): number {
     if (this.#firstAt !== null) return this.#firstAt;
     const { at, promptTokens, cachedTokens } = started;

@@ -13,8 +13,8 @@ import { ImageBudget, type HeldImages } from './held-images.js';
 /** Loads a request's images: decodes base64 or downloads the file, then checks each image against the limits. */
 export interface ImageLoader {
   /**
-   * Opens the memory account for one request's images. The caller must release it when the images are no longer used.
-   * `elsewhere`: the images are sent to an upstream.
+   * Opens the memory account for one request's images. The caller must release the account when the images are no
+   * longer used. `elsewhere`: the images are sent to an upstream.
    */
   hold(organization: number, elsewhere: boolean): HeldImages;
   /**
@@ -37,7 +37,7 @@ const FETCHES_OF_REQUEST = 4,
 const FETCHES_OF_ONE = 0.75;
 /** Maximum number of waiting URLs per organization. */
 const MAX_WAITING_FETCHES = shareOf(1_000);
-/** Limits for the total over a request's images, as multiples of the limits for one image. */
+/** Limits for all images of a request together, as multiples of the limits for one image. */
 const TOTAL_BYTES_FACTOR = 5,
   TOTAL_PIXELS_FACTOR = 8;
 /**

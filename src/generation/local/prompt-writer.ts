@@ -83,8 +83,8 @@ export class PromptWriter {
       messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
     if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
 
-    // The end of a continued message is found by a mark that no text can contain: elsewhere, a guard only follows a
-    // starter.
+    // The end of a continued message is found by a mark that no text can contain, because in texts, a guard follows
+    // only a character that starts a special token.
     const mark = String.fromCodePoint(shield.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;

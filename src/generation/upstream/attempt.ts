@@ -175,7 +175,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     else this.#end(this.#connected ? brokeOff() : cannotConnect());
   }
 
-  /** The maximum size of a valid response to this request. A larger one is rejected while it is arriving. */
+  /** The maximum size of a valid response to this request. A larger response is rejected while it is arriving. */
   #maxBytes(): number {
     const { logprobs, maxAnswerBytes } = this.options;
     return this.#mode === 'whole' && !logprobs ? Math.min(maxAnswerBytes, this.#maxJsonBytes) : maxAnswerBytes;

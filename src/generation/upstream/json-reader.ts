@@ -351,7 +351,7 @@ export class JsonReader {
     this.#escaped = escaped;
     const ends = at < text.length;
     if (this.#isName) {
-      // A name longer than any wanted one is truncated, so that it does not match.
+      // A name longer than all wanted names is truncated, so that it does not match.
       this.#token.add(text.slice(from, Math.min(at, from + Math.max(0, MAX_NAME - this.#token.length))));
       if (ends) this.#endName();
     } else {

@@ -59,7 +59,7 @@ export interface RunAsked {
   api(server: Server): Written;
 }
 
-/** A request in the form in which it is sent to one server. */
+/** A request in the form in which it is sent to a particular server. */
 export interface Written {
   readonly api: UpstreamApi;
   readonly body: Body;

@@ -16,7 +16,7 @@ const require = createRequire(import.meta.url);
 
 export type UpstreamSettings = Config['upstream'];
 
-/** Each consecutive time out of rotation is twice as long as the previous one, up to this many doublings. */
+/** Each consecutive time out of rotation is twice as long as the previous time, up to this many doublings. */
 const MAX_DOUBLINGS = 3;
 
 export class Server {

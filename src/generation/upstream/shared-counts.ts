@@ -168,7 +168,7 @@ export class SharedRow {
     return Atomics.load(this.#ints, TRYING) !== 0;
   }
 
-  /** Starts a test request. Only one is allowed at a time. */
+  /** Starts a test request, unless another one is running. Returns whether it was started. */
   tryIt(): boolean {
     if (Atomics.compareExchange(this.#ints, TRYING, 0, 1) !== 0) return false;
     Atomics.store(this.#own, 1, 1);

@@ -11,7 +11,10 @@
 //           int32     for each index: running requests
 import type { SlotPool } from '../fair-slots.js';
 
-/** Number of organizations that can be told apart. If there are more, several share an index and count as one. */
+/**
+ * Number of organizations that can be distinguished. If there are more, several share an index and are treated as a
+ * single organization.
+ */
 const SLOTS = 1_024;
 const SLOT_BITS = 11n;
 const SLOT_MASK = (1n << SLOT_BITS) - 1n;
@@ -162,8 +165,8 @@ export class SharedSlotPool implements SlotPool<number> {
   }
 
   /**
-   * Returns other threads' waiting requests that take precedence over one whose organization has `atWork` running
-   * requests and had its last slot at `turn`.
+   * Returns the waiting requests of other threads that take precedence over a request whose organization has `atWork`
+   * running requests and got its last slot at `turn`.
    */
   #othersFirst(atWork: number, turn: number): { thread: number; firstWaiting: bigint }[] {
     const others: { thread: number; firstWaiting: bigint }[] = [];

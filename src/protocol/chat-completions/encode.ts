@@ -8,7 +8,7 @@ import type { Usage } from '../usage.js';
 import { finiteLogprob, PromptLogprobWriter } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
-/** Clients read one or the other: vLLM renamed `reasoning_content` to `reasoning` in version 0.16. */
+/** A client reads only one of these fields: vLLM renamed `reasoning_content` to `reasoning` in version 0.16. */
 export const REASONING_FIELDS = {
   both: ['reasoning_content', 'reasoning'],
   reasoning_content: ['reasoning_content'],
@@ -120,7 +120,7 @@ export class ChatCollector implements ChatEncoder {
     this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
   }
 
-  /** Characters of log probabilities held in memory. */
+  /** Number of characters of log probabilities that are held in memory. */
   get size(): number {
     return this.#choices.reduce((sum, { logprobs }) => sum + logprobs.size, this.#prompt?.list.size ?? 0);
   }

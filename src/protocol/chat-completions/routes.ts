@@ -105,8 +105,8 @@ function answer(
 }
 
 /**
- * If the output fails its format check, the error is sent before the end marker, so a client never mistakes a broken
- * stream for a complete one.
+ * If the output fails its format check, the error is sent before the end marker, so that a client never mistakes the
+ * truncated stream for a complete one.
  */
 abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;

@@ -17,7 +17,7 @@ export interface CompletionEnvelope {
   fingerprint: string;
 }
 
-/** What the response contains for one prompt. */
+/** The options that determine what the response contains for one prompt. */
 export interface PromptRules {
   /** Index of the first of the prompt's choices among all choices. */
   readonly first: number;
@@ -91,7 +91,7 @@ export class PromptAnswer {
     if (first !== undefined) this.#echoed?.writer.first(spell(first), this.#echoed.logprobs);
   }
 
-  /** Characters of log probabilities held in memory. */
+  /** Number of characters of log probabilities that are held in memory. */
   get size(): number {
     return this.#choices.reduce(
       (sum, { logprobs }) => sum + logprobs.size,
@@ -162,7 +162,8 @@ export class PromptAnswer {
   }
 
   /**
-   * Returns all choices, or only the best ones if fewer are returned than were generated. Call after the last event.
+   * Returns all choices, or only the best ones if the request asks for fewer than were generated. Call after the last
+   * event.
    */
   whole(): JsonText[] {
     this.#order.complete();

@@ -1,4 +1,4 @@
-// Replaces a conversation by a summary that the model writes. System messages stay. The last user message is repeated
+// Replaces a conversation with a summary that the model writes. System messages stay. The last user message is repeated
 // after the summary, because everything before the summary is dropped, in this request and in later ones.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { ContentPart, GenerationRequest, Message } from '../../generation/types.js';
@@ -87,7 +87,7 @@ function withSummary(
   ];
 }
 
-/** In the Messages format, system messages before the first turn are one message. */
+/** In the Messages format, all system messages before the first turn count as a single message. */
 function joined(systems: readonly Extract<Message, { role: 'system' }>[]): Message[] {
   const [first] = systems;
   if (first === undefined) return [];

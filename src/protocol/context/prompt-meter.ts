@@ -1,4 +1,4 @@
-// Counts the prompts of one request as it is edited. Event-loop thread only.
+// Counts the tokens of one request's prompt before and after edits. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import { ensureLoaded, measurePrompt, type MeasuredPrompt, type PromptDeps } from '../admit.js';

@@ -77,7 +77,7 @@ function fromSummary(blocks: readonly Placed<WireBlock>[]): {
   return { summary, blocks: rest };
 }
 
-/** Returns the summary as a user turn, because many templates require the conversation to start with one. */
+/** Returns the summary as a user turn, because many templates require the conversation to start with a user turn. */
 function summaryTurn({ block: summary, path }: Placed<string>): Turn {
   return { role: 'user', path, blocks: [{ block: { type: 'text', text: summaryText(summary) }, path }] };
 }

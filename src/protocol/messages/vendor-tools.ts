@@ -156,5 +156,5 @@ export const unreadSettings: Unshown = (tool) => {
   return (type.startsWith('computer_') ? unreadOfComputer : unreadSetting)(tool);
 };
 
-/** Whether a tool is the one with which Anthropic's servers search for deferred tools. */
+/** Whether a tool is Anthropic's own tool search, with which its servers find deferred tools. */
 export const isToolSearch = (type: string): boolean => type.startsWith('tool_search_tool_');

@@ -416,7 +416,7 @@ export class BackgroundRun implements EventSource {
       await this.responses.appendEvents(this.queued.id, events, this.#turn?.soFar());
     } catch (error) {
       this.#unexpected(error);
-      // Keeps the events for the next attempt as long as memory allows, so that the log does not get a gap.
+      // Keeps the events for the next attempt, as long as memory allows, so that the log does not get a gap.
       if (isAway(error) && this.#keepsEvents && events.length < KEPT_EVENTS) return;
     }
     this.#tail.splice(0, this.#logged);

@@ -1,5 +1,5 @@
 // Converts items that Codex writes for its own use and sends in every later turn of a thread. An item with text becomes
-// the standard item with the same meaning; the rest is left out. Pure.
+// the standard item with the same meaning. All other items are left out. Pure.
 import type { OwnItem } from './items.js';
 import type { WireItem } from './schema-items.js';
 
@@ -17,7 +17,7 @@ export type HelperItem = Extract<
 >;
 
 export interface ReadHelper {
-  /** Null: the whole item was left out. */
+  /** The converted item. Null: the whole item was left out. */
   item: OwnItem | null;
   /** Paths of the items and parts that were left out. */
   leftOut: string[];

@@ -131,7 +131,7 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   if (tooLong !== null) throw tooLong;
   const envelope = validate(createEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
-  // From here on, the body's fields have the right types, because structural errors have been thrown above.
+  // At this point, the body's fields have the right types, because structural errors have been thrown above.
   const {
     model = null,
     previous_response_id: previousId = null,

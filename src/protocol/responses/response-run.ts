@@ -62,7 +62,7 @@ export interface ResponseRunOptions {
   sent?: () => boolean;
 }
 
-/** Approximate size, in bytes, of one log probability in an item. */
+/** Approximate size of one log probability in an item, in bytes. */
 const LOGPROB_BYTES = 200;
 
 /** The result of a turn. */

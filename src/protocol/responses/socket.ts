@@ -321,7 +321,7 @@ class Session implements SocketListener {
     if (previousId !== null) this.#memory.forget(previousId);
   }
 
-  /** The turn has ended: starts the next one or closes the connection. */
+  /** Called when the turn has ended. Starts the next turn or closes the connection. */
   #next(): void {
     this.#current?.turn.end(0, null); // has no effect unless the client disconnected before the admission
     this.#current = null;
@@ -338,7 +338,7 @@ class Session implements SocketListener {
 }
 
 /**
- * Adapts a turn to Caller, for the code that all formats share. It is a class for the same reason as the one in
+ * Adapts a turn to Caller, for the code that all formats share. For the reason why it is a class, see ExchangeCaller in
  * caller.ts.
  */
 class TurnCaller implements Caller {

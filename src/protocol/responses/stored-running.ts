@@ -1,5 +1,5 @@
-// The foreground responses that are being generated. They are not stored yet, but a client that tries to cancel one
-// gets an explanation instead of "not found". Event-loop thread only; other threads are queried over the bus.
+// The foreground responses that are being generated. They are not stored yet, but a client that tries to cancel such a
+// response gets an explanation instead of "not found". Event-loop thread only; other threads are queried over the bus.
 
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { ResponseRecord } from '../../storage/response-store.js';

@@ -58,7 +58,9 @@ export class ChatTemplate {
     return new RegExp(`\\b${name}\\b`).test(this.source);
   }
 
-  /** Returns the prompt text. Throws TemplateError, with the template's own message if it raised one. */
+  /**
+   * Returns the prompt text. Throws TemplateError, whose message is the template's own if the template raised an error.
+   */
   render(context: TemplateContext, budget = new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(context))): string {
     const { enableThinking, effort, variables: given = {} } = context;
     const variables: [name: string, value: Value][] = [

@@ -1,5 +1,5 @@
-// The reasoning efforts that a chat template knows, found by rendering one user message with each of them, and the word
-// that is passed to the template for a request's effort.
+// Determines the reasoning efforts that a chat template knows, by rendering one user message with each of them, and the
+// word that is passed to the template for a request's effort.
 import { REASONING_EFFORTS, type ReasoningEffort } from '../../types.js';
 
 type Level = Exclude<ReasoningEffort, 'none'>;

@@ -342,7 +342,7 @@ function numberValue(number: number): Value {
   return Number.isInteger(number) ? BigInt(number) : new Float(number);
 }
 
-/** Entries whose value is undefined are left out. */
+/** Entries whose value is undefined are omitted. */
 function dictOf(data: object): Dict {
   const dict = new Dict();
   for (const key of memberNames(data))

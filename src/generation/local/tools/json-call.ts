@@ -150,7 +150,7 @@ export class JsonCall implements CallReader {
   }
 
   #emit(): void {
-    // Escapes produce one UTF-16 unit at a time, but characters are emitted as a whole.
+    // Escape sequences produce one UTF-16 unit at a time, but a character is emitted only when it is complete.
     const half = this.state === 'reading' && /[\ud800-\udbff]$/.test(this.#fresh) ? 1 : 0;
     const text = this.#fresh.slice(0, this.#fresh.length - half);
     this.#fresh = this.#fresh.slice(text.length);

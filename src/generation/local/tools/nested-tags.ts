@@ -232,8 +232,8 @@ export class NestedTagCall extends TextCall {
   }
 
   /**
-   * Whether the tag at the start of the text is a closing one. Returns null if that is not known yet, or if it is not a
-   * tag, in which case the call fails.
+   * Whether the tag at the start of the text is a closing tag. Returns null if the text is too short to decide, or if
+   * it does not start with a tag, in which case the call fails.
    */
   #isClosing(): boolean | null {
     const { mark } = this;

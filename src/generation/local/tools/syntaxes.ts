@@ -1,4 +1,4 @@
-// The known families of tool-call syntaxes, in the order in which a template's call is compared with them. A new one
+// The known families of tool-call syntaxes, in the order in which a template's call is compared with them. A new family
 // needs its own file and a line here.
 import { apertus } from './apertus.js';
 import { command } from './command.js';

@@ -232,7 +232,8 @@ class ResponsesReader implements AnswerReader {
   }
 
   /**
-   * Finds an event's item. Indexes and IDs are unreliable: some upstreams omit one, number all items 0, or change IDs.
+   * Finds an event's item. Indexes and IDs are unreliable: some upstreams omit the index or the ID, number all items 0,
+   * or change IDs.
    */
   #itemOf(event: Json, call: 'added' | 'part' | null = null): Item {
     const index = numberIn(event['output_index']);
