@@ -12,14 +12,14 @@ export class UsageError extends Error {
 }
 
 /**
- * `value` takes one value, `values` may be repeated, `switch` takes no value, `boolean` takes the next argument only if
- * that is a boolean.
+ * `value` takes one value, `values` may be repeated, `switch` takes no value, and `boolean` takes the next argument
+ * only if that argument is a boolean.
  */
 export type FlagKind = 'value' | 'values' | 'switch' | 'boolean';
 
 export interface Flag {
   readonly kind: FlagKind;
-  /** Flags with the same target cannot be combined. Default: the flag itself. */
+  /** Flags with the same target cannot be combined. Default: the flag's own name. */
   readonly target?: string;
   /** Accepted, but not suggested. */
   readonly isHidden?: boolean;
@@ -44,7 +44,7 @@ export type OwnFlags = Readonly<Record<string, FlagKind>>;
 export const flagsOf = (own: OwnFlags): ReadonlyMap<string, Flag> =>
   new Map(Object.entries(own).map(([name, kind]) => [name, { kind }]));
 
-/** The values of a command's own flags, and its positional arguments. */
+/** The values of a command's own flags, and the positional arguments. */
 export interface OwnArguments {
   /** The last value of each flag given; empty for a switch. */
   readonly values: ReadonlyMap<string, string>;

@@ -1,8 +1,8 @@
 // Suggestions for misspelled names.
 
 /**
- * Returns ` Did you mean ...?` with the closest name, or an empty string if no name is close. Close means one edit per
- * three characters, and at least one.
+ * Returns ` Did you mean ...?` with the closest name, or an empty string if no name is close. A name is close if at
+ * most one edit per three characters is needed; one edit is always allowed.
  */
 export function didYouMean(name: string, candidates: readonly string[]): string {
   const best = closest(name, candidates, Math.max(1, Math.floor(bare(name).length / 3)));

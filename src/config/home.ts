@@ -3,8 +3,9 @@ import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 
 /**
- * The user's home directory, from $HOME or the user database. If neither has one, as in some containers, `/`: a server
- * that runs as a systemd dynamic user or a bare user ID then works if its directories are configured explicitly.
+ * The user's home directory, from $HOME or the user database. If neither specifies one, as in some containers, it is
+ * `/`, so that a server that runs as a systemd dynamic user or a bare user ID works if its directories are configured
+ * explicitly.
  */
 export function home(): string {
   try {

@@ -66,7 +66,7 @@ export const searchUrl: Kind<string> = {
   expects: 'a URL that starts with http:// or https:// and has {query} in its path or query',
   metavar: 'URL',
 };
-/** In lower case, because URL() changes the case of a host. */
+/** Stands in for the query while a URL is checked. In lower case, because URL() converts hosts to lower case. */
 const MARK = 'monolithquery';
 
 /** A PostgreSQL URL. The host may be a Unix socket's directory: postgres://user@/name?host=/run/postgresql. */
@@ -335,7 +335,7 @@ export interface LimitOverride {
   readonly concurrency?: number | null | undefined;
 }
 
-/** Organization ID or * → model or * → limits. */
+/** Limits by organization ID (or *) and by model (or *). */
 export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string, LimitOverride>>>>> = {
   schema: json(
     z.record(z.string(), z.record(z.string(), z.strictObject({ rpm: limit, tpm: limit, concurrency: limit }))),
@@ -510,7 +510,7 @@ const modelOverride = z.strictObject({
     .optional(),
 }) as z.ZodType<ModelOverride>;
 
-/** One object: settings by model name, plus `aliases`. */
+/** One object that contains the settings by model name, and `aliases`. */
 export const modelSettings: Kind<ModelSettings> = {
   schema: json(
     z

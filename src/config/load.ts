@@ -47,7 +47,7 @@ export interface Loaded {
 
 /** A setting that was set under a former name. */
 export interface Renamed {
-  /** Always file keys, whatever the source. */
+  /** The keys are those of the configuration file, whatever the source. */
   readonly old: string;
   readonly new: string;
   /** The flag, the variable, or the position in the file. */
@@ -63,7 +63,7 @@ interface Value {
   former: string | null;
 }
 
-/** The values from one source, by key. */
+/** The values from one source, by the key of the setting. */
 type Values = Map<string, Value>;
 
 /** A setting, and whether it was found under a former name. */
@@ -108,7 +108,7 @@ export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {})
   };
 }
 
-/** Moves the positional arguments to the setting `model`. */
+/** Treats the positional arguments as values of the setting `model`. */
 function withModels(
   own: OwnArguments,
   flags: Values,
@@ -142,7 +142,7 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   const result = (declaration.kind.schema as z.ZodType<unknown>).safeParse(raw);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
-  // For a value inside a JSON object, its path is more helpful than a description of the whole object.
+  // If the invalid value is inside a JSON object, its path is more helpful than a description of the whole object.
   if (typeof issue?.path[0] === 'string')
     throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
   const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
@@ -204,7 +204,7 @@ function put(values: Values, { one, isFormer }: Named, name: string, raw: unknow
   values.set(one.key, value);
 }
 
-/** The flags of all settings, including those that turn a boolean setting off. */
+/** The flags of all settings, including flags that turn a boolean setting off. */
 const settingFlags: ReadonlyMap<string, Flag> = new Map([
   ['--config', { kind: 'value' }],
   ...[...byFlag].flatMap(([name, { one, isFormer }]): [string, Flag][] => {

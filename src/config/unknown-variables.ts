@@ -33,7 +33,7 @@ const KUBERNETES_PORT = /^(tcp|udp|sctp):\/\//;
 
 export interface UnknownVariable {
   readonly name: string;
-  /** The setting's variable that was probably meant, or null. */
+  /** The setting's variable that a mistyped name probably stands for, or null. */
   readonly meant: string | null;
 }
 
@@ -56,5 +56,8 @@ export function unknownVariables(
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** At most two letters may differ, and at most half of a short name: MONOLITH_TAG is not a mistyped MONOLITH_LOG. */
+/**
+ * At most two letters may differ, and in a short name at most half of the letters: MONOLITH_TAG is not a mistyped
+ * MONOLITH_LOG.
+ */
 const maxDistance = (name: string): number => Math.min(2, Math.floor((name.length - PREFIX.length) / 2));

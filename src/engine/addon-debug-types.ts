@@ -1,4 +1,5 @@
-// What `monolith debug` reads from the native addon (addon-types.ts): logits, and the stages of image processing.
+// What `monolith debug` reads from the native addon (addon-types.ts): logits, and intermediate results of image
+// processing.
 
 export interface DebugLogits {
   tokens: number[];

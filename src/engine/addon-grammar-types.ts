@@ -33,14 +33,14 @@ export interface GrammarOptions {
   schema?: string;
   pattern?: string; // regex: must match the whole text; 1 byte to 64 KiB
   choices?: string[]; // choice: the text is one of these; none may be empty; at most 4,096 of them, 1 MiB in total
-  // grammar: GBNF rules whose root must match the whole text; lark: a Lark grammar whose start must match it; 1 byte to
-  // 256 KiB, refused above 64 KiB
+  // grammar: GBNF rules whose root must match the whole text; lark: a Lark grammar whose start rule must match the
+  // whole text; at least 1 byte; the addon accepts up to 256 KiB, but refuses to compile more than 64 KiB
   grammar?: string;
-  // text after the value, such as the end of a tool call, in which the text of a special token means that token; at
-  // most 1,024 bytes
+  // text after the value, such as the end of a tool call; the spelling of a special token in it stands for that token;
+  // at most 1,024 bytes
   suffix?: string;
   lead?: {
-    // free text that the model writes before the value: a number of digits, or digits and letters, then a literal
+    // free text that the model writes before the value: digits, or digits and letters, followed by a literal
     letters: boolean;
     least: number;
     most: number; // 1 to 64
@@ -54,7 +54,8 @@ export interface GrammarOptions {
   spelling?: {
     nameOpen: string;
     textOpen: string; // not empty
-    // if it differs from textOpen, the schema determines whether a value may be written as a string, as JSON, or both
+    // if jsonOpen differs from textOpen, the schema determines whether a value may be written as a string, as JSON, or
+    // as either
     jsonOpen: string;
     valueClose: string;
     separator: string; // valueClose and separator must not both be empty
@@ -62,9 +63,9 @@ export interface GrammarOptions {
     stringMark: string; // delimiter of verbatim strings inside JSON; '' = quotation marks
     nested: boolean; // nested objects use the same notation, in braces
     /**
-     * Nested objects use the same notation without braces, and array items are members with this name. A member ends
-     * with valueClose NAME jsonOpen. The schema, not `kinds`, determines what a value may be. Absent or '': nested
-     * values are JSON.
+     * The name under which array items are written as members. Nested objects then use the same notation without
+     * braces, and a member ends with valueClose NAME jsonOpen. The schema, not `kinds`, determines what a value may be.
+     * Absent or '': nested values are JSON.
      */
     item?: string;
     python: boolean; // true, false and null are written True, False and None

@@ -27,24 +27,26 @@ export interface LoadOptions {
   arithmetic: 'production' | 'fast' | 'exact';
   // false: on a GPU, a token's result may depend on the other tokens in the batch; absent = true
   batchInvariant?: boolean;
-  // if batchInvariant is false: 'auto' (use cuBLASLt if installed) or the library's path; absent = not used
+  // only if batchInvariant is false: 'auto' (use cuBLASLt if it is installed) or the path to the library; absent = do
+  // not use cuBLASLt
   cublaslt?: string;
   kvType: 'f16' | 'f32' | 'q8_0' | 'fp8';
   quantize?: Quantize; // quantize F32, F16 and BF16 matrices to this type on load; absent = keep the file's types
   // draft model with the same vocabulary, for speculative decoding; not loaded if speculation is 'off'; absent = none
   draftPath?: string;
   draftQuantize?: Quantize; // like `quantize`, for the draft model
-  // GGUF file with the model's vision encoder and projector ("mmproj"), or a directory that contains them; absent = no
+  // GGUF file with the model's vision encoder and projector ("mmproj"), or a directory that contains both; absent = no
   // image input
   visionPath?: string;
   // true: a vision encoder that does not fit the model is ignored (see NativeEngine.visionProblem); absent = an error
   visionOptional?: boolean;
   visionMaxPixels?: number; // maximum pixels per input image; absent = 2 ** 27
   visionMaxTiles?: number; // maximum tiles per image; 0 or absent = as specified in the vision encoder's file
-  // image preprocessing to use; absent = the original one for a Hugging Face directory if implemented, else llama.cpp's
+  // image preprocessing to use; absent = the model authors' original for a Hugging Face directory if it is implemented,
+  // otherwise llama.cpp's
   visionResize?: 'llama.cpp' | 'original';
   visionPrecision?: 'fast' | 'exact'; // arithmetic for 16-bit vision weights; absent = fast
-  // budget for cached image embeddings, and the same amount again for running requests; absent = 256 MiB
+  // memory for cached image embeddings; running requests may use the same amount in addition; absent = 256 MiB
   embeddingBytes?: number;
   maxContext: number; // 0 = the file's context length, if memory allows, otherwise less
   kvBytes: number; // size of the page pool in bytes; 0 = enough for a few full contexts
@@ -58,17 +60,19 @@ export interface LoadOptions {
   profile?: boolean; // record the cost of each operation in a step, for NativeEngine.profile(); absent = no
   // auto: draft only where measurements show a speedup; always: draft even if it is slower
   speculation: 'off' | 'auto' | 'always';
-  // the same for the model's own multi-token-prediction layer, if the file has one; off: it is not loaded; absent =
-  // auto
+  // like `speculation`, for the model's own multi-token-prediction layer, if the file has one; off: the layer is not
+  // loaded; absent = auto
   mtp?: 'off' | 'auto' | 'always';
 }
 
 /**
- * Everything that a model file declares, and what loading it would allocate, as computed by the code that allocates it.
+ * Everything that a model file declares, and the memory that loading it would allocate, as computed by the code that
+ * allocates it.
  */
 export interface Inspection {
   fileBytes: number;
-  // 16 hex digits over metadata, tensor infos and data (only samples of it above 64 MiB); identifies the weights
+  // 16 hex digits that identify the weights: a hash of the metadata, the tensor infos and the data (only samples of
+  // data above 64 MiB)
   fileHash: string;
   // for arrays, value is null and count is set
   metadata: { key: string; type: string; value: string | number | boolean | null; count: number }[];
@@ -98,8 +102,8 @@ export interface MachineMemory {
 }
 
 /**
- * Upper bounds on what loading a model allocates. KV pages use memory only after their first use. Every 16 tokens take
- * `fullPages` pages; the last `window` tokens of a request take `windowPages` more.
+ * Upper bounds on the memory that loading a model allocates. KV pages take up memory only after their first use. Every
+ * 16 tokens take `fullPages` pages; the last `window` tokens of a request take `windowPages` more.
  */
 export interface MemoryPlan {
   weightBytes: number;
@@ -152,7 +156,7 @@ export interface PlannedImage {
 }
 
 export interface ImagePiece {
-  // image: the whole image as the only piece; tile: one part of the image; overview: the whole image, in addition to
+  // image: the whole image if it is not split; tile: one part of the image; overview: the whole image, in addition to
   // tiles
   readonly part: 'image' | 'tile' | 'overview';
   readonly row: number;
@@ -180,7 +184,8 @@ export interface SubmitOptions {
   organization: number; // the organization's 32-bit number
   n: number;
   maxTokens: number; // per choice; at least 1 for output 'tokens', otherwise 0
-  // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector is refused
+  // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector: not supported,
+  // always refused
   output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';
   temperature: number;
   topK: number;
@@ -231,7 +236,7 @@ export interface SubmitOptions {
    */
   format?: NativeGrammar | null;
   /**
-   * Header before the constrained text, for models whose content has a header, as their calls do; at most 256 bytes.
+   * Header before the constrained text, for models that start both content and calls with a header; at most 256 bytes.
    * When the content starts, the engine writes either this header or the beginning of a call, sampling where the two
    * differ. Absent or '': none.
    */
@@ -250,24 +255,24 @@ export interface CallOptions {
   /** The opening marker counts only at the start of the content. Whitespace before it then belongs to the section. */
   atStart: boolean;
   /**
-   * Texts, one of which must follow the opening marker, e.g. '\n{"name": "a", "arguments":'. The engine writes their
-   * common part and samples where they differ. Applies after every opening marker that is a token. After a marker that
-   * is text, applies only if `required`, or if a token ends with the marker. [] = unconstrained. At most 128 texts of 1
-   * to 1024 bytes each.
+   * The texts that may follow the opening marker, e.g. '\n{"name": "a", "arguments":'; one of them must follow. The
+   * engine writes their common part and samples where they differ. Applies after every opening marker that is a token.
+   * After a marker that is text, applies only if `required`, or if a token ends with the marker. [] = unconstrained. At
+   * most 128 texts of 1 to 1024 bytes each.
    */
   prefixes: string[];
   /**
-   * Parallel to `prefixes`, or absent. Each grammar covers the text after its prefix, up to and including the closing
-   * marker, which ends the grammar's suffix. Null: unconstrained. A grammar applies wherever the prefix is enforced.
-   * For an opening marker that is not a token, it applies where the call is `required`, replaces the format or follows
-   * another call with a grammar, or where a token ends with the marker. After a call with a grammar, the turn ends or
-   * another call follows; with `atStart` or without a closing marker, the turn always ends. After a call without a
-   * grammar, anything may follow.
+   * One grammar per entry of `prefixes`, or absent. Each grammar covers the text after its prefix, up to and including
+   * the closing marker, which ends the grammar's suffix. Null: unconstrained. A grammar applies wherever the prefix is
+   * enforced. For an opening marker that is not a token, it applies where the call is `required`, replaces the format
+   * or follows another call with a grammar, or where a token ends with the marker. After a call with a grammar, the
+   * turn ends or another call follows; with `atStart` or without a closing marker, the turn always ends. After a call
+   * without a grammar, anything may follow.
    */
   grammars?: (NativeGrammar | null)[];
   /**
-   * For sections that contain several calls. `next`: the text that starts another call after a grammar has ended; the
-   * entry for grammar i is i modulo the number of entries. `end`: the text that ends the section, including the closing
+   * For sections that contain several calls. `next`: the text that starts another call after a grammar has ended;
+   * grammar i uses entry i modulo the number of entries. `end`: the text that ends the section, including the closing
    * marker. With `end`, no grammar's suffix contains the closing marker.
    */
   next?: string[];
@@ -334,7 +339,7 @@ export interface NativeStats {
   stepSeconds: number;
 }
 
-/** Totals over all calls to one operation of the forward pass. */
+/** Totals over all calls of one operation in the forward pass. */
 export interface OpFigures {
   name: string; // a matmul includes its shape: 'matmul 2048 x 2560'
   calls: number;
@@ -344,8 +349,8 @@ export interface OpFigures {
 }
 
 /**
- * Settings that can be changed while an engine runs; absent members stay unchanged. Ranges, in order: 1 to 65536, 1 to
- * 4096, 0 to 60000, 1 to 1e6, 1 to 1e9.
+ * Settings that can be changed while an engine runs; absent members stay unchanged. Ranges, in the order of the
+ * members: 1 to 65536, 1 to 4096, 0 to 60000, 1 to 1e6, 1 to 1e9.
  */
 export interface NativeTunables {
   maxBatchTokens?: number;
@@ -381,12 +386,12 @@ export interface NativeEngine {
   readonly maxContext: number;
   /** The vision encoder; null if the engine has none. */
   readonly vision: { readonly projector: string; readonly mostTokens: number } | null;
-  /** Why the configured vision encoder was ignored; null if it was not, or if none was configured. */
+  /** Why the configured vision encoder was ignored. Null if it was not ignored, or if none was configured. */
   readonly visionProblem: string | null;
   /**
    * Returns how an image of this size would be processed, without needing its pixels. `low`: use as few tokens as the
-   * model allows. Throws `invalid_argument` if no piece can have these dimensions, and `unsupported` without a vision
-   * encoder.
+   * model allows. Throws `invalid_argument` if the image cannot be processed at this size, and `unsupported` without a
+   * vision encoder.
    */
   planImage(width: number, height: number, low: boolean): PlannedImage;
   /**
@@ -394,7 +399,7 @@ export interface NativeEngine {
    */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage>;
   /**
-   * `onEvents` receives one packed buffer (native/engine/events.h) per step, and the age of its first event in
+   * `onEvents` receives one packed buffer (native/engine/events.h) per step, and the age of the buffer's first event in
    * milliseconds. It is called on this thread and owns the buffer.
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
@@ -480,8 +485,8 @@ export interface Addon {
    */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
   /**
-   * Multiplications and additions per second of the vector units, for 8-bit integer and float matmuls; the best of
-   * `repeats` runs. For benchmarks.
+   * Multiplications and additions per second that the CPU's vector units achieve in 8-bit integer and float matmuls;
+   * the best of `repeats` runs. For benchmarks.
    */
   arithmeticPeak(isa: string, threads: number, repeats: number): Promise<{ integer8: number; float32: number }>;
 }

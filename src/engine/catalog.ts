@@ -27,7 +27,7 @@ const catalogModel = z.strictObject({
    * A GGUF file or a Hugging Face directory, relative to the catalog. Models with the same file share one loaded copy.
    */
   file: z.string().min(1),
-  /** Type to which float matrices are quantized on load; absent or null: unchanged. */
+  /** Type to which float matrices are quantized on load; absent or null: they stay unchanged. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /**
    * The draft model for speculative decoding: a smaller model with the same vocabulary, or an EAGLE-3 head. Relative to
@@ -39,12 +39,20 @@ const catalogModel = z.strictObject({
    * setting. Null: no image input. Absent: a file with one of the usual names next to the model file (vision-file.ts).
    */
   vision: z.string().min(1).nullable().optional(),
-  /** Image preprocessing to use if the two differ: llama.cpp's (the default) or the model authors' original. */
+  /**
+   * Which image preprocessing to use where llama.cpp and the model's authors differ: llama.cpp's (the default) or the
+   * authors' original.
+   */
   vision_resize: z.enum(['llama.cpp', 'original']).optional(),
-  /** Arithmetic for 16-bit vision weights. fast (the default): 16-bit integers; exact: 32-bit floats. */
+  /**
+   * How computations with 16-bit vision weights are done. fast (the default): with 16-bit integers; exact: with 32-bit
+   * floats.
+   */
   vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
-  /** A small model for trying out the service, not for real work. The API and the dashboard say so. */
+  /**
+   * Whether this is a small model for trying out the service, not for real work. The API and the dashboard show this.
+   */
   demonstration: z.boolean().optional(),
   /** Release time, in seconds since the Unix epoch. */
   created: z.number().int().min(0),
@@ -55,15 +63,18 @@ const catalogModel = z.strictObject({
   successor: id.nullable().optional(),
   /** `demand`: loaded on the first request instead of at server startup. */
   load: z.enum(['start', 'demand']).optional(),
-  /** Unloaded after this many minutes without a request, and loaded again on the next one; absent or null: never. */
+  /**
+   * The model is unloaded after this many minutes without a request, and loaded again on the next request; absent or
+   * null: never unloaded.
+   */
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
   /** If true, the model is never unloaded, neither when idle nor to free memory for another model. */
   pinned: z.boolean().optional(),
-  /** Maximum prompt plus output tokens; null: as many as the file and the memory allow. */
+  /** Maximum number of prompt and output tokens together; null: as many as the file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
   /**
-   * Maximum output tokens, and the default if the client does not set a limit; null: the rest of the context, up to
-   * MAX_OUTPUT_TOKENS.
+   * Maximum number of output tokens, which is also the default if the client does not set a limit; null: the rest of
+   * the context, up to MAX_OUTPUT_TOKENS.
    */
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).nullable(),
   /** Ends a response when the same sequence of tokens repeats this many times in a row; absent or null: never. */
@@ -84,7 +95,7 @@ const catalogModel = z.strictObject({
 });
 
 const catalog = z.strictObject({
-  /** Highest tier first, which is also the order in GET /v1/models. */
+  /** The models, highest tier first, which is also the order in GET /v1/models. */
   models: z
     .array(catalogModel)
     .min(1)
@@ -101,7 +112,7 @@ const catalog = z.strictObject({
 export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
   /** The upstream, if the model does not run here. Upstream models have no file. */
   readonly upstream?: Upstream | undefined;
-  /** The part of `sampling` that an operator has set. */
+  /** The sampling values that an operator has set. */
   readonly givenSampling?: Readonly<Partial<z.infer<typeof sampling>>> | undefined;
 };
 
@@ -138,7 +149,7 @@ export class CatalogError extends Error {
 }
 
 export const builtInCatalog: string = join(packageRoot, 'models', 'catalog.json');
-/** In npm packages, the built-in catalog's models are in a package of their own. */
+/** In the npm distribution, the built-in catalog's models are in a separate package. */
 const MODELS_PACKAGE = 'monolith-server-models';
 
 /** The directory that contains `file` and the catalog's other files. */
@@ -184,7 +195,7 @@ export const PLAIN_SAMPLING: CatalogModel['sampling'] = {
   repetition_penalty: 1,
 };
 
-/** The authors' recommendations. Each value outside its supported range is ignored on its own. */
+/** The authors' recommendations. A value outside its supported range is ignored without affecting the others. */
 const { temperature, top_p, top_k, min_p, repetition_penalty } = sampling.shape;
 const recommendation = z.object({
   do_sample: z.boolean().optional().catch(undefined),
@@ -215,7 +226,7 @@ function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogMo
   return given(values);
 }
 
-/** GGUF files store 32-bit floats. Rounds each to the decimal number that was meant, such as 0.6. */
+/** GGUF files store 32-bit floats. This rounds each value to the decimal number that its author meant, such as 0.6. */
 const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, number> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(7))]));
 
@@ -256,7 +267,8 @@ export function nameProblem(name: string): string | null {
 }
 
 /**
- * A model specified only by a name and a file or directory; everything else is read from the file. Throws CatalogError.
+ * A model specified only by a name and a file or directory. All other properties are read from the file. Throws
+ * CatalogError.
  */
 export function modelOfFile(name: string, path: string): CatalogModel {
   const file = resolve(path);
@@ -327,10 +339,13 @@ export function withOverrides(
   });
 }
 
-/** A draft model's file: that of another model, or a separate one. */
+/** The file that a draft model is loaded from: the file of another model in the catalog, or a separate file. */
 export type DraftFile = Pick<CatalogModel, 'file' | 'quantize'>;
 
-/** The draft model of each model that has one. Throws CatalogError if a draft does not exist or itself has a draft. */
+/**
+ * Returns the draft model of each model that has one. Throws CatalogError if a draft model does not exist or itself has
+ * a draft model.
+ */
 export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<string, DraftFile> {
   const byName = new Map(models.map((model) => [model.id, model]));
   const drafts = new Map<string, DraftFile>();
@@ -370,7 +385,7 @@ export function checkedAliases(
   return new Map(Object.entries(aliases));
 }
 
-/** Removes properties whose value is undefined. */
+/** Returns a copy without the properties whose value is undefined. */
 function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

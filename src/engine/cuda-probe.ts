@@ -1,5 +1,5 @@
-// Checks whether models can run on an NVIDIA GPU. The engine finds out when it plans the memory of a model for the
-// device, so this plans a small embedded model. Planning reads no weights.
+// Checks whether models can run on an NVIDIA GPU. The engine finds out when it plans a model's memory on the device, so
+// this file plans a small embedded model. Planning reads no weights.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

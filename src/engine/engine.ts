@@ -26,7 +26,7 @@ import { threadCount } from '../shared/thread-count.js';
  */
 const kSyncTextLength = 4_096;
 
-/** Maximum number of prompt log probabilities delivered in one call, which takes about a millisecond. */
+/** Maximum number of prompt log probabilities delivered in one call. Delivering that many takes about a millisecond. */
 const kPromptRows = 16;
 
 export interface Generation {
@@ -78,7 +78,7 @@ export class Engine {
    */
   onDelivered: ((delayMs: number) => void) | null = null;
   readonly arithmetic: LoadOptions['arithmetic'];
-  /** The options that affect the bits of results, joined into one string for the fingerprint. */
+  /** The options that affect results bit for bit, joined into one string for the fingerprint. */
   readonly precision: string;
 
   /** `options`: the load options that affect results. */
@@ -116,7 +116,7 @@ export class Engine {
   get active(): number {
     return this.#listeners.size + this.#late.size;
   }
-  /** Maximum prompt plus completion tokens of a sequence. */
+  /** Maximum number of prompt and completion tokens of a sequence. */
   get maxContext(): number {
     return this.#native.maxContext;
   }
@@ -195,8 +195,8 @@ export class Engine {
     return this.#native.profile();
   }
   /**
-   * Takes effect with the next step or submission, for every thread that uses this engine. Clamped to what was
-   * allocated on load.
+   * Changes settings of the running engine, starting with the next step or submission, for every thread that uses this
+   * engine. Values are clamped to what was allocated on load.
    */
   configure(tunables: NativeTunables): void {
     this.#native.configure(tunables);
@@ -296,7 +296,7 @@ export class Engine {
     try {
       listener.onEvent(event);
     } catch (error) {
-      // Rethrown as an uncaught exception after the other requests have received their events.
+      // Rethrown as an uncaught exception, but only after the other requests have received their events.
       queueMicrotask(() => {
         throw error;
       });

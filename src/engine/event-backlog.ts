@@ -23,7 +23,7 @@ export class EventBacklog {
   #slice(): void {
     const began = performance.now();
     for (const emit of this.#lines) {
-      // includes requests that are put back at the end during the loop
+      // includes requests that are moved to the end during the loop
       this.#lines.delete(emit);
       if (emit()) this.#lines.add(emit);
       if (performance.now() - began >= SLICE_MS) break;

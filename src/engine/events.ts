@@ -216,7 +216,7 @@ class RecordReader {
   }
 
   /**
-   * Reads a count of entries that take at least `size` bytes each, and checks that they fit in the rest of the record.
+   * Reads a count of entries of at least `size` bytes each, and checks that the entries fit in the rest of the record.
    */
   #count(size: number): number {
     const count = this.#u32();

@@ -1,5 +1,5 @@
-// Facts about a model file or folder that can be found without reading its weights: its architecture, and the memory
-// that a load would take.
+// Properties of a model file or folder that can be determined without reading its weights: its architecture, and the
+// memory that loading it would take.
 
 import type { LoadOptions, MemoryPlan } from './addon-types.js';
 import { modelBytes } from './catalog.js';
@@ -10,15 +10,18 @@ export interface FileFact {
   readonly architecture: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** Bytes that a load plans: weights, keys and values, recurrent states, activations. Null: it cannot be loaded. */
+  /**
+   * Memory that loading the model would take, in bytes: weights, KV cache, recurrent states and activations. Null: it
+   * cannot be loaded.
+   */
   readonly memory: number | null;
   /** Breakdown of `memory`, in bytes. */
   readonly plan: LoadBytes | null;
-  /** Why it cannot be served; null: no problem is visible without reading the weights. */
+  /** Why the model cannot be served. Null: no problem is visible without reading the weights. */
   readonly problem: string | null;
 }
 
-/** Planned memory of a load, in bytes, by purpose. */
+/** Planned memory use after loading, in bytes, by purpose. */
 export interface LoadBytes {
   readonly weights: number;
   /** Keys and values of the context. */
@@ -38,7 +41,10 @@ const loadBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: 
 export const planBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: MemoryPlan): number =>
   weightBytes + kvBytes + slots * slotBytes + activationBytes;
 
-/** Whether a load would fit into memory: yes; later, once other programs have freed some; no, never on this machine. */
+/**
+ * Whether a model would fit into memory: 'yes'; 'later', once other programs have freed some memory; or 'no', never on
+ * this machine.
+ */
 export function fitOf(
   { memory }: Pick<FileFact, 'memory'>,
   machine: { total: number; available: number },

@@ -24,7 +24,10 @@ export interface LoadingOptions {
   maxContext?: number;
 }
 
-/** How far a model is loaded. The weights come first; then the engine allocates the KV cache, which may take seconds. */
+/**
+ * Describes how far a model has been loaded. The weights come first; then the engine allocates the KV cache, which may
+ * take seconds.
+ */
 export const progressText = (progress: number): string =>
   progress < 1 ? `${Math.floor(100 * progress)} %` : 'weights read, allocating the KV cache';
 
@@ -88,7 +91,7 @@ export async function logLoading(
   logArithmetic(pool, log);
 }
 
-/** Logs consequences of engine.arithmetic and missing AMX, once for all models. */
+/** Logs the consequences of engine.arithmetic, and of missing AMX support, once for all models. */
 function logArithmetic(pool: ModelPool, log: Log): void {
   const engines = pool.engines().flatMap(({ status }) => (status.state === 'ready' ? [status.engine] : []));
   const problem = engines.find(({ backend }) => backend.amxProblem !== '')?.backend.amxProblem;

@@ -1,7 +1,7 @@
-// Decides which models are in memory. A model that gets no request for `idle_minutes` is unloaded, and loaded again on
-// the next request; pinned models stay loaded. If a load needs memory, the least recently used models are unloaded
-// first. There is one instance per thread. With several threads, each instance repeats the other threads' loads and
-// unloads, because memory is freed only when the last thread releases the engine.
+// Decides which models are in memory. A model that receives no request for `idle_minutes` is unloaded, and loaded again
+// on the next request; pinned models stay loaded. If loading a model needs memory, the least recently used models are
+// unloaded first. There is one instance per thread. With several threads, each instance repeats the other threads'
+// loads and unloads, because memory is freed only when the last thread releases the engine.
 
 import { performance } from 'node:perf_hooks';
 import { availableMemory } from './machine-memory.js';
@@ -27,7 +27,7 @@ export interface ModelLifecycleOptions {
   report(news: ModelLifecycleEvent): void;
   readonly addon?: Addon;
   readonly now?: () => number;
-  /** Number of bytes of memory that are available now. */
+  /** Returns the number of bytes of memory that are currently available. */
   readonly available?: () => number;
 }
 
@@ -40,12 +40,15 @@ export class ModelLifecycle {
   readonly #pool: ModelPool;
   readonly #now: () => number;
   readonly #available: () => number;
-  // By engine key, because names that share an engine also share its usage.
+  // Usage by engine key, because names that share an engine also share its usage.
   readonly #uses = new Map<string, Use>();
   readonly #loading = new Map<string, Promise<void>>();
-  /** Bytes that each load in progress takes in the end, by engine key. They are not yet missing from the free memory. */
+  /** Bytes that each load in progress will take in total, by engine key. The free memory does not yet reflect them. */
   readonly #reserved = new Map<string, number>();
-  /** Loads make room one after the other, so that each sees the memory that the others reserve and free. */
+  /**
+   * Loads free memory for themselves one after another, so that each takes into account what the others reserve and
+   * free.
+   */
   #makingRoom: Promise<void> = Promise.resolve();
   readonly #timer: NodeJS.Timeout;
 
@@ -152,7 +155,7 @@ export class ModelLifecycle {
     }
   }
 
-  /** Bytes that the loads in progress have yet to take. */
+  /** Number of bytes that the loads in progress will still take. */
   #outstanding(): number {
     const progress = new Map(
       this.#pool.engines().map(({ key, status }) => [key, status.state === 'loading' ? status.progress : 0]),
@@ -196,7 +199,7 @@ export class ModelLifecycle {
     return names.flatMap((name) => this.#pool.get(name)?.model ?? []);
   }
 
-  /** The longest idle time configured among an engine's names. */
+  /** The longest idle time that is configured for any of an engine's names. */
   #idleMs(names: readonly string[]): number {
     const models = this.#models(names);
     if (models.some(({ pinned }) => pinned === true)) return Infinity;

@@ -32,11 +32,11 @@ export interface PooledEngine {
   readonly status: ModelStatus;
 }
 
-/** How long to wait for the last events of requests that were ended by force, in ms. */
+/** How long to wait for the last events of requests that were ended with `time_limit`, in ms. */
 const LAST_EVENTS_MS = 5_000;
 const IDLE_LOOK_MS = 25;
 
-/** One file, which is loading, loaded, failed, or unloaded. */
+/** One model file, and whether it is loading, loaded, failed or unloaded. */
 class Slot implements PooledEngine {
   readonly names: string[] = [];
   status: ModelStatus = { state: 'unloaded' };
@@ -74,7 +74,7 @@ class Slot implements PooledEngine {
     else this.status = { state: 'idle' };
   }
 
-  /** A request needs the model: loads it if it is unloaded, and retries if loading failed. */
+  /** Called when a request needs the model: loads it if it is unloaded, and retries if loading failed. */
   load(): void {
     if (this.status.state === 'failed' && this.#wanted && !this.#closed) {
       this.isAwaited = true;
@@ -120,8 +120,8 @@ class Slot implements PooledEngine {
     if (engine === null) return;
     const idle = await becomesIdle(engine, graceMs, () => this.#wanted);
     if (this.#wanted && !idle) {
-      // The model was requested again before it was unloaded. Other threads may still be using its engine, so it must
-      // not be drained.
+      // Called when the model was requested again before it was unloaded. Other threads may still be using its engine,
+      // so it must not be drained.
       this.#leaving = null;
       this.status = { state: 'ready', engine };
       return;
@@ -134,7 +134,7 @@ class Slot implements PooledEngine {
     await engine.close();
   }
 
-  /** An operator unloads the model, and requests do not load it again. */
+  /** Called when an operator unloads the model. Requests do not load it again. */
   leave(graceMs: number): void {
     this.#resting = false;
     if (this.#wanted) this.want(false, graceMs);
@@ -295,7 +295,7 @@ export class ModelPool {
     return entry && pooled(entry);
   }
 
-  /** In the order in which they were added. */
+  /** Lists the models in the order in which they were added. */
   list(): PooledModel[] {
     return [...this.#models.values()].map(pooled);
   }
@@ -327,7 +327,7 @@ const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot | nul
   status: !loaded ? { state: 'unloaded' } : slot === null ? { state: 'elsewhere' } : slot.status,
 });
 
-/** A file and the type to which it is quantized, which identify a copy in memory. */
+/** A file and the type to which it is quantized. Together they identify a copy in memory. */
 const storedAs = (file: string, { quantize }: DraftFile): string =>
   quantize === undefined || quantize === null ? file : `${file} as ${quantize}`;
 

@@ -7,16 +7,16 @@ import type { CatalogModel } from './catalog.js';
 export interface VisionFile {
   readonly path: string;
   /**
-   * True: it was found by its name rather than configured. If it does not fit the model, the model is served without
-   * it.
+   * True: the file was found by its name rather than configured. If it does not fit the model, the model is served
+   * without it.
    */
   readonly found: boolean;
 }
 
-/** Maximum size of a config.json. Real ones are a few kilobytes. */
+/** Maximum size of a config.json. Actual files have a few kilobytes. */
 const MAX_CONFIG_BYTES = 1 << 20;
 
-/** Order of preference if a directory contains the same vision encoder in several types. */
+/** Preferred order of types if a directory contains the same vision encoder in several types. */
 const TYPES = ['bf16', 'f16', 'f32', 'q8_0'];
 
 /**

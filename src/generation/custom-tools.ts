@@ -44,9 +44,9 @@ function customInput(argumentsText: string): string {
 
 /** The start of the arguments, up to and including the opening quotation mark of the input. */
 const HEAD = /^\s*\{\s*"input"\s*:\s*"/;
-/** A prefix of text that HEAD matches. */
+/** Matches the beginning of a text that HEAD matches. */
 const PARTIAL_HEAD = /^\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)?)?)?)?$/;
-/** Text without escapes, or one escape. */
+/** A run of characters without escapes, or one escape sequence. */
 const PIECE = /[^"\\]+|\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))/y;
 const ESCAPES: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 

@@ -1,7 +1,7 @@
 // Runs a limited number of tasks concurrently. Waiting tasks are served round-robin by organization, starting with the
 // organization that has the fewest running tasks, so that one organization's many tasks cannot delay another's. The
 // queue is bounded, and a task leaves it when its client disconnects. With a time budget, an organization that has used
-// up its budget waits until it has refilled, without delaying others. Event-loop thread only.
+// up its budget waits until the budget refills, without delaying others. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 
 /** Identifies an organization. */
@@ -23,8 +23,8 @@ export interface TimeBudget {
 /** A pool of concurrency slots. */
 export interface SlotPool<O extends Organization> {
   /**
-   * Takes a slot for an organization. `since`: when it started to wait, or null if it has not waited. Returns false if
-   * no slot is free, or if other threads' waiting tasks take precedence.
+   * Takes a slot for an organization. `since`: when the organization started to wait, or null if it has not waited.
+   * Returns false if no slot is free, or if waiting tasks of other threads take precedence.
    */
   take(organization: O, since: number | null): boolean;
   release(organization: O): void;
@@ -34,9 +34,11 @@ export interface SlotPool<O extends Organization> {
   lastTurn(organization: O): number;
   /** A monotonic time. */
   now(): number;
-  /** Called when no tasks are waiting here any more. */
+  /** Called when no tasks are waiting on this thread any more. */
   nobodyWaits(): void;
-  /** After a take() with `since` has failed, calls `notify` once, when another attempt may succeed. */
+  /**
+   * Called after take() has failed for a waiting organization. Calls `notify` once, when another attempt may succeed.
+   */
   whenFree(notify: () => void): void;
 }
 
@@ -89,7 +91,7 @@ interface Line {
   since: number;
 }
 
-/** The queue counts as full when this many organizations have reached their own limit. */
+/** Maximum total weight of all waiting tasks, as a multiple of the maximum for one organization. */
 const FULL_LINES = 4;
 const RETRY_AFTER_MS = 2_000;
 
@@ -116,8 +118,8 @@ export class FairSlots<O extends Organization = Organization> {
   #wake: NodeJS.Timeout | undefined;
 
   /**
-   * `places`: a pool, or the number of slots. `what`: the kind of task, for errors. `maxWeight`: maximum total weight
-   * of one organization's waiting tasks, in the units of run(); a single task may always wait.
+   * `places`: a pool, or the number of slots. `what`: what errors call the tasks. `maxWeight`: maximum total weight of
+   * one organization's waiting tasks, in the units of run(); a single task may always wait.
    */
   constructor(
     places: number | SlotPool<O>,

@@ -1,4 +1,4 @@
-// The operator's limits for all models of this process's engine. Types only.
+// Limits that the operator sets for all models of this process's engine. Types only.
 
 /** Whitespace that a model may write in JSON. */
 export interface GrammarSettings {
@@ -8,7 +8,7 @@ export interface GrammarSettings {
   callWhiteSpace: 'compact' | 'flexible';
 }
 
-/** Maximum number of prompt tokens for images. */
+/** Maximum number of prompt tokens for images, per image and per request. */
 export interface ImageTokenLimits {
   perImage: number;
   perRequest: number;

@@ -28,7 +28,7 @@ function checkLength(schema: JsonSchema, path: string): number {
 export const MAX_PATTERN_CHARACTERS = 16 * 1024;
 export const MAX_GRAMMAR_CHARACTERS = 64 * 1024;
 export const MAX_CHOICES = 4_096;
-/** Limits for a single choice and for all choices in total. */
+/** Maximum number of characters in a single choice, and in all choices together. */
 export const MAX_CHOICE_CHARACTERS = 16 * 1024,
   MAX_ALL_CHOICE_CHARACTERS = 256 * 1024;
 
@@ -102,7 +102,7 @@ function sizeUpTo(root: unknown, limit: number): number {
     else if (typeof value !== 'object' || value === null) size += 4;
     else if (Array.isArray(value)) {
       size += 1 + Math.max(1, value.length);
-      // Every item has at least one character, so no items beyond the limit need to be collected.
+      // Every item takes at least one character, so the items need not be collected once the limit is exceeded.
       if (size <= limit) for (const item of value) open.push(item);
     } else {
       size += 2;

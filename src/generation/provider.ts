@@ -7,7 +7,7 @@ import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
 import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, ReasoningEffort } from './types.js';
 
-/** Runs work on this many characters, and charges its event-loop time to the organization. */
+/** Runs `work`, which processes this many characters, and charges its event-loop time to the organization. */
 export type Charged = <T>(characters: number, work: () => T) => T;
 
 /** On whose behalf a request is prepared or counted. */
@@ -65,8 +65,8 @@ export interface PromptCount extends TokenCount {
 export interface Vocabulary {
   readonly size: number;
   /**
-   * `addSpecial`: adds the special tokens that the vocabulary puts around a text. If the text contains the text of a
-   * special token, it is converted to that token.
+   * `addSpecial`: adds the special tokens that the vocabulary puts around a text. Where the text contains the spelling
+   * of a special token, it is converted to that token.
    */
   encode(text: string, addSpecial: boolean): Promise<Int32Array>;
   /** Special tokens are included as text. All IDs must be in the vocabulary. */
@@ -74,13 +74,13 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
-/** A prompt as the prefix cache compares it. */
+/** A prompt in the form in which the prefix cache compares prompts. */
 export interface PromptContent {
   /** One number per position: a token ID or, for a position of an image, a negative number from the image's hash. */
   readonly keys: Int32Array;
   /** Number of positions before the template's generation prompt. The conversation's next prompt repeats only these. */
   readonly history: number;
-  /** The cache provides prefixes in multiples of this many tokens. */
+  /** The length of a cached prefix is a multiple of this many tokens. */
   readonly granularity: number;
 }
 
@@ -94,7 +94,7 @@ export interface PreparedGeneration {
   readonly n: number;
   /** The prompt's token IDs, if the provider knows them. */
   readonly promptIds?: ArrayLike<number> | undefined;
-  /** What the prefix cache sees of the prompt. Absent for upstream models. */
+  /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
   /**
    * Paths of schema keywords that are ignored because they are not supported. They occur only in non-strict schemas.

@@ -14,7 +14,7 @@ import type { Upstreams } from './upstream/upstreams.js';
 
 export interface ServedModel {
   readonly name: string;
-  /** The name in the client's request, which may be an alias and which responses repeat. */
+  /** The model name in the client's request. It may be an alias, and responses repeat it. */
   readonly asked: string;
   readonly lifecycle: ModelDeprecation;
   /** The defaults for parameters that a request does not set. */

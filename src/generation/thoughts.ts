@@ -37,7 +37,7 @@ function joined(thoughts: readonly Thought[]): string | undefined {
 
 const byPlace = new Intl.Collator('en', { numeric: true });
 
-/** Joins lists whose entries are in the order of the request. */
+/** Merges lists, each of which is in the order of the request, into one list in that order. */
 export function inOrder(...lists: readonly (readonly LeftOut[])[]): LeftOut[] {
   const all = lists.flat();
   return lists.filter(({ length }) => length > 0).length < 2

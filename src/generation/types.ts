@@ -45,16 +45,19 @@ export interface ToolCall {
 
 /** One block of the reasoning of an earlier turn. */
 export interface Thought {
-  /** Empty if only the upstream that returned the block can read it. */
+  /** The block's text. Empty if only the upstream that returned the block can read it. */
   text: string;
   path: string; // path in the client's request
-  /** The model that wrote it. Null: the client sent it unsealed, so it is used for any model. */
+  /** The model that wrote the block. Null: the client sent the block unsealed, so it is used for any model. */
   model: string | null;
-  /** The upstream that returned it and, if its API has such blocks, its own block. Null: no upstream. */
+  /**
+   * The upstream that returned the block and, if its API has reasoning blocks, the block in its original form. Null: no
+   * upstream.
+   */
   origin: ThoughtOrigin | null;
   /** The block's position in the turn: the number of characters of content and the number of tool calls before it. */
   after: { text: number; calls: number };
-  /** False: it belongs to an earlier tool loop, and is not part of `reasoning`. */
+  /** False: the block belongs to an earlier tool loop and is not part of `reasoning`. */
   current: boolean;
 }
 
@@ -81,9 +84,9 @@ export type Message = { path?: string | undefined } & (
       role: 'assistant';
       content: string | null;
       reasoning?: string | undefined;
-      /** The blocks that `reasoning` was made from, and those that it omits; see seenBy(). */
+      /** The blocks that `reasoning` was made from, and the blocks that it omits; see seenBy(). */
       thoughts?: readonly Thought[] | undefined;
-      /** Whether some of this turn's reasoning is missing: it is foreign, or it cannot be sent to this upstream. */
+      /** Whether some of this turn's reasoning is missing because it is foreign or cannot be sent to this upstream. */
       lacksReasoning?: boolean | undefined;
       toolCalls?: ToolCall[] | undefined;
       name?: string | undefined;
@@ -106,7 +109,7 @@ export interface ToolDefinition {
   parameters: JsonSchema | null; // null: an object without properties
   strict: boolean; // strict: unsupported schema keywords are an error; otherwise, they are ignored and reported
   path: string; // the schema's path in the client's request
-  /** Present for a custom tool, whose parameters are those of customParameters(). */
+  /** Present for a custom tool. The tool's parameters are those that customParameters() returns. */
   custom?: { readonly grammar: TextGrammar | null } | undefined;
 }
 
@@ -248,7 +251,10 @@ export interface Counted {
   estimated: boolean;
 }
 
-/** Tokens of the request's prediction that the choice has repeated, and the others. */
+/**
+ * Number of tokens of the request's prediction that the choice has repeated (`accepted`) and has not repeated
+ * (`rejected`).
+ */
 export interface PredictionCount {
   accepted: number;
   rejected: number;
@@ -277,10 +283,11 @@ export type GenerationEvent =
       upstream?: string;
       ignored?: readonly string[];
     }
-  // If requested: log probabilities of the prompt's tokens, starting with number `first`. The prompt's first token has
-  // none. Precedes all text.
+  // If requested: log probabilities of the prompt's tokens, starting at position `first`. The prompt's first token has
+  // none. Emitted before all text.
   | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }
-  // If requested: the generated token IDs, before the text that they start. Includes a token that ends the response.
+  // If requested: IDs of generated tokens, emitted before the text that these tokens begin. Includes a token that ends
+  // the response.
   | { type: 'tokens'; choice: number; ids: number[] }
   // `tokens`: number of generated tokens that this event completes; 0 if it only releases held-back text.
   | {
@@ -327,7 +334,7 @@ export type GenerationEvent =
       reasoningTokens: number;
       calls: number;
       timings: ChoiceTimings;
-      /** Absent if the request has no prediction, or if it was not used. */
+      /** Absent if the request has no prediction, or if the prediction was not used. */
       prediction?: PredictionCount | undefined;
       counted?: Counted | undefined;
     }

@@ -44,7 +44,7 @@ export interface HttpOptions {
   sockets?: readonly SocketRoute[];
   authenticate: Authenticate;
   telemetry: Telemetry;
-  /** Counts an API request that generates nothing against the key's read limit. Throws ApiError 429. */
+  /** Counts an API request that generates nothing toward the key's read limit. Throws ApiError 429. */
   reads?: (identity: Identity) => void;
   /**
    * Reserves a WebSocket connection slot and returns the function that releases it. Throws ApiError 429 or 503. Without
@@ -53,7 +53,7 @@ export interface HttpOptions {
   connect?: Connect;
   /** Called when the response to a request, or to a turn of a WebSocket, is complete. */
   finished?: (record: RequestRecord) => void;
-  /** Maximum time for receiving a request body. */
+  /** Maximum time for receiving a request body, in ms. */
   bodyTimeoutMs?: number;
   /** Maximum time a client may take to read a large response. */
   answerTimeoutMs?: number;
@@ -66,7 +66,7 @@ export interface HttpOptions {
 const BODY_TIMEOUT_MS = 300_000;
 const ANSWER_TIMEOUT_MS = 300_000;
 /**
- * How long the result of an API key lookup is trusted, in ms. Changes take about as long to reach other processes
+ * How long the result of an API key lookup is trusted, in ms. Changes take about that long to reach other processes
  * anyway.
  */
 const KNOWN_MS = 1_000;
@@ -147,7 +147,7 @@ export class HttpServer {
   }
 
   /**
-   * Resolves to the port; port 0 picks any free port. If the address cannot be bound, rejects with an error that says
+   * Resolves to the port. Port 0 selects any free port. If the address cannot be bound, rejects with an error that says
    * what to do and mentions `flag`.
    */
   async listen(host: string, port: number, flag = '--port'): Promise<number> {
@@ -156,19 +156,19 @@ export class HttpServer {
     return bound;
   }
 
-  /** Handle for another thread's addThread(). Valid until this server is closed. */
+  /** Returns a handle for addThread() on another thread. Valid until this server is closed. */
   descriptor(): unknown {
     return this.transport.descriptor();
   }
 
-  /** From now on, new connections go to the added threads' servers instead of being served here. */
+  /** Starts passing new connections to the added threads' servers instead of serving them here. */
   addThread(descriptor: unknown): void {
     this.transport.addThread(descriptor);
   }
 
   /**
-   * Must be called before that thread closes its server. If no added thread remains, new connections are served here
-   * again.
+   * Must be called before the added thread closes its server. If no added thread remains, new connections are served
+   * here again.
    */
   removeThread(descriptor: unknown): void {
     this.transport.removeThread(descriptor);
@@ -228,14 +228,14 @@ export class HttpServer {
     return exchange;
   }
 
-  // An exception that escaped from here or from upgrade() would end the process.
+  // Must not throw: an exception from here or from upgrade() would end the process.
   private receive(request: TransportRequest, response: TransportResponse): void {
     const exchange = this.exchangeOf(request, response);
     const { framingError: unclearEnd } = exchange;
     if (unclearEnd !== null) {
-      // Deferred: after an immediate response, the library would parse whatever follows the supposed end of the body as
-      // a new request. If a second request arrives while the first has no response yet, the library closes the
-      // connection.
+      // The handler is deferred, because after an immediate response the library would parse whatever follows the
+      // supposed end of the body as a new request. If a second request arrives while the first has no response yet, the
+      // library closes the connection.
       setImmediate(() => exchange.fail(unclearEnd));
       return;
     }
@@ -359,7 +359,7 @@ export class HttpServer {
       }
       exchange.actAs(known);
     } catch {
-      // without a valid key, only operators see the request
+      // without a valid key, the request is listed for operators only
     }
     refused();
   }
@@ -371,7 +371,7 @@ export class HttpServer {
     return keyless ?? identify(header, exchange, this.options.authenticate);
   }
 
-  /** Continues when `pending` resolves. Body data that arrives in the meantime is held. Never rejects. */
+  /** Continues when `pending` resolves. Body data that arrives in the meantime is kept. Never rejects. */
   private async later<T>(
     pending: Promise<T>,
     route: Route,
@@ -463,8 +463,8 @@ export class HttpServer {
   }
 
   /**
-   * Receiving the body took so long that the key may have been revoked in the meantime, so it is looked up again. Never
-   * rejects.
+   * Receiving the body took so long that the key may have been revoked in the meantime, so the key is looked up again.
+   * Never rejects.
    */
   private async serveAgain(route: Route, exchange: HttpExchange): Promise<void> {
     try {

@@ -43,6 +43,6 @@ async function eitherOf<T>(bearer: string, apiKey: string, from: Sender, authent
   }
 }
 
-/** Whether a request has neither of the two headers. A header with an unusable value counts. */
+/** Whether a request has neither of the two headers. A header that is present but unusable counts as present. */
 export const hasNoKey = (header: (name: string) => string): boolean =>
   header('authorization').trim() === '' && header('x-api-key').trim() === '';

@@ -1,6 +1,6 @@
-// Reads one request body. Limits how long that takes, and the body's size: by Content-Length, while
-// reading, and while decompressing. A request holds at most `max_body_bytes`, plus the same amount when decompressed.
-// The memory budget for request bodies limits the total across all requests.
+// Reads one request body. Limits the time for reading it and its size: by Content-Length, while reading, and while
+// decompressing. A request holds at most `max_body_bytes`, plus the same amount when decompressed. The memory budget
+// for request bodies limits the total across all requests.
 
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
@@ -13,14 +13,15 @@ import { tooMuchToRead } from './request-memory-budget.js';
 import type { Reading } from './request-memory-budget.js';
 import type { StartQueue } from './start-queue.js';
 
-// A client that is still sending when it receives a 413 or 503 may see a connection reset instead of the response. So
-// the server reads and discards the rest of the body for this long before it closes the connection.
+// A client that is still sending when it receives a 413 or 503 may see a connection reset instead of the response.
+// Therefore, the server reads and discards the rest of the body for this long, in ms, before it closes the connection.
 const SWALLOW_MS = 2_000;
 // If the organization's event-loop budget is used up, reading the body and sending the error are delayed by this long,
-// so that a connection that sends large bodies repeatedly is read only once per second.
+// in ms. A connection that repeatedly sends large bodies is therefore read only once per second.
 const HOLD_MS = 1_000;
 // uWebSockets.js closes a connection 10 seconds after the last bytes of an unfinished body. Pausing and resuming a
-// socket restarts that timer. Doing so at this interval makes our own timeout the effective one.
+// socket restarts that timer. The socket is paused and resumed at this interval, so that this server's own timeout is
+// the effective one.
 const RENEW_MS = 4_000;
 /**
  * With a chunk extension, uWebSockets.js waits for bytes that never arrive, so a chunked body without new data times
@@ -36,7 +37,10 @@ const MAX_AHEAD_BYTES = 65_536;
 
 export interface BodyLimits {
   maxBytes: number;
-  /** Maximum time from the headers to the last byte. After that, the request gets a 400 request_timeout. */
+  /**
+   * Maximum time from the headers to the last byte, in ms. After that, the request is rejected with a 400
+   * request_timeout.
+   */
   timeoutMs: number;
   /** Maximum pause within a chunked body. */
   chunkSilenceMs?: number | undefined;
@@ -54,7 +58,7 @@ export interface BodyHeaders {
 export interface BodyState {
   gzip: boolean;
   oversized: boolean;
-  /** If set, the body is not read and this error is sent. */
+  /** If set, the body is not read, and the response is this error. */
   refused?: ApiError | null;
   chunked?: boolean;
 }
@@ -154,7 +158,7 @@ export function readJsonBody(
   );
   renewal.unref();
 
-  /** Returns false if the body had already been settled. */
+  /** Returns false if reading had already ended in success or failure. */
   function settle(): boolean {
     if (settled) return false;
     settled = true;

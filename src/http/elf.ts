@@ -3,14 +3,14 @@
 // Sources: System V ABI, chapters 4 and 5; Linux Standard Base, "Symbol Versioning".
 
 export interface Elf {
-  /** ELF machine number: 62 is x86-64, 183 is 64-bit ARM. */
+  /** The ELF machine number: 62 is x86-64, 183 is 64-bit ARM. */
   machine: number;
-  /** The virtual address of a file offset, or null. */
+  /** Returns the virtual address of a file offset, or null. */
   addressOf(offset: number): number | null;
   offsetOf(address: number): number | null;
   /**
-   * RELA entries whose addend is `address`: the address that each one writes to (`target`), and the file offset of its
-   * addend.
+   * Returns the RELA entries whose addend is `address`. `target`: the address that the entry writes to; the other
+   * member is the file offset of the addend.
    */
   relocationsTo(address: number): { target: number; addendAt: number }[];
   symbols(): ElfSymbol[];
@@ -22,7 +22,7 @@ export interface ElfSymbol {
   name: string;
   /** Whether the symbol is imported from another library. */
   foreign: boolean;
-  /** Number of the required version, as in `needs()`. */
+  /** Number of the required version. It refers to an entry of `needs()`. */
   version: number;
   /** File offsets of the symbol's name offset (32 bits) and its version number (16 bits). */
   nameAt: number;

@@ -11,12 +11,12 @@ export function errorPage(code: ErrorCode, message: string, param: string | null
 
 export const HEADERS_TOO_LARGE_PAGE = errorPage('headers_too_large', 'The headers are too large.');
 
-/** The response to a request that the parser of Node.js rejects. */
+/** Returns the response to a request that the parser of Node.js rejected. */
 export function parserErrorPage({ code, reason = 'malformed' }: NodeJS.ErrnoException & { reason?: string }): string {
   if (code === 'HPE_HEADER_OVERFLOW') return HEADERS_TOO_LARGE_PAGE;
   if (code === 'HPE_UNEXPECTED_CONTENT_LENGTH')
     return errorPage('invalid_header', 'The request has more than one Content-Length header.', 'Content-Length');
-  // Transfer-Encoding together with Content-Length has this code too.
+  // Node.js also uses this code for Transfer-Encoding together with Content-Length.
   if (code === 'HPE_INVALID_TRANSFER_ENCODING' && !reason.includes('Content-Length')) return TRANSFER_ENCODING_PAGE;
   return errorPage('malformed_http', `The request is not valid HTTP: ${reason}.`);
 }

@@ -9,7 +9,7 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 
 /** Requests of at least this many bytes are charged. */
 export const CHARGED_BYTES = 16_384;
-/** Building a response is not charged if it takes less time than this, in ms. */
+/** Building a response is charged only if it takes at least this long, in ms. */
 const LONG_MS = 1;
 
 /** Event-loop time that one request has taken. */
@@ -38,7 +38,7 @@ export class EventLoopClock {
     this.#ms += ms;
   }
 
-  /** Milliseconds so far, including any running measurement; undefined if nothing was measured. */
+  /** Milliseconds charged so far, including a measurement in progress. Undefined if nothing was measured. */
   get ms(): number | undefined {
     const ms = this.#ms + (this.#began === null ? 0 : performance.now() - this.#began);
     return ms > 0 ? ms : undefined;
@@ -59,7 +59,7 @@ export class EventLoopMeter {
     private readonly noted: Noted,
   ) {}
 
-  /** The error with which work on `bytes` bytes must be rejected now, or null if it may run. */
+  /** Returns the error with which work on `bytes` bytes must be rejected now, or null if the work may run. */
   refusal(bytes: number): ApiError | null {
     if (!this.#counts(bytes)) return null;
     try {
@@ -91,8 +91,8 @@ export class EventLoopMeter {
   }
 
   /**
-   * Runs work that builds a response, and charges its time if that was long, because the response size is not known in
-   * advance.
+   * Runs work that builds a response. The time is charged afterwards if it was long, because the size of the response
+   * is not known in advance.
    */
   measured<T>(work: () => T): T {
     const began = performance.now();

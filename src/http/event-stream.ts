@@ -42,13 +42,14 @@ export const LINES: Framing = { frame: (data) => `${data}\n`, keepalive: ' ', fi
 
 export interface StreamOptions {
   framing: Framing;
-  /** The keep-alive is sent after this long without any write. */
+  /** A keep-alive is sent after this many milliseconds without a write. */
   keepaliveMs: number;
   bufferBytes: number;
   /** Writes the status and headers. Called inside the cork of the first write. */
   writeHead(): void;
   /**
-   * The response is complete, or the client was too slow to read it (`dropped`). Called once, but not after close().
+   * Called when the response is complete, or when the client was too slow to read it (`dropped`). Called once, but not
+   * after close().
    */
   onEnd(dropped: boolean): void;
 }
@@ -89,7 +90,8 @@ export class SseStream implements EventStream {
     private readonly res: TransportResponse,
     private readonly options: StreamOptions,
   ) {
-    // Every write restarts the timer, so it measures silence on the connection, not a lack of progress in the engine.
+    // Every write restarts the timer, so the timer measures silence on the connection and not a lack of progress in the
+    // engine.
     this.clock = setTimeout(() => this.keepAlive(), options.keepaliveMs);
     this.clock.unref();
   }
@@ -130,12 +132,12 @@ export class SseStream implements EventStream {
     if (!this.blocked) this.res.cork(this.corked);
   }
 
-  /** For writeDue(): calls flush() unless it has run since schedule(). */
+  /** Called by writeDue(). Flushes the queue unless it has been flushed since schedule(). */
   flushDue(): void {
     if (this.scheduled) this.flush();
   }
 
-  /** The client has disconnected, or another response was sent: nothing more is written. */
+  /** Called when the client has disconnected or another response was sent. Nothing more is written. */
   close(): void {
     this.closed = true;
     this.queue = '';
@@ -173,7 +175,8 @@ export class SseStream implements EventStream {
     this.res.onWritable(() => this.drained());
   }
 
-  // The socket accepts data again. The library sends its remaining buffered bytes only together with a new write.
+  // Called when the socket accepts data again. The library sends its remaining buffered bytes only together with a new
+  // write.
   private drained(): boolean {
     if (this.closed) return true;
     this.blocked = false;

@@ -25,15 +25,15 @@ export interface Exchange {
    * reports. '' after the client has disconnected.
    */
   readonly remoteAddress: string;
-  /** For the request log; undefined in tests without a connection. */
+  /** The client as recorded in the request log. Undefined in tests without a connection. */
   readonly client?: RequestClient | undefined;
   /** The peer address of the connection, whatever a proxy reports. '' after the client has disconnected. */
   readonly peerAddress: string;
   readonly method: string; // upper case
   readonly receivedAt: number; // performance.now()
   /**
-   * Parsed JSON. Undefined for GET, and once handler() has returned or awaited, so that the body is not kept in memory
-   * during generation.
+   * The body as parsed JSON. Undefined for GET requests. Also undefined once handler() has returned or awaited, so that
+   * the body is not kept in memory during generation.
    */
   readonly body: unknown;
   /** Size of the body in bytes. Stays available after the body is released. */
@@ -48,7 +48,7 @@ export interface Exchange {
    */
   charged<T>(bytes: number, work: () => T): T;
   /**
-   * Queues a read of `bytes` bytes or characters from storage. Large reads wait their turn, round-robin by
+   * Queues a read of `bytes` bytes or characters from storage. Large reads wait for their turn, round-robin by
    * organization, and their time is charged to the organization. Rejects with ApiError 429 if its budget is used up.
    * Never settles if the client disconnects first.
    */
@@ -58,7 +58,7 @@ export interface Exchange {
    * response exceeds the size limit.
    */
   reserve(bytes: number): void;
-  /** A reservation for a response that outlives this request. The caller must release it. */
+  /** Opens a reservation for a response that outlives this request. The caller must release it. */
   keeping(): BufferReservation;
   /**
    * Calls `callback` once if the client disconnects before the response is complete, or immediately if it already has.
@@ -74,9 +74,9 @@ export interface Exchange {
    */
   json(status: number, body: unknown): void;
   /**
-   * Sends a complete response of about `bytes` bytes. A large response is serialized in slices when it is the
-   * organization's turn, and its time is charged to the organization. Throws like reserve(); later failures are sent as
-   * the response.
+   * Sends a complete response of about `bytes` bytes. A large response is serialized in slices when the organization
+   * gets its turn, and its time is charged to the organization. Throws like reserve(); later failures are sent as the
+   * response.
    */
   jsonEnqueued(bytes: number, status: number, body: unknown): void;
   /** Sends a complete response that is not JSON. */
@@ -130,13 +130,13 @@ export interface EventStream {
 export interface Route {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   path: string; // a pattern such as '/v1/models/:id'
-  /** The last parameter also matches a value with slashes in it, such as `org/name`. */
+  /** The last parameter also matches values that contain slashes, such as `org/name`. */
   slashes?: true;
   scope: Scope | null;
   /** The route itself calls permit() after looking up the model, so that a 404 takes precedence over a 403. */
   checksScope?: true;
   /**
-   * The route generates output: it counts toward the model's limits instead of limits.read_rpm, and its rejected
+   * The route generates output. Its requests count toward the model's limits instead of limits.read_rpm, and rejected
    * requests appear in the usage data.
    */
   generates?: true;
@@ -159,7 +159,8 @@ export interface Route {
   /** Set on all of the route's responses, including errors. */
   headers?: HeaderList;
   /**
-   * Runs before the body is read, and reading waits for its promise. If it throws, the error is sent as the response.
+   * Runs before the body is read; if it returns a promise, the body is read after the promise resolves. If it throws,
+   * the error is sent as the response.
    */
   onRequest?(exchange: Exchange): void | Promise<unknown>;
   /**
@@ -169,7 +170,9 @@ export interface Route {
   validateInSlices?(body: unknown): Iterator<unknown> | null;
   /** Like onRequest(), but runs after the body has been read. handler() still sees the body. */
   preHandler?(exchange: Exchange): Promise<unknown>;
-  /** The body is read as JSON whatever its Content-Type, because curl sends the type of a form by default. */
+  /**
+   * The body is read as JSON regardless of its Content-Type, because curl by default sends the Content-Type of a form.
+   */
   anyContentType?: true;
   /** Maximum body size, if it is lower than http.max_body_bytes. */
   maxBodyBytes?: number;

@@ -16,12 +16,12 @@ import type { ThreadState } from '../shared/thread-states.js';
 export interface ModelHealth {
   name: string;
   state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
-  /** The model was unloaded and is now being loaded for a waiting request. */
+  /** Whether the model was unloaded and is now being loaded for a waiting request. */
   awaited: boolean;
   /** 0 to 1 while loading. */
   progress: number;
   error: string | null;
-  /** The engine stopped while serving, after a device error. Only restarting the process recovers it. */
+  /** Whether the engine stopped while serving because of a device error. Only restarting the process recovers it. */
   stopped: boolean;
   running: number;
   waiting: number;
@@ -33,11 +33,11 @@ export interface Health {
   /** States of the HTTP workers; empty if the main thread serves requests. */
   threads: readonly ThreadState[];
   models: readonly ModelHealth[];
-  /** Null or absent: limits are counted in this process only. */
+  /** State of the shared limit counters. Null or absent: limits are counted in this process only. */
   counters?: CountersHealth | null;
-  /** Null or absent: the clocks of other machines are not known. */
+  /** Skew relative to the clocks of other machines. Null or absent: unknown. */
   skew?: ClockSkew | null;
-  /** Null or absent: expired data is being erased normally. */
+  /** Set if the erasure of expired data is held up. Null or absent: expired data is being erased normally. */
   erasure?: HeldErasure | null;
   /** Why the database in the data directory no longer accepts writes. Null or absent: it accepts them. */
   storage?: string | null;
@@ -49,7 +49,7 @@ export interface HealthOptions {
   /** If requests are running or waiting but no step has finished for this long, the model counts as stalled. */
   stallMs: number;
   metricsPublic: boolean;
-  /** Decides which clients may see operator details. */
+  /** Decides which clients may see the details for operators. */
   readers: {
     /** Rejects with ApiError 401 or 403. */
     check(exchange: Exchange): Promise<void>;
@@ -58,7 +58,7 @@ export interface HealthOptions {
 }
 
 /**
- * The reason why only a restart would help, or null. A model that failed to load is not such a reason, because it would
+ * The reason why only a restart would help, or null. A model that failed to load is no such reason, because it would
  * fail again.
  */
 export function notAlive(health: Health): string | null {
@@ -80,7 +80,7 @@ export function notReady(health: Health, stallMs: number): string | null {
     if (model.state === 'unloaded' || model.state === 'idle') continue; // unloaded by an operator, or not requested yet
     if (model.state === 'loading' && model.awaited) continue;
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
-    // Waiting requests count too, because requests that arrive while a step hangs are stuck as well.
+    // Waiting requests count too, because requests that arrive while a step hangs cannot make progress either.
     if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs)
       return `${model.name} has requests but completed no step for ${Math.round(model.lastStepAgeMs)} ms`;
   }
@@ -106,7 +106,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
         });
       },
     },
-    // The path that other inference servers use. Test harnesses poll it until it returns 200.
+    // Other inference servers use this path. Test harnesses poll it until it returns 200.
     {
       method: 'GET',
       path: '/health',

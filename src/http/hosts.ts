@@ -17,7 +17,8 @@ export function hostName(header: string): string {
 
 /**
  * Returns a function that decides whether a Host header is accepted. A server that listens on more than loopback is
- * exposed on purpose and may have any host name, so the header is checked only if names are configured.
+ * exposed on purpose and may be reached under any host name, so its Host header is checked only if names are
+ * configured.
  */
 export function hostGuard(listenHost: string, allowedHosts: readonly string[]): (header: string) => boolean {
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLoopback(listenHost))) return () => true;

@@ -43,7 +43,7 @@ export interface ExchangeHost {
   /** Whether the client's address is taken from X-Forwarded-For. */
   trustProxy: boolean;
   finished(record: RequestRecord): void;
-  /** Reports an error that the client did not cause. */
+  /** Called for errors that the client did not cause. */
   unexpected(error: unknown, requestId: string): void;
 }
 
@@ -66,7 +66,7 @@ const STATUS_LINES: Readonly<Record<number, string>> = {
 /** Milliseconds per slice of serializing a large response. */
 const SLICE_MS = 2;
 
-/** Runs one slice. Returns whether all work is done. */
+/** Runs one slice of work. Returns whether all work is done. */
 function goneThrough(slices: Generator): boolean {
   const until = performance.now() + SLICE_MS;
   while (performance.now() < until) if (slices.next().done === true) return true;
@@ -99,7 +99,7 @@ export class HttpExchange implements Exchange {
   body: unknown = undefined;
   bodyBytes = 0;
   aborted = false;
-  /** If true, the connection closes after the response, because it is not certain where the request body ends. */
+  /** Whether to close the connection after the response because it is not certain where the request body ends. */
   closes = false;
   /**
    * The error if the end of the request (RFC 9112, section 6.3) or its host cannot be determined, or null. */
@@ -156,7 +156,7 @@ export class HttpExchange implements Exchange {
         : hosts > 1 // a proxy may have checked the other one
           ? apiError('invalid_header', 'The request has more than one Host header.', 'Host')
           : null;
-    // A request without these headers has no body. However, the library may hide a header that says otherwise, so
+    // A request without these headers has no body. However, the library may hide a header that indicates a body, so
     // further bytes on this connection cannot be trusted.
     const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
     this.closes = this.framingError !== null || saysNoLength;
@@ -218,7 +218,7 @@ export class HttpExchange implements Exchange {
     return this.account.charged(bytes, work);
   }
 
-  /** The meter for the calling organization, as far as it is known at this point. */
+  /** Returns the meter for the calling organization, if the organization is already known. */
   get account(): EventLoopMeter {
     return new EventLoopMeter(this.host.loopTime, this.organizationId, this);
   }
@@ -337,7 +337,7 @@ export class HttpExchange implements Exchange {
       keepaliveMs: this.host.keepaliveMs,
       bufferBytes: this.host.streamBufferBytes,
       writeHead: () => {
-        // The values are combined into one header, so that a route's `no-store` is kept.
+        // Both values are combined into one header, so that a route's `no-store` is kept.
         const caching = this.answerHeaders.get('cache-control')?.[1] ?? 'no-cache';
         this.setHeader('Cache-Control', `${caching}, no-transform`);
         this.writeHead(200, contentType);
@@ -420,7 +420,7 @@ export class HttpExchange implements Exchange {
     this.finish(status, error);
   }
 
-  /** `own`: how many bytes of the response are held for this request only. */
+  /** `own`: number of bytes of the response that are held in memory for this request only. */
   private large(
     status: number,
     contentType: string,

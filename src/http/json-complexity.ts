@@ -9,10 +9,10 @@ export interface JsonLimits {
   members: number;
 }
 
-/** The limit that was exceeded; `number` means that a number is not finite. */
+/** The limit that was exceeded. `number`: the text contains a number that is not finite. */
 export type JsonExcess = keyof JsonLimits | 'number';
 
-// Meaning of a byte outside strings. All other bytes, including UTF-8 bytes above 127, are ignored.
+// The meaning of each byte outside strings. All other bytes, including UTF-8 bytes above 127, are ignored.
 const OPENS = 1,
   CLOSES = 2,
   SEPARATES = 3,
@@ -35,11 +35,11 @@ const QUOTE = 0x22,
   BACKSLASH = 0x5c,
   MINUS = 0x2d;
 /**
- * Number of bytes in a string that are scanned one by one before switching to a native search. One native call costs as
- * much as scanning about fifty bytes.
+ * Number of bytes of a string to scan one by one before switching to a native search. One native call costs as much as
+ * scanning about fifty bytes.
  */
 const NEAR = 64;
-/** A number with fewer digits than this is finite unless it has a positive exponent. */
+/** A number with fewer digits is finite unless it has a positive exponent. */
 const LONG_NUMBER = 300;
 
 /**
@@ -122,8 +122,8 @@ function isDigit(byte: number | undefined): boolean {
 }
 
 /**
- * Whether the text between two structural bytes is a number that parses to infinity. Malformed numbers are ignored;
- * JSON.parse reports them.
+ * Whether the text between two structural bytes is a number that would be parsed to infinity. Malformed numbers are
+ * ignored, because JSON.parse reports them.
  */
 function isInfinite(bytes: Buffer, from: number, to: number): boolean {
   return Math.abs(Number(bytes.toString('latin1', from, to))) === Infinity;

@@ -30,7 +30,7 @@ export class JsonText {
     return this.add(other.#open);
   }
 
-  /** True while there are no chunks yet; toString() is then cheaper than pieces(). */
+  /** Whether there are no chunks yet. If so, toString() is cheaper than pieces(). */
   get isShort(): boolean {
     return this.#pieces.length === 0;
   }

@@ -8,13 +8,13 @@ import type { JsonExcess, JsonLimits } from './json-complexity.js';
 
 export const MAX_JSON_DEPTH = 512;
 /**
- * Maximum members of all objects together. JSON.parse blocks the event loop, and parsing more members with distinct
- * names would take too long.
+ * Maximum total number of members in all objects. JSON.parse blocks the event loop, and parsing more members with
+ * distinct names would take too long.
  */
 export const MAX_JSON_MEMBERS = 500_000;
 /**
- * Maximum number of objects, arrays and comma-separated values. Each takes about fifty bytes in memory, although `{},`
- * takes three in the text.
+ * Maximum number of objects, arrays and comma-separated values. Each takes about fifty bytes in memory, even if its
+ * text, such as `{},`, has only three bytes.
  */
 export const MAX_JSON_VALUES = 1_000_000;
 
@@ -30,14 +30,14 @@ const decoder = new TextDecoder('utf-8', { fatal: true }); // skips one leading 
 
 const BODY = 'request body';
 
-/** `what` names the text in errors. Throws ApiError `invalid_json` or `invalid_body`. */
+/** `what`: what errors call the text. Throws ApiError `invalid_json` or `invalid_body`. */
 export function parseJsonBody(bytes: Uint8Array, what = BODY): object {
   checkJsonComplexity(bytes, what);
   return jsonObject(jsonText(bytes, what), what);
 }
 
-// The three steps of parseJsonBody(), for callers that let other requests run between them. Each takes about 20 ms for
-// a 3 MB body.
+// The three steps of parseJsonBody(), for callers that run other requests between the steps. Each step takes about 20
+// ms for a 3 MB body.
 
 export function checkJsonComplexity(bytes: Uint8Array, what = BODY): void {
   if (bytes.length === 0) throw empty(what);
@@ -74,8 +74,8 @@ export function jsonObject(text: string, what = BODY): object {
 
 const empty = (what: string): Error => apiError('invalid_body', `The ${what} is empty; a JSON object is required.`);
 
-// The JavaScript engine's message quotes the text around the error, which may be prompt text. Only the position is
-// reported.
+// The JavaScript engine's error message quotes the text around the error, which may be prompt text. Therefore, only the
+// position is reported.
 function position(error: unknown): string {
   const at = /at position (\d+)/.exec((error as Error).message)?.[1];
   return at === undefined ? '' : ` (at character ${at})`;

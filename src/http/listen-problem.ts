@@ -21,7 +21,7 @@ export async function checkAddresses(config: Pick<Config, 'host' | 'port' | 'adm
   if (problem !== undefined) throw new StartError(problem);
 }
 
-/** Every address that cannot be bound: the reason, and what to do about it. */
+/** Returns, for every address that cannot be bound, the reason and what to do about it. */
 export async function addressProblems({
   host,
   port,

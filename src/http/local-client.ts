@@ -19,7 +19,10 @@ const FORWARDED = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', '
 /** Schemes of pages that belong to an installed program. Web pages cannot have them. */
 const PROGRAM_ORIGIN = /^(?:app|file|tauri|vscode-webview|vscode-file):\/\//;
 
-/** Returns what speaks against a program on this machine, for the error message; null if nothing does. */
+/**
+ * Returns the reason why a request may not come from a program on this machine, for the error message, or null if there
+ * is none.
+ */
 export function foreignTrait(exchange: Pick<Exchange, 'peerAddress' | 'header'>): string | null {
   const { peerAddress } = exchange;
   if (peerAddress === '' || !loopback.check(peerAddress, isIPv6(peerAddress) ? 'ipv6' : 'ipv4'))

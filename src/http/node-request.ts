@@ -10,8 +10,8 @@ export const wantsWebSocket = ({ method, headers }: IncomingMessage): boolean =>
 
 /**
  * Node.js versions before 24.9 pass every request with an Upgrade header to the `upgrade` event, without its body. Java
- * clients offer an upgrade to HTTP/2 with each request. So only WebSocket handshakes report the upgrade; the others are
- * ordinary requests.
+ * clients offer an upgrade to HTTP/2 with each request. Therefore, only WebSocket handshakes are passed on as upgrades;
+ * all other requests are treated as ordinary.
  */
 export class NodeIncoming extends IncomingMessage {
   declare [asked]: boolean;

@@ -1,23 +1,23 @@
 // A transport's response on an http.ServerResponse.
 //
-// A write is passed to the kernel immediately, as uWebSockets.js does. What the kernel does not accept stays in the
-// socket's buffer. Then the write returns false, and onWritable() calls back when that buffer is empty. A client that
-// accepts nothing for STALL_MS is disconnected.
+// A write is passed to the kernel immediately, as uWebSockets.js does. Data that the kernel does not accept stays in
+// the socket's buffer. In that case, the write returns false, and onWritable() calls back when the buffer is empty. A
+// client that accepts nothing for STALL_MS is disconnected.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { TakePiece, TransportResponse } from './transport.js';
 
-/** How long a client may read nothing while data is waiting for it, in ms. */
+/** A client is disconnected if it reads nothing for this many milliseconds while data is waiting for it. */
 const STALL_MS = 10_000;
-/** Maximum size of one write of a large response. At most this much of it is in the socket's buffer. */
+/** Maximum size of one write of a large response. The socket's buffer holds at most this much of the response. */
 const PART_BYTES = 262_144;
 const EMPTY = new Uint8Array(0);
 
 export class NodeResponse implements TransportResponse {
-  /** The response is not complete, and the connection is not closed. */
+  /** Whether the response is incomplete and the connection is open. */
   open = true;
-  /** The status and headers have been sent. */
+  /** Whether the status and headers have been sent. */
   started = false;
   private status = 200;
   private reason = 'OK';
@@ -35,7 +35,10 @@ export class NodeResponse implements TransportResponse {
   constructor(
     private readonly incoming: IncomingMessage,
     private readonly res: ServerResponse,
-    /** Called when the response is complete, but not if the connection is closed first. `closes`: it is the last one. */
+    /**
+     * Called when the response is complete, but not if the connection is closed first. `closes`: this is the last
+     * response on the connection.
+     */
     private readonly completed: (closes: boolean) => void,
   ) {
     this.socket = incoming.socket;
@@ -77,7 +80,7 @@ export class NodeResponse implements TransportResponse {
     this.aborted = callback;
   }
 
-  /** Node.js sends headers and data together without being asked to. */
+  /** Node.js sends headers and data together anyway. */
   cork(work: () => void): void {
     work();
   }

@@ -9,7 +9,7 @@ import { MessageChannel, MessagePort } from 'node:worker_threads';
 export interface ListenAddress {
   host: string;
   port: number;
-  /** Other threads may listen on the same port. */
+  /** Whether other threads may listen on the same port. */
   shared: boolean;
 }
 
@@ -53,7 +53,10 @@ export class NodeThreads {
     if (this.address !== null) void this.start(descriptor, this.address);
   }
 
-  /** Starts a thread that was added after listen(). This thread stops, if it listened because the others had ended. */
+  /**
+   * Starts listening on a thread that was added after listen(). If this thread listens itself because the other threads
+   * had ended, it stops.
+   */
   private async start(port: MessagePort, address: ListenAddress): Promise<void> {
     if ((await ordered(port, address)) && this.ports.has(port)) this.stopHere();
   }
@@ -77,7 +80,7 @@ export class NodeThreads {
   }
 }
 
-/** Starts listening on a thread. Resolves to false if it cannot, or has ended. */
+/** Starts listening on a thread. Resolves to false if the thread cannot listen or has ended. */
 function ordered(port: MessagePort, address: ListenAddress): Promise<boolean> {
   return new Promise((resolve) => {
     port.once('message', (listening: unknown) => resolve(listening === true));

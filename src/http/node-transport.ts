@@ -11,17 +11,17 @@ import { NodeThreads, ThreadListener } from './node-threads.js';
 import { NodeWebSockets } from './node-web-socket.js';
 import type { Transport, TransportHandlers } from './transport.js';
 
-/** The same as with uWebSockets.js. */
+/** uWebSockets.js has the same limit. */
 const MAX_HEADERS = 98;
 /**
- * Maximum time for the headers, from the opening of the connection or from the first byte of a later request. Node.js
- * checks it every CHECK_MS, so a connection is closed after at most the sum of both.
+ * Maximum time for receiving the headers, from the opening of the connection or from the first byte of a later request.
+ * Node.js checks it every CHECK_MS, so a connection may stay open for up to the sum of both.
  */
 const HEADERS_MS = 18_000;
 const CHECK_MS = 1_000;
 /** Limits the body of a request whose response is already complete. Bodies that are read have their own limit. */
 const REQUEST_MS = 330_000;
-/** Maximum number of requests that wait for the response to an earlier one on their connection (pipelining). */
+/** Maximum number of requests that wait for the response to an earlier request on their connection (pipelining). */
 const MAX_PIPELINED = 16;
 /** How long a client may keep sending after a request that the parser rejected, so that it can read the response. */
 const LINGER_MS = 1_000;
@@ -35,7 +35,7 @@ interface Connection {
   current: NodeResponse | null;
   /** Requests that arrived before the current response was complete. */
   waiting: (() => void)[];
-  /** Nothing more is served on this connection. */
+  /** Whether no further requests are served on this connection. */
   ended: boolean;
 }
 
@@ -69,9 +69,10 @@ export class NodeTransport implements Transport {
     };
     this.server = createServer(options);
     this.server.maxHeadersCount = 0; // otherwise further headers would be dropped; receive() refuses them
-    // Otherwise a response could no longer be sent after the client's half-close. connected() cancels the others.
+    // Otherwise, no response could be sent after the client has closed its side. connected() cancels the requests that
+    // are not answered immediately.
     (this.server as unknown as { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
-    // Accepting a connection failed, for example because the process has no file descriptor left.
+    // Emitted if accepting a connection failed, for example because the process has no file descriptors left.
     this.server.on('error', () => undefined);
     this.server.on('connection', (socket) => this.connected(socket));
     this.server.on('request', (incoming, res) => this.receive(incoming, res));
@@ -117,7 +118,7 @@ export class NodeTransport implements Transport {
     this.threads.remove(descriptor);
   }
 
-  /** Open connections stay open, even idle ones, which http.Server.close() would close. */
+  /** Open connections stay open, including idle ones, which http.Server.close() would close. */
   private stopHere(): void {
     if (this.server.listening) NetServer.prototype.close.call(this.server, () => undefined);
   }
@@ -148,7 +149,8 @@ export class NodeTransport implements Transport {
       this.connections.delete(socket);
       connection.current?.abort();
     });
-    // A half-close cannot be distinguished from a disconnect. Immediate responses are sent first.
+    // A client that has closed only its side cannot be distinguished from one that has disconnected. Responses that are
+    // sent immediately still arrive.
     socket.on('end', () => {
       setImmediate(() => setImmediate(() => connection.current?.open === true && connection.current.close()));
     });
@@ -162,7 +164,7 @@ export class NodeTransport implements Transport {
       this.serve(connection, incoming, res);
       return;
     }
-    // A waiting body would fill the socket's buffer, and then a disconnect would go unnoticed.
+    // A body that is not being read would fill the socket's buffer, and then a disconnect would go unnoticed.
     if (connection.waiting.length < MAX_PIPELINED && hasNoBody(incoming))
       connection.waiting.push(() => this.serve(connection, incoming, res));
     else drop(socket, connection);
@@ -178,7 +180,7 @@ export class NodeTransport implements Transport {
     }
     const next = (closes: boolean): void => {
       connection.ended ||= closes; // further bytes are not served, because they may be part of a body
-      // Not immediately, because the caller is completing the response.
+      // Deferred, because the caller is still completing the response.
       if (connection.waiting.length > 0) setImmediate(() => connection.waiting.shift()?.());
     };
     const response = new NodeResponse(incoming, res, next);
@@ -228,7 +230,7 @@ export class NodeTransport implements Transport {
     this.reject(socket, connection, errorPage('malformed_http', 'The method CONNECT is not supported.'));
   }
 
-  /** The parser rejected the request, or it took too long. */
+  /** Called when the parser rejected the request, or when receiving the request took too long. */
   private refuse(socket: Socket, error: NodeJS.ErrnoException & { reason?: string }): void {
     const connection = this.connections.get(socket);
     if (connection?.ended === true) return;
@@ -254,13 +256,16 @@ function drop(socket: Socket, connection: Connection): void {
   socket.destroy();
 }
 
-/** No request is being served, and none waits: after a response, the next one is served in a later turn. */
+/**
+ * Whether no request is being served and none is waiting. After a response, the next waiting request is served in a
+ * later event-loop turn.
+ */
 const isFree = ({ current, waiting }: Connection): boolean => current?.open !== true && waiting.length === 0;
 
 const hasNoBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] === undefined && /^0*$/.test(headers['content-length'] ?? '');
 
-/** The response to a request that the parser accepts and this server does not, or null. */
+/** Returns the response to a request that the parser accepts but this server rejects, or null. */
 function refusalOf({ httpVersionMajor, httpVersion, rawHeaders, headers }: IncomingMessage): string | null {
   if (rawHeaders.length > 2 * MAX_HEADERS) return HEADERS_TOO_LARGE_PAGE;
   if (httpVersionMajor < 1) return errorPage('malformed_http', 'The HTTP version must be 1.1 or 1.0.');

@@ -7,7 +7,7 @@ import type { SocketEvents, TransportSocket } from './transport.js';
 
 /** How long a client may take to respond to a close frame, in ms. */
 const CLOSE_MS = 5_000;
-/** A piece of an unfinished message takes about this much memory, in bytes, even if it is a single byte long. */
+/** Memory per piece of an unfinished message, in bytes. Even a piece of a single byte takes about this much. */
 const PIECE_BYTES = 256;
 const MIN_PIECES = 1_024;
 
@@ -25,7 +25,8 @@ export class NodeWebSockets {
       handleProtocols: () => false as const,
       // Messages slightly over the limit reach SocketConnection, which closes with a message of its own.
       maxPayload: Math.min(Math.ceil(maxMessageBytes * 1.125), 2 ** 31 - 1),
-      // A client that sends byte by byte must not use much more memory than its message may have.
+      // The number of pieces is limited too, because a client that sends byte by byte must not use much more memory
+      // than its message may have.
       maxBufferedChunks: Math.max(MIN_PIECES, Math.ceil(maxMessageBytes / PIECE_BYTES)),
       maxPendingAutoPongs: 0, // SocketConnection.pinged() limits unsent pongs
       closeTimeout: CLOSE_MS,
@@ -130,7 +131,7 @@ class NodeWebSocket implements TransportSocket {
   }
 }
 
-/** Stands for a connection that was closed during its handshake. */
+/** Represents a connection that was closed during its handshake. */
 const CLOSED: TransportSocket = {
   cork: (work) => work(),
   send: () => 1,

@@ -1,15 +1,15 @@
 // Runs large work one task at a time: parsing large bodies, reading large stored conversations, and building large
 // responses. Organizations take turns. Within an organization, tasks run in order of arrival, except that responses run
 // before reads. A task may take several slices and finishes before the next task starts, so only one body at a time is
-// held as objects. While a task waits for a shared database, the next one runs, so a slow database does not delay other
-// bodies. After each slice, other work gets the event loop for as long as the slice took. Event-loop thread only.
+// held as objects. While a task waits for a shared database, the next task runs, so that a slow database does not delay
+// other bodies. After each slice, other work gets the event loop for as long as the slice took. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 
-/** Smaller bodies are parsed immediately, because queueing them would cost more. */
+/** Bodies below this size are parsed immediately, because queueing them would cost more. */
 export const SMALL_BYTES = 131_072;
 
-/** One slice of work. Returns the next slice if there is more to do. */
+/** Runs one slice of work. Returns the next slice if there is more to do. */
 export type Task = () => Task | undefined | void;
 
 export class ParseQueue {
@@ -18,7 +18,8 @@ export class ParseQueue {
   #busy = false;
 
   /**
-   * Runs `parse` immediately for fewer than SMALL_BYTES bytes, otherwise later. Does not catch errors that it throws.
+   * Runs `parse` immediately if there are fewer than SMALL_BYTES bytes, otherwise later. Errors thrown by `parse` are
+   * not caught.
    */
   take(organizationId: string, bytes: number, parse: Task): void {
     if (bytes < SMALL_BYTES) {
@@ -29,8 +30,8 @@ export class ParseQueue {
   }
 
   /**
-   * Queues follow-up work of a finished task ahead of the organization's other tasks, which would take more memory
-   * while this task's result is still held.
+   * Queues follow-up work of a finished task ahead of the organization's other tasks, because those would take more
+   * memory while this task's result is still held.
    */
   resume(organizationId: string, work: Task): void {
     this.#wait(organizationId, (line) => line.unshift(work));
@@ -52,7 +53,8 @@ export class ParseQueue {
       this.#nextSlice = undefined; // stays undefined if the slice throws
       this.#nextSlice = turn?.() ?? undefined;
     } finally {
-      // runs after the slice's immediate follow-up work, such as building a response, so that its time counts too
+      // runs after the slice's immediate follow-up work, such as building a response, so that the time of that work
+      // counts too
       setImmediate(() => this.#yieldThenNext(began));
     }
   }

@@ -1,6 +1,6 @@
 // Query parameters that can have several values. Pure.
 
-/** Accepts `name[]=a`, `name=a&name=b` and `name=a,b`. Keeps the order in the query and drops empty values. */
+/** Reads `name[]=a`, `name=a&name=b` and `name=a,b`. Keeps the order of the values and drops empty ones. */
 export function queryList(query: URLSearchParams, name: string): string[] {
   const values: string[] = [];
   for (const [key, value] of query) {
@@ -10,7 +10,7 @@ export function queryList(query: URLSearchParams, name: string): string[] {
   return values;
 }
 
-/** `name[0]`: the form in which some query builders write arrays. */
+/** Matches `name[0]`, the form in which some query builders write arrays. */
 function isIndexed(key: string, name: string): boolean {
   return key.startsWith(`${name}[`) && /^\d{1,4}\]$/.test(key.slice(name.length + 1));
 }

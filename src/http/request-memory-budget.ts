@@ -1,11 +1,11 @@
 // Limits how many bytes of request bodies are held in memory while they are being read and decompressed: per process,
-// and half of that per organization. The per-body size limit alone would not limit the memory of a hundred bodies.
-// Event-loop thread only.
+// and half of that per organization. The size limit per body alone would not prevent a hundred bodies from using too
+// much memory. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** When more organizations than this are remembered, idle ones are removed. */
+/** If more than this many organizations are remembered, idle ones are removed. */
 const MANY = 1_024;
 
 /**
@@ -21,7 +21,7 @@ export class RequestMemoryBudget {
   readonly #share: number;
   #taken = 0;
   #lookAt = MANY;
-  // entries of 0 are kept, because a map that shrinks and grows with each body leaves old tables in memory
+  // entries of 0 are kept, because a map that shrinks and grows with each body leaves old hash tables in memory
   readonly #perOrganization = new Map<string, number>();
 
   /** A body of `maxBodyBytes` and its decompressed form always fit, even if `maxBytes` is smaller. */
@@ -49,7 +49,8 @@ export class RequestMemoryBudget {
   }
 
   /**
-   * Called by Reading. Returns false and reserves nothing if the budget is exhausted. A negative number releases bytes.
+   * Called by Reading. Returns false and reserves nothing if the budget is exhausted. A negative number releases
+   * memory.
    */
   take(organizationId: string, bytes: number): boolean {
     const own = (this.#perOrganization.get(organizationId) ?? 0) + bytes;
@@ -76,7 +77,9 @@ export class Reading {
     private readonly organizationId: string,
   ) {}
 
-  /** Reserves `bytes` more. Returns false if the budget is exhausted; the bytes must then not be kept. */
+  /**
+   * Reserves `bytes` more. Returns false if the budget is exhausted. In that case, the caller must not keep the bytes.
+   */
   add(bytes: number): boolean {
     if (!this.budget.take(this.organizationId, bytes)) return false;
     this.#bytes += bytes;

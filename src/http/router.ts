@@ -1,5 +1,5 @@
 // The routing table. Routes are matched here rather than by uWebSockets.js, because the table must also report which
-// methods a path supports and whether a path exists under /v1.
+// methods a path supports and whether an unknown path is under /v1.
 
 import type { Route } from './exchange.js';
 
@@ -61,7 +61,7 @@ export class Router {
     return { kind: 'route', route, params: found.params };
   }
 
-  /** A path's methods, for the Allow header. OPTIONS is supported on every path. */
+  /** Returns the methods that a path supports, for the Allow header. OPTIONS is supported on every path. */
   allow(path: string): string {
     const found = this.find(trimSlash(path));
     return found === null ? 'OPTIONS' : allowed(found.pattern);

@@ -10,7 +10,7 @@ import { loadUws } from './uws.js';
 
 export interface ServerChoice {
   server: 'uws' | 'node';
-  /** Why uWebSockets.js is not used although `auto` prefers it. */
+  /** Why uWebSockets.js is not used, although the setting `auto` prefers it. */
   reason: string | null;
 }
 

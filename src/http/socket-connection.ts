@@ -32,7 +32,7 @@ export interface SocketHost {
   maxMessageBytes: number;
   loopTime: EventLoopBudget;
   answers: ResponseMemoryBudget;
-  /** Queue for messages, because a message may start a turn, which costs as much as a request. */
+  /** Queue for messages. They are queued because a message may start a turn, which costs as much as a request. */
   starts: StartQueue;
   trace: Telemetry['trace'];
   draining(): boolean;
@@ -161,7 +161,8 @@ export class SocketConnection implements ServerSocket, SocketEvents {
   send(text: string): void {
     if (!this.open || this.dropping) return;
     if (this.full) {
-      // Only earlier messages count, so that a client that keeps up is not disconnected because of one long message.
+      // Only earlier messages count toward the limit, so that a client that keeps up is not disconnected because of one
+      // long message.
       if (this.queueBytes > this.host.bufferBytes) {
         this.drop();
         return;
@@ -213,7 +214,7 @@ export class SocketConnection implements ServerSocket, SocketEvents {
     for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
   }
 
-  /** Deferred, because the caller of send() is in the middle of other work; it is notified through closed(). */
+  /** Deferred, because the caller of send() is in the middle of other work. The caller is notified through closed(). */
   private drop(): void {
     if (this.dropping) return;
     this.dropping = true;

@@ -88,9 +88,9 @@ export class SocketConnections {
   }
 
   /**
-   * The library collects each message in its own memory and reports it only when it is complete. So the total size of
-   * unfinished messages is limited through the number of connections, each of which may hold one message of the maximum
-   * size.
+   * The library collects each message in its own memory and reports it only when it is complete. Therefore, the total
+   * size of unfinished messages is limited through the number of connections, each of which may hold one message of the
+   * maximum size.
    */
   private enter(organizationId: string): () => void {
     const { http, ws } = this.options.config;

@@ -29,13 +29,14 @@ export interface SocketRoute {
  * not affected.
  */
 export interface SocketListener {
-  /** One complete message of at most ws.max_message_bytes. `bytes` are valid only during the call. */
+  /** Called with one complete message of at most ws.max_message_bytes. `bytes` is valid only during the call. */
   message(bytes: Uint8Array, binary: boolean): void;
   /**
-   * The server is shutting down: new work must be refused, running work may continue until the drain ends. Called once.
+   * Called once, when the server starts to shut down. New work must be refused; running work may continue until the
+   * drain ends.
    */
   drain(): void;
-  /** The connection was closed by either side. Called once, as the last call. */
+  /** Called once, as the last call, when either side has closed the connection. */
   closed(): void;
 }
 
@@ -45,7 +46,7 @@ export interface ServerSocket {
   readonly openedAt: number; // performance.now()
   readonly open: boolean;
   readonly draining: boolean;
-  /** A header of the handshake: lower-case name; '' if absent. */
+  /** Returns a header of the handshake by its lower-case name, or '' if the header is absent. */
   header(name: string): string;
   /**
    * Looks up the API key from the handshake again, synchronously or asynchronously. Throws or rejects with ApiError 401

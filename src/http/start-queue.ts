@@ -46,8 +46,8 @@ export class StartQueue {
       this.#scheduled = false;
       return;
     }
-    // A tick scheduled from a microtask runs after all microtasks, so it runs after everything that the request does
-    // without waiting.
+    // A tick scheduled from a microtask runs after all microtasks, so it runs after all the work that the request does
+    // without waiting for I/O.
     queueMicrotask(() => process.nextTick(() => this.#next(until)));
     start();
   }

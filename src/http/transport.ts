@@ -1,8 +1,8 @@
-// The interface between the HTTP rules of this directory and the library that owns the sockets. The method names and
-// their contracts are those of uWebSockets.js, whose objects implement these interfaces as they are. node-transport.ts
-// implements them on node:http and ws. All calls happen on the event-loop thread that owns the socket.
+// The interface between the HTTP semantics in this directory and the library that owns the sockets. Its method names
+// and their contracts are those of uWebSockets.js, whose objects implement it without adapters. node-transport.ts
+// implements it on node:http and ws. All calls happen on the event-loop thread that owns the socket.
 
-/** Valid only within the call that receives it. */
+/** A request as a transport receives it. Valid only within the call that receives it. */
 export interface TransportRequest {
   getMethod(): string;
   /** The path without the query. */
@@ -29,17 +29,17 @@ export interface BodySource {
 export interface TransportResponse extends BodySource {
   /** Calls back once if the connection is closed before the response is complete. */
   onAborted(callback: () => void): unknown;
-  /** Everything that `work` writes is sent together. */
+  /** Runs `work`, and sends everything that it writes together. */
   cork(work: () => void): unknown;
   writeStatus(status: string): unknown;
   writeHeader(name: string, value: string): unknown;
-  /** Returns false if the socket is full. Then onWritable() calls back once it has room. */
+  /** Returns false if the socket is full. In that case, onWritable() calls back once the socket has room. */
   write(text: string): boolean;
   /** The callback returns whether everything was written. `offset`: the bytes that tryEnd() has passed to the socket. */
   onWritable(callback: (offset: number) => boolean): unknown;
   /**
-   * Sends the next part of a response of `total` bytes. `ok` is false if the socket is full: the caller then waits for
-   * onWritable() and continues at its offset.
+   * Sends the next part of a response of `total` bytes. `ok` is false if the socket is full. In that case, the caller
+   * waits for onWritable() and continues at the offset that it reports.
    */
   tryEnd(piece: Uint8Array, total: number): [ok: boolean, done: boolean];
   end(body?: string | Uint8Array, closeConnection?: boolean): unknown;
@@ -63,7 +63,7 @@ export interface TransportSocket {
   close(): unknown;
 }
 
-/** Called by the library for one WebSocket. */
+/** The events of one WebSocket. Called by the library. */
 export interface SocketEvents {
   opened(socket: TransportSocket): void;
   /** `bytes` are valid only during the call. */
@@ -95,16 +95,16 @@ export interface TransportHandlers {
 
 /** A listening socket and its connections. */
 export interface Transport {
-  /** Whether chunk extensions in a request body are understood. */
+  /** Whether the transport understands chunk extensions in a request body. */
   readonly readsChunkExtensions: boolean;
   /** Resolves to the port, or to null if the address cannot be bound. */
   listen(host: string, port: number): Promise<number | null>;
   stopListening(): void;
   /** Closes all connections immediately and aborts requests in flight. */
   close(): void;
-  /** Handle for another thread's addThread(). Valid until this transport is closed. */
+  /** Returns a handle for addThread() on another thread. Valid until this transport is closed. */
   descriptor(): unknown;
-  /** From now on, new connections go to the added threads instead of this one. */
+  /** Starts passing new connections to the added threads instead of accepting them here. */
   addThread(descriptor: unknown): void;
   removeThread(descriptor: unknown): void;
 }

@@ -5,8 +5,8 @@ import type { SocketEvents, Transport, TransportHandlers } from './transport.js'
 import type { Uws } from './uws.js';
 
 /**
- * User data that the library stores with each connection. The library copies this object's fields, so the events must
- * be one of them.
+ * User data that the library stores with each connection. The library copies this object's fields, so the SocketEvents
+ * object must be a field.
  */
 interface SocketData {
   events: SocketEvents;
@@ -61,7 +61,7 @@ export class UwsTransport implements Transport {
     return (this.app as unknown as ChildApps).getDescriptor();
   }
 
-  /** The library distributes accepted connections round-robin. */
+  /** The library distributes accepted connections among the threads round-robin. */
   addThread(descriptor: unknown): void {
     (this.app as unknown as ChildApps).addChildAppDescriptor(descriptor);
   }
@@ -72,9 +72,9 @@ export class UwsTransport implements Transport {
 
   private registerSocket(path: string, handlers: TransportHandlers): void {
     this.app.ws<SocketData>(path, {
-      // Above this limit, the library closes the connection without a close frame. So messages that exceed our limit
-      // slightly are accepted here, and the connection is then closed with 1009. The margin is small, because the
-      // library buffers unfinished messages without reporting their size.
+      // Above this limit, the library closes the connection without a close frame. Therefore, messages that slightly
+      // exceed this server's own limit are accepted here, and the connection is then closed with code 1009. The margin
+      // is small, because the library buffers unfinished messages without reporting their size.
       maxPayloadLength: Math.min(Math.ceil(handlers.maxMessageBytes * 1.125), 2 ** 31 - 1),
       maxBackpressure: 0, // SocketConnection.send enforces our own limit
       idleTimeout: 0, // our own pings detect silence, because the library has no close code for it
@@ -90,8 +90,8 @@ export class UwsTransport implements Transport {
   }
 }
 
-// The library routes every request with a Sec-WebSocket-Key header here. Without `Upgrade: websocket` it is an ordinary
-// request.
+// The library routes every request with a Sec-WebSocket-Key header here. Without `Upgrade: websocket`, it is an
+// ordinary request.
 function upgrade(
   path: string,
   res: HttpResponse,
@@ -119,20 +119,22 @@ function hideLibraryHeader(uws: Uws): void {
   configure?.('999999990007');
 }
 
-// Missing from the library's type declarations, and from builds of the library whose timeout is always 10 seconds.
+// A method that is missing from the library's type declarations, and from builds of the library whose timeout is always
+// 10 seconds.
 interface IdleTimeout {
   setIdleTimeout?(seconds: number): void;
 }
 
-// Missing from the library's type declarations.
+// An interface that is missing from the library's type declarations.
 interface ChildApps {
   getDescriptor(): unknown;
   addChildAppDescriptor(descriptor: unknown): void;
   removeChildAppDescriptor(descriptor: unknown): void;
 }
 
-// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT. Without it, two servers could bind the same port, and each would get some of
-// its connections. The library accepts a host together with options, but its type declarations lack this overload.
+// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT. Without it, two servers could bind the same port, and each would receive
+// some of the connections. The library accepts a host together with options, but its type declarations lack this
+// overload.
 function listenExclusive(
   app: TemplatedApp,
   host: string,

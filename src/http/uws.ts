@@ -27,13 +27,13 @@ export type Uws = typeof Library;
 
 export interface LoadedUws {
   uws: Uws;
-  /** Whether the parser's error pages are JSON. */
+  /** Whether the parser's error pages are patched to be JSON. */
   patched: boolean;
 }
 
 const require = createRequire(import.meta.url);
 
-/** The library reads this when it is loaded. */
+/** Environment variable for the maximum header size. The library reads it when it is loaded. */
 const HEADER_BYTES_VARIABLE = 'UWS_HTTP_MAX_HEADERS_SIZE';
 
 let loaded: LoadedUws | null = null;
@@ -59,7 +59,7 @@ export function loadUws(maxHeaderBytes: number, library: string | null = null): 
 const kind = `uws_${process.platform}_${process.arch}_`;
 const binaryName = `${kind}${process.versions.modules}.node`;
 
-// Directories in which packages of the library keep their binaries.
+// Directories in which packages of the library contain their binaries.
 const PLACES = ['', 'bin', 'dist/bin', 'dist'];
 
 /** Path of the binary for this Node.js version in a package's directory, or null. */
@@ -83,7 +83,7 @@ function installedBinary(): string {
   try {
     folders.push(dirname(require.resolve('uWebSockets.js')));
   } catch {
-    // not installed, which is normal in our own package
+    // the package is not installed, which is normal in an installation from this project's own packages
   }
   const path = folders.map(binaryIn).find((one) => one !== null);
   if (path !== undefined && path !== null) return path;
@@ -116,7 +116,9 @@ function load(binary: string): LoadedUws {
   );
 }
 
-/** Patched copies of the binary, then the binary itself. A copy in a directory mounted `noexec` does not load. */
+/**
+ * Yields patched copies of the binary, then the binary itself. A copy in a directory mounted `noexec` cannot be loaded.
+ */
 function* candidates(binary: string): Generator<LoadedFile> {
   let content: Buffer | null = null;
   let patched = false;
@@ -149,7 +151,7 @@ interface LoadedFile {
   patched: boolean;
 }
 
-/** A patched copy of the library's binary. Pure. */
+/** Returns a patched copy of the library's binary. Pure. */
 export function changedBinary(original: Buffer): { content: Buffer; changed: boolean } {
   const content = withOlderGlibc(withJsonPages(original) ?? original);
   return { content, changed: content !== original };
@@ -165,7 +167,7 @@ function placeIn(folder: string, name: string, content: Buffer): string {
   return copy;
 }
 
-/** A directory in /tmp that only this user can write to. */
+/** Returns a directory in /tmp that only this user can write to. */
 function privateFolder(): string {
   const uid = process.getuid?.() ?? 0;
   const folder = join(tmpdir(), `monolith-${uid}`);

@@ -33,7 +33,7 @@ export interface PromptDeps {
   models: Pick<ServedModels, 'find'>;
   images: ImageLoader;
   limits: RequestLimits;
-  /** Absent: the server runs no web searches. */
+  /** Absent: this server runs no web searches. */
   webSearch?: Pick<SearchService, 'search'> | undefined;
 }
 
@@ -48,7 +48,7 @@ export interface GenerationDeps extends PromptDeps {
   /** Absent: no budget stops requests. */
   budgets?: Pick<BudgetGate, 'check'> | undefined;
   telemetry: Telemetry;
-  /** Receives one record for every admitted generation when it ends. */
+  /** Receives one usage record for every admitted generation when it ends. */
   usage: UsageSink;
   /** Receives one request-log entry per generation when it ends. */
   requests: RequestSink;
@@ -77,7 +77,7 @@ export interface AdmittedGeneration {
   readonly usage: UsageSink;
   readonly requests: RequestSink;
   readonly prompts: PromptMemory;
-  /** Null if the format has no cache diagnostics. */
+  /** Keeps the prompt for later comparisons. Null if the format has no cache diagnostics. */
   diagnostics: CacheDiagnostics | null;
   /** Null until the run has started. */
   run: { abandon(): void } | null;
@@ -97,7 +97,7 @@ export function findModel(
   return model;
 }
 
-/** Waits shorter than this for a model to load are not recorded in the trace. */
+/** Waits for a model to load are recorded in the trace only if they take at least this long, in ms. */
 const WAITED_MS = 5;
 
 interface LoadedRequest {
@@ -108,8 +108,8 @@ interface LoadedRequest {
 
 /**
  * Loads the request's images and returns the request with the provider that accepts it. The caller must release `held`,
- * which keeps the images in memory. `forPrompt`: the request will be prepared. Throws ApiError 422 or 503, or the
- * signal's reason.
+ * which keeps the images in memory. `forPrompt`: the request will be passed to prepare(). Throws ApiError 422 or 503,
+ * or the signal's reason.
  */
 async function loadRequest(
   deps: Pick<PromptDeps, 'images' | 'limits'>,
@@ -306,8 +306,8 @@ export async function admit(
 }
 
 /**
- * Throws ApiError 429. A request that generates several times is checked once, so that it ends normally if its budget is
- * spent in the meantime.
+ * Throws ApiError 429 if a budget is used up. A request with several generations is checked only once, so that it can
+ * finish if its budget is used up while it runs.
  */
 function checkBudget({ budgets }: Pick<GenerationDeps, 'budgets'>, caller: Caller): void {
   if (budgets === undefined || caller.budgetChecked === true) return;

@@ -24,16 +24,16 @@ export interface Caller {
   readonly method?: string | undefined;
   readonly receivedAt: number; // performance.now()
   readonly aborted: boolean;
-  /** Whether admission has checked the budgets. */
+  /** Whether admission has already checked the token budgets. */
   budgetChecked?: boolean;
   /**
-   * Calls `callback` once when the client disconnects, or immediately if it already has. If a caller lacks this method,
-   * `aborted` is checked instead.
+   * Calls `callback` once: when the client disconnects, or immediately if it already has. For callers without this
+   * method, `aborted` is checked instead.
    */
   onAborted?(callback: () => void): void;
   /** Charges event-loop time for large prompts to the organization (limits.event_loop_ms). */
   readonly charged?: Charged;
-  /** Opens a memory reservation for a response. The code that calls this must release it. */
+  /** Opens a memory reservation for a response. The code that calls this must release the reservation. */
   keeping?(): BufferReservation;
   /** Set only if the request is traced. */
   readonly trace?: RequestTrace | null | undefined;
@@ -49,8 +49,8 @@ export function callerOf(exchange: Exchange, endpoint: string, errorFormat: Erro
 }
 
 /**
- * A class, because V8 gives each object literal with a getter its own hidden class, allocated in the old generation,
- * which would keep the whole request alive until the next full collection.
+ * This is a class because V8 gives each object literal with a getter its own hidden class in the old generation, which
+ * would keep the whole request alive until the next full garbage collection.
  */
 class ExchangeCaller implements Caller {
   readonly identity: Identity;

@@ -47,7 +47,7 @@ export const constraintFields = {
 
 type ConstraintInput = { readonly [K in keyof typeof constraintFields]?: z.infer<(typeof constraintFields)[K]> };
 
-/** What kind of constraint a field holds. */
+/** The kinds of output constraints, and the kind of each field. */
 type Kind = 'json' | 'regex' | 'choice' | 'grammar';
 const KINDS = {
   guided_json: 'json',
@@ -62,8 +62,8 @@ const KINDS = {
 } as const satisfies Partial<Record<keyof ConstraintInput, Kind>>;
 
 /**
- * Returns the output format of a request. `own`: the one in the format's own field. Throws ApiError 422 if there are
- * several, or for a structural tag.
+ * Returns the output format of a request. `own`: the format from the API format's own field. Throws ApiError 422 if
+ * several fields set a constraint, or if a structural tag is used.
  */
 export function constrainedFormat(input: ConstraintInput, own: OutputFormat, ownPath: string): OutputFormat {
   const found: { path: string; format: OutputFormat }[] = own.type === 'text' ? [] : [{ path: ownPath, format: own }];

@@ -14,11 +14,11 @@ const regex = z.object({
   definition: z.string().min(1).max(MAX_PATTERN_CHARACTERS),
 });
 export const customGrammar = z.discriminatedUnion('syntax', [lark, regex]);
-/** The form in the Responses API, where the grammar is not nested in an object of its own. */
+/** In the Responses API, the grammar's fields are not nested in an object of their own. */
 const flat = { type: z.literal('grammar') };
 export const flatCustomGrammar = z.discriminatedUnion('syntax', [lark.extend(flat), regex.extend(flat)]);
 
-/** A custom tool's name, description and grammar, as a tool input. */
+/** Converts a custom tool's name, description and grammar to a tool definition. */
 export function customTool(
   { name, description }: { name: string; description?: string | null | undefined },
   grammar: TextGrammar | null,

@@ -5,14 +5,14 @@ import { apiError } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './entry-limits.js';
 
-/** JSON has only one number type: 1.0 counts as an integer, 1.5 does not. */
+/** An integer in JSON. Because JSON has only one number type, 1.0 counts as an integer and 1.5 does not. */
 export const integer = () =>
   z
     .number()
     .refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } })
     .meta({ type: 'integer' });
 
-/** The part of the /openapi.json schema that zod cannot derive. */
+/** The part of a field's schema in /openapi.json that cannot be derived from zod. */
 type PublishedSchema = Readonly<Record<string, unknown>>;
 
 /** For the published schema: an object in which this member is present and not null. `value` is the member's schema. */
@@ -29,7 +29,7 @@ export function isLonger(text: string, max: number): boolean {
   return text.length > 2 * max || [...text].length > max;
 }
 
-/** A string of at most `max` characters. */
+/** Schema of a string of at most `max` characters. */
 export const bounded = (max: number) =>
   z
     .string()
@@ -77,7 +77,10 @@ export const clientId = () => z.string().min(1).max(MAX_ID);
 
 // JSON numbers this large have already lost precision. The bound keeps the conversion to BigInt within 64 bits.
 const SEED_MAX = 2 ** 63;
-/** 2^63 - 1 is parsed as the double 2^63, which is out of range, so the largest double below it is used for both. */
+/**
+ * 2^63 - 1 is parsed as the double 2^63, which is out of range. For both, the largest double below 2^63 is used
+ * instead.
+ */
 const LARGEST_SEED = 2 ** 63 - 1_024;
 /** Values below this would make the engine divide by nearly zero. */
 const MIN_REPETITION_PENALTY = 0.01;
@@ -183,7 +186,7 @@ function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
 
 export const VERBOSITIES = ['low', 'medium', 'high'] as const;
 
-/** One stop string. A list may contain 1 to 16 of them. */
+/** The schema of one stop string. A list may contain 1 to 16 stop strings. */
 export const stopString = () => z.string().min(1).max(256);
 export const MAX_STOP_STRINGS = 16;
 

@@ -21,7 +21,7 @@ export function nameLeftOut(
   caller.annotate({ ignored_content: allPlaces(paths) });
 }
 
-/** Replaces the list that nameLeftOut() has set with the final one. */
+/** Replaces the list that nameLeftOut() has set with the final list. */
 export function renameLeftOut(
   caller: Pick<Caller, 'setHeader' | 'removeHeader' | 'annotate'>,
   before: readonly LeftOut[] | undefined,
@@ -46,7 +46,10 @@ export function nameUnsent(
 /** Formats all paths for the log. */
 export const allPlaces = (paths: readonly string[]): string => logged(paths, printable);
 
-/** The final list of content that was left out. Only the provider knows which reasoning blocks its model can read. */
+/**
+ * Returns the final list of content that was left out. Only the provider knows which reasoning blocks its model can
+ * read.
+ */
 export function finallyLeftOut(
   { leftOut = [] }: Pick<GenerationRequest, 'leftOut'>,
   byProvider: readonly LeftOut[] | undefined,

@@ -20,7 +20,7 @@ import { RunTally, type FinishedEvent, type RunEvent } from './run-tally.js';
 import { RunText } from './run-text.js';
 import { RunTrace } from './run-trace.js';
 
-/** Accounts for one generation exactly once, however it ends. */
+/** Accounts for one generation exactly once, regardless of how it ends. */
 export class GenerationAccounting {
   readonly tally: RunTally;
   readonly #images: number;
@@ -82,7 +82,7 @@ export class GenerationAccounting {
    */
   choiceFinished(event: FinishedEvent): void {
     const { meter, prepared } = this.admitted;
-    // All choices share one prefill, so it is recorded once.
+    // All choices share one prefill, so the prefill is recorded only once.
     if (this.tally.choicesLeft === prepared.n - 1) meter.prefilled(event.timings.prefillMs);
     meter.choiceFinished(event);
     this.#trace?.choiceFinished(event);

@@ -67,7 +67,7 @@ export class GenerationRun {
     this.#leave = this.admitted.generations.add(this.admitted.caller.identity, this);
   }
 
-  /** Ends the run with an error, which is reported to the client. The sink receives nothing after that. */
+  /** Ends the run with an error and reports it to the client. The sink receives nothing after that. */
   stop(error: unknown): void {
     if (this.ended) return;
     this.#running?.cancel();
@@ -124,7 +124,7 @@ export class GenerationRun {
     }
   }
 
-  /** Updates the list of omitted reasoning, because a fallback or retry may leave out different blocks. */
+  /** The list of omitted reasoning is updated, because a fallback or a retry may omit different blocks. */
   #started(event: StartedEvent): StartedEvent {
     const { request, caller } = this.admitted;
     const leftOut = finallyLeftOut(request, event.leftOut);

@@ -1,11 +1,11 @@
-// Converts calls and results of tools that another service ran to text, so that a conversation that started there can
-// continue with those results. Pure.
+// Converts calls and results of another service's tools to text, so that a conversation that started there can continue
+// with those results. Pure.
 import { stringifyAsWritten } from '../shared/exact-json.js';
 import { fromSearchContent } from './search-content.js';
 import { isRecord } from './entry-limits.js';
 import type { Unshown } from './unread.js';
 
-/** Names of the members that contain readable text, in the order in which they are shown. */
+/** Names of the members whose text is readable, in the order in which they are shown. */
 const SHOWN = [
   'name',
   'server_label',
@@ -54,8 +54,8 @@ const SHOWN = [
   'source',
 ] as const;
 /**
- * Members that are not listed as ignored: they link items, are shown in another form, or can be read only by the
- * service that wrote them.
+ * Members that are not listed as ignored, because they link items, are shown in another form, or can be read only by
+ * the service that wrote them.
  */
 const BOOKKEEPING = new Set([
   'type',
@@ -68,11 +68,11 @@ const BOOKKEEPING = new Set([
   'encrypted_index',
   'encrypted_stdout',
 ]);
-/** Objects whose `type` says what happened, or which tool is meant if it has no name. */
+/** Names of members whose `type` is shown if they have no name: it says what happened, or which tool is meant. */
 const TYPED = new Set(['operation', 'outcome', 'tools']);
 const MAX_DEPTH = 8;
 const MAX_CHARACTERS = 64 * 1024;
-/** Matches base64 data, such as images, which is not shown. */
+/** Matches base64 data, such as that of images. It is not shown. */
 const ENCODED = /^[A-Za-z0-9+/_=-]{512,}$/;
 
 interface Block {
@@ -116,7 +116,7 @@ function collect(value: unknown, lines: string[], depth: number, type: string): 
   }
 }
 
-/** Whether an object is shown as JSON: the input of a call may have any members. */
+/** Whether an object is shown as JSON, which is necessary for the input of a call because it may have any members. */
 function isVerbatim(name: string, value: unknown, type: string): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return (
@@ -144,7 +144,8 @@ function* unshown(value: unknown, path: string, depth: number, type: string): Re
     if (BOOKKEEPING.has(name) || isVerbatim(name, member, type)) continue;
     const isShown = SHOWN_NAMES.has(name) && depth < MAX_DEPTH && !(typeof member === 'string' && ENCODED.test(member));
     if (isShown) yield* unshown(member, at, depth + 1, type);
-    // Annotations of text may be left out, because the model has read the text. Annotations of a tool are listed.
+    // The annotations of a text need not be listed, because the model has read the text. The annotations of a tool are
+    // listed.
     else yield { name: name === 'annotations' ? at : name, path: at, value: member };
   }
 }

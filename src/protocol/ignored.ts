@@ -15,7 +15,7 @@ export function headerList(names: readonly string[]): string {
   return names.length > MAX_NAMED ? `${shown}, and more` : shown;
 }
 
-/** The paths that a header lists. The last entry is `and more` if there are too many. */
+/** Returns the paths to list in a header. If there are too many, the last entry is `and more`. */
 export function shownPlaces(paths: readonly string[]): string[] {
   const shown = paths.slice(0, MAX_PLACES).map(printable);
   return paths.length > MAX_PLACES ? [...shown, 'and more'] : shown;
@@ -24,10 +24,10 @@ export function shownPlaces(paths: readonly string[]): string[] {
 /** Formats paths for a header. Paths may contain client-supplied names. */
 export const headerPaths = (paths: readonly string[]): string => shownPlaces(paths).join(', ');
 
-/** Makes a path safe for headers and the log. It may contain an ID that the client chose. */
+/** Makes a path safe for headers and the log. The path may contain an ID that the client chose. */
 export const printable = (path: string): string => path.slice(0, 300).replace(/[^\w.:$[\]-]/g, '_');
 
-/** Lists of names, each without duplicates. */
+/** The names of ignored parts of a request, without duplicates. */
 export interface IgnoredParts {
   /** Parameters without effect. */
   readonly parameters?: readonly string[];
@@ -55,11 +55,11 @@ export function nameIgnored({ parameters = [], tools = [] }: IgnoredParts, named
 /** Maximum number of names in a log field. */
 const MAX_LOGGED = 1_000;
 
-/** Formats names or paths for the request log. They may contain client-supplied names. */
+/** Formats names or paths for the request log. Both may contain names supplied by the client. */
 export const logList = (names: readonly string[]): string =>
   logged(names, (name) => name.slice(0, 160).replace(/[^\w.$[\]-]/g, '_'));
 
-/** Joins the names for the log, at most 1,000 of them. */
+/** Joins at most 1,000 names for the log. Longer lists end with the number of omitted names. */
 export function logged(names: readonly string[], printable: (name: string) => string): string {
   const shown = names.slice(0, MAX_LOGGED).map(printable).join(', ');
   return names.length > MAX_LOGGED ? `${shown}, and ${names.length - MAX_LOGGED} more` : shown;

@@ -1,5 +1,5 @@
 // Finds the parts of a request that have no effect, for each format: fields that the schema does not read, and values
-// that this server accepts but cannot honour. Pure.
+// that this server accepts but cannot honor. Pure.
 import type { z } from 'zod';
 import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
@@ -14,7 +14,7 @@ type Body = Readonly<Record<string, unknown>>;
 type Rules = Readonly<Record<string, (value: unknown, body: Body) => boolean>>;
 
 const always = (): boolean => true;
-/** The prefix cache is always on and has no lifetimes, so marks with the default lifetime are considered honoured. */
+/** The prefix cache is always on and has no lifetimes, so marks with the default lifetime are considered honored. */
 const defaultLifetime = (value: unknown): boolean => !isRecord(value) || value['ttl'] == null || value['ttl'] === '5m';
 /** The default values of `prompt_cache_retention` and `prompt_cache_options`, which change nothing. */
 const inMemory = (value: unknown): boolean => value == null || value === 'in_memory' || value === 'in-memory';
@@ -35,7 +35,10 @@ const toolFields: NeutralFields = {
   allowed_callers: (value) => Array.isArray(value) && value.every((caller) => caller === 'direct'),
 };
 
-/** For each field of a web search tool, the values that are not listed as ignored: the default, or without effect. */
+/**
+ * For each field of a web search tool, tells which values need not be listed as ignored: the default, and values
+ * without effect.
+ */
 export const searchFields: NeutralFields = {
   ...cacheMarks,
   type: always,
@@ -48,7 +51,7 @@ export const searchFields: NeutralFields = {
 
 const neutral: NeutralFields = { ...echoed, ...cacheMarks, ...samplers, ...toolFields };
 
-/** The value at a path of member names, or undefined. */
+/** Returns the value at a path of member names, or undefined. */
 function at(body: Body, ...names: string[]): unknown {
   let value: unknown = body;
   for (const name of names) {
@@ -58,17 +61,17 @@ function at(body: Body, ...names: string[]): unknown {
   return value;
 }
 
-/** Streams have no padding that hides the length of their deltas. */
+/** This server's streams have no padding to hide the length of their deltas, so a request for it is ignored. */
 const obfuscation = (body: Body): string[] =>
   at(body, 'stream_options', 'include_obfuscation') === true ? ['stream_options.include_obfuscation'] : [];
 
-/** The model does not see the description of an output schema. */
+/** The model does not see the description of an output schema, so it is ignored. */
 function description(body: Body, ...names: string[]): string[] {
   const value = at(body, ...names, 'description');
   return saysNothing(value) || value === '' ? [] : [[...names, 'description'].join('.')];
 }
 
-/** For each parameter, the values that have no effect. */
+/** For each parameter, returns whether a value has no effect. */
 const chatRules: Rules = {
   add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
   prompt_cache_retention: (value) => !inMemory(value),
@@ -130,7 +133,7 @@ export function ineffectiveInResponses(body: Body): string[] {
 }
 
 /**
- * Models stay loaded by the rules of this server, so `keep_alive` never has an effect.
+ * This server's own rules determine how long models stay loaded, so `keep_alive` never has an effect.
  */
 export function ineffectiveInOllama(schema: z.core.$ZodType, body: Body): string[] {
   const read = unreadFields(schema, body, { ...samplers, debug: saysNothing, _debug: saysNothing });
@@ -143,7 +146,9 @@ function ineffectiveValues(rules: Rules, body: Body): string[] {
   );
 }
 
-/** The options that the cache, which has no lifetimes and no explicit breakpoints, cannot honour. */
+/**
+ * Lists the requested options that the cache cannot honor, because it has neither lifetimes nor explicit breakpoints.
+ */
 function cacheOptions({ prompt_cache_options: options }: Body): string[] {
   if (!isRecord(options)) return [];
   return Object.entries(neutralOptions).flatMap(([name, neutral]) =>

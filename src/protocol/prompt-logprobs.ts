@@ -15,7 +15,7 @@ export class PromptLogprobWriter {
 
   /**
    * `most`: number of most likely tokens per entry. The actual token is always included, but its rank is known only if
-   * it is among them.
+   * it is among the most likely ones.
    */
   constructor(private readonly most: number) {
     this.list.add('null');

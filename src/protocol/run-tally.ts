@@ -13,7 +13,7 @@ export type StartedEvent = Extract<RunEvent, { type: 'started' }>;
 export type ContinuedEvent = Extract<RunEvent, { type: 'continued' }>;
 export type FinishedEvent = Extract<RunEvent, { type: 'finished' }>;
 
-/** Counts for one choice so far. */
+/** The counts for one choice so far. */
 interface ChoiceTally {
   tokens: number;
   reasoningTokens: number;
@@ -29,7 +29,7 @@ export class RunTally {
   queueMs: number | null = null;
   /** Milliseconds that the vision encoder spent on the request's images. Null: no images were encoded. */
   towerMs: number | null = null;
-  /** Whether the usage remains an estimate even after the end. */
+  /** Whether the token counts are still an estimate after the end. */
   estimated = false;
   choicesLeft: number;
   #promptTokens: number; // an estimate until the run starts, if it was one at admission
@@ -100,7 +100,7 @@ export class RunTally {
     };
   }
 
-  /** The times of arrival, start and first token, and the current time as the end. */
+  /** Returns the times of arrival, start and first token, and the current time as the end. */
   times(): Pick<FinishedUsage, 'receivedAt' | 'startedAt' | 'firstTokenAt' | 'endedAt'> {
     const wall = wallClock();
     const at = (moment: number): number => Math.round(wall(moment));
@@ -113,13 +113,15 @@ export class RunTally {
     };
   }
 
-  /** The stage reported if the run is cancelled now. */
+  /** The stage to report if the run is cancelled now. */
   get stage(): CancelStage {
     if (this.startedAt === null) return 'queue';
     return this.firstTokenAt === null ? 'prefill' : 'decode';
   }
 
-  /** The prompt of each round counts, including its cached tokens. Inter-token latency excludes the searches. */
+  /**
+   * Adds a new round. Its prompt counts in full, including cached tokens. Inter-token latency excludes the searches.
+   */
   #continued(event: ContinuedEvent): void {
     this.queueMs = (this.queueMs ?? 0) + Math.round(event.queueMs);
     this.#promptTokens += event.promptTokens;

@@ -11,8 +11,8 @@ interface Piece {
 }
 
 /**
- * The text of the prompt and the output, up to a maximum number of characters, for organizations that store text in the
- * request log.
+ * Collects the text of the prompt and the output, up to a maximum number of characters, for organizations that store
+ * text in the request log.
  */
 export class RunText {
   readonly #prompt: { role: string; text: string }[] = [];

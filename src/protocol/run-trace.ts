@@ -6,7 +6,7 @@ import type { AdmittedGeneration } from './admit.js';
 import type { RunEnd } from './run-end.js';
 import type { ContinuedEvent, FinishedEvent, RunEvent, RunTally, StartedEvent } from './run-tally.js';
 
-/** The OpenTelemetry names for end reasons. All other reasons count as early ends. */
+/** OpenTelemetry's names for end reasons. End reasons without a name here are reported as early ends. */
 const REASONS: Readonly<Partial<Record<EndReason, string>>> = {
   end_of_turn: 'stop',
   stop_string: 'stop',
@@ -28,7 +28,7 @@ export class RunTrace {
   #started: StartedAt | null = null;
   #firstAt: number | null = null;
   #searchedAt = 0;
-  /** Sums of the rounds that ended with web searches. */
+  /** Totals of the earlier rounds, which ended with web searches. */
   readonly #earlier = { prefillMs: 0, decodeMs: 0, completionTokens: 0 };
 
   constructor(
@@ -66,7 +66,7 @@ export class RunTrace {
     }
   }
 
-  /** The vision encoder runs between several waits, which are recorded together as one span. */
+  /** All waits in the queue are recorded as one span, although the vision encoder runs between them. */
   #start({ queueMs, towerMs = 0, promptTokens, cachedTokens }: StartedEvent): void {
     const left = this.#submittedAt + queueMs;
     const at = left + towerMs;
@@ -115,7 +115,7 @@ export class RunTrace {
     if (reasoningTokens > 0) this.trace.add('gen_ai.usage.reasoning.output_tokens', reasoningTokens);
   }
 
-  /** All choices share one prefill. The first choice to end determines when it ended. */
+  /** All choices share one prefill. The end of the prefill is computed from the first choice that ends. */
   #first(started: StartedAt, prefillMs: number): number {
     if (this.#firstAt !== null) return this.#firstAt;
     const { at, promptTokens, cachedTokens } = started;

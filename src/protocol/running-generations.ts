@@ -14,7 +14,7 @@ const MESSAGES = {
   api_key_expired: 'Generation stopped: the API key has expired.',
 } as const;
 
-/** A run that other code can end with an error. */
+/** A run that can be ended with an error from outside. */
 export interface Stoppable {
   stop(error: unknown): void;
 }
@@ -79,7 +79,7 @@ export class RunningGenerations {
       const runs = this.#byOrganization.get(id);
       if (runs === undefined) continue;
       if (runs.size > 0) this.#endRefused(id, [...runs]).catch(this.onError);
-      // empty sets are removed only here, because runs end all the time and removing the sets then would cost more
+      // empty sets are removed only here, because runs end all the time and removing the sets each time would cost more
       else this.#byOrganization.delete(id);
     }
   }

@@ -1,5 +1,6 @@
-// Samplers of llama-server and other local servers that this server does not have. A request that turns one on is
-// rejected, because the output would silently differ. A value that turns the sampler off is accepted. Pure.
+// Rejects samplers of llama-server and other local servers that this server lacks. A request that turns one on is
+// rejected, because otherwise its output would differ without notice. A value that turns the sampler off is accepted.
+// Pure.
 import { apiError } from '../shared/errors.js';
 
 type IsOff = (value: unknown) => boolean;
@@ -17,7 +18,7 @@ const atLeast =
   (value) =>
     typeof value === 'number' && value >= limit;
 
-/** The parameters that turn a sampler on, each with the values that turn it off. */
+/** The parameters that turn a sampler on. Each has a function that recognizes the values that turn the sampler off. */
 const SWITCHES: Readonly<Record<string, IsOff>> = {
   dry_multiplier: is(0),
   xtc_probability: atMost(0),

@@ -28,7 +28,7 @@ const SWITCHES = ['enable_thinking', 'thinking'] as const;
 
 type Variables = Readonly<Record<string, unknown>>;
 
-/** A request's parameters about reasoning; null or undefined: not given. */
+/** The reasoning parameters of a request. Null or undefined: not given. */
 export interface AskedReasoning {
   /** Template variables that the format accepts as parameters, by name. */
   readonly parameters?: Variables;
@@ -38,7 +38,7 @@ export interface AskedReasoning {
 }
 
 export interface TemplateSettings {
-  /** What follows from the variables and the effort parameter. Null: neither is given. */
+  /** The effort that follows from the variables and the effort parameter. Null: neither is given. */
   readonly effort: GenerationRequest['effort'];
   readonly variables: Variables | undefined;
 }
@@ -78,7 +78,7 @@ function checkVariables(kwargs: Variables): void {
     throw apiError('value_out_of_range', `${FIELD} may have at most ${MAX_BYTES} bytes of JSON (got ${bytes}).`, FIELD);
 }
 
-/** Adds the variables that are given as parameters. */
+/** Merges the variables that were given as parameters into `kwargs`. */
 function merged(kwargs: Variables, parameters: Variables): Variables {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
   if (given.length === 0) return kwargs;
@@ -108,7 +108,10 @@ function isSwitch(name: string, value: unknown): boolean {
   return typeof value === 'boolean' && SWITCHES.some((one) => one === name);
 }
 
-/** The switches are left out, because the server sets them by the effort and the room for reasoning. */
+/**
+ * Returns the variables without those that turn thinking on or off. The server sets them, depending on the effort and
+ * on how many tokens are left for reasoning.
+ */
 function withoutSwitches(variables: Variables): Variables {
   const rest = { ...variables };
   for (const name of SWITCHES) if ((rest[name] ?? null) === null || isSwitch(name, rest[name])) delete rest[name];

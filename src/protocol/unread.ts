@@ -3,21 +3,23 @@ import type { z } from 'zod';
 
 type Schema = z.core.$ZodType;
 
-/** Whether a value changes nothing in the vendor's service either, so that it need not be listed. */
+/** Whether a value has no effect in the vendor's own service either, so that it need not be listed. */
 type IsNeutral = (value: unknown) => boolean;
 export type NeutralFields = Readonly<Record<string, IsNeutral>>;
 
-/** Lists the fields of an object that have no effect. `path`: relative to the object. */
+/** Lists the fields of an object that have no effect. `path`: the field's path relative to the object. */
 export type Unshown = (value: object) => Iterable<{ name: string; path: string; value: unknown }>;
 
 const NOTHING: Unshown = () => [];
 
-/** Schemas of objects whose fields are listed by a function instead of by the schema. */
+/**
+ * Schemas that do not list the members of their objects, each with the function that lists the members without effect.
+ */
 const opaqueSchemas = new WeakMap<Schema, Unshown>();
 
 /**
- * Marks the schema of an object whose members it does not describe. `unshown` lists those without effect. By default,
- * none are listed, because the whole object is ignored or rejected.
+ * Marks the schema of an object whose members it does not describe. `unshown`: a function that lists the members
+ * without effect. By default, no members are listed, because the whole object is ignored or rejected.
  */
 export function opaque<T extends Schema>(schema: T, unshown = NOTHING): T {
   opaqueSchemas.set(schema, unshown);

@@ -6,9 +6,12 @@ export interface Usage {
   cachedTokens: number;
   completionTokens: number; // across all choices, including reasoning tokens
   reasoningTokens: number;
-  /** Web searches that the server ran successfully. Absent: none. */
+  /** Number of web searches that the server ran successfully. Absent: none. */
   webSearches?: number;
-  /** Tokens of the request's prediction, across all choices. Absent: it has none, or it was not used. */
+  /**
+   * Tokens of the request's prediction, across all choices. Absent: the request has no prediction, or the prediction
+   * was not used.
+   */
   prediction?: PredictionCount | undefined;
 }
 

@@ -3,7 +3,7 @@
 // later reuses the results for valid entries and validates the invalid ones again, in order. Event-loop thread only.
 import type { z } from 'zod';
 
-/** Takes the place of the parsed value of an invalid entry. */
+/** Stands for the parsed value of an invalid entry. */
 export const FAULTY = Symbol('faulty');
 
 /** Validation in slices stops after this many invalid entries. */
@@ -15,7 +15,7 @@ interface ValidatedList {
 }
 const byList = new WeakMap<readonly unknown[], ValidatedList>();
 
-/** Each step validates one entry. `from` maps an entry to the value that is validated instead. */
+/** Validates one entry per step. `from` maps an entry to the value that is validated in its place. */
 export function* validateInSlices(
   schema: z.ZodType,
   list: readonly unknown[],

@@ -1,5 +1,6 @@
-// Converts a zod failure to an API error: selects the issue to report, its error code and its path. Errors in the JSON
-// structure (400) take precedence over invalid content (422), regardless of the order in which zod found them.
+// Converts a zod failure to an API error: selects the issue to report, and determines its error code and path. Errors
+// in the JSON structure (400) take precedence over invalid content (422), regardless of the order in which zod found
+// them.
 import type { z } from 'zod';
 import { ERRORS, type ErrorCode } from '../shared/error-codes.js';
 import { apiError, type ApiError, type FieldFault } from '../shared/errors.js';
@@ -15,7 +16,7 @@ export interface ApiIssueParams {
   api: ErrorCode;
 }
 
-// `isShape`: a structural error (400), which takes precedence over all other checks.
+// `isShape`: whether the error is structural (400). Structural errors take precedence over all other checks.
 export type Validated<T> = { ok: true; value: T } | { ok: false; error: ApiError; isShape: boolean };
 
 /** The search for a structural error stops after this many content errors. */
@@ -84,7 +85,7 @@ export function validateList<T>(
 ): Validated<T[]> {
   const values: T[] = [];
   const validated = validatedEntries(item, list);
-  // copies all entries in one step, possibly a hundred thousand
+  // copies all entries, possibly a hundred thousand, in one step
   if (validated.length === list.length && !validated.includes(FAULTY))
     return { ok: true, value: validated.slice() as T[] };
   let content: Fault | null = null;

@@ -96,11 +96,14 @@ function domainFilter(
   return { allowedDomains, blockedDomains };
 }
 
-/** The tool is wrapped in an object, because unreadFields() lists top-level fields even if they are empty. */
+/** The tool is wrapped in an object, because unreadFields() lists top-level members even if they are empty. */
 const ignoredIn = (schema: z.ZodType, value: object, path: string): string[] =>
   unreadFields(z.object({ [path]: schema }), { [path]: value }, searchFields);
 
-/** Returns another name if one of the client's tools is called `web_search`. */
+/**
+ * Returns the name under which the model sees the search tool. It differs from `web_search` if a tool of the client has
+ * that name.
+ */
 function freeName(taken: ReadonlySet<string>): string {
   let name = SEARCH_TOOL.name;
   for (let number = 1; taken.has(name); number++) name = `search_web_${number}`;

@@ -1,4 +1,4 @@
-// Accounts, sign-in, the dashboard, mail and the operator API.
+// Settings for accounts, sign-in, the dashboard, email and the operator API.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

@@ -1,4 +1,4 @@
-// Inference: device, memory, batches, the queue, caches and draft tokens.
+// Settings for inference: device, memory, batches, the queue, caches and draft tokens.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

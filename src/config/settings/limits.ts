@@ -1,4 +1,4 @@
-// Rate limits, and the Redis server through which several processes count them together.
+// Settings for rate limits, and for the Redis server in which several processes count requests together.
 import { MAX_TOOLS } from '../tool-limit.js';
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';

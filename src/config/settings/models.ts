@@ -1,4 +1,4 @@
-// Models: settings for individual models, upstream servers, and the hub from which models are downloaded.
+// Settings for individual models, for upstream servers, and for the hub from which models are downloaded.
 import { join } from 'node:path';
 import { home } from '../home.js';
 import * as kind from '../kinds.js';

@@ -1,4 +1,4 @@
-// The database, its keys and backups, and how long usage and the request log are kept.
+// Settings for the database, its keys and backups, and for how long usage and the request log are kept.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

@@ -46,8 +46,8 @@ export interface DecodeOptions {
   readonly path: string;
   readonly requester: Requester;
   /**
-   * 'sound': an earlier request has decoded the image. 'decoded later': the caller decodes the pixels. In both cases,
-   * reading the header is enough.
+   * 'sound': an earlier request has decoded the image without errors. 'decoded later': the caller decodes the pixels.
+   * In both cases, only the header is read here.
    */
   readonly known: 'nothing' | 'sound' | 'decoded later';
   /** Called with the size before any pixels are decoded. Throws if there are too many pixels. */

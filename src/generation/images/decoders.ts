@@ -5,11 +5,11 @@
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Requester } from '../fair-slots.js';
 
-/** Maximum total size of one organization's waiting files, in bytes. */
+/** Maximum total size of the files that one organization has waiting, in bytes. */
 const MAX_WAITING = shareOf(256 * 1024 * 1024);
 /**
- * Number of decoders. Each may use 400 MB, for 50 million pixels of a JPEG's coefficients, or of a WebP's frame and
- * canvas.
+ * Maximum number of concurrent decodes. For 50 million pixels, each may use 400 MB: for a JPEG's coefficients, or for a
+ * WebP's frame and canvas.
  */
 const DECODERS = 2;
 
@@ -24,8 +24,8 @@ export interface DecodeCost {
 const SLOW_PIXELS = 16_000_000;
 const SCANS_PER_PASS = 10;
 /**
- * No encoder writes more than 16 bits for each of four channels. Larger files are possible, and a decoder may have to
- * read all of their data.
+ * Encoders write at most 16 bits for each of four channels. A file may still be larger, and a decoder may have to read
+ * all of it.
  */
 const MAX_BYTES_PER_PIXEL = 8;
 const OVERHEAD_BYTES = 262_144;

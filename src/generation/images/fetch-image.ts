@@ -158,7 +158,8 @@ export class ImageFetcher {
         ...(this.#deps.ca === undefined ? {} : { ca: this.#deps.ca }),
       });
       sent.on('error', fail);
-      // If the status is 101, neither a response event nor an error event follows, and nothing else closes the socket.
+      // If the response has status 101, Node.js emits neither a response event nor an error event, and nothing else
+      // closes the socket.
       sent.on('upgrade', (_response, socket) => {
         socket.destroy();
         fail(new Error('the server switched protocols'));
@@ -202,7 +203,7 @@ export class ImageFetcher {
       else parts.push(part);
     });
     response.on('end', () => resolve(Buffer.concat(parts, size)));
-    // 'end' comes before 'close', and does not occur if the connection was cut.
+    // 'end' is emitted before 'close', and not at all if the connection was cut.
     response.on('close', () => fail(new Error('the connection was closed during the download')));
   }
 }

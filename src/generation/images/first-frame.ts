@@ -22,7 +22,7 @@ export interface FirstFrame {
 /** A walk that runs in steps; each yield ends a step. */
 type Walk = Generator<undefined, FirstFrame>;
 
-/** Milliseconds for which a walk may block the event loop. */
+/** Maximum time that a walk may block the event loop without a pause, in ms. */
 const SLICE_MS = 2;
 /** Number of blocks between two checks of the clock. */
 const STEP_BLOCKS = 4_096;
@@ -66,7 +66,7 @@ const MARKER = 0xff,
  * the first segment of each kind is kept.
  */
 const JPEG_SEGMENTS: ReadonlySet<number> = new Set(['JFIF', 'Exif', 'Adob'].map(nameOf));
-/** Number of bytes that are compared one by one before using a native search. One native call costs about as much. */
+/** Number of bytes to check one by one before calling the native search. One native call costs about as much. */
 const NEAR = 64;
 
 /** Counts the scans. libjpeg finds markers in the same way and stops at the same EOI. */
@@ -156,7 +156,7 @@ function* walkGif(bytes: Buffer, path: string): Walk {
 }
 
 const RIFF_HEADER_BYTES = 12;
-/** Chunks of an extended file that affect its first frame. Only the first of each kind is kept. */
+/** Chunks of an extended WebP file (VP8X) that affect its first frame. Only the first of each kind is kept. */
 const WEBP_CHUNKS: ReadonlySet<number> = new Set(
   ['VP8X', 'ICCP', 'ANIM', 'ANMF', 'ALPH', 'VP8 ', 'VP8L', 'EXIF'].map(nameOf),
 );
@@ -179,15 +179,15 @@ function* walkWebp(bytes: Buffer): Walk {
     if (blocks % STEP_BLOCKS === 0) yield;
   }
   const frame = kept.end();
-  // A truncated file can still be recognized, because only the size of the removed blocks is subtracted from the length
-  // in its header.
+  // Only the size of the removed blocks is subtracted from the length in the header, so the decoder can still detect a
+  // truncated file.
   if (frame !== bytes) frame.writeUInt32LE(Math.max(0, frame.readUInt32LE(4) - kept.skippedBytes), 4);
   return { bytes: frame, scans: 1 };
 }
 
 /** A file from which blocks may be removed. It is copied once, when the first block is removed. */
 class Kept {
-  /** Number of removed bytes that were actually present in the file. */
+  /** Number of bytes removed, not counting bytes beyond the end of a truncated file. */
   skippedBytes = 0;
   #copy: Buffer | null = null;
   #length = 0; // bytes used in the copy

@@ -4,8 +4,8 @@
 import { apiError } from '../../shared/errors.js';
 
 /**
- * Memory per byte of an image that is sent to an upstream: the file; its base64 text as received, in the new request,
- * and in that request's JSON; and the part waiting to be sent.
+ * Memory per byte of an image that is sent to an upstream: one byte each for the file, for its base64 text as received,
+ * in the new request and in that request's JSON, and for the part waiting to be sent.
  */
 const ELSEWHERE = 5;
 const RETRY_AFTER_MS = 2_000;
@@ -29,7 +29,7 @@ export class ImageBudget {
     return this.#taken;
   }
 
-  /** Opens the account for one request. `elsewhere`: the images are sent to an upstream. */
+  /** Opens the memory account for one request's images. `elsewhere`: the images are sent to an upstream. */
   open(organization: number, elsewhere: boolean): HeldImages {
     return new HeldImages(this, organization, elsewhere ? ELSEWHERE : 1);
   }
@@ -51,7 +51,7 @@ export class ImageBudget {
   }
 }
 
-/** The memory that one request's images take from the budget. */
+/** The memory from the budget that one request's images occupy. */
 export class HeldImages {
   #bytes = 0;
 

@@ -13,8 +13,8 @@ import { ImageBudget, type HeldImages } from './held-images.js';
 /** Loads a request's images: decodes base64 or downloads the file, then checks each image against the limits. */
 export interface ImageLoader {
   /**
-   * Opens the memory account for one request's images. The caller must release it when the images are no longer used.
-   * `elsewhere`: the images are sent to an upstream.
+   * Opens the memory account for one request's images. The caller must release the account when the images are no
+   * longer used. `elsewhere`: the images are sent to an upstream.
    */
   hold(organization: number, elsewhere: boolean): HeldImages;
   /**
@@ -31,13 +31,13 @@ export interface ImageLoader {
 const FETCHES_OF_REQUEST = 4,
   FETCHES = 32;
 /**
- * Maximum share of one organization. It is limited because clients choose the addresses and so influence how long
- * downloads take.
+ * Maximum fraction of the downloads that one organization may use. It is limited because clients choose the addresses
+ * and so influence how long downloads take.
  */
 const FETCHES_OF_ONE = 0.75;
 /** Maximum number of waiting URLs per organization. */
 const MAX_WAITING_FETCHES = shareOf(1_000);
-/** Limits for the total over a request's images, as multiples of the limits for one image. */
+/** Limits for all images of a request together, as multiples of the limits for one image. */
 const TOTAL_BYTES_FACTOR = 5,
   TOTAL_PIXELS_FACTOR = 8;
 /**
@@ -94,7 +94,10 @@ class Loading {
     this.#requester = { organization: from.organization, signal: this.#abort.signal };
   }
 
-  /** If an image fails, aborts the others. Throws the error of the failed image that comes first in the request. */
+  /**
+   * If loading an image fails, aborts the loading of the others. Throws the error of the failed image that comes first
+   * in the request.
+   */
   async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
     const { signal } = this.from;
     const left = (): void => this.#abort.abort(signal?.reason);

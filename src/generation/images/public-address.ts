@@ -3,8 +3,8 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
 /**
- * From IANA's registry of special-purpose addresses: those that are not globally reachable, or are forwarded to other
- * addresses.
+ * From IANA's registry of special-purpose addresses: addresses that are not globally reachable, or that are forwarded
+ * to other addresses.
  */
 const REFUSED_V4 = [
   '0.0.0.0/8',

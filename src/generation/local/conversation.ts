@@ -21,7 +21,7 @@ export interface TemplateShape {
   readonly inlineReasoning: ReasoningMarkers | null;
 }
 
-/** Returns the text of a content, with a note in place of each image. */
+/** Returns the text of a message's content, with a note in place of each image. */
 export function textOf(content: Content | null): string {
   if (content === null) return '';
   return typeof content === 'string'
@@ -30,8 +30,8 @@ export function textOf(content: Content | null): string {
 }
 
 /**
- * Returns the text in place of an image: a note for a model without a vision encoder, or a marker of the image's
- * position.
+ * Returns the text that replaces an image: a note for a model without a vision encoder, otherwise a marker of the
+ * image's position.
  */
 export type ImageText = (part: ImagePart) => string;
 
@@ -87,7 +87,7 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
       yield call.id;
       yield call.name;
       yield call.arguments;
-      // Parsing the arguments turns escapes such as \ufdd0 into characters.
+      // The parsed arguments are included as well, because parsing turns escapes such as \ufdd0 into characters.
       const parsed = parseObject(call.arguments);
       if (parsed !== null) yield* stringsIn(parsed);
     }
@@ -96,8 +96,8 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 
 /**
  * Returns the template's messages with all client text shielded. A template with a field for reasoning gets all past
- * reasoning and decides what to show. For other templates, it is included only after the last user message, that is, in
- * the running tool loop.
+ * reasoning and decides what to show. For other templates, reasoning is included only after the last user message, that
+ * is, in the running tool loop.
  */
 export function toTemplateMessages(
   messages: readonly Message[],

@@ -35,7 +35,7 @@ const NONE: RequestGrammars = { format: null, calls: new Map(), ignoredKeywords:
 
 /** Compile time per organization and minute, in ms. Cached grammars cost nothing. */
 export const COMPILE_BUDGET_MS = 6_000;
-/** Two compilations in the whole process, divided among its threads. */
+/** The whole process runs at most two compilations at a time, divided among its threads. */
 const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 26), {
   budget: { ms: shareOf(COMPILE_BUDGET_MS), msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000 },
 });

@@ -28,7 +28,7 @@ export class LocalProvider implements Provider {
   readonly images: PromptImages | null;
   readonly contextWindow: number;
   readonly maxOutputTokens: number;
-  /** Computed over the engine's build, the weights, the kernels and the options that affect results. */
+  /** Identifies the engine's build, the weights, the kernels and the options that affect results. */
   readonly fingerprint: string;
   readonly efforts: readonly ReasoningEffort[];
   readonly vocabulary: Vocabulary;
@@ -246,7 +246,7 @@ export class LocalProvider implements Provider {
       prefixCache: true,
       queueWaitMs: this.limits.queueWaitMs,
       generationMs: this.limits.maxGenerationMs,
-      // A raw prompt has no turns, so there is no reasoning and there are no tool calls.
+      // A raw prompt is not a conversation, so there is no reasoning and there are no tool calls.
       reasoning:
         markers === null || raw !== undefined
           ? null

@@ -1,4 +1,4 @@
-// A prompt as the prefix cache compares it. Pure except for the engine's vocabulary.
+// Converts a prompt to the form in which the prefix cache compares prompts. Pure except for the engine's vocabulary.
 import { createHash, hash } from 'node:crypto';
 import type { NativeImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
@@ -9,7 +9,7 @@ import type { Prompt } from './prompter.js';
 /** Tokens per page, as kPageTokens in native/backend/kv_cache.h. */
 const PAGE_TOKENS = 16;
 
-/** `images`: those of the prompt, in the same order. `snapshotTokens`: see LoadOptions. */
+/** `images`: the prompt's images, in the same order. `snapshotTokens`: see LoadOptions. */
 export function promptContent(
   engine: Pick<Engine, 'tokenBytes' | 'plan'>,
   prompt: Prompt,
@@ -66,7 +66,7 @@ function sampleDigest(bytes: Uint8Array): Buffer {
   return sum.digest();
 }
 
-/** Four words that identify an image file and its level of detail. */
+/** Returns four 32-bit words that identify an image file and its level of detail. */
 function wordsOf({ source, detail }: ImagePart): Int32Array {
   if (source.kind !== 'loaded') throw new Error('the image was not loaded');
   const digest = sampleDigest(source.image.bytes);

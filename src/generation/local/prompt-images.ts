@@ -1,6 +1,6 @@
-// The images of a request as a model processes them: the number of tokens of each, computed from its size, and then the
-// image itself, decoded, cut and resized for the vision encoder. One instance per loaded model with a vision encoder;
-// holds no state of requests. Event-loop thread; decoding and resizing run on other threads.
+// Prepares a request's images for the model: computes the number of tokens of each image from its size, then decodes,
+// cuts and resizes the images for the vision encoder. One instance per loaded model with a vision encoder; holds no
+// state of requests. Event-loop thread; decoding and resizing run on other threads.
 import type { NativeImage, PlannedImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';

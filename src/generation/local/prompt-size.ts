@@ -37,7 +37,7 @@ export function promptSizeOf({ messages, tools, raw }: PromptFields): PromptSize
   return { characters, weight: characters + reasoning, parts, turns };
 }
 
-/** Reading tokens costs as much as reading text with one character per token. */
+/** Reading one token costs as much as reading one character of text. */
 function promptSizeOfRaw(raw: RawPrompt): PromptSize {
   if (raw.kind === 'tokens') return { characters: 0, weight: raw.tokens.length, parts: 0, turns: raw.tokens.length };
   const characters = raw.text.length + (raw.suffix?.length ?? 0);
@@ -49,10 +49,10 @@ function lengthOf(content: Content | null): number {
   return content.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0);
 }
 
-/** From this many characters on, the parts are not passed to the template. */
+/** If the parts have more characters in total, they are not passed to the template. */
 export const LARGE_PARTS = 1 << 20;
 
-/** Returns the request without descriptions and arguments, and those as one text. */
+/** Returns the request without descriptions and arguments, and the removed descriptions and arguments as one text. */
 export function withoutLargeParts(request: GenerationRequest): { rest: GenerationRequest; text: string } {
   const texts: string[] = [];
   const tools = request.tools.map((tool) => {

@@ -30,8 +30,8 @@ export interface PromptReasoning {
 }
 
 /**
- * `text`: the whole prompt with image marks. `texts` and `images`: the same, split. There are no images without a
- * vision encoder.
+ * `text`: the whole prompt with image marks. `texts` and `images`: the same prompt, split at the images. There are no
+ * images without a vision encoder.
  */
 export interface PromptText extends MarkedText {
   readonly text: string;
@@ -83,8 +83,8 @@ export class PromptWriter {
       messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
     if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
 
-    // The end of a continued message is found by a mark that no text can contain: elsewhere, a guard only follows a
-    // starter.
+    // The end of a continued message is found by a mark that no text can contain, because in texts, a guard follows
+    // only a character that starts a special token.
     const mark = String.fromCodePoint(shield.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;
@@ -153,7 +153,7 @@ export class PromptWriter {
     );
   }
 
-  /** Returns null if the budget was used up before it could be determined. */
+  /** Returns null if the budget was used up before the answer was known. */
   #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
     const shield = Shield.for([], null) as Shield;
     const folded: TemplateMessage[] = toTemplateMessages(placeSystem(messages, this.#shape.can), shield, this.#shape);
@@ -166,7 +166,7 @@ export class PromptWriter {
   }
 }
 
-/** The names stay as they are, because the template looks the variables up by name. */
+/** The variables' names are not shielded, because the template looks the variables up by name. */
 function protectedValues(variables: Readonly<Record<string, unknown>>, shield: Shield): Record<string, unknown> {
   const copy = Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, shield.protectValue(value)]));
   copyNotation(variables, copy, (name) => name);

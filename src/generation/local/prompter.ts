@@ -32,17 +32,17 @@ import { droppableGroups, withoutUpTo } from './truncate.js';
 /** Maximum text that the addon tokenizes, far more than fits in any context. */
 const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
 
-/** From this many characters on, the prompt's length is estimated before anything else. */
+/** The length of a prompt with at least this many characters is estimated before anything else is done. */
 const HUGE_PROMPT = 1 << 20;
 
-/** From this many characters on, a prompt is queued before it is rendered and tokenized. */
+/** A prompt with at least this many characters is queued before it is rendered and tokenized. */
 const LARGE_PROMPT = 1 << 16;
-/** Maximum characters of one organization in that queue. */
+/** Maximum total number of characters of one organization's prompts in that queue. */
 const MAX_WAITING = shareOf(1 << 28);
 
 /**
- * Two slots each in the whole process, divided among its threads. Counting has its own slots, so that it cannot delay
- * generations.
+ * Two slots for building prompts and two for counting tokens in the whole process, divided among its threads. Counting
+ * has its own slots, so that it cannot delay generations.
  */
 const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
 const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
@@ -57,7 +57,7 @@ interface Writing extends PromptReasoning {
 
 const uncharged: Charged = (_characters, work) => work();
 
-/** A request as input of the model. */
+/** A request's prompt, ready for the model. */
 export interface Prompt {
   /** Tokens of its text. */
   readonly tokens: Int32Array;
@@ -65,7 +65,7 @@ export interface Prompt {
   readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
   /** Number of tokens, including image tokens. */
   readonly length: number;
-  /** Size of the template's generation prompt, with which the text ends, in bytes. */
+  /** Size in bytes of the template's generation prompt, which ends the text. */
   readonly endBytes: number;
   readonly reasoning: OpenReasoning | null;
 }
@@ -180,8 +180,8 @@ export class Prompter {
   }
 
   /**
-   * The template's word for the effort. A request without one gets the template's default, unless the operator has
-   * configured another default than the usual `medium`.
+   * The template's word for the effort. A request without an effort gets the template's default, unless the operator
+   * has configured a default other than `medium` or `none`.
    */
   #effortWord({ effort, promptEffort }: GenerationRequest, thinking: boolean): string | undefined {
     const { efforts } = this.template;
@@ -195,9 +195,9 @@ export class Prompter {
   }
 
   /**
-   * Whether the prompt lets the model reason. It does not if the output cap leaves no tokens for it, because the model
-   * would then have to respond without the reasoning it was asked for. A request with cap 0 gets the prompt of the
-   * requests that follow it.
+   * Whether the prompt lets the model reason. It does not if the output cap leaves no tokens for reasoning, because the
+   * model would then have to respond without the reasoning it was asked for. A request with an output cap of 0 gets the
+   * same prompt as the requests that will follow it.
    */
   async #thinks(request: GenerationRequest): Promise<boolean> {
     if (request.reasoningBudget !== null) return request.reasoningBudget > 0;
@@ -246,7 +246,7 @@ export class Prompter {
     return whole !== null && whole.length < this.contextWindow ? whole : this.#truncated(request, how, size);
   }
 
-  /** Drops as few of the oldest turns as needed to leave some space for the response. */
+  /** Drops as few of the oldest turns as needed to leave room for the response. */
   async #truncated(request: GenerationRequest, how: Writing, size: PromptSize): Promise<Prompt> {
     const { messages } = request;
     const groups = droppableGroups(messages);
@@ -341,8 +341,8 @@ export class Prompter {
   }
 
   /**
-   * Tokenizes the texts between images separately. `places`: where the tokens of each text except the last end. BOS is
-   * added once at the very beginning.
+   * Tokenizes the texts between images separately. `places`: the token position at which each text ends, except the
+   * last one. BOS is added once at the very beginning.
    */
   async #tokenize(texts: readonly string[], guard: number): Promise<{ tokens: Int32Array; places: number[] }> {
     const { bos } = this.engine.info;
@@ -370,7 +370,7 @@ export class Prompter {
   }
 }
 
-/** ChatML stands in for a template that cannot be used. */
+/** ChatML replaces a template that cannot be used. */
 function templateOf(
   source: string,
   { bos, eos }: { bos: string | null; eos: string | null },

@@ -58,7 +58,7 @@ export class RawPrompts {
     return tokens;
   }
 
-  /** Throws ApiError 422 like tokens(), before the prompt is processed. */
+  /** Throws the same ApiError 422 as tokens(), before the prompt is processed. */
   check(raw: RawPrompt): void {
     if (raw.kind === 'tokens') this.#checked(raw);
     else if (raw.suffix !== null) this.#gapTokens();
@@ -84,7 +84,7 @@ export class RawPrompts {
       await this.engine.tokenize(text, plain),
       await this.engine.tokenize(suffix, plain),
     ];
-    // Some vocabularies add an end token to every text. It is omitted here, because the text continues.
+    // Some vocabularies add an end token to every text. The end token is omitted here, because the text continues.
     const start = bos.length > 0 ? [bos[0] as number] : [];
     return Int32Array.from(
       middle === null

@@ -8,10 +8,10 @@ export interface ReasoningMarkers {
   close: string;
   /**
    * The end of a rendered prompt that lets the model choose which kind of section follows. `open` is appended to it, so
-   * that every response starts with its reasoning. The markers are not on separate lines.
+   * that every response starts with its reasoning. In these formats, the markers are not on lines of their own.
    */
   turn?: string;
-  /** For responses of several messages: their syntax. `turn` is set too. */
+  /** The message syntax, for models whose responses consist of several messages. `turn` is set too. */
   messages?: MessageMarks;
   /** Text between the close marker and the answer. Absent: an empty line. With `turn`, a call has its own header. */
   answer?: string;
@@ -70,7 +70,10 @@ export function findMarkers(template: string, hasToken: (spelling: string) => bo
   );
 }
 
-/** For templates that write '<think{}>'.format(NAME), where NAME is the suffix of all their markers: Hy3. */
+/**
+ * For templates that write '<think{}>'.format(NAME), where the variable NAME holds the suffix of all their markers
+ * (Hy3).
+ */
 function formattedMarkers(template: string): ReasoningMarkers | null {
   const [, name] = /['"]<think\{\}>['"]\.format\((\w{1,64})\)/.exec(template) ?? [];
   if (name === undefined) return null;

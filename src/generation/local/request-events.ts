@@ -138,8 +138,9 @@ function predictionOf(
 }
 
 /**
- * Sorts text into sections again. Its tokens and log-probabilities are emitted with the first piece of that text, or
- * with the next text.
+ * Splits the engine's text into sections once more: by message headers, and without the label of the reasoning. The
+ * tokens and log-probabilities of an event are emitted with the first section that its text yields, or with the next
+ * text.
  */
 class PartsOfChoice {
   readonly #messages: MessageParts | null;
@@ -185,8 +186,8 @@ class PartsOfChoice {
 }
 
 /**
- * Removes the label after an open marker, which names the part and does not belong to it: "thought" in Gemma 4. Text
- * arrives in chunks, and the result does not depend on where it is split. One instance per choice.
+ * Removes the label after an open marker, such as "thought" in Gemma 4. The label names the section and is not part of
+ * its text. Text arrives in chunks, and the result does not depend on where it is split. One instance per choice.
  */
 export class ReasoningLabel {
   #held: string | null = ''; // null: everything that follows is reasoning
@@ -202,7 +203,7 @@ export class ReasoningLabel {
     const begun = this.#held.trimStart();
     if (begun.length < this.label.length && this.label.startsWith(begun)) return;
     const rest = begun.startsWith(this.label) ? begun.slice(this.label.length) : null;
-    // If the word is longer, it is reasoning. Line breaks after the label are dropped.
+    // If the word continues after the label, it is reasoning. Line breaks after the label are dropped.
     if (rest !== null && rest.trimStart() === '') return;
     const visible = rest !== null && /^\s/.test(rest) ? rest.trimStart() : this.#held;
     this.#held = null;

@@ -15,11 +15,11 @@ function* candidates(): Generator<number> {
 /** Matches any candidate; most texts contain none. */
 const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/;
 
-/** Where the spelling of a special token could start. */
+/** Where special tokens could start in a text. */
 export interface Starters {
   /** The first characters of all special tokens. */
   readonly characters: readonly string[];
-  /** Matches only positions where the next character fits too. */
+  /** Matches such a character only if the next character also fits a special token. */
   readonly places: RegExp;
 }
 

@@ -21,7 +21,7 @@ export interface ReportedUsage {
 export interface AnswerOptions {
   readonly n: number;
   readonly stop: readonly string[];
-  /** Maximum number of tool calls; any more are dropped. */
+  /** Maximum number of tool calls. Further calls are dropped. */
   readonly maxCalls: number;
   readonly estimatedPrompt: number;
   /** The output limit sent for each choice, and the context size if known. Null: none. */

@@ -175,7 +175,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     else this.#end(this.#connected ? brokeOff() : cannotConnect());
   }
 
-  /** The maximum size of a valid response to this request. A larger one is rejected while it is arriving. */
+  /** The maximum size of a valid response to this request. A larger response is rejected while it is arriving. */
   #maxBytes(): number {
     const { logprobs, maxAnswerBytes } = this.options;
     return this.#mode === 'whole' && !logprobs ? Math.min(maxAnswerBytes, this.#maxJsonBytes) : maxAnswerBytes;
@@ -254,7 +254,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     }
   }
 
-  /** Reads the received events until one is large. Throws UpstreamFault. */
+  /** Reads the received events up to and including the first large one. Throws UpstreamFault. */
   #drain(): void {
     while (!this.#over && this.#work === null) {
       const event = this.#lines.next();
@@ -270,7 +270,9 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.options.free(reserved);
   }
 
-  /** Called when everything has arrived and has been read. Emits the end. May be called again after that. */
+  /**
+   * Called when all data has arrived and has been read. Emits the end of the response. May be called more than once.
+   */
   #finish(): void {
     if (!this.#isFinal) {
       this.#isFinal = true;

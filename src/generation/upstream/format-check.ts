@@ -7,8 +7,8 @@ import type { GenerationEvent, GenerationRequest, OutputFormat } from '../types.
 import { schemaProblem } from './schema-problem.js';
 
 /**
- * Throws ApiError 422 for a format that cannot be checked here, because matching client-supplied patterns could take
- * forever.
+ * Throws ApiError 422 for formats that cannot be checked here: matching regular expressions or grammars from clients
+ * could take forever.
  */
 export function checkable(format: OutputFormat): void {
   if (format.type !== 'regex' && format.type !== 'grammar') return;
@@ -20,8 +20,8 @@ export function checkable(format: OutputFormat): void {
 }
 
 /**
- * Forwards events, and turns the end into a failure if the check fails. `stop`: called when the rest of the response is
- * not needed.
+ * Forwards events. If the check fails, the final event is replaced by a failure. `stop`: called when the rest of the
+ * response is not needed.
  */
 export function checked(
   format: OutputFormat,

@@ -78,9 +78,9 @@ const LOGPROB_LISTS: ReadonlySet<string> = new Set(['content', 'tokens', 'token_
 const NODE_BYTES = 32;
 const MAX_NAME = 256;
 const MAX_DEPTH = 64;
-/** Maximum number of characters in one log probability with its alternatives. */
+/** Maximum number of characters in one serialized logprob entry, including its alternatives. */
 const MAX_ENTRY = 131_072;
-/** Number of characters in a list that are stored and parsed together. */
+/** Number of characters of a list that are stored and parsed as one batch. */
 const BATCH = 16_384;
 /** Memory is reserved in steps of this many bytes. */
 const STEP = 65_536;
@@ -120,7 +120,7 @@ export interface JsonReaderLimits {
   /** Reserves memory for kept values; may throw. */
   reserve(bytes: number): void;
   free(bytes: number): void;
-  /** These create the errors for more than `maxBytes` and for invalid JSON. */
+  /** Create the errors for a value of more than `maxBytes` and for invalid JSON. */
   tooLong(): Error;
   malformed(): Error;
 }
@@ -351,7 +351,7 @@ export class JsonReader {
     this.#escaped = escaped;
     const ends = at < text.length;
     if (this.#isName) {
-      // A name longer than any wanted one is truncated, so that it does not match.
+      // A name longer than all wanted names is truncated, so that it does not match.
       this.#token.add(text.slice(from, Math.min(at, from + Math.max(0, MAX_NAME - this.#token.length))));
       if (ends) this.#endName();
     } else {

@@ -33,7 +33,7 @@ export interface RunDeps {
   readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
   readonly running: ActiveSet<UpstreamRun>;
   report(news: UpstreamNews): void;
-  /** A rotating number that selects among equally busy servers. */
+  /** A rotating number that selects one of several equally busy servers. */
   turn(): number;
 }
 
@@ -59,7 +59,7 @@ export interface RunAsked {
   api(server: Server): Written;
 }
 
-/** A request in the form in which it is sent to one server. */
+/** A request in the form in which it is sent to a particular server. */
 export interface Written {
   readonly api: UpstreamApi;
   readonly body: Body;
@@ -70,7 +70,10 @@ export interface Written {
 
 /** Delay before the first retry on the same server. */
 const AGAIN_MS = 50;
-/** How long a server may take to end a response that has been read completely, so that the connection can be reused. */
+/**
+ * How long a server may take to close a response that has been read completely, in ms. After that, its connection is
+ * not reused.
+ */
 const LAST_MS = 250;
 
 export class UpstreamRun implements RunningGeneration {
@@ -227,7 +230,7 @@ export class UpstreamRun implements RunningGeneration {
     throw fault;
   }
 
-  /** `well` succeeded on a request on which the servers in `failedOn` had failed. */
+  /** The server `well` succeeded with a request that had failed on the servers in `failedOn`. */
   #blame(failedOn: ReadonlySet<Server>, well: Server): void {
     for (const server of failedOn) {
       if (server !== well && server.blame() === 'shut')

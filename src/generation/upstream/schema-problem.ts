@@ -127,7 +127,8 @@ class Check {
     }
     const where = at || 'the whole';
     if (listOf('anyOf').length > 0 && !listOf('anyOf').some(passes)) return `${where} matches none of the alternatives`;
-    // More than one alternative may match, because a keyword that is ignored here could distinguish between them.
+    // More than one alternative may match the value, because the alternatives may differ only in a keyword that is
+    // ignored here.
     return listOf('oneOf').length > 0 && !listOf('oneOf').some(passes)
       ? `${where} matches none of the alternatives`
       : null;

@@ -53,8 +53,8 @@ type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 
 interface Loop {
   /**
-   * A tool loop is running if the messages since the last user message end with tool results. This is the index of its
-   * first message, or the number of messages if no loop is running.
+   * Index of the first message of the running tool loop, or the number of messages if no loop is running. A tool loop
+   * is running if the messages since the last user message end with tool results.
    */
   start: number;
   /** Whether a user message follows the last tool results. In the Messages API, both are in the same user turn. */
@@ -86,8 +86,8 @@ function canRead({ origin, model, text }: Thought, { takesBack, upstream, models
 }
 
 /**
- * Whether the Messages API would reject the tool loop with thinking on, because reasoning is missing. It accepts a loop
- * that never had reasoning only if the loop was interrupted.
+ * Whether the Messages API would reject the tool loop with thinking on because reasoning is missing. The API accepts a
+ * loop without any reasoning only if the loop was interrupted.
  */
 function isBroken(loop: readonly Message[], isInterrupted: boolean): boolean {
   const turns = loop.filter((message) => message.role === 'assistant');

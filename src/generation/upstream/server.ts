@@ -16,7 +16,7 @@ const require = createRequire(import.meta.url);
 
 export type UpstreamSettings = Config['upstream'];
 
-/** Each consecutive time out of rotation is twice as long as the previous one, up to this many doublings. */
+/** Each consecutive time out of rotation is twice as long as the previous time, up to this many doublings. */
 const MAX_DOUBLINGS = 3;
 
 export class Server {
@@ -31,7 +31,9 @@ export class Server {
   /** See upstreamIds(). */
   readonly id: string;
   readonly model: string;
-  /** False after the server has refused a request for encrypted reasoning, as for a model without reasoning. */
+  /**
+   * False after the server has rejected a request for encrypted reasoning, as servers do for models without reasoning.
+   */
   encryptsReasoning = true;
   #mine = 0; // running requests of this thread
   readonly #meter: UpstreamMeter;
@@ -105,9 +107,9 @@ export class Server {
   }
 
   /**
-   * Ends an assigned request. `went`: well (its first token arrived), badly, or neither. `whose`: if the server did
-   * respond, the organization whose request failed, so that one organization's requests alone cannot take the server
-   * out of rotation for everyone.
+   * Ends an assigned request. `went`: 'well' if its first token arrived, 'badly' if the server failed, otherwise
+   * 'neither'. `whose`: if the server did respond, the organization whose request failed, so that one organization's
+   * requests alone cannot take the server out of rotation for everyone.
    */
   release(went: 'well' | 'badly' | 'neither', whose: number | null = null): 'shut' | 'open' | null {
     this.#mine--;
@@ -127,7 +129,7 @@ export class Server {
   }
 
   /**
-   * Called when another server succeeded on a request on which this one had responded but failed. The failure then
+   * Called when another server succeeded with a request on which this server had responded but failed. The failure then
    * counts against this server.
    */
   blame(): 'shut' | null {
@@ -167,10 +169,10 @@ export function leastBusy(servers: readonly Server[], tried: ReadonlySet<Server>
 let refused: (() => void)[] = [];
 
 /**
- * Backpressure for upstream connections: `socket.read()` returns null once this event-loop turn has no time left for
- * upstream responses (slices.ts), and 'readable' is emitted again when there is. Unread data stays in the kernel, which
- * slows down the sender. undici's own way of pausing a response is not used, because it fails an assertion if the
- * connection is reset in the meantime.
+ * Backpressure for upstream connections. When this event-loop turn has no time left for upstream responses (slices.ts),
+ * `socket.read()` returns null, and 'readable' is emitted again as soon as there is time. Unread data stays in the
+ * kernel, which slows down the sender. undici's own way of pausing a response is not used, because it fails an
+ * assertion if the connection is reset in the meantime.
  */
 function gate(socket: Socket): void {
   const read = socket.read.bind(socket);

@@ -34,7 +34,7 @@ export const FAILING_MS = 60_000;
 /** Milliseconds of a monotonic clock shared by all threads. */
 export const sharedNow = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
-/** Maximum number of each. Threads are numbered from 0 to `threads`. */
+/** Maximum number of models, servers and threads. Threads are numbered from 0 to `threads`. */
 export interface SharedShape {
   readonly models: number;
   readonly servers: number;
@@ -136,8 +136,9 @@ export class SharedRow {
   }
 
   /**
-   * Whether a failure at `now` counts. Within FAILING_MS, a failure does not count if it and the last counted one were
-   * on requests of the same organization. Null: the request was not the cause.
+   * Whether a failure at `now` counts. If it and the previous failure were on requests of the same organization, it
+   * counts only after the server has done nothing but fail for FAILING_MS. `organization`: null if the request was not
+   * the cause.
    */
   failedFor(organization: number | null, now: number): boolean {
     const whose = organization === null ? 0 : (organization | 0) + 1;
@@ -167,7 +168,7 @@ export class SharedRow {
     return Atomics.load(this.#ints, TRYING) !== 0;
   }
 
-  /** Starts a test request. Only one is allowed at a time. */
+  /** Starts a test request, unless another one is running. Returns whether it was started. */
   tryIt(): boolean {
     if (Atomics.compareExchange(this.#ints, TRYING, 0, 1) !== 0) return false;
     Atomics.store(this.#own, 1, 1);

@@ -11,7 +11,10 @@
 //           int32     for each index: running requests
 import type { SlotPool } from '../fair-slots.js';
 
-/** Number of organizations that can be told apart. If there are more, several share an index and count as one. */
+/**
+ * Number of organizations that can be distinguished. If there are more, several share an index and are treated as a
+ * single organization.
+ */
 const SLOTS = 1_024;
 const SLOT_BITS = 11n;
 const SLOT_MASK = (1n << SLOT_BITS) - 1n;
@@ -58,7 +61,7 @@ export class SharedSlotPool implements SlotPool<number> {
   #published = 0n; // this thread's first waiting request, as published
   #seen = 0; // the change counter at the last look
   #lets = 0; // since when this thread has been yielding although a slot is free; 0: it is not yielding
-  // for each thread: the published request that was waited for in vain and is not waited for again
+  // for each thread: the published request that did not claim a slot in time, so that it is no longer waited for
   readonly #passed: bigint[];
 
   /**
@@ -162,8 +165,8 @@ export class SharedSlotPool implements SlotPool<number> {
   }
 
   /**
-   * Returns other threads' waiting requests that take precedence over one whose organization has `atWork` running
-   * requests and had its last slot at `turn`.
+   * Returns the waiting requests of other threads that take precedence over a request whose organization has `atWork`
+   * running requests and got its last slot at `turn`.
    */
   #othersFirst(atWork: number, turn: number): { thread: number; firstWaiting: bigint }[] {
     const others: { thread: number; firstWaiting: bigint }[] = [];

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import type { UpstreamServer } from '../../config/upstream.js';
 
 /**
- * One ID per server: a hash of its API, address and model. Servers that differ only in their key are different accounts
- * of one vendor, so the key is included if there are several. `model`: the local name.
+ * One ID per server: a hash of its API, address and model. Servers that differ only in their key belong to different
+ * accounts of one vendor, so in that case the key is included. `model`: the local name.
  */
 export function upstreamIds(servers: readonly UpstreamServer[], model: string): string[] {
   const addresses = servers.map(({ api, url, model: name }) => `${api}\n${url}\n${name ?? model}`);

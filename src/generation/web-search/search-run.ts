@@ -21,13 +21,16 @@ export interface SearchDeps {
   readonly service: Pick<SearchService, 'search'>;
   /** With images loaded. `n` is 1. */
   readonly request: GenerationRequest & { readonly webSearch: WebSearchOptions };
-  /** Called once per round: after the client of a background response has left, a new context is not aborted. */
+  /**
+   * Called once per round. If the client of a background response has disconnected, the contexts of later rounds are
+   * not aborted.
+   */
   context(): RequestContext;
   /** Returns the model's provider. Loads the model if it has been unloaded in the meantime. Throws ApiError. */
   provider(): Promise<Provider>;
 }
 
-/** The same prepared request, but the server runs the model's searches. */
+/** Wraps a prepared request so that the server runs the model's searches. */
 export function withWebSearch(prepared: PreparedGeneration, deps: SearchDeps): PreparedGeneration {
   return { ...prepared, start: (onEvent) => new SearchRun(prepared, deps, onEvent).start() };
 }
@@ -35,7 +38,7 @@ export function withWebSearch(prepared: PreparedGeneration, deps: SearchDeps): P
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 type CallEvent = Extract<GenerationEvent, { type: 'call_started' | 'call_arguments' | 'call_finished' }>;
 
-/** Maximum number of searches of one turn that run at the same time. */
+/** Maximum number of concurrent searches per turn. */
 const CONCURRENT = 4;
 /** Only a turn that ended naturally continues. */
 const CONTINUES: ReadonlySet<EndReason> = new Set<EndReason>(['tool_calls', 'end_of_turn']);
@@ -296,7 +299,7 @@ class SearchRun implements RunningGeneration {
   }
 }
 
-/** Each round has the same prediction, so accepted tokens are no longer rejected ones. */
+/** Each round has the same prediction, so tokens that an earlier round accepted are not counted as rejected. */
 function withRound(before: PredictionCount | null, { accepted, rejected }: PredictionCount): PredictionCount {
   if (before === null) return { accepted, rejected };
   const predicted = Math.max(before.accepted + before.rejected, accepted + rejected);

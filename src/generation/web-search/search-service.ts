@@ -61,7 +61,7 @@ export class SearchService {
     }
   }
 
-  /** Returns the response's body, or null if the service refuses because of too many requests. */
+  /** Returns the response's body, or null if the service has received too many requests. */
   #get(query: string, signal: AbortSignal): Promise<string | null> {
     const { url, timeout_ms: timeoutMs } = this.settings;
     const target = new URL(url.replaceAll('{query}', encodeURIComponent(wellFormed(query))));

@@ -18,7 +18,7 @@ export function overlong(body: unknown): ApiError | null {
   let parts = 0;
   const messages = body['messages'] as unknown[];
   for (let index = 0; index < messages.length; index++) {
-    // Checks up to 100,000 messages in one go. Other requests wait during that time.
+    // Up to 100,000 messages are checked without yielding to the event loop, so other requests wait during that time.
     const message = messages[index];
     if (!isRecord(message)) continue;
     const { content, tool_calls: calls } = message;

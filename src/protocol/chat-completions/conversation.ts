@@ -16,8 +16,9 @@ const PARTS: Record<'system' | 'user' | 'assistant' | 'tool', { role: string; ta
 };
 
 /**
- * An assistant turn whose content is an empty list is left out, and the user messages around it are joined. Throws
- * ApiError 422 for parts that a role does not support and for tool calls and results that do not match up.
+ * Converts the messages. An assistant turn whose content is an empty list is omitted, and the user messages around it
+ * are joined. Throws ApiError 422 for parts that a role does not support, and for tool calls and results that do not
+ * match.
  */
 export function toMessages(messages: readonly ChatMessage[]): Message[] {
   const turns = new ToolTurns();
@@ -136,7 +137,7 @@ function toText(content: string | readonly ChatPart[], role: 'system' | 'assista
   return typeof result === 'string' ? result : ''; // these roles do not support images
 }
 
-/** Parts that are all text are joined into one string, because every chat template supports strings. */
+/** If all parts are text, they are joined into one string, because every chat template supports strings. */
 function toContent(content: string | readonly ChatPart[], role: keyof typeof PARTS, path: string): Content {
   if (typeof content === 'string') return content;
   const parts = content.map((part, index) => toPart(part, role, `${path}.content[${index}]`));

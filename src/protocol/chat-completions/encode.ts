@@ -8,7 +8,7 @@ import type { Usage } from '../usage.js';
 import { finiteLogprob, PromptLogprobWriter } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
-/** Clients read one or the other: vLLM renamed `reasoning_content` to `reasoning` in version 0.16. */
+/** A client reads only one of these fields: vLLM renamed `reasoning_content` to `reasoning` in version 0.16. */
 export const REASONING_FIELDS = {
   both: ['reasoning_content', 'reasoning'],
   reasoning_content: ['reasoning_content'],
@@ -23,13 +23,13 @@ export interface ChatEnvelope {
   fingerprint: string;
   n: number;
   wantLogprobs: boolean;
-  /** The names under which the reasoning is sent; none: it is not sent. */
+  /** The names of the fields in which reasoning is sent. Empty: reasoning is not sent. */
   reasoningFields: readonly string[];
   metadata: Record<string, string> | null;
   newCallId: () => string;
-  /** Names of the custom tools, whose input is free text. */
+  /** Names of the custom tools. Their input is free text. */
   customTools: ReadonlySet<string>;
-  /** The prompt's token IDs, which are sent along with the output's. Null: token IDs were not requested. */
+  /** The prompt's token IDs, which are sent in addition to those of the output. Null: token IDs were not requested. */
   promptIds: readonly number[] | null;
   /** Number of most likely tokens to report per prompt token. Null: not requested. */
   promptLogprobs: number | null;
@@ -120,7 +120,7 @@ export class ChatCollector implements ChatEncoder {
     this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
   }
 
-  /** Characters of log probabilities held in memory. */
+  /** Number of characters of log probabilities that are held in memory. */
   get size(): number {
     return this.#choices.reduce((sum, { logprobs }) => sum + logprobs.size, this.#prompt?.list.size ?? 0);
   }
@@ -228,7 +228,7 @@ export class ChatStreamEncoder implements ChatEncoder {
   readonly #fixed: string; // the beginning of every chunk
   readonly #head: string; // up to and including `"choices":`
   readonly #choiceHeads: string[]; // follows `#head`, up to and including `"delta":`
-  // the end of a chunk that contains only a delta; null if chunks always have more fields
+  // the part of a chunk after the delta if the chunk contains nothing else; null if chunks always have more fields
   readonly #plainEnd: string | null;
   readonly #ids: number[][]; // token IDs that have not been sent yet, by choice
   readonly #custom: (CustomInputReader | null)[]; // the reader of the open custom tool call, by choice
@@ -367,8 +367,8 @@ export class ChatStreamEncoder implements ChatEncoder {
 
 /** How a stream reports usage. */
 export interface StreamUsage {
-  /** In a separate chunk at the end. */
+  /** Whether a separate chunk at the end reports the usage. */
   readonly atEnd: boolean;
-  /** In every chunk, with the counts so far. Null: not requested. */
+  /** Returns the usage so far, which every chunk reports. Null: not requested. */
   readonly soFar: (() => Usage) | null;
 }

@@ -72,8 +72,7 @@ export function parseChat(body: unknown, foreignThinking: ForeignThinking = 'dro
   if (tooLong !== null) throw tooLong;
   const envelope = validate(chatEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
-  // From here on, `model` is known to be a string and `messages` a list, because structural errors have been thrown
-  // above.
+  // At this point, `model` is a string and `messages` is a list, because structural errors have been thrown above.
   const { model, messages: list } = body as { model: string; messages: unknown[] };
   const messages = list.length > MAX_MESSAGES ? null : validateList(messageSchema, list, 'messages');
   if (messages !== null && !messages.ok && messages.isShape) throw messages.error;

@@ -105,14 +105,14 @@ function answer(
 }
 
 /**
- * If the output fails its format check, the error is sent before the end marker, so a client never mistakes a broken
- * stream for a complete one.
+ * If the output fails its format check, the error is sent before the end marker, so that a client never mistakes the
+ * truncated stream for a complete one.
  */
 abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;
   protected readonly memory: AnswerMemory;
   #hasContent = false;
-  /** Whether a search has run since the last content. The content after it goes into the same message. */
+  /** Whether a search has run since the last content. Content after the search goes into the same message. */
   #isNewPart = false;
 
   constructor(

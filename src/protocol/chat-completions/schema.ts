@@ -101,7 +101,7 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('function') }),
 ]);
 
-// Tools of any other type are left out. `abort`: otherwise, the union would select this branch for its error reports.
+// Tools of any other type are ignored. `abort`: without it, the union would select this branch for its error reports.
 const TOOL_TYPES = ['function', 'custom'];
 const otherType = text
   .refine((type) => !TOOL_TYPES.includes(type), { abort: true })

@@ -123,7 +123,7 @@ export class CompletionBatch {
       this.#running--;
       throw error;
     }
-    // The stream is opened only now, so that an error from start() can still be sent with a normal HTTP status.
+    // The stream is opened only now, so that an earlier error can still be sent with a normal HTTP status.
     if (asked.stream && this.#stream === null && !this.#over) this.#stream = this.exchange.sse();
   }
 
@@ -171,8 +171,8 @@ export class CompletionBatch {
     this.#ended();
     if (this.#left > 0 || this.#over) return;
     const usage = this.#usage();
-    // Building the body may throw, and that must fail the response, so the body is built before the response counts as
-    // ended.
+    // The body is built before the response counts as ended, because building it may throw, and that must fail the
+    // response.
     const whole = this.asked.stream
       ? null
       : completionBody(

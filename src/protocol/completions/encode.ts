@@ -17,14 +17,17 @@ export interface CompletionEnvelope {
   fingerprint: string;
 }
 
-/** What the response contains for one prompt. */
+/** The options that determine what the response contains for one prompt. */
 export interface PromptRules {
-  /** Index of the prompt's first choice. */
+  /** Index of the first of the prompt's choices among all choices. */
   readonly first: number;
   /** Number of choices generated (`candidates`) and returned (`n`). */
   readonly candidates: number;
   readonly n: number;
-  /** Number of most likely tokens to report per token of the output and of the prompt. Null: not requested. */
+  /**
+   * Number of most likely tokens to report for each token of the output (`logprobs`) and of the prompt
+   * (`promptLogprobs`). Null: not requested.
+   */
   readonly logprobs: number | null;
   readonly promptLogprobs: number | null;
   readonly returnTokens: boolean;
@@ -55,7 +58,10 @@ export class PromptAnswer {
   readonly #order: EventOrder;
   readonly #choices: Choice[];
   readonly #prompt: PromptLogprobWriter | null;
-  /** The echoed prompt's log probabilities, kept until every choice has started with them. */
+  /**
+   * The echoed prompt's log probabilities. Every choice starts with them, so they are kept until the last choice has
+   * started.
+   */
   #echoed: { readonly logprobs: LegacyLogprobs; readonly writer: LogprobWriter } | null;
 
   constructor(readonly rules: PromptRules) {
@@ -85,7 +91,7 @@ export class PromptAnswer {
     if (first !== undefined) this.#echoed?.writer.first(spell(first), this.#echoed.logprobs);
   }
 
-  /** Characters of log probabilities held in memory. */
+  /** Number of characters of log probabilities that are held in memory. */
   get size(): number {
     return this.#choices.reduce(
       (sum, { logprobs }) => sum + logprobs.size,
@@ -141,7 +147,10 @@ export class PromptAnswer {
     return choice;
   }
 
-  /** Returns the choice's new output since the last call as one entry of `choices`, or null if there is none. */
+  /**
+   * Returns the output that the choice has produced since the last call, as one entry of `choices`, or null if there is
+   * none.
+   */
   take(index: number): JsonText | null {
     const choice = this.#of(index);
     const { text, ids, logprobs, finish } = choice;
@@ -153,7 +162,8 @@ export class PromptAnswer {
   }
 
   /**
-   * Returns all choices, or only the best ones if fewer are returned than were generated. Call after the last event.
+   * Returns all choices, or only the best ones if the request asks for fewer than were generated. Call after the last
+   * event.
    */
   whole(): JsonText[] {
     this.#order.complete();

@@ -6,7 +6,7 @@ import { finiteLogprob } from '../prompt-logprobs.js';
 /** The lists, written incrementally because an echoed prompt may be long. */
 export class LegacyLogprobs {
   readonly #tokens = new JsonList();
-  /** Null for a prompt's first token, which has no preceding tokens. */
+  /** Null for the first token of a prompt, which cannot be predicted from preceding tokens. */
   readonly #logprobs = new JsonList();
   /** The most likely tokens and the token itself, keyed by text. */
   readonly #top = new JsonList();

@@ -28,9 +28,9 @@ export interface CompletionGeneration {
   /** Number of choices returned per prompt: all generated ones, or the best of them. */
   n: number;
   echo: boolean;
-  /** As requested. Null: no log probabilities. */
+  /** Number of most likely tokens, as requested. Null: no log probabilities. */
   logprobs: number | null;
-  /** From `prompt_logprobs`, independent of `echo`. */
+  /** The value of `prompt_logprobs`, which does not depend on `echo`. */
   promptLogprobs: number | null;
   returnTokens: boolean;
   stream: boolean;

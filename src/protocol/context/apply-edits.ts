@@ -54,7 +54,10 @@ async function clearOldToolUses(meter: PromptMeter, edited: EditedRequest, rule:
   return keep(meter, edited, { ...request, messages }, edit);
 }
 
-/** Keeps the edit if it saves enough tokens. Returns false if the client disconnected. */
+/**
+ * Keeps the edit if it saves enough tokens. Otherwise, the request stays unchanged. Returns false if the client
+ * disconnected.
+ */
 async function keep(
   meter: PromptMeter,
   edited: EditedRequest,

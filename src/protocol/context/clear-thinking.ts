@@ -10,7 +10,7 @@ export function withAllThinking(messages: readonly Message[]): Message[] {
   );
 }
 
-/** An assistant turn is everything from one user message to the next; `turns` counts those that lost reasoning. */
+/** An assistant turn is everything from one user message to the next; `turns` counts the turns that lost reasoning. */
 export function clearThinking(messages: readonly Message[], kept: number): { messages: Message[]; turns: number } {
   const cleared: Message[] = [];
   let turns = 0; // with reasoning, counted from the end

@@ -2,7 +2,7 @@
 import type { Content, Message, ToolCall } from '../../generation/types.js';
 import type { ToolUseClearing } from './edits.js';
 
-/** Replaces a cleared result in the prompt. */
+/** The text that replaces a cleared tool result in the prompt. */
 export const CLEARED_RESULT = '[This tool result was removed to save context.]';
 const CLEARED_INPUT = '{}';
 
@@ -21,14 +21,15 @@ export interface ClearedUses {
   uses: number;
 }
 
-/** The number of tool calls that have a result. */
+/** Counts the tool calls that have a result. */
 export const countToolUses = (messages: readonly Message[]): number =>
   messages.reduce((sum, { role }) => (role === 'tool' ? sum + 1 : sum), 0);
 
 /**
  * Clears the oldest tool uses. With `clearAtLeast`, they are cleared in groups of at least that many tokens. A group
- * depends only on the messages before its end. While the conversation grows, the cleared part therefore stays the same
- * until another whole group can be cleared, and the prefix cache stays usable. `sizeOf` returns a text's tokens.
+ * depends only on the messages before its end. As the conversation grows, the cleared part therefore stays the same
+ * until another whole group can be cleared, so the prefix cache remains usable. `sizeOf` returns the number of tokens
+ * of a text.
  */
 export async function clearToolUses(
   messages: readonly Message[],
@@ -55,7 +56,7 @@ export function clearable(messages: readonly Message[], { keep, excluded, inputs
   return uses.slice(0, Math.max(0, uses.length - keep)).filter((use) => !excluded.has(use.call.name) && isLong(use));
 }
 
-/** Whether clearing makes the prompt shorter. */
+/** Whether clearing this tool use makes the prompt shorter. */
 function isLong({ call, result, clearsInput }: ToolUse): boolean {
   const { text, images } = measure(result.content);
   const input = clearsInput ? call.arguments.length - CLEARED_INPUT.length : 0;

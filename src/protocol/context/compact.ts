@@ -1,4 +1,4 @@
-// Replaces a conversation by a summary that the model writes. System messages stay. The last user message is repeated
+// Replaces a conversation with a summary that the model writes. System messages stay. The last user message is repeated
 // after the summary, because everything before the summary is dropped, in this request and in later ones.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { ContentPart, GenerationRequest, Message } from '../../generation/types.js';
@@ -9,13 +9,16 @@ import type { PromptMeter } from './prompt-meter.js';
 import { lastMessageIn, summaryText, withLastMessage } from './summary-text.js';
 import { plain, Summarizer, transcript } from './summarizer.js';
 
-/** The last user message is repeated only if it takes at most this fraction of the threshold. */
+/** The last user message is repeated only if it takes at most this fraction of the threshold's tokens. */
 const LARGEST_SHARE = 1 / 4;
 
 export interface Compacted {
-  /** The summary that replaces the conversation. Null: the model wrote none, so the conversation is unchanged. */
+  /**
+   * The summary that replaces the conversation. Null: the model did not write a summary, so the conversation is
+   * unchanged.
+   */
   summary: string | null;
-  /** The tokens that writing it took. */
+  /** The tokens used to write the summary. */
   usage: Usage;
   request: GenerationRequest;
 }
@@ -24,11 +27,13 @@ export interface CompactOptions {
   instructions: string | null;
   /** Maximum number of tokens in the summary. */
   maxTokens: number;
-  /** Number of prompt tokens from which on the conversation is compacted. */
+  /** The conversation is compacted if its prompt has at least this many tokens. */
   threshold: number;
 }
 
-/** False if nothing precedes the last message, or if nothing is to be generated after it. */
+/**
+ * Whether a conversation can be compacted: something must precede its last message, and a response must be requested.
+ */
 export function isCompactable({ messages, maxTokens, continueFinal, raw }: GenerationRequest): boolean {
   if (maxTokens === 0 || continueFinal || raw !== undefined) return false;
   return messages.filter(({ role }) => role !== 'system').length > 1;
@@ -64,7 +69,7 @@ export async function compact(
   return { summary, usage, request: { ...request, messages: withSummary(request, summary, images) } };
 }
 
-/** The messages after a compaction. The next request's prompt starts with the same ones. */
+/** Returns the messages after a compaction. The prompt of the next request starts with the same messages. */
 function withSummary(
   { messages, promptParam }: GenerationRequest,
   summary: string,
@@ -82,7 +87,7 @@ function withSummary(
   ];
 }
 
-/** In the Messages format, system messages before the first turn are one message. */
+/** In the Messages format, all system messages before the first turn count as a single message. */
 function joined(systems: readonly Extract<Message, { role: 'system' }>[]): Message[] {
   const [first] = systems;
   if (first === undefined) return [];

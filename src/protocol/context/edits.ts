@@ -1,23 +1,26 @@
 // The edits that a request asks for. They shorten its conversation before the prompt is rendered. Each API format
 // parses its own parameters into this form, and reports the applied edits.
 
-/** Old tool results, and optionally the inputs of their calls, are replaced by short placeholders. */
+/** Replaces old tool results, and optionally the inputs of their calls, with short placeholders. */
 export interface ToolUseClearing {
-  /** Nothing is cleared until the conversation has more than `value` input tokens or tool uses. */
+  /** Tool uses are cleared only if the conversation has more than `value` input tokens or tool uses. */
   readonly trigger: { readonly type: 'input_tokens' | 'tool_uses'; readonly value: number };
-  /** Number of the latest tool uses that are kept. */
+  /** Number of most recent tool uses to keep. */
   readonly keep: number;
-  /** Minimum number of tokens that are cleared at a time. 0: no minimum. */
+  /** Minimum number of tokens to clear at a time. 0: no minimum. */
   readonly clearAtLeast: number;
-  /** Names of tools whose uses are kept. */
+  /** Names of the tools whose uses are never cleared. */
   readonly excluded: ReadonlySet<string>;
-  /** The tools whose inputs are cleared too. */
+  /** Which tools also have the inputs of their calls cleared. */
   readonly inputs: 'none' | 'all' | ReadonlySet<string>;
 }
 
-/** The conversation is replaced by a summary. */
+/** Replaces the conversation with a summary. */
 export interface Compaction {
-  /** The conversation is compacted if it has at least this many input tokens. Infinity: only if it does not fit. */
+  /**
+   * The conversation is compacted if it has at least this many input tokens. Infinity: only if it does not fit in the
+   * context.
+   */
   readonly threshold: number;
   readonly instructions: string | null;
   /** Whether the response ends after the summary. */
@@ -25,13 +28,15 @@ export interface Compaction {
 }
 
 export interface ContextEdits {
-  /** Number of the latest assistant turns that keep their reasoning. Null: no such edit. */
+  /** Number of most recent assistant turns that keep their reasoning. Null: no reasoning is cleared. */
   readonly keptThinkingTurns: number | null;
   readonly toolUses: ToolUseClearing | null;
   readonly compaction: Compaction | null;
 }
 
-/** An edit that changed the prompt. `count`: the number of tool uses or assistant turns. */
+/**
+ * An edit that changed the prompt. `count`: the number of cleared tool uses, or of assistant turns that lost reasoning.
+ */
 export interface AppliedEdit {
   readonly type: 'tool_uses' | 'thinking';
   readonly count: number;

@@ -1,13 +1,16 @@
-// Counts the prompts of one request as it is edited. Event-loop thread only.
+// Counts the tokens of one request's prompt before and after edits. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import { ensureLoaded, measurePrompt, type MeasuredPrompt, type PromptDeps } from '../admit.js';
 import type { Caller } from '../caller.js';
 
-/** Estimated characters of a token, for models whose vocabulary is not available. */
+/** Estimated number of characters per token, for models whose vocabulary is not available. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** The methods that count a request return null if the client disconnected. All methods throw ApiError 422 or 503. */
+/**
+ * Counts prompts of whole requests and of single texts. The methods that count a request return null if the client
+ * disconnected. All methods throw ApiError 422 or 503.
+ */
 export class PromptMeter {
   readonly #measured = new Map<GenerationRequest, MeasuredPrompt>();
 
@@ -24,7 +27,8 @@ export class PromptMeter {
     const whole: GenerationRequest = { ...request, truncation: 'disabled' };
     const measured = await measurePrompt(this.deps, this.caller, this.model, whole);
     if (measured === null) return null;
-    // Only the original's images are needed later. Each copy may take as much memory as all images of a request.
+    // Only the images of the original request are needed later. Keeping every copy's images could take several times
+    // the memory.
     const kept = this.#measured.size === 0 ? measured : { ...measured, messages: request.messages };
     this.#measured.set(request, kept);
     return measured;
@@ -34,7 +38,7 @@ export class PromptMeter {
     return (await this.measure(request))?.count.tokens ?? null;
   }
 
-  /** The number of tokens by which the first prompt is longer than the second. */
+  /** Returns how many more tokens the first prompt has than the second. */
   async saved(before: GenerationRequest, after: GenerationRequest): Promise<number | null> {
     const longer = await this.tokens(before);
     const shorter = await this.tokens(after);
@@ -49,7 +53,7 @@ export class PromptMeter {
     return count.tokens > threshold || count.tokens >= contextWindow;
   }
 
-  /** The number of tokens of a text. It is an estimate for upstream models. */
+  /** Returns the number of tokens of a text. For upstream models, this is an estimate. */
   async sizeOf(text: string): Promise<number> {
     const { vocabulary } = await ensureLoaded(this.model, this.caller);
     if (vocabulary === undefined) return Math.ceil(text.length / CHARACTERS_PER_TOKEN);

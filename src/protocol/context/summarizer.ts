@@ -8,7 +8,7 @@ import { unattendedContext, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import { addUsage, type Usage } from '../usage.js';
 
-/** The system message for each generation. */
+/** The system message of every generation of a summary. */
 export const TASK =
   'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
   'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';
@@ -58,7 +58,7 @@ export function transcript(messages: readonly Message[]): string {
 
 const SPEAKER = { system: 'System', user: 'User', assistant: 'Assistant' } as const;
 
-/** The text of a message's content, with a note in place of each image. */
+/** Returns the text of a message's content, with a note in place of each image. */
 export function plain(content: Content | null): string {
   if (content === null) return '';
   return typeof content === 'string'

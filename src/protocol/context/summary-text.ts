@@ -1,4 +1,4 @@
-// The text of the user message that stands for a compacted conversation. Pure.
+// The text of the user message that replaces a compacted conversation. Pure.
 
 const START = 'Summary of the conversation so far: ';
 const LAST_MESSAGE = "\n\nThe user's last message, in full:\n";
@@ -8,7 +8,10 @@ export const summaryText = (summary: string): string => START + summary;
 /** Returns the summary followed by the message that is still to be answered. */
 export const withLastMessage = (summary: string, message: string): string => summary + LAST_MESSAGE + message;
 
-/** Returns the user's latest text: the message's own or, if it is a summary, that of the message that it repeats. */
+/**
+ * Returns the user's latest text: the message's own text or, if the message is a summary, the text of the message that
+ * the summary repeats.
+ */
 export function lastMessageIn(text: string): string {
   if (!text.startsWith(START)) return text;
   const at = text.indexOf(LAST_MESSAGE);

@@ -8,7 +8,10 @@ import { MAX_TOOLS } from '../../config/tool-limit.js';
 const MAX_MESSAGES = 100_000;
 /** Total number of content blocks across all messages and the system prompt, including nested blocks. */
 const MAX_BLOCKS = 200_000;
-/** Far more than any conversation has. The limit exists because verifying a block takes a keyed hash. */
+/**
+ * Maximum number of thinking blocks, far more than any conversation has. It is limited because each block is verified
+ * with a keyed hash.
+ */
 export const MAX_THINKING_BLOCKS = 10_000;
 
 /** Returns an error for the first list or map that is longer than any valid request may have, or null. */

@@ -9,7 +9,7 @@ export interface ContextReport {
 }
 
 export interface CompactionReport {
-  /** Null: the model wrote no summary. */
+  /** The summary. Null: the model wrote none. */
   readonly summary: string | null;
   readonly usage: Usage;
   /** Whether the response ends after the summary. */
@@ -42,7 +42,7 @@ export function compactionEvents(summary: string | null): { type: string; index:
   ];
 }
 
-/** The `iterations` of the usage. The other counts of a response exclude the tokens of a compaction. */
+/** The `iterations` member of the usage. All other counts in the response exclude the tokens of a compaction. */
 export function wireIterations(
   { context, model }: { context: ContextReport | null; model: string },
   usage: Usage,

@@ -21,7 +21,7 @@ import type { OpenedBlocks } from './thinking.js';
 
 const MAX_NAME = 128;
 
-/** Consecutive messages with the same role. */
+/** A group of consecutive messages with the same role. */
 interface Turn {
   role: WireMessage['role'];
   path: string; // path of the first message
@@ -29,8 +29,8 @@ interface Turn {
 }
 
 /**
- * `unseen`: blocks that the model does not see. A message with nothing else is skipped. Throws ApiError 400 for a
- * message without content.
+ * Groups messages into turns. `unseen`: blocks that the model does not see. A message with no other blocks is skipped.
+ * Throws ApiError 400 for a message without content.
  */
 export function toTurns(messages: readonly WireMessage[], unseen: ReadonlySet<WireBlock>): Turn[] {
   const entries = messages.map((message, index) => {
@@ -39,7 +39,7 @@ export function toTurns(messages: readonly WireMessage[], unseen: ReadonlySet<Wi
     const seen = all.every(({ block }) => unseen.has(block)) ? [] : all;
     const { role } = message;
     const { summary, blocks } = role === 'assistant' ? fromSummary(seen) : { summary: null, blocks: seen };
-    // A response may have no block, or a single empty text block, which clients send back unchanged.
+    // A response may have no block, or only an empty text block. Clients send such a response back unchanged.
     const mayBeEmpty = summary !== null || (role === 'assistant' && typeof message.content !== 'string');
     if (blocks.length === 0 && !mayBeEmpty)
       throw apiError('missing_required_parameter', `${path}.content must not be empty.`, `${path}.content`);
@@ -77,7 +77,7 @@ function fromSummary(blocks: readonly Placed<WireBlock>[]): {
   return { summary, blocks: rest };
 }
 
-/** Returns the summary as a user turn, because many templates require the conversation to start with one. */
+/** Returns the summary as a user turn, because many templates require the conversation to start with a user turn. */
 function summaryTurn({ block: summary, path }: Placed<string>): Turn {
   return { role: 'user', path, blocks: [{ block: { type: 'text', text: summaryText(summary) }, path }] };
 }

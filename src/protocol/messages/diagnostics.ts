@@ -10,7 +10,7 @@ type Reason =
     }
   | { type: 'previous_message_not_found' | 'unavailable' };
 
-/** The parts that have a reason of their own, in Anthropic's order. */
+/** The parts of a request for which the format has a reason, in Anthropic's order. */
 const REASONS = {
   model: 'model_changed',
   system: 'system_changed',
@@ -19,7 +19,10 @@ const REASONS = {
 } as const satisfies Partial<Record<PromptPart, Reason['type']>>;
 const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
 
-/** Null if the prompts do not differ, even if the cache no longer had the prefix: the format has no reason for that. */
+/**
+ * Returns null if the prompts do not differ, even if the cache no longer had the prefix, because the format has no
+ * reason for that.
+ */
 export function wireDiagnostics(diagnosis: CacheDiagnosis | null): { cache_miss_reason: Reason } | null {
   switch (diagnosis?.result) {
     case undefined:

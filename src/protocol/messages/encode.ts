@@ -214,7 +214,10 @@ function message(envelope: MessageEnvelope, content: readonly object[], ended: E
   };
 }
 
-/** The format has no reason for a block of unknown origin, so it is reported as one of another organization. */
+/**
+ * The format has no reason for a block of unknown origin, so such a block is reported as coming from another
+ * organization.
+ */
 const wireTransformation = ({ path, reason }: LeftOut): object => ({
   type: 'thinking_dropped',
   path: path.replace(/\[(\d+)\]/g, '.$1'),

@@ -35,7 +35,7 @@ export async function manageContext(
   const { compaction } = edits;
   if (compaction === null || !edited.compacts)
     return { request: edited.request, context: { applied, compaction: null } };
-  // Opened now, so that keep-alives are sent while the summary is written.
+  // The stream is opened now, so that keep-alives are sent while the summary is written.
   if (stream) exchange.sse();
   const done = await compact(deps, { caller, model, meter }, edited.request, {
     ...compaction,
@@ -47,7 +47,7 @@ export async function manageContext(
   return { request: done.request, context: { applied, compaction: { summary, usage, pauses } } };
 }
 
-/** Counts the prompt after the edits. The conversation is not compacted for this. */
+/** Counts the tokens of the prompt after the edits. A conversation is not compacted only to be counted. */
 export async function countEdited(
   deps: ManageDeps,
   caller: Caller,

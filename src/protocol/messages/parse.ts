@@ -44,7 +44,7 @@ export interface MessagesGeneration {
   userId: string | null;
   /** Null: the request has no `context_management`. */
   edits: ContextEdits | null;
-  /** The ID of the message with whose prompt this request's is compared; null: none. */
+  /** The ID of the message whose prompt is compared with this request's prompt. Null: none. */
   comparedId: string | null;
   ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
@@ -212,7 +212,8 @@ function refuseUnserved(wire: MessagesRequest): void {
     refuse('unsupported_feature', name, `${name} is not supported.`);
   }
   if (wire.thread == null) return;
-  // Anthropic's tool runner requests a thread first. If it receives this error code, it continues without one.
+  // Anthropic's tool runner sends `thread` in its first request. If it receives this error code, it continues without
+  // `thread`.
   throw apiError('unsupported_feature', 'thread is not supported; send the whole conversation without it.', 'thread', {
     messagesCode: 'thread_unsupported_request',
   });

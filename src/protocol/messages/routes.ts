@@ -97,8 +97,8 @@ const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * Agents that use this format add images to the conversation by themselves. If they receive this status with exactly
- * this text, they remove the image and continue. With any other error, every later turn would fail too.
+ * Agents that use this format add images to the conversation on their own. If they receive this status with exactly
+ * this message, they remove the image and continue. With any other error, every later turn would fail too.
  */
 function refuseImage(error: unknown): never {
   if (!(error instanceof ApiError) || !IMAGE_CODES.has(error.code)) throw error;
@@ -206,20 +206,19 @@ function answer(
 type RunEvent = Parameters<RunSink['event']>[0];
 
 /**
- * Checks that a response matches the requested format. Responses that were cut off, and responses that call tools, are
- * not checked.
+ * Checks that a response has the requested format. Responses that were cut off or that call tools are not checked.
  */
 class FormatCheck {
   #text = new GrowingText();
 
   constructor(private readonly format: MessagesGeneration['request']['format']) {}
 
-  /** Whether the content is kept for the check at the end. */
+  /** Whether the content is kept until the end, when it is checked. */
   get keepsContent(): boolean {
     return this.format.type !== 'text';
   }
 
-  /** Throws ApiError `model_error` at the end of a response that does not match. */
+  /** Called at the end of a response. Throws ApiError `model_error` if the response does not have the format. */
   take(event: RunEvent): void {
     if (this.format.type === 'text') return;
     if (event.type === 'text' && event.section === 'content') this.#text.add(event.text);

@@ -69,7 +69,10 @@ const toolReferenceBlock = z.object({ type: z.literal('tool_reference'), tool_na
 /** Other block types that only Anthropic's own service can produce or read. */
 const unservedTypes = ['fallback', 'tool_addition', 'tool_removal', 'container_upload', 'browser_state'] as const;
 const unservedBlock = opaque(z.object({ type: z.enum([...unservedTypes, 'compaction']) }));
-/** A summary of the messages before the block. Only the service that wrote it can use the other members. */
+/**
+ * A summary of the messages before the block. The other members of the block are useful only to the service that wrote
+ * it.
+ */
 const compactionBlock = opaque(
   z.object({ type: z.literal('compaction'), content: text.nullish() }),
   unreadMembers(['type', 'content', 'encrypted_content', 'signature']),
@@ -144,7 +147,7 @@ const customTool = z.object({
   description: text.nullish(),
   input_schema: jsonObject().meta(given('type', { const: 'object' })),
   strict: z.boolean().nullish(),
-  /** True: the model sees the tool only after a tool_reference or a call has named it. */
+  /** True: the model sees the tool only after a tool_reference or a call has named the tool. */
   defer_loading: z.boolean().nullish(),
 });
 const vendorTool = opaque(
@@ -219,8 +222,8 @@ export const messagesRequestSchema = z.object({
 });
 
 /**
- * `max_tokens` is optional when counting, but it affects the count: a limit that leaves too little room for reasoning
- * changes the prompt.
+ * `max_tokens` is optional for counting, but it affects the count: if it leaves too little room for reasoning, the
+ * prompt is different.
  */
 export const countTokensSchema = messagesRequestSchema.extend({
   max_tokens: integer().min(0).nullish(),

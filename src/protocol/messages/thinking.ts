@@ -23,7 +23,7 @@ export type ThinkingBlock = Extract<WireBlock, { type: 'thinking' | 'redacted_th
 /** The thinking blocks of a request. */
 export interface OpenedBlocks {
   opened: ReadonlyMap<WireBlock, Unsealed & { path: string }>;
-  /** The blocks that cannot be verified for this organization, with their paths. */
+  /** The blocks that cannot be verified for this organization, with their paths in the request. */
   foreign: ReadonlyMap<WireBlock, string>;
 }
 

@@ -1,4 +1,5 @@
-// Reads the tools of a Messages request: the tools that the model sees, and the types of those that are left out. Pure.
+// Reads the tools of a Messages request: the tools that the model sees, and the types of the tools that are left out.
+// Pure.
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolDefinition } from '../../generation/types.js';

@@ -148,7 +148,7 @@ const unreadSetting = unreadMembers(['type', 'name']);
 const unreadOfComputer = unreadMembers(['type', 'name', 'display_width_px', 'display_height_px']);
 const unreadOfZoom = unreadMembers(['type', 'name', 'display_width_px', 'display_height_px', 'enable_zoom']);
 
-/** Lists the settings without effect of a tool that the client runs. A tool of another type is ignored as a whole. */
+/** Lists the settings of a client-side tool that have no effect. Other types of tools are ignored as a whole. */
 export const unreadSettings: Unshown = (tool) => {
   const { type } = tool as { type: string };
   if (!Object.hasOwn(CLIENT_TOOLS, type)) return [];
@@ -156,5 +156,5 @@ export const unreadSettings: Unshown = (tool) => {
   return (type.startsWith('computer_') ? unreadOfComputer : unreadSetting)(tool);
 };
 
-/** Whether a tool is the one with which Anthropic's servers search for deferred tools. */
+/** Whether a tool is Anthropic's own tool search, with which its servers find deferred tools. */
 export const isToolSearch = (type: string): boolean => type.startsWith('tool_search_tool_');

@@ -13,8 +13,8 @@ export interface ModelsOptions {
   /** Sorted by tier, highest first. */
   list(): readonly ModelDescription[];
   /**
-   * Finds a model by name or alias. The returned description carries the requested name. Throws ApiError 404, which lists
-   * the models that `isShown` accepts.
+   * Finds a model by name or alias. The returned description contains the requested name. Throws ApiError 404, whose
+   * message lists the models that `isShown` accepts.
    */
   find(asked: string, isShown: (name: string) => boolean): { description: ModelDescription; name: string };
   /** Whether this server runs web searches. */

@@ -66,7 +66,7 @@ abstract class Answer implements RunSink {
   }
 }
 
-/** Estimated bytes of a log probability in the response. */
+/** Estimated size of a log probability in the response, in bytes. */
 const LOGPROB_BYTES = 64;
 
 class WholeAnswer extends Answer {

@@ -50,14 +50,14 @@ class OpenCalls {
     return id;
   }
 
-  /** Throws ApiError missing_tool_output if a call has no result. */
+  /** Called after the results of a turn. Throws ApiError missing_tool_output if a call has no result. */
   settle(): void {
     this.#turns.settle();
     this.#open = [];
   }
 }
 
-/** Fields that have a meaning in the messages of one role only. */
+/** Fields that are allowed only in messages of one role. */
 const OF_ROLE = {
   thinking: 'assistant',
   tool_calls: 'assistant',

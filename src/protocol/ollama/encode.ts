@@ -16,7 +16,7 @@ export interface OllamaEnvelope {
   newCallId: () => string;
   /** performance.now() when the request arrived. */
   receivedAt: number;
-  /** Milliseconds from then until the request was admitted, which includes loading the model. */
+  /** Milliseconds from arrival until the request was admitted. Includes loading the model. */
   loadMs: number;
 }
 
@@ -30,7 +30,7 @@ interface Part {
   logprobs: readonly TokenLogprob[];
 }
 
-/** The end of a response that was cut off is `length`, whatever cut it off. */
+/** Ollama reports `length` for every response that was cut off, whatever the reason. */
 const doneReason = ({ reason }: FinishedEvent): 'stop' | 'length' =>
   reason === 'end_of_turn' || reason === 'stop_string' || reason === 'tool_calls' ? 'stop' : 'length';
 
@@ -53,7 +53,7 @@ function partMembers(kind: OllamaKind, { content, thinking, calls, logprobs }: P
   return `"message":{${members({ role: 'assistant', content, ...thought })}${called}}${list}`;
 }
 
-/** The answer to a request without a prompt, which only loads the model. */
+/** The response to a request without a prompt, which only loads the model. */
 export const loadedAnswer = (kind: OllamaKind, model: string): object => ({
   model,
   created_at: new Date().toISOString(),
@@ -62,7 +62,7 @@ export const loadedAnswer = (kind: OllamaKind, model: string): object => ({
   done_reason: 'load',
 });
 
-/** Turns events into parts, and the end of a choice into the last members. */
+/** Converts events to parts of a response, and the end of a choice to the response's final members. */
 abstract class OllamaEncoder {
   readonly #order = new EventOrder(1);
   #call: { name: string; arguments: GrowingText } | null = null;
@@ -122,7 +122,7 @@ abstract class OllamaEncoder {
     });
   }
 
-  /** JSON has no line breaks inside strings, so those between its tokens can become spaces. */
+  /** Line breaks in JSON occur only between its tokens, where they can be replaced by spaces. */
   #callText({ name, arguments: written }: { name: string; arguments: GrowingText }): string {
     const text = written
       .toString()

@@ -1,4 +1,4 @@
-// Model names as Ollama's clients write them: `hal-1.0:latest` means `hal-1.0`.
+// Model names as Ollama's clients write them: `hal-1.0:latest` stands for `hal-1.0`.
 import { ApiError } from '../../shared/errors.js';
 
 const LATEST = ':latest';

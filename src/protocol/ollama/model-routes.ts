@@ -11,7 +11,7 @@ import { validated } from '../validation.js';
 import { findTagged, taggedName } from './model-name.js';
 import { showRequestSchema } from './schema.js';
 
-/** What is known about a model's file. Null: not known, because the model is not loaded or runs on an upstream. */
+/** The known properties of a model's file. Null: unknown, because the model is not loaded or runs on an upstream. */
 export interface OllamaModelFacts {
   readonly bytes: number | null;
   readonly architecture: string | null;
@@ -109,7 +109,7 @@ export function modelField({
   return asked;
 }
 
-/** Clients show a tools button, a picture button and so on by these. */
+/** Clients use these capabilities to decide whether to show buttons for tools, images and so on. */
 function capabilities({ efforts, inputModalities }: ModelDescription, { chatTemplate }: OllamaModelFacts): string[] {
   return [
     'completion',
@@ -137,8 +137,8 @@ function sizeOf(parameters: number): string {
 }
 
 /**
- * Clients use the digest only to tell models apart and to notice changes. The weights are not hashed, because that would
- * read whole files.
+ * Clients use the digest only to distinguish models and to notice changes. It is not a hash of the weights, because
+ * computing one would mean reading whole files.
  */
 const digestOf = ({ id, createdAt }: ModelDescription, { bytes }: OllamaModelFacts): string =>
   createHash('sha256').update(`${id}\n${createdAt.toISOString()}\n${bytes}`).digest('hex');

@@ -1,6 +1,6 @@
 // Converts the chat and generate requests of Ollama's API to a GenerationRequest, or throws the appropriate ApiError.
-// Pure. The stages are those of chat completions: JSON structure (400), then the model lookup by the caller, then content
-// (422).
+// Pure. The stages are the same as for chat completions: JSON structure (400), then the model lookup by the caller,
+// then content (422).
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
 import type { GenerationRequest, Message, OutputFormat, RawPrompt } from '../../generation/types.js';
@@ -32,7 +32,7 @@ export interface ParsedOllama {
 }
 
 export interface OllamaGeneration {
-  /** Null: the request has no prompt, so it only loads the model. */
+  /** Null: the request has no prompt and only loads the model. */
   request: GenerationRequest | null;
   stream: boolean;
   ignored: string[]; // fields without effect
@@ -100,7 +100,7 @@ function chatGeneration(
   const request: GenerationRequest = {
     ...common,
     messages: toMessages(chatMessages),
-    // Like Ollama: an assistant message at the end is continued.
+    // As in Ollama, an assistant message at the end is continued.
     continueFinal: last?.role === 'assistant' && !last.tool_calls?.length && last.content !== '',
     tools,
     toolChoice: toToolChoice(tools, null, null),
@@ -136,7 +136,7 @@ function completionGeneration(fields: GenerateFields, ignored: string[]): Ollama
   };
 }
 
-/** The schema drops options that it does not have, so this reads the request itself. Throws ApiError 422. */
+/** Reads the options from the request itself, because the schema drops unknown options. Throws ApiError 422. */
 function refuseOptions(body: unknown): void {
   const options = isRecord(body) ? body['options'] : null;
   if (isRecord(options)) refuseSamplers(options, 'options.');

@@ -1,5 +1,5 @@
-// POST /api/pull: operators download a model and serve it under the name that they asked for. Everybody else gets an
-// error that says who may do it.
+// POST /api/pull: lets operators download a model and serve it under the requested name. All other callers get an error
+// that says who may do this.
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { apiError } from '../../shared/errors.js';
 import { nameIgnored } from '../ignored.js';
@@ -8,7 +8,7 @@ import { validated } from '../validation.js';
 import { modelField } from './model-routes.js';
 import { pullRequestSchema } from './schema.js';
 
-/** One download's state. `state` is final unless it is `running`. */
+/** State of one download. Every `state` except `running` is final. */
 export interface PullProgress {
   readonly id: string;
   readonly state: 'running' | 'done' | 'failed' | 'stopped';
@@ -19,13 +19,13 @@ export interface PullProgress {
 }
 
 export interface OllamaPulls {
-  /** Rejects with ApiError 403 unless the caller's key is an operator's. */
+  /** Rejects with ApiError 403 unless the caller's key belongs to an operator. */
   check(exchange: Exchange): Promise<void>;
   /** Whether a model is already served under this name. */
   isServed(name: string): boolean;
   /** Starts a download of OWNER/REPO[:QUANTIZATION]. Throws ApiError 422 or 503. */
   start(model: string): PullProgress;
-  /** The download's current state; null if it is no longer known. */
+  /** Returns the download's current state, or null if the download is no longer known. */
   progress(id: string): PullProgress | null;
   stop(id: string): void;
   /** Serves a downloaded model. Rejects with ApiError 422. */
@@ -35,7 +35,7 @@ export interface OllamaPulls {
 /** Interval of progress lines. */
 const PROGRESS_MS = 250;
 
-/** Hosts that Ollama's clients put before OWNER/REPO. */
+/** Host names that Ollama's clients put before OWNER/REPO. */
 const HUB_HOST = /^(?:hf\.co|huggingface\.co)\//;
 const SCHEME = /^https?:\/\//;
 const LATEST = /:latest$/;

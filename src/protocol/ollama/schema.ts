@@ -1,4 +1,4 @@
-// Schemas of the requests of Ollama's API, field by field. Unknown fields are dropped and named (parse.ts). For every
+// Schemas of requests in Ollama's API, field by field. Unknown fields are dropped, and listed by parse.ts. For every
 // optional field, null means absent.
 import { z } from 'zod';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
@@ -7,7 +7,7 @@ import { opaque } from '../unread.js';
 
 const text = z.string();
 
-/** Ollama's options that this server has, under Ollama's names. */
+/** The options of Ollama that this server supports, under Ollama's names. */
 const options = z.object({
   temperature: samplingFields.temperature,
   top_k: samplingFields.top_k,
@@ -17,7 +17,7 @@ const options = z.object({
   repeat_penalty: samplingFields.repetition_penalty,
   presence_penalty: samplingFields.presence_penalty,
   frequency_penalty: samplingFields.frequency_penalty,
-  /** Zero and negative values: no limit. */
+  /** Zero and negative values mean no limit. */
   num_predict: integer().nullish(),
   stop: z.union([stopString(), z.array(stopString()).max(MAX_STOP_STRINGS)]).nullish(),
 });
@@ -27,7 +27,7 @@ export const MAX_MESSAGE_IMAGES = 1_000;
 const images = z.array(z.string().min(1)).max(MAX_MESSAGE_IMAGES).nullish();
 
 const toolCall = z.object({
-  /** Newer clients repeat the ID from the response. */
+  /** Newer clients send back the ID from the response. */
   id: clientId().nullish(),
   type: z.literal('function').nullish(),
   function: z.object({
@@ -44,7 +44,7 @@ export const messageSchema = z.object({
   images,
   tool_calls: z.array(toolCall).max(10_000).nullish(),
   tool_name: z.string().max(128).nullish(),
-  /** The name that `tool_name` had in earlier releases. */
+  /** Earlier releases used this name for `tool_name`. */
   name: z.string().max(128).nullish(),
   tool_call_id: z.string().max(1_000).nullish(),
 });
@@ -94,7 +94,7 @@ export const generateRequestSchema = z.object({
   raw: z.boolean().nullish(),
 });
 
-/** `name` is the field's name in earlier releases. */
+/** `name`: the former name of this field. */
 const named = { model: text.nullish(), name: text.nullish() };
 
 export const showRequestSchema = z.object(named);

@@ -90,7 +90,7 @@ const answers = {
   MessagesError: errors.messagesError,
 } as const satisfies Record<string, z.ZodType>;
 
-/** The request schemas with this server's limits. */
+/** The request schemas, with the limits that this server is configured with. */
 function boundedRequests({ maxN }: PublishedLimits): Record<RequestName, z.ZodType> {
   const choices = integer().min(1).max(maxN).nullish();
   return {

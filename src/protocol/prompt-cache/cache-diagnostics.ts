@@ -8,10 +8,10 @@ import type { Caller } from '../caller.js';
 import type { KeptPrompt, PromptMemory } from './prompt-memory.js';
 import { PromptParts, type PromptPart } from './prompt-parts.js';
 
-/** Number of tokens to store: before the first difference, and of each prompt from there on. */
+/** Number of tokens to store: those before the first difference, and those of each prompt from the difference on. */
 const SHOWN_BEFORE = 24;
 const SHOWN_AFTER = 48;
-/** An estimate, used to charge the time for hashing. */
+/** Estimated number of characters per token, used to charge the time for hashing. */
 const CHARACTERS_PER_TOKEN = 4;
 /** Maximum number of characters of each of these texts. */
 const MAX_SHOWN = 500;
@@ -19,12 +19,12 @@ const MAX_SHOWN = 500;
 export interface DiagnosticsOptions {
   /** The ID of this response. */
   readonly id: string;
-  /** The ID of the response to compare with; null: none. */
+  /** The ID of the response whose prompt to compare with. Null: none. */
   readonly comparedId: string | null;
   readonly compactions?: number;
 }
 
-/** The members of an AdmittedGeneration that are needed. */
+/** The members of an AdmittedGeneration that this class needs. */
 export interface DiagnosedGeneration {
   readonly caller: Pick<Caller, 'identity' | 'charged'>;
   readonly model: string;
@@ -37,9 +37,9 @@ export interface DiagnosedGeneration {
 }
 
 export class CacheDiagnostics {
-  /** Null before the generation has started, and if no comparison was requested. */
+  /** The result of the comparison. Null before the generation has started, and if no comparison was requested. */
   diagnosis: CacheDiagnosis | null = null;
-  /** Set if the prompts differ and the organization stores the text of requests. */
+  /** The text around the difference. Set if the prompts differ and the organization stores the text of requests. */
   difference: PromptDifference | null = null;
   readonly #parts: PromptParts;
 
@@ -95,7 +95,7 @@ export function loggedDiagnosis(diagnosis: CacheDiagnosis): Record<string, strin
   return { cache_comparison: comparison, cache_matched_tokens: matched, cache_missed_tokens: missed };
 }
 
-/** The parts of a prompt in the order in which a change of them is logged. */
+/** The parts of a prompt, in the order in which the log lists their changes. */
 const LOGGED: readonly PromptPart[] = [
   'model',
   'tools',

@@ -5,12 +5,12 @@ import type { KeptPrompt } from './prompt-memory.js';
 
 /**
  * If the result is `match` or `differs`, `matched` is the number of leading positions of the earlier prompt that this
- * prompt repeats, and `missed` the number of positions after them, up to the generation prompt, which no continuation
- * repeats. If it is `evicted`, `missed` is the number of matched positions that the cache no longer had.
+ * prompt repeats. `missed` is the number of positions after them, up to the generation prompt, which no continuation
+ * repeats. If the result is `evicted`, `missed` is the number of matched positions that the cache no longer had.
  *
- * match: this prompt repeats the earlier one. evicted: it does, but the cache no longer had all of it. differs: it
- * does not; `changed` is empty if the template rendered the same request differently. unavailable: the model's token
- * IDs are not available.
+ * match: this prompt repeats the earlier one. evicted: it does, but the cache no longer had all of it. differs: it does
+ * not; `changed` is empty if the template rendered the same request differently. unavailable: the model's token IDs are
+ * not available.
  */
 export type CacheDiagnosis =
   | { readonly result: 'not_found' | 'unavailable' }
@@ -27,7 +27,7 @@ export interface ComparedPrompt {
   readonly parts: PromptParts;
   /** Number of prompt tokens that the cache provided. */
   readonly cachedTokens: number;
-  /** The cache provides prefixes in multiples of this many tokens. */
+  /** The length of a cached prefix is a multiple of this many tokens. */
   readonly granularity: number;
 }
 
@@ -38,7 +38,7 @@ export function diagnose(earlier: KeptPrompt, prompt: ComparedPrompt): CacheDiag
   const matched = commonPrefix(earlier.keys, prompt.keys, reusable);
   if (matched < Math.min(reusable, prompt.keys.length))
     return { result: 'differs', matched, missed: reusable - matched, changed };
-  // The last token is always computed, because its logits are needed.
+  // The last token is always computed because its logits are needed, so it is not expected to be cached.
   const cacheable = Math.min(matched, prompt.keys.length - 1);
   const expected = cacheable - (cacheable % prompt.granularity);
   if (prompt.cachedTokens >= expected) return { result: 'match', matched, missed: 0 };

@@ -16,7 +16,7 @@ export const MAX_PROMPTS = 64;
 export const KEPT_S = 3_600;
 export const PROMPT_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/** A prompt as the prefix cache compares it. */
+/** A prompt in the form in which the prefix cache compares prompts. */
 export interface KeptPrompt {
   /** One number per position; see PromptContent. */
   readonly keys: Int32Array;
@@ -79,7 +79,7 @@ export class PromptMemory {
     this.#blockCount = Math.floor(this.#blocks.length / (BLOCK + 1));
   }
 
-  /** Keeps a prompt unless it is larger than a quarter of the memory. */
+  /** Stores a prompt, unless it is larger than a quarter of the memory. */
   keep(organization: number, id: string, prompt: KeptPrompt): void {
     const key = keyOf(organization, id);
     const blocks = blocksFor(prompt.keys.length);
@@ -97,7 +97,7 @@ export class PromptMemory {
     });
   }
 
-  /** The prompt of one of the organization's recent responses, or null. */
+  /** Returns the prompt of one of the organization's recent responses, or null. */
   find(organization: number, id: string): KeptPrompt | null {
     const key = keyOf(organization, id);
     return this.#locked(() => {
@@ -130,7 +130,7 @@ export class PromptMemory {
     };
   }
 
-  /** Returns a free record, after dropping as many prompts as needed for it and for this many blocks. */
+  /** Returns a free record. Drops as many prompts as needed for the record and for this many blocks. */
   #makeRoom(organization: number, blocks: number): number {
     const oldest = this.now() - KEPT_S;
     let own = 0;
@@ -187,7 +187,7 @@ export class PromptMemory {
     this.#header[BLOCKS_LEFT] = (this.#header[BLOCKS_LEFT] as number) + blocks;
   }
 
-  /** Returns the number of the first block. */
+  /** Stores the positions in blocks. Returns the number of the first block. */
   #write(keys: Int32Array): number {
     let first = -1;
     let last = -1;
@@ -249,7 +249,7 @@ export class PromptMemory {
 const TICKET_BITS = 10;
 const SECONDS = 0xf_ffff;
 
-/** Never 0, which means that the lock is free. */
+/** Returns the lock word for this time. It is never 0, because 0 means that the lock is free. */
 export const ticketOf = (seconds: number, count: number): number =>
   0x4000_0000 | ((seconds & SECONDS) << TICKET_BITS) | (count & ((1 << TICKET_BITS) - 1));
 
@@ -257,7 +257,10 @@ const ageOf = (ticket: number, seconds: number): number => (seconds - (ticket >>
 
 const blocksFor = (positions: number): number => Math.ceil(positions / BLOCK);
 
-/** Identifies a response within its organization. A response of another organization has a different key. */
+/**
+ * Returns the key of a response. The key includes the organization, so that responses of different organizations never
+ * have the same key.
+ */
 function keyOf(organization: number, id: string): Int32Array {
   const digest = hash('sha256', `${organization}\n${id}`, 'buffer');
   return Int32Array.from({ length: KEY }, (_, at) => digest.readInt32LE(4 * at));

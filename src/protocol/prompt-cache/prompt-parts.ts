@@ -6,7 +6,10 @@ import type { Content, GenerationRequest, Message } from '../../generation/types
 const PARTS = ['model', 'tools', 'system', 'format', 'effort', 'verbosity', 'compaction', 'variables'] as const;
 export type PromptPart = (typeof PARTS)[number] | 'messages';
 
-/** Each hash takes two numbers; the messages also have their count. */
+/**
+ * Number of stored integers: two for the hash of each part, two for the hash of the messages, and one for the number of
+ * messages.
+ */
 export const PART_INTS = 2 * PARTS.length + 3;
 const MESSAGES = 2 * PARTS.length;
 const COUNT = MESSAGES + 2;
@@ -15,7 +18,7 @@ export interface PromptSource {
   readonly request: GenerationRequest;
   /** Identifies the model and its weights. */
   readonly model: string;
-  /** Number of summaries from compacted conversations in the request. */
+  /** Number of summaries of compacted conversations that the request contains. */
   readonly compactions: number;
 }
 
@@ -50,7 +53,10 @@ export class PromptParts {
     this.ints[COUNT] = this.#messages.length - 1;
   }
 
-  /** The parts that differ from an earlier request's. Messages differ unless this request only appends some. */
+  /**
+   * Returns the parts that differ from an earlier request. The messages count as different unless this request only
+   * appends messages.
+   */
   changedSince(earlier: Int32Array): Set<PromptPart> {
     const changed = new Set<PromptPart>(
       PARTS.filter((_, at) => earlier[2 * at] !== this.ints[2 * at] || earlier[2 * at + 1] !== this.ints[2 * at + 1]),
@@ -84,7 +90,9 @@ function contentOf(message: Message): unknown[] {
   ];
 }
 
-/** Images count only by their size. The keys of their positions distinguish images of the same size. */
+/**
+ * Images are represented only by their size. Images of the same size are distinguished by the keys of their positions.
+ */
 function textOf(content: Content): unknown {
   if (typeof content === 'string') return content;
   return content.map((part) => {

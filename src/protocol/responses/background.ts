@@ -42,7 +42,7 @@ import { sendEvents, type EventSource } from './stored-stream.js';
 import { startResponseRun, type ResponseRun, type ResponseRunDeps, type ResponseRunEnd } from './response-run.js';
 
 const FLUSH_MS = 200;
-/** Number of a response's pending events that triggers an immediate write; also the maximum per commit. */
+/** A response with this many pending events is written immediately. Also the maximum number of events per commit. */
 const FLUSH_EVENTS = 512;
 /**
  * Pause between two commits while clients follow the stream. The database has a single writer lock, which is not fair,
@@ -50,8 +50,8 @@ const FLUSH_EVENTS = 512;
  */
 const REST_MS = 25;
 /**
- * How long another thread may take to cancel. The cancelled response is stored before the cancellation is confirmed,
- * and disks can be slow.
+ * How long to wait for another thread to cancel a response, in ms. The thread stores the cancelled response before it
+ * confirms the cancellation, and disks can be slow.
  */
 const CANCEL_MS = 10_000;
 /**
@@ -103,8 +103,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * Cancels the response on the thread that runs it. Resolves when its final state is stored. For another thread's
-   * response, also resolves if storing failed there. Returns false if no thread runs it.
+   * Cancels the response on the thread that runs it. Resolves when the response's final state is stored. For a response
+   * of another thread, also resolves if storing failed there. Returns false if no thread runs the response.
    */
   async cancel(id: string): Promise<boolean> {
     const run = this.find(id);
@@ -114,8 +114,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * Returns the events of a response that may be running on another thread or in another process, or whose log is not
-   * complete there. Null if there are none.
+   * Returns the events of a response that may be running on another thread or in another process, or whose log is
+   * incomplete. Null if there are no events.
    */
   async runningElsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
     if (this.bus.alone || !background) return null;
@@ -124,8 +124,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * Returns the response's run if this thread owns it and it is unfinished, or if its last events have not been logged
-   * yet.
+   * Returns the response's run if it belongs to this thread and is unfinished, or if its last events have not been
+   * logged yet.
    */
   find(id: string): BackgroundRun | null {
     return this.#runs.get(id) ?? null;
@@ -173,8 +173,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * Abandons all running responses; the next startup will find them unfinished. Resolves when their pending writes are
-   * complete.
+   * Abandons all running responses. The next startup will find that they are unfinished. Resolves when their pending
+   * writes are complete.
    */
   async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
@@ -251,7 +251,7 @@ export class BackgroundRun implements EventSource {
     });
   }
 
-  /** The response as it was when admitted. */
+  /** The record of the response as it was stored at admission. */
   get queued(): ResponseRecord {
     if (this.#queued === null) throw new Error('the background response has not started');
     return this.#queued;
@@ -286,8 +286,8 @@ export class BackgroundRun implements EventSource {
     if (this.#state === 'abandoned') return;
     this.#push(event);
     if (event.type === 'response.in_progress' && this.#turn !== null) {
-      // Only polling clients see this status, so the code below does not wait until it is stored. The final state
-      // overwrites it.
+      // Only polling clients see this status, so the code below does not wait until the status is stored. The final
+      // state overwrites it.
       this.#progress = this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
     }
     if (++this.#unflushed >= FLUSH_EVENTS || (this.#watchers.size > 0 && !this.#resting)) this.flush();
@@ -368,7 +368,10 @@ export class BackgroundRun implements EventSource {
     return ended ? this.#end.filter(({ sequence }) => sequence > after) : [];
   }
 
-  /** Whether the log expired before the last events were written to it, which means that they are still pending. */
+  /**
+   * Whether the last events are still to be written although the log is gone. This is the case if the log expired
+   * before they were written.
+   */
   async #isOnItsWay(): Promise<boolean> {
     return (
       !this.ended &&
@@ -413,7 +416,7 @@ export class BackgroundRun implements EventSource {
       await this.responses.appendEvents(this.queued.id, events, this.#turn?.soFar());
     } catch (error) {
       this.#unexpected(error);
-      // Keeps the events for the next attempt as long as memory allows, so that the log does not get a gap.
+      // Keeps the events for the next attempt, as long as memory allows, so that the log does not get a gap.
       if (isAway(error) && this.#keepsEvents && events.length < KEPT_EVENTS) return;
     }
     this.#tail.splice(0, this.#logged);
@@ -456,7 +459,7 @@ export class BackgroundRun implements EventSource {
     this.#patientUntil = Math.min(this.#patientUntil, performance.now() + patience);
   }
 
-  /** True until the final state is stored, and for some time after that. */
+  /** Whether pending events are kept: until the final state is stored, and for some time after that. */
   get #keepsEvents(): boolean {
     return !this.#isAborted && (!this.#isStored || performance.now() < this.#patientUntil);
   }
@@ -477,8 +480,8 @@ export class BackgroundRun implements EventSource {
     for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, LATEST_AGAIN_MS)) {
       try {
         const stored = await this.responses.head(record.organizationId, record.id);
-        // A response that has expired in the meantime cannot be read, but it is saved anyway, because the next startup
-        // would still find it unfinished.
+        // A response that has expired in the meantime cannot be read, but its final state is stored anyway, because
+        // otherwise the next startup would still find it unfinished.
         if (stored === null || isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
         if (!this.#isAborted) this.#patientUntil = performance.now() + PATIENCE_MS; // more time for its log
@@ -587,7 +590,7 @@ class DetachedCaller implements Caller {
   }
 }
 
-/** A part of another reservation that is released separately. */
+/** A part of another reservation that can be released separately. */
 class PartOfReservation implements BufferReservation {
   #bytes = 0;
 

@@ -41,8 +41,8 @@ export function overlong(body: unknown): ApiError | null {
 }
 
 /**
- * Returns the item with its `type`. Without one, an item that has a role is a message, and an item that has an ID is a
- * reference.
+ * Returns the item with its `type`. If the type is absent, an item with a role is a message, and an item with an ID is
+ * a reference.
  */
 export function withType(item: unknown): unknown {
   if (!isRecord(item) || (item['type'] ?? null) !== null) return item;

@@ -12,8 +12,8 @@ export function notCancellable(): ApiError {
 }
 
 /**
- * Returns the ended response, or null if it expired or was deleted in the meantime. Throws ApiError 422
- * response_not_cancellable, or 503 if its final state cannot be stored now.
+ * Returns the ended response, or null if the response expired or was deleted in the meantime. Throws ApiError 422
+ * response_not_cancellable, or 503 if the response's final state cannot be stored now.
  */
 export async function cancelResponse(
   responses: ResponseStore,
@@ -22,8 +22,8 @@ export async function cancelResponse(
 ): Promise<StoredResponse | null> {
   if (!isUnfinished(record.status)) return record;
   const stopped = await background.cancel(record.id);
-  // Read from storage no matter which thread ran it, because it may have been deleted while its final state was being
-  // written.
+  // The response is read from storage no matter which thread ran it, because it may have been deleted while its final
+  // state was being written.
   const now = await responses.get(record.organizationId, record.id);
   if (now === null || !isUnfinished(now.status)) return now;
   throw stopped ? endNotStored() : notCancellable();

@@ -30,9 +30,9 @@ export interface ContextCompaction {
 
 export interface CompactedRequest {
   request: GenerationRequest;
-  /** Null: not necessary, or the model wrote no summary. */
+  /** The result. Null: no compaction was necessary, or the model wrote no summary. */
   compacted: ContextCompaction | null;
-  /** The tokens of writing the summary. Null: not attempted. */
+  /** The tokens used to write the summary. Null: none was attempted. */
   usage: Usage | null;
 }
 

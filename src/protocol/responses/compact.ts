@@ -116,7 +116,10 @@ export function pick(body: Readonly<Record<string, unknown>>, names: readonly st
   return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
 }
 
-/** Returns the user messages since the last automatic compaction as they were sent, with their IDs and statuses. */
+/**
+ * Returns the user messages since the last automatic compaction in the form in which they were sent, with their IDs and
+ * statuses.
+ */
 function userMessages(
   chain: readonly ChainedResponse[],
   { input, windowStart }: Pick<CreateGeneration, 'input' | 'windowStart'>,
@@ -134,7 +137,7 @@ function userMessages(
   });
 }
 
-/** A data URL's data is stored separately from its item, so it is added back here. */
+/** The data of a data URL is stored separately from the item, so it is added back here. */
 function withData(
   parts: readonly Readonly<Record<string, unknown>>[],
   images: readonly Uint8Array[] | undefined,

@@ -1,5 +1,5 @@
 // Converts items to the messages of the internal request. Reasoning, text and calls of one assistant turn become one
-// message. Its tool results follow directly, even if other items came in between. Pure.
+// message. The turn's tool results follow directly, even if there were other items in between. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, Message, Thought, ToolCall } from '../../generation/types.js';
 
@@ -35,7 +35,7 @@ export class Conversation {
     this.#reasoning.push(thought);
   }
 
-  /** Records that reasoning was left out at this point. */
+  /** Records that some reasoning at this point was left out. */
   lacksReasoning(): void {
     this.#lacksReasoning = true;
   }
@@ -110,7 +110,10 @@ export class Conversation {
     return turn;
   }
 
-  /** Moves the reasoning of the turn that is starting into `turn`. `after`: where the reasoning stood in it. */
+  /**
+   * Moves the reasoning of the turn that is starting into `turn`. `after`: the position of the reasoning within the
+   * turn.
+   */
   #takeReasoningInto(
     turn: AssistantMessage,
     after = { text: turn.content?.length ?? 0, calls: turn.toolCalls?.length ?? 0 },

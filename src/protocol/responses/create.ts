@@ -42,7 +42,7 @@ export function createRoute(deps: CreateDeps): Route {
   };
 }
 
-/** Where the events go. The stream is opened only after the turn has started. */
+/** The stream that receives the events. It is opened only after the turn has started. */
 interface Out {
   stream: EventStream | null;
 }
@@ -69,7 +69,7 @@ async function begin(deps: CreateDeps, exchange: Exchange): Promise<Begun | null
     errorEvents: true,
     hold: (bytes) => exchange.reserve(bytes),
     ...into(out),
-    // Opened before the response is admitted, so that keep-alives are sent while the summary is written.
+    // The stream is opened before the response is admitted, so that keep-alives are sent while the summary is written.
     ...(out === null ? {} : { onCompacting: () => (out.stream = exchange.sse(lateFailure)) }),
   });
   return turn === null ? null : { turn, out };
@@ -145,7 +145,8 @@ async function streamed(exchange: Exchange, turn: ResponseRun, out: Out): Promis
 }
 
 /**
- * The event for an error that occurs outside the turn while the stream is open, when no response object is available.
+ * Returns the event for an error that occurs outside the turn while the stream is open, when no response object is
+ * available.
  */
 function* lateFailure({ type, code, message, param }: ApiError): Generator<StreamEvent> {
   yield {

@@ -3,7 +3,7 @@ import { firstOf } from '../prompt-cache/cache-diagnostics.js';
 import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
 import type { PromptPart } from '../prompt-cache/prompt-parts.js';
 
-/** The reason for each part. Differences that have no reason of their own are changes of the input. */
+/** The reason for each part of the prompt. Changes of other parts are reported as changes of the input. */
 const REASONS = {
   model: 'model_changed',
   tools: 'tools_changed',
@@ -23,7 +23,7 @@ export type PromptCacheDiagnostics =
     }
   | { type: 'cache_hit' | 'comparison_response_not_found' | 'unavailable' };
 
-/** The format has no reason for a prefix that the cache no longer had, so that counts as `unavailable`. */
+/** The format has no reason for a prefix that the cache no longer had, so `unavailable` is reported. */
 export function wireDiagnostics(diagnosis: CacheDiagnosis): PromptCacheDiagnostics {
   switch (diagnosis.result) {
     case 'match':

@@ -4,7 +4,7 @@
 import type { EventWriter } from './encode-writer.js';
 import type { ItemStatus, OutputItem } from './resource.js';
 
-/** The final statuses of an item. */
+/** The statuses that a closed item can have. */
 export type ClosedStatus = Exclude<ItemStatus, 'in_progress'>;
 
 export abstract class OpenItemBase<Item extends OutputItem> {

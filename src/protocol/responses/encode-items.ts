@@ -140,7 +140,7 @@ export class OpenCustomCall extends OpenItemBase<CustomToolCallItem> {
     this.#add(this.#reader.add(json));
   }
 
-  /** Adds the text that the reader still holds. No event is emitted, because the response has failed. */
+  /** Adds the text that the reader still holds back. No event is emitted, because the response has failed. */
   flush(): void {
     this.#input.add(this.#reader.end(false));
   }

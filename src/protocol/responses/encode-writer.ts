@@ -1,4 +1,4 @@
-// Numbers and serializes the events of one response. Without a consumer, nothing is serialized.
+// Numbers the events of one response and serializes them. If there is no consumer, nothing is serialized.
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 

@@ -32,7 +32,7 @@ export interface MachineOptions {
   take: ((event: WireEvent) => void) | null;
 }
 
-/** End reasons of a complete response. Any other reason means that it was cut off. */
+/** The end reasons of a complete response. A response that ended for any other reason was cut off. */
 const WHOLE: ReadonlySet<EndReason> = new Set<EndReason>(['end_of_turn', 'stop_string', 'tool_calls']);
 
 type Phase = 'new' | 'created' | 'running' | 'ended';
@@ -46,7 +46,7 @@ export class ResponseMachine {
   readonly blocks = new Map<string, JsonSchema>();
   /** The results of web searches, by the ID of their item. */
   readonly results = new Map<string, readonly SearchResult[]>();
-  /** Members of response.created in addition to the response. */
+  /** Fields of the response.created event in addition to the response. */
   created: Readonly<Record<string, unknown>> = {};
 
   /** The state machine takes ownership of `resource`. */
@@ -121,7 +121,10 @@ export class ResponseMachine {
     this.resource.output.push(item);
   }
 
-  /** The generation ended naturally or at a limit, so open items are closed. terminal() emits the event for it. */
+  /**
+   * Called when the generation has ended naturally or at a limit. Closes open items. terminal() emits the response's
+   * last event.
+   */
   end(reason: EndReason, usage: Usage, completedAt: number): void {
     this.#run();
     const whole = WHOLE.has(reason);
@@ -143,7 +146,8 @@ export class ResponseMachine {
   }
 
   /**
-   * The client cancelled: the output so far is kept, and its open item becomes incomplete. No event is emitted for it.
+   * Called when the client has cancelled. The output so far is kept, and its open item becomes incomplete. No event is
+   * emitted for the item.
    */
   cancel(usage: Usage): void {
     this.#close('incomplete');
@@ -153,8 +157,8 @@ export class ResponseMachine {
   }
 
   /**
-   * The generation failed: the open item is kept in its current state, without `.done` events. `usage` is null if
-   * nothing was generated. failure() emits the events for it.
+   * Called when the generation has failed. The open item is kept in its current state, without `.done` events. `usage`
+   * is null if nothing was generated. failure() emits the response's last events.
    */
   settleFailure(error: ApiError, usage: Usage | null): void {
     if (this.#open instanceof OpenCustomCall) this.#open.flush();
@@ -167,7 +171,10 @@ export class ResponseMachine {
     resource.error = { code: isShed(error, resource) ? 'rate_limit_exceeded' : 'server_error', message: error.message };
   }
 
-  /** Emits the last events of a failed response. `errorEvent`: streams first receive the error itself. */
+  /**
+   * Emits the last events of a failed response. `errorEvent`: whether an `error` event precedes them, as in event
+   * streams.
+   */
   failure({ type, code, message, param }: ApiError, errorEvent: boolean): void {
     if (errorEvent) this.#out.write('error', { error: { type, code, message, param }, code, message, param });
     this.#lifecycle('response.failed');
@@ -235,8 +242,8 @@ export class ResponseMachine {
 }
 
 /**
- * Whether a background response was rejected for lack of capacity. It is too late to report that through an HTTP
- * status.
+ * Whether a background response was rejected because of limits or lack of capacity. The HTTP status has already been
+ * sent, so the response object must report this.
  */
 function isShed(error: ApiError, resource: ResponseResource): boolean {
   return resource.background && (error.status === 429 || error.code === 'capacity_exhausted');

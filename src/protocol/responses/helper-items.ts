@@ -1,5 +1,5 @@
 // Converts items that Codex writes for its own use and sends in every later turn of a thread. An item with text becomes
-// the standard item with the same meaning; the rest is left out. Pure.
+// the standard item with the same meaning. All other items are left out. Pure.
 import type { OwnItem } from './items.js';
 import type { WireItem } from './schema-items.js';
 
@@ -17,7 +17,7 @@ export type HelperItem = Extract<
 >;
 
 export interface ReadHelper {
-  /** Null: the whole item was left out. */
+  /** The converted item. Null: the whole item was left out. */
   item: OwnItem | null;
   /** Paths of the items and parts that were left out. */
   leftOut: string[];
@@ -45,7 +45,7 @@ export function readHelperItem(item: HelperItem, path: string, opens: (sealed: s
   }
 }
 
-/** A message from one agent to another is a task or a report, so it becomes a user message. */
+/** A message from one agent to another contains a task or a report, so it becomes a user message. */
 function agentMessage(
   { id, message, content }: Extract<HelperItem, { type: 'agent_message' }>,
   path: string,

@@ -15,9 +15,12 @@ export interface Continued {
   /** `base`: the last stored response of the chain. `tail`: the responses after it, which are not stored. */
   base: string | null;
   tail: readonly ChainedResponse[];
-  /** Size of the stored part, if known; see itemSize(). */
+  /** Size of the stored part of the chain, if known; see itemSize(). */
   size?: number;
-  /** The chain is not erased until this is called. May be called more than once. */
+  /**
+   * Must be called when the chain is no longer needed; until then, it is protected from erasure. May be called more
+   * than once.
+   */
   release(): void;
 }
 
@@ -70,8 +73,8 @@ export function previousNotFound(id: string): ApiError {
 }
 
 /**
- * Returns the requested model or, if none is requested, the continued response's model. Throws ApiError 400 if there is
- * neither.
+ * Returns the requested model or, if none is requested, the model of the continued response. Throws ApiError 400 if
+ * there is neither.
  */
 export function modelOf(asked: string | null, chain: readonly ChainedResponse[]): string {
   const model = asked ?? chain.at(-1)?.model;
@@ -86,14 +89,16 @@ export interface ContentLookup {
   /** Throws ApiError 404 or 403. */
   findModel(chain: readonly ChainedResponse[]): ServedModel;
   /**
-   * Runs the work, and charges its event-loop time to the organization if `size`, in characters of the chain, is large.
+   * Runs `work`. If `size`, the number of characters in the chain, is large, charges the event-loop time to the
+   * organization.
    */
   charged<T>(work: () => T, size: number): T;
 }
 
 /**
  * Runs the second half of the checks: model, then content. The caller must release the chain through `created`; if this
- * throws, the chain has already been released. A request without references to stored items is handled synchronously.
+ * function throws, the chain has already been released. A request without references to stored items is handled
+ * synchronously.
  */
 export async function readContent(
   parsed: ParsedCreate,

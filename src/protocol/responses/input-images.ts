@@ -1,12 +1,12 @@
-// Stores the bytes of images with their items. Continuing a chain uses these bytes, so later changes behind a URL have
-// no effect. Pure.
+// Stores the bytes of images with their items. A continued chain uses these bytes, so later changes to the content at a
+// URL have no effect. Pure.
 import type { Message } from '../../generation/types.js';
 import type { StoredItem } from '../../storage/response-store.js';
 
 export interface InputItem extends StoredItem {
   /**
-   * Paths of the item's images in the request, by index. Absent for an item without images or with images that are
-   * already loaded.
+   * Paths of the item's images in the request, in the order of the images. Absent if the item has no images, or if they
+   * are already loaded.
    */
   readonly imagePaths?: readonly string[] | undefined;
 }

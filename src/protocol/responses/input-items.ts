@@ -11,7 +11,7 @@ export interface ItemQuery {
   limit: number;
   order: 'asc' | 'desc';
   after: string | null;
-  /** Whether images are listed with their `image_url`. Otherwise it is null. */
+  /** Whether images are listed with their `image_url`. If false, `image_url` is null. */
   imageUrls: boolean;
 }
 

@@ -24,7 +24,7 @@ export interface InputContext {
   sealer: Sealer;
   /** The requested model's name and aliases. */
   models: readonly string[];
-  /** Whether references to unknown reasoning are errors. */
+  /** Whether a reference to unknown reasoning is an error. */
   rejects: boolean;
   chain: readonly ChainedResponse[];
   /** Stored items that the request refers to; see references(). */
@@ -36,27 +36,29 @@ export interface ReadInput {
   own: InputItem[];
   /** The messages of the chain and the input. */
   messages: Message[];
-  /** Reasoning and items that the model will not see. */
+  /** The reasoning and other items that the model will not see. */
   leftOut: LeftOut[];
-  /** Tool lists that appear among the items. */
+  /** Tool lists in items that add tools. */
   tools: ToolList[];
   /** ID of the item with which the prompt starts, after the system messages. Null: it starts with the first item. */
   windowStart: string | null;
   /** Number of summaries in the prompt. */
   compactions: number;
-  /** The input ends with a compaction_trigger item: the conversation is to be compacted instead of continued. */
+  /**
+   * Whether the input ends with a compaction_trigger item, so that the conversation is compacted instead of continued.
+   */
   isTrigger: boolean;
 }
 
-/** `replaces`: the summary replaces all items before it. */
+/** A decrypted value. `replaces`: it is a summary that replaces all items before it. */
 type Opened = Unsealed & { replaces?: boolean };
 
-/** The decrypted values of the input's items, by item index. Null: reasoning that could not be decrypted. */
+/** The decrypted values of the input's items, by item index. Null stands for reasoning that could not be decrypted. */
 export type OpenedSeals = ReadonlyMap<number, Opened | null>;
 
 /**
- * IDs of stored items that the input needs, in this order: references, then reasoning items without text and web
- * searches without results.
+ * IDs of the stored items that the input needs, in this order: referenced items, then reasoning items without text and
+ * web searches without results.
  */
 export function references(input: readonly WireItem[]): string[] {
   const ids: string[] = [];
@@ -123,12 +125,15 @@ export function readInput(input: string | readonly WireItem[], seals: OpenedSeal
 }
 
 interface Placed {
-  /** unknown: reasoning of which only the ID is known. */
+  /** An item. `unknown`: a reasoning item of which only the ID is known. */
   kept: KeptItem | { type: 'unknown' };
   images: readonly Uint8Array[] | undefined;
   path: string;
   opened: Opened | null | undefined;
-  /** The item is the output of an earlier response in the chain. A summary here replaces all items before it. */
+  /**
+   * Whether the item is the output of an earlier response in the chain. If such an item is a summary, it replaces all
+   * items before it.
+   */
   isOutput?: boolean;
 }
 
@@ -137,15 +142,18 @@ class Reader {
   readonly #own: InputItem[] = [];
   readonly #tools: ToolList[] = [];
   readonly #placed: Placed[] = [];
-  /** Tool calls without a result so far, by call ID. */
+  /** Tool calls that have no result yet, by call ID. */
   readonly #open = new Map<string, Extract<KeptItem, { type: 'function_call' }>>();
 
-  /** Items of the chain by ID: the first occurrence of each, whatever the status of its response. */
+  /**
+   * Items of the chain by ID, regardless of the status of their response. If an ID occurs several times, the first item
+   * counts.
+   */
   readonly #chain = new Map<string, StoredItem>();
   readonly #ownIds = new Set<string>();
   #isTrigger = false;
 
-  /** Size of the items read from storage or from a connection's memory; see itemSize(). */
+  /** Size of the items that were read from storage or from a connection's memory; see itemSize(). */
   #size = 0;
 
   constructor(private readonly context: InputContext) {
@@ -229,7 +237,10 @@ class Reader {
     this.#place(item, path, { opened });
   }
 
-  /** The oldest open call to the tool that the output names, or to any tool. Throws ApiError tool_call_not_found. */
+  /**
+   * Returns the ID of the oldest open call to the tool that the output names, or to any tool if it names none. Throws
+   * ApiError tool_call_not_found.
+   */
   #openCall({ name, namespace }: WireOutput, path: string): string {
     for (const [id, call] of this.#open)
       if ((name == null || name === call.name) && (namespace == null || namespace === (call.namespace ?? '')))
@@ -308,7 +319,7 @@ class Reader {
         return;
       case 'function_call':
       case 'custom_tool_call':
-        // The call was cut off by a limit and has no result, so the model made no complete call.
+        // A call that was cut off by a limit and has no result is incomplete, so it is left out.
         if (kept.status === 'incomplete' && !answered.has(kept.call_id)) return;
         conversation.call(
           {
@@ -391,7 +402,7 @@ class Reader {
 const isSystem = ({ kept }: Placed): boolean =>
   kept.type === 'message' && (kept.role === 'system' || kept.role === 'developer');
 
-/** Whether it is a web search by this server whose results the client did not include. */
+/** Whether an item is a web search by this server without its results, which the client did not send back. */
 const needsResults = (item: WireItem): item is WireItem & { id: string } =>
   item.type === 'web_search_call' && item.id?.startsWith('ws_') === true && !('results' in item);
 
@@ -404,7 +415,7 @@ function textOf(parts: readonly KeptPart[]): string {
     .join('');
 }
 
-/** Returns a string unless there are images. */
+/** Converts parts to content, which is a string unless there are images. */
 function toContent(parts: readonly KeptPart[], images: readonly Uint8Array[] | undefined, path: string): Content {
   if (!parts.some(({ type }) => type === 'input_image')) return textOf(parts);
   let image = 0;

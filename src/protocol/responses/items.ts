@@ -18,7 +18,10 @@ export type KeptPart =
 
 export type Role = 'user' | 'system' | 'developer' | 'assistant';
 
-/** The member of a stored reasoning item that holds the upstream's own block. Clients neither see nor set it. */
+/**
+ * The member of a stored reasoning item that contains the upstream's own block. Clients neither see nor set this
+ * member.
+ */
 export const ORIGIN = 'monolith_origin';
 
 export const withOrigin = (
@@ -29,7 +32,7 @@ export const withOrigin = (
   [ORIGIN]: origin,
 });
 
-/** The member of a stored web search item that holds its results, which clients see only if they request them. */
+/** The member of a stored web search item that contains the results. Clients see them only if they request them. */
 export const RESULTS = 'monolith_results';
 
 /** Members that clients neither see nor set. */
@@ -92,14 +95,17 @@ export type KeptItem =
 export interface HostedItem {
   id: string;
   type: HostedItemType;
-  /** Present in stored web searches of this server. */
+  /** The search results. Present in stored web searches that this server ran. */
   [RESULTS]?: unknown;
 }
 
-/** Stored items were created by this file or are output items, which have the same form. */
+/**
+ * This cast is safe because stored items were either created by this file or are output items, which have the same
+ * form.
+ */
 export const keptItem = ({ item }: StoredItem): KeptItem => item as unknown as KeptItem;
 
-/** Items that the input contains directly. The input reader handles references and additional tools. */
+/** Items that are complete in the input. References and additional tools are handled by the input reader. */
 export type OwnItem =
   | Extract<
       WireItem,

@@ -41,13 +41,13 @@ export interface ParseContext {
 }
 
 export interface ParseOptions {
-  /** True: nothing is generated, even if the body asks for it. */
+  /** True: nothing is generated, even if the body requests a generation. */
   prewarm?: boolean;
   /** True: the caller reports a missing model itself, because it does not take the model from a continued response. */
   looksAtModel?: boolean;
 }
 
-/** The objects that the request refers to, found by the caller. */
+/** The objects that the request refers to. The caller looks them up. */
 export interface ContentContext {
   model: ServedModel;
   /** The chain named by `previousId`, root first; [] if there is none. See findChain(). */
@@ -76,7 +76,7 @@ export interface ParsedCreate {
 export interface CreateGeneration {
   /** `promptParam` is 'input'. The messages are the instructions, then the chain, then the input. */
   request: GenerationRequest;
-  /** The messages of the chain and the input, without the instructions. */
+  /** The messages of the chain and of the input, without the instructions. */
   conversation: Message[];
   /** The request's own input items with references resolved. withImages() adds the bytes of images. */
   input: InputItem[];
@@ -91,21 +91,21 @@ export interface CreateGeneration {
   stream: boolean;
   /** The conversation is compacted instead of continued: the response's only output item is the summary. */
   compactsOnly: boolean;
-  /** When the conversation is to be compacted; null for never. */
+  /** When to compact the conversation. Null: never. */
   compaction: Compaction | null;
   /** ID of the latest compaction item that replaces all earlier items, or null. */
   windowStart: string | null;
   /** Number of summaries in the prompt. */
   compactions: number;
-  /** Nothing is generated: the prompt is validated and its prefix is cached. */
+  /** Whether nothing is generated: the prompt is validated and its prefix is cached. */
   prewarm: boolean;
-  /** The ID of the response with whose prompt this request's is compared; null: none. */
+  /** The ID of the response whose prompt is compared with this request's prompt. Null: none. */
   comparedId: string | null;
-  /** Reasoning text goes into `summary` instead of `content`. */
+  /** Whether reasoning text goes into `summary` instead of `content`. */
   summarize: boolean;
   /** Reasoning items have `encrypted_content`. */
   sealReasoning: boolean;
-  /** What items of web searches show besides the query. */
+  /** What web search items contain besides the query. */
   searchForm: SearchForm;
   /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   toolNames: ReadonlyMap<string, ToolName>;
@@ -131,7 +131,7 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   if (tooLong !== null) throw tooLong;
   const envelope = validate(createEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
-  // From here on, the body's fields have the right types, because structural errors have been thrown above.
+  // At this point, the body's fields have the right types, because structural errors have been thrown above.
   const {
     model = null,
     previous_response_id: previousId = null,

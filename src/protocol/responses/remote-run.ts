@@ -28,8 +28,8 @@ export class RemoteRun implements EventSource {
   ) {}
 
   static async open(responses: ResponseStore, bus: ThreadBus, organizationId: string, id: string): Promise<RemoteRun> {
-    // if the response has ended, its last events are read now, because it may be deleted while its events are being
-    // sent
+    // if the response has ended, its last events are read now, because the response may be deleted while its events are
+    // being sent
     return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id));
   }
 
@@ -49,7 +49,7 @@ export class RemoteRun implements EventSource {
       this.ended = events.some(isTerminal);
       return events;
     }
-    // A client that has received the last event, or claims to have, is not sent the end again.
+    // A client that has received the last event, or claims to have received it, is not sent the end again.
     const last = await this.responses.lastEvent(this.id);
     if (last !== null && isTerminal(last)) {
       this.ended = last.sequence <= after; // otherwise, it was logged just after the log was read
@@ -61,12 +61,15 @@ export class RemoteRun implements EventSource {
     if (isUnfinished(record.status)) return events;
     this.ended = true;
     const resource = record.resource as unknown as ResponseResource;
-    // no other events have been sent to any client
+    // no client has been sent any other events, so the numbers are free
     if (last === null) return replayEvents(resource, 'openai').filter(({ sequence }) => sequence > after);
     return last.sequence < after ? events : terminalEvents(resource, last.sequence + 1);
   }
 
-  /** Called when the response was deleted or its log has expired. Null if only the events in `end` are available. */
+  /**
+   * Called when the response was deleted or its log has expired. Returns null if only the events in `end` are
+   * available.
+   */
   async #withoutLog(after: number): Promise<readonly StoredEvent[] | null> {
     if (this.ended) return [];
     if (this.end.length > 0) return null;

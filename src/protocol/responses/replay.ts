@@ -60,7 +60,7 @@ const TERMINAL: ReadonlySet<string> = new Set(['response.completed', 'response.i
 
 export const isTerminal = ({ type }: StoredEvent): boolean => TERMINAL.has(type);
 
-/** Whether this is one of the events that end a response. */
+/** Whether an event is one of the events that end a response. */
 export const isOfEnd = (event: StoredEvent): boolean => isTerminal(event) || event.type === 'error';
 
 /**

@@ -113,7 +113,7 @@ export type WireFormat =
   | { type: 'json_object' }
   | { type: 'json_schema'; name: string; description: string | null; schema: object; strict: boolean };
 
-/** Request fields that the resource repeats. */
+/** The request fields that the response resource repeats. */
 export interface ResourceEcho {
   background: boolean;
   instructions: string | null;
@@ -201,7 +201,7 @@ export function wireUsage(usage: Usage): WireUsage {
   };
 }
 
-/** Clients expect the counts of all tools, even of those that this server does not have. */
+/** Clients expect counts for all tools, even for tools that this server does not have. */
 export const wireToolUsage = (searches: number): WireToolUsage => ({
   image_gen: {
     input_tokens: 0,

@@ -42,33 +42,39 @@ export interface ResponseRunOptions {
   take: ((event: WireEvent) => void) | null;
   /** Names of the raw-reasoning events; see eventDialect(). */
   dialect: EventDialect;
-  /** Whether a failure emits an `error` event before response.failed: true for event streams, false for WebSockets. */
+  /**
+   * Whether an `error` event is emitted before response.failed when the response fails. True for event streams, false
+   * for WebSockets.
+   */
   errorEvents: boolean;
   /** Whether response.created lists the reasoning that was left out. True for WebSockets, which have no headers. */
   namesLeftOut?: boolean;
   /** Reserves memory for this many more bytes of the response. Throws ApiError 503 or 422. */
   hold?: (bytes: number) => void;
-  /** Called before the conversation is compacted, which may take a while. */
+  /** Called before the conversation is compacted, which may take a long time. */
   onCompacting?: () => void;
-  /** Replaces the store's own save(). Rejects with ApiError 503. */
+  /** Used instead of the store's save(). Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
   /**
-   * Whether bytes of the response have already been sent. If so, even a failure before the first event must be sent as
-   * events.
+   * Whether bytes of the HTTP response have already been sent. If so, even an error before the first event must be sent
+   * as events.
    */
   sent?: () => boolean;
 }
 
-/** Approximate size, in bytes, of one log probability in an item. */
+/** Approximate size of one log probability in an item, in bytes. */
 const LOGPROB_BYTES = 200;
 
 /** The result of a turn. */
 export interface ResponseRunEnd {
-  /** The ended response. If it had to be stored, it has been, unless it failed before the client received its ID. */
+  /**
+   * The ended response. A response that must be stored has been stored, unless it failed before the client received its
+   * ID.
+   */
   readonly record: ResponseRecord;
   /** The reason for a failure; null otherwise. */
   readonly error: ApiError | null;
-  /** Whether events were emitted. If not, only `error` is to be sent. */
+  /** Whether events were emitted. If not, only `error` is sent to the client. */
   readonly announced: boolean;
 }
 
@@ -202,7 +208,10 @@ export class ResponseRun implements RunSink {
     };
   }
 
-  /** Adds members that clients do not see: the results of a web search, or the upstream's block of reasoning. */
+  /**
+   * Returns the item with members that clients do not see: the results of a web search, or the upstream's block of
+   * reasoning.
+   */
   #stored(item: OutputItem): Record<string, unknown> {
     const results = this.#machine.results.get(item.id);
     if (results !== undefined) return withResults({ ...item }, results);
@@ -257,7 +266,7 @@ export class ResponseRun implements RunSink {
       this.#guard?.text(event);
       for (const { top } of event.logprobs ?? []) this.#memory.add((1 + top.length) * LOGPROB_BYTES);
     }
-    // If nothing is to be generated, the engine's end event only means that the prompt has been processed.
+    // If nothing is to be generated, the engine's events after the start only mean that the prompt has been processed.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
     if (event.type === 'started' && this.#compactionItem !== null) this.#machine.compaction(this.#compactionItem);
   }
@@ -284,8 +293,8 @@ export class ResponseRun implements RunSink {
       this.#machine.terminal();
       this.#resolve({ record, error: null, announced: this.#machine.started && this.options.take !== null });
     } catch (error) {
-      // A cancellation ends the wait for storage. That does not make the response a failure, and no client has been
-      // sent a different end.
+      // If the response was cancelled while it waited for storage, it has not failed, and no client has been sent a
+      // different end.
       if (this.#isCancelled && this.#created.background && error instanceof ApiError) await this.#cancelled();
       else await this.#fail(error);
     }
@@ -324,7 +333,7 @@ export class ResponseRun implements RunSink {
   }
 
   /**
-   * A stored response must not depend on an unstored one, so it is saved together with the unstored items of its chain.
+   * A stored response must not depend on an unstored one, so the unstored responses of its chain are saved with it.
    */
   async #save(record: ResponseRecord): Promise<void> {
     const { store, base, tail } = this.#created;
@@ -340,7 +349,7 @@ export class ResponseRun implements RunSink {
     await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
   }
 
-  /** Adds the tokens that writing the summary took. */
+  /** Adds the tokens used to write the summary. */
   #withCompaction(usage: Usage): Usage {
     return this.#compactionUsage === null ? usage : addUsage([usage, this.#compactionUsage]);
   }

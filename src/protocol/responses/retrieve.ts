@@ -84,7 +84,7 @@ export async function retrieve(
 
 const resourceOf = (record: StoredResponse): ResponseResource => record.resource as unknown as ResponseResource;
 
-/** The stored reasoning items, which hold the upstream's own blocks. */
+/** Returns the stored reasoning items that contain the upstream's own blocks. */
 function originsOf(
   { organizationId, resource }: StoredResponse,
   responses: Pick<ResponseStore, 'items'>,
@@ -95,7 +95,7 @@ function originsOf(
   return responses.items(organizationId, ids, MAX_CHAIN_SIZE);
 }
 
-/** Adds `encrypted_content` to reasoning items that were created without it. */
+/** Adds `encrypted_content` to reasoning items that were generated without it. */
 function withSealedReasoning(
   record: StoredResponse,
   sealer: Sealer,

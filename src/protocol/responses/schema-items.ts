@@ -11,7 +11,7 @@ import { opaque } from '../unread.js';
 
 const text = z.string();
 
-/** IDs that are stored and looked up later. */
+/** IDs under which items are stored and later looked up. */
 const storedId = clientId().refine(isWhole, { error: BROKEN_TEXT });
 /** IDs of items that clients send back. An empty string counts as absent. */
 const itemId = z.string().max(MAX_ID).refine(isWhole, { error: BROKEN_TEXT }).nullish();

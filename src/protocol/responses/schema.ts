@@ -36,8 +36,8 @@ export const MAX_ITEMS = 32_768;
 const toolName = z.object({ type: z.enum(['function', 'custom']), name: text, namespace: text.nullish() });
 
 /**
- * Tool types that are accepted in `tools` but ignored. Choosing one in tool_choice is an error, as for any tool that
- * does not exist.
+ * Tool types that are accepted in `tools` but ignored. Choosing such a tool in tool_choice is an error, as for any tool
+ * that does not exist.
  */
 const HOSTED_TOOLS = [
   'file_search',
@@ -50,7 +50,7 @@ const HOSTED_TOOLS = [
   'tool_search',
   'programmatic_tool_calling',
 ];
-/** Names in these families end with a date or a version. */
+/** Families of tool types whose names end with a date or a version. */
 const HOSTED_FAMILIES = [/^web_search/, /^computer/];
 const isHosted = (type: string): boolean =>
   HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));
@@ -149,7 +149,7 @@ const createFields = z.object({
     .object({
       ...cacheOptionFields,
       prewarm: z.boolean().nullish(),
-      /** The response with whose prompt this request's is compared. */
+      /** The response whose prompt is compared with this request's prompt. */
       comparison_response_id: bounded(512).nullish(),
     })
     .nullish(),

@@ -15,7 +15,10 @@ export class SocketMemory {
   readonly #entries = new Map<string, Entry>(); // oldest first
   readonly #sizes = new WeakMap<ChainedResponse, number>();
 
-  /** `maxBytes`: limit for the unsaved responses, measured by the length of the messages that requested them. */
+  /**
+   * `maxBytes`: maximum total size of the unsaved responses. The size of a response is that of the message that
+   * requested it.
+   */
   constructor(
     private readonly responses: Pick<ResponseStore, 'chain' | 'size'>,
     private readonly maxBytes: number,
@@ -48,7 +51,10 @@ export class SocketMemory {
     return { chain: [...stored.responses, ...tail], base, tail, size, release: stored.release };
   }
 
-  /** Adds a response that can be continued. `size`: bytes that it keeps in memory if it was not saved. */
+  /**
+   * Adds a response that can be continued. `size`: number of bytes that the response keeps in memory unless it was
+   * saved.
+   */
   remember(record: ChainedResponse, saved: boolean, continued: Entry, size: number): void {
     this.#sizes.set(record, size);
     this.#entries.set(

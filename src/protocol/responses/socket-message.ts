@@ -4,7 +4,7 @@ import { parseJsonBody } from '../../http/json.js';
 
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 
-/** A `response.create` message: the body of a create request, and the fields that only this transport has. */
+/** A `response.create` message: the body of a create request, and the fields that exist only for WebSockets. */
 export interface CreateMessage {
   body: Record<string, unknown>;
   /** False: only prepares the prefix cache. The input may be empty then. */
@@ -20,8 +20,8 @@ export function parseMessage(bytes: Uint8Array, binary: boolean): Fields {
 }
 
 /**
- * Returns the stream ID, which is copied to every event of the turn, or null if there is none. Throws ApiError if it is
- * invalid.
+ * Returns the message's stream ID, which is copied to every event of the turn, or null if the message has none. Throws
+ * ApiError if the stream ID is invalid.
  */
 export function streamIdOf({ stream_id: id }: Fields): string | null {
   if (id === undefined || id === null) return null;
@@ -32,8 +32,8 @@ export function streamIdOf({ stream_id: id }: Fields): string | null {
 }
 
 /**
- * Throws ApiError unknown_variant, steering_not_supported or unsupported_value, or a structural error in a field that
- * it reads.
+ * Converts a message to a create request. Throws ApiError unknown_variant, steering_not_supported or unsupported_value,
+ * or an error for a field of the wrong type.
  */
 export function toCreate(message: Fields): CreateMessage {
   const { type, stream: _stream, stream_options: _options, stream_id: _id, generate, background, ...body } = message;
@@ -52,7 +52,7 @@ export function toCreate(message: Fields): CreateMessage {
   return { body, generate: generate !== false };
 }
 
-/** Returns the only message of a turn that fails before its response is created. */
+/** Returns the error message for a turn that fails before its response is created. It is the turn's only message. */
 export function errorMessage(error: ApiError, streamId: string | null): string {
   const { status, type, code, message, param } = error;
   const headers = status === 429 || status === 503 ? { headers: retryHeaders(error) } : {};
@@ -74,6 +74,6 @@ function retryHeaders(error: ApiError): Record<string, string> {
 
 /** Returns the event's JSON with the turn's stream ID added. */
 export function withStreamId(data: string, streamId: string | null): string {
-  // no escaping is needed; see STREAM_ID
+  // a stream ID needs no escaping; see STREAM_ID
   return streamId === null ? data : `${data.slice(0, -1)},"stream_id":"${streamId}"}`;
 }

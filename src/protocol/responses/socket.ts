@@ -26,7 +26,7 @@ import { startResponseRun, type ResponseRun, type ResponseRunDeps, type Response
 
 const PATH = '/v1/responses';
 const MAX_QUEUED = 16;
-/** How long a turn may continue after the connection has reached its maximum age. */
+/** How long a turn may continue after the connection has reached its maximum age, in ms. */
 const OVERTIME_MS = 600_000;
 /** Rejected messages longer than this are not parsed to find their stream ID. */
 const SMALL_MESSAGE = 65_536;
@@ -35,11 +35,11 @@ export interface SocketDeps extends ResponseRunDeps {
   settings: DialectSettings & ResponseRunDeps['settings'];
   maxAgeS: Config['ws']['max_age_s'];
   /**
-   * Maximum message size in bytes. It also limits the total size of all queued messages. Responses that can be
-   * continued may take twice as much.
+   * Maximum message size in bytes. It also limits the total size of all queued messages, and responses that can be
+   * continued may take up to twice as much memory.
    */
   maxMessageBytes: number;
-  /** How long a turn may continue after the maximum age, in ms. */
+  /** How long a turn may continue after the connection has reached its maximum age, in ms. */
   overtimeMs?: number;
 }
 
@@ -205,7 +205,10 @@ class Session implements SocketListener {
     work.catch((error: unknown) => this.#failed(current, error)).finally(() => this.#next());
   }
 
-  /** Parses the message while it is in memory. Parse errors are reported only after the checks on key and age. */
+  /**
+   * Parses the message while it is in memory. Parse errors are reported only after the key and the connection's age
+   * have been checked.
+   */
   #read({ bytes, binary }: Waiting, current: Current): Read {
     let fields: Fields = {};
     let problem: unknown = null;
@@ -318,7 +321,7 @@ class Session implements SocketListener {
     if (previousId !== null) this.#memory.forget(previousId);
   }
 
-  /** The turn has ended: starts the next one or closes the connection. */
+  /** Called when the turn has ended. Starts the next turn or closes the connection. */
   #next(): void {
     this.#current?.turn.end(0, null); // has no effect unless the client disconnected before the admission
     this.#current = null;
@@ -335,7 +338,7 @@ class Session implements SocketListener {
 }
 
 /**
- * Adapts a turn to Caller, for the code that all formats share. It is a class for the same reason as the one in
+ * Adapts a turn to Caller, for the code that all formats share. For the reason why it is a class, see ExchangeCaller in
  * caller.ts.
  */
 class TurnCaller implements Caller {

@@ -44,7 +44,8 @@ export function storedRoutes(deps: StoredRouteDeps): Route[] {
         const query = shapeFirst(() => readItemQuery(exchange.query, readInclude(exchange.query)));
         found(exchange, await responses.head(...idOf(exchange)));
         const { order, after, limit, imageUrls } = query();
-        // Earlier responses in the chain may have been erased during the generation. The remaining items are listed.
+        // Earlier responses in the chain may have been erased during the generation. If so, only the remaining items
+        // are listed.
         const size = await responses.size(...idOf(exchange));
         const page = await exchange.enqueue(size, () =>
           responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls }),
@@ -119,8 +120,8 @@ function notFound(exchange: Exchange): ApiError {
 }
 
 /**
- * Throws a 400 immediately, and defers any other error until the value is used, because the check that the response
- * exists comes in between.
+ * Reads a value. Throws a 400 immediately, but defers any other error until the value is used, because the response
+ * must first be found to exist.
  */
 function shapeFirst<T>(read: () => T): () => T {
   try {

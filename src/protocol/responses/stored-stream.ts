@@ -8,7 +8,7 @@ import type { RunningGenerations } from '../running-generations.js';
 import type { EventDialect } from './encode-items.js';
 import { inDialect, isOfEnd } from './replay.js';
 
-// PAGE: events read at a time. AHEAD_BYTES: maximum bytes buffered in the socket.
+// PAGE: maximum number of events read at a time. AHEAD_BYTES: maximum number of bytes buffered in the socket.
 const PAGE = 64;
 const AHEAD_BYTES = 262_144;
 // How often a slow reader is checked, in ms.
@@ -21,9 +21,12 @@ export interface EventSource {
    * full output.
    */
   after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null>;
-  /** True: no more events will be added. */
+  /** Whether no more events will be added. */
   readonly ended: boolean;
-  /** The last events, if known yet. Needed if the source is deleted, so that all readers receive the same end. */
+  /**
+   * The response's last events, if they are already known. If the source is deleted, they are needed so that all
+   * readers receive the same end.
+   */
   readonly end: readonly StoredEvent[];
   /** Calls `wake` when there are more events or the response has ended, until the returned function is called. */
   watch(wake: () => void): () => void;
@@ -125,7 +128,7 @@ class Sender {
     }
   }
 
-  /** Called when the earlier events are gone. */
+  /** Sends the last events when the earlier events are no longer available. */
   #sendEnd(): void {
     const { end } = this.source;
     if (end.length === 0) throw apiError('response_not_found', 'The response was deleted.', 'response_id');

@@ -10,7 +10,7 @@ import type { WireTool, WireToolChoice, WireToolName } from './resource.js';
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
 
-/** A tool's name from the client's point of view. */
+/** The name of a tool as the client knows it. */
 export interface ToolName {
   name: string;
   namespace: string | null;
@@ -18,7 +18,7 @@ export interface ToolName {
   custom: boolean;
 }
 
-/** A list of tools with its path: `tools`, or an item that adds tools. */
+/** A list of tools and its path in the request: `tools`, or an item that adds tools. */
 export interface ToolList {
   path: string;
   tools: readonly ToolEntry[];
@@ -36,7 +36,7 @@ export interface ReadTools {
   search: ReadSearch | null;
 }
 
-/** How web search tools are read. */
+/** Settings for reading web search tools. */
 export interface SearchPolicy {
   /** Whether this server runs web searches. */
   searches: boolean;

@@ -42,7 +42,7 @@ export const unfinishedResponses: LogFinalizer = {
 
 type Data = { item: OutputItem; delta: string; logprobs?: WireTokenLogprob[] };
 
-/** Builds the output items from the events. An item that is still open at the end becomes incomplete. */
+/** Builds the output items from the events in a log. An item that is still open at the end becomes incomplete. */
 function outputOf(log: readonly StoredEvent[]): OutputItem[] {
   const output: OutputItem[] = [];
   let open: OutputItem | null = null;
@@ -83,7 +83,7 @@ function outputOf(log: readonly StoredEvent[]): OutputItem[] {
   return output;
 }
 
-/** Returns the open item with its text so far. */
+/** Returns an open item as incomplete, with its text so far. */
 function cut(item: OutputItem, text: string, logprobs: WireTokenLogprob[], isSummary: boolean): OutputItem {
   const status = 'incomplete';
   switch (item.type) {

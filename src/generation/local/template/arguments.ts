@@ -4,8 +4,8 @@ import type { Run } from './run.js';
 import { Float, TemplateFault, isInteger, typeName, type Arguments, type Value } from './values.js';
 
 /**
- * Returns the arguments in the order of `names`, undefined where none is given. Throws TemplateFault if there are too
- * many, one is not known, or one of the first `required` is missing.
+ * Returns the arguments in the order of `names`, with undefined for each argument that is not given. Throws
+ * TemplateFault if there are too many arguments, if one is unknown, or if one of the first `required` is missing.
  */
 export function bind(
   what: string,
@@ -29,7 +29,7 @@ export function bind(
   return values;
 }
 
-/** For functions of Python that take arguments by position only. */
+/** For Python functions that take only positional arguments. */
 export function positional(
   what: string,
   { positional: given, named }: Arguments,
@@ -44,7 +44,7 @@ export function positional(
   return given;
 }
 
-/** An argument that must be an integer of moderate size. */
+/** Returns an argument that must be an integer. A bigint is clamped to the range of exact numbers. */
 export function count(what: string, value: Value | undefined, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value === 'boolean') return Number(value);
@@ -57,7 +57,7 @@ export function isNumber(value: Value | undefined): value is number | bigint | b
   return isInteger(value) || value instanceof Float;
 }
 
-/** An argument that is converted to text. */
+/** Returns an argument as text. */
 export function shown(run: Run, value: Value | undefined, fallback: string): string {
   return value === undefined ? fallback : str(run, value);
 }

@@ -1,4 +1,5 @@
-// Arithmetic as Python does it: integers of any size, floats, and the operators that join and repeat texts and lists.
+// Arithmetic as Python does it: integers of any size, floats, and operators that concatenate and repeat strings and
+// lists.
 import { escapeHtml } from './html.js';
 import { percentFormat } from './percent-format.js';
 import { piecesSteps } from './limits.js';
@@ -17,7 +18,7 @@ import {
   type Value,
 } from './values.js';
 
-/** Larger integers are refused. Python would compute for minutes. */
+/** Results with more bits are refused, because Python would compute them for minutes. */
 const MAX_BITS = 1 << 16;
 
 export function calculate(run: Run, operator: Arithmetic, left: Value, right: Value): Value {
@@ -67,10 +68,10 @@ function ofIntegers(
   return ofBig(run, operator, BigInt(a), BigInt(b));
 }
 
-/** Up to this size, the quotient of two numbers rounds to the right integer. */
+/** Up to this size, the floor of the floating-point quotient is exact. */
 const MAX_DIVIDEND = 2 ** 50;
 
-/** Returns null if the result must be computed otherwise. */
+/** Computes with numbers instead of bigints. Returns null if that is not possible. */
 function ofSmall(operator: Arithmetic, a: number, b: number): number | null {
   switch (operator) {
     case '+':
@@ -137,7 +138,7 @@ function checkBits(bits: number): void {
   if (!(bits <= MAX_BITS)) throw new TemplateFault(`an integer has more than ${MAX_BITS} bits`);
 }
 
-/** Bits of a quotient that are computed before it is rounded to a float. */
+/** Number of bits of a quotient to compute before it is rounded to a float. */
 const QUOTIENT_BITS = 66;
 
 function quotient(a: number | bigint, b: number | bigint): Float {
@@ -147,7 +148,7 @@ function quotient(a: number | bigint, b: number | bigint): Float {
   const shift = Math.max(0, QUOTIENT_BITS + bitsOf(divisor) - bitsOf(dividend));
   const scaledDividend = dividend << BigInt(shift);
   const whole = scaledDividend / divisor;
-  // The last bit stands for the rest, so that rounding is right.
+  // An additional bit stands for the nonzero remainder, so that the quotient is rounded correctly.
   const exact = whole * divisor === scaledDividend;
   const sign = dividend < 0n !== divisor < 0n ? -1n : 1n;
   return new Float(Number(exact ? whole : whole * 2n + sign) / 2 ** (exact ? shift : shift + 1));
@@ -179,14 +180,14 @@ function raised(base: number, exponent: number): Float {
   return new Float(result);
 }
 
-/** The remainder with the sign of the divisor. */
+/** Returns the remainder with the sign of the divisor. */
 function modulo(a: number, b: number): number {
   const rest = a % b;
   if (rest === 0) return b < 0 ? -0 : 0;
   return rest < 0 !== b < 0 ? rest + b : rest;
 }
 
-/** Consistent with the remainder, also where a / b rounds up to a whole number. */
+/** Consistent with the remainder, even if the floating-point quotient a / b rounds up to an integer. */
 function flooredQuotient(a: number, b: number): number {
   const rest = a % b;
   const exact = (a - rest) / b - (rest !== 0 && rest < 0 !== b < 0 ? 1 : 0);
@@ -198,7 +199,8 @@ function flooredQuotient(a: number, b: number): number {
 function joined(run: Run, left: Value, right: Value): Value {
   const [before, after] = [textOf(left), textOf(right)];
   if (before !== null && after !== null) {
-    // The longer text is not copied. Reading the result is charged later.
+    // JavaScript does not copy the longer text, so only the shorter one is charged. Reading the result is charged
+    // later.
     run.spendText(Math.min(before.length, after.length));
     if (typeof left === 'string' && typeof right === 'string') return left + right;
     return new Markup(escapeHtml(run, left) + escapeHtml(run, right));

@@ -1,4 +1,4 @@
-// Python's '...'.format(...): replacement fields, conversions and the language of format specifications.
+// Implements Python's '...'.format(...): replacement fields, conversions and format specifications.
 import { firstCharacters, lengthOf } from './code-points.js';
 import { exponential, fixed, general, grouped, MAX_PRECISION, MAX_WIDTH } from './number-format.js';
 import { piecesSteps } from './limits.js';
@@ -6,10 +6,13 @@ import { bigText, floatText, repr, str } from './print.js';
 import type { Run } from './run.js';
 import { Float, TemplateFault, isInteger, textOf, typeName, type Arguments, type Value } from './values.js';
 
-/** Fields in a specification may contain fields themselves. */
+/** The format specification of a field may contain fields, but those must not be nested further. */
 const MAX_NESTING = 2;
 
-/** Throws TemplateFault if the format is malformed, a value is missing, or a specification does not fit its value. */
+/**
+ * Throws TemplateFault if the format is malformed, a value is missing, or a format specification is invalid for its
+ * value.
+ */
 export function braceFormat(run: Run, format: string, args: Arguments): string {
   return new BraceFormat(run, args).format(format, MAX_NESTING);
 }
@@ -215,7 +218,7 @@ function ofFloat(value: number, spec: Specification): Written {
   return { sign: signOf(value < 0 || Object.is(value, -0), spec), prefix: '', digits };
 }
 
-/** A float without a type has a digit after the point. */
+/** A float without a type character is written with at least one digit after the point. */
 function withPoint(digits: string): string {
   return /[.einf]/.test(digits) ? digits : `${digits}.0`;
 }

@@ -24,7 +24,10 @@ export class ChatTemplate {
   #tools = new WeakMap<TemplateTool[], Value>(); // as template values, cached because the same tools recur
   readonly #json: KnownJson = new WeakMap();
   readonly #generationPrompts = new Map<string, string>(); // by reasoning mode and effort
-  /** How the template represents "no tools". Some templates iterate over tools without checking that there are any. */
+  /**
+   * The value of `tools` for requests without tools. An empty list for templates that iterate over tools without
+   * checking that there are any.
+   */
   #noTools: [] | null = null;
 
   /** Throws TemplateError if the source does not parse or cannot render one plain user message. */
@@ -55,7 +58,9 @@ export class ChatTemplate {
     return new RegExp(`\\b${name}\\b`).test(this.source);
   }
 
-  /** Returns the prompt text. Throws TemplateError, with the template's own message if it raised one. */
+  /**
+   * Returns the prompt text. Throws TemplateError, whose message is the template's own if the template raised an error.
+   */
   render(context: TemplateContext, budget = new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(context))): string {
     const { enableThinking, effort, variables: given = {} } = context;
     const variables: [name: string, value: Value][] = [
@@ -103,7 +108,7 @@ export class ChatTemplate {
     }
   }
 
-  /** Like render(), for artificial conversations that probe the template's behavior. */
+  /** Like render(), but for artificial conversations that probe the template's behavior. */
   try(context: TemplateContext): string {
     return this.render(context, this.#trials);
   }
@@ -128,7 +133,10 @@ export class ChatTemplate {
     return value;
   }
 
-  /** Keeps the JSON of a list of tools, of each tool and of its function, which templates write in each render. */
+  /**
+   * Registers the list of tools, each tool and its function for caching of their JSON, because templates write it in
+   * each render.
+   */
   #remember(tools: Value): void {
     for (const tool of tools as List) {
       this.#json.set(tool as object, null);
@@ -138,7 +146,7 @@ export class ChatTemplate {
     this.#json.set(tools as object, null);
   }
 
-  /** Checks the minimum that a template must do. */
+  /** Checks that the template renders a user message, with either null or an empty list as `tools`. */
   #renderPlain(): string {
     const plain = (): string => this.try(plainContext);
     let text: string;

@@ -3,7 +3,7 @@
 
 const SURROGATE = /[\ud800-\udfff]/;
 
-/** Whether indexes of code points and of UTF-16 units are the same. */
+/** Whether indexes by code point and by UTF-16 unit are the same. */
 export function isPlain(text: string): boolean {
   return !SURROGATE.test(text);
 }
@@ -38,7 +38,7 @@ function compareMixed(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   let at = 0;
   while (at < length && a.charCodeAt(at) === b.charCodeAt(at)) at++;
-  // Back to the start of a surrogate pair.
+  // Move back to the start of a surrogate pair.
   if (at > 0 && at < length && isLowSurrogate(a, at) && isLowSurrogate(b, at)) at--;
   return (a.codePointAt(at) ?? -1) - (b.codePointAt(at) ?? -1);
 }

@@ -58,9 +58,9 @@ export const DICT_METHODS: ReadonlyMap<string, Method> = new Map<string, Method>
   ],
 ]);
 
-/** Methods that change a dict, which the sandbox refuses. */
+/** Methods that modify a dict. The sandbox refuses them. */
 export const UNSAFE_DICT: ReadonlySet<string> = new Set(['clear', 'pop', 'popitem', 'setdefault', 'update']);
-/** Methods that change a list, which the sandbox refuses. */
+/** Methods that modify a list. The sandbox refuses them. */
 export const UNSAFE_LIST: ReadonlySet<string> = new Set(['append', 'reverse', 'insert', 'sort', 'extend', 'remove']);
 
 function countIn(run: Run, items: readonly Value[], sought: Value): number {

@@ -70,7 +70,7 @@ function equalLists(run: Run, left: readonly Value[], right: readonly Value[]): 
   return left.length === right.length && left.every((item, index) => equal(run, item, right[index] as Value));
 }
 
-/** Returns a negative number, zero or a positive one, or NaN. Throws TemplateFault if the values have no order. */
+/** Returns a negative number, zero, a positive number, or NaN. Throws TemplateFault if the values cannot be ordered. */
 export function order(run: Run, left: Value, right: Value, operator = '<'): number {
   run.spend(1);
   const [a, b] = [numeric(left), numeric(right)];

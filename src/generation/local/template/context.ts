@@ -25,7 +25,7 @@ export interface TemplateContext {
   enableThinking: boolean;
   /** The value of `reasoning_effort`. Absent: not set, so the template uses its default. */
   effort?: string | undefined;
-  /** The client's variables. They take precedence over those that follow from the fields above. */
+  /** The client's variables. They override the variables that are set from the fields above. */
   variables?: Readonly<Record<string, unknown>> | undefined;
   /** A code point that templates print unchanged: see shield.ts. */
   guard?: number;

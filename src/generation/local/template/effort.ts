@@ -1,5 +1,5 @@
-// The reasoning efforts that a chat template knows, found by rendering one user message with each of them, and the word
-// that is passed to the template for a request's effort.
+// Determines the reasoning efforts that a chat template knows, by rendering one user message with each of them, and the
+// word that is passed to the template for a request's effort.
 import { REASONING_EFFORTS, type ReasoningEffort } from '../../types.js';
 
 type Level = Exclude<ReasoningEffort, 'none'>;
@@ -8,20 +8,20 @@ const LEVELS = REASONING_EFFORTS.filter((effort): effort is Level => effort !== 
 /** The words with which templates turn reasoning off. */
 const OFF_WORDS = ['no_think', 'none'] as const;
 
-/** The levels of models whose templates print any word (gpt-oss). */
+/** The levels offered for templates that print any word (gpt-oss). */
 const PRINTED: readonly Level[] = ['low', 'medium', 'high'];
 
 /** A word that no template knows. */
 const UNKNOWN = 'probe-effort';
 
-/** Levels from here on ask for more reasoning than usual. */
+/** Index of the lowest level that asks for more reasoning than usual. */
 const FIRST_HIGH = LEVELS.indexOf('high');
 
 export class TemplateEfforts {
-  /** The word for a request without an effort. Undefined: the variable is not set. */
+  /** The template's word for a request without an effort. Undefined: the variable is not set. */
   readonly standard: string | undefined;
   readonly #levels: readonly Level[];
-  /** Whether the template fails for other words. */
+  /** Whether the template fails for words that it does not know. */
   readonly #strict: boolean;
   readonly #off: string | undefined;
 
@@ -58,9 +58,9 @@ export class TemplateEfforts {
   }
 
   /**
-   * Returns the value of `reasoning_effort`. If the template does not know the effort, this is the nearest one that it
-   * knows; the stronger of two. A template that accepts any word gets the effort itself unless it knows a similar one
-   * that is not stronger. Undefined: the variable is not set.
+   * Returns the value of `reasoning_effort`. If the template does not know the effort, this is the nearest effort that
+   * it knows; if two are equally near, the stronger one. A template that accepts any word gets the effort itself unless
+   * it knows a similar one that is not stronger. Undefined: the variable is not set.
    */
   word(effort: ReasoningEffort): string | undefined {
     if (effort === 'none') return this.#off;

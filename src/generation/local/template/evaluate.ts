@@ -29,12 +29,12 @@ import {
 /** Throws TemplateFault, or TemplateError if the budget is exceeded or the template raises an error. */
 export type Evaluate = (scope: Scope) => Value;
 
-/** Steps of a call, besides those of what is called. */
+/** Steps charged for a call, in addition to the steps of the called function. */
 const CALL_STEPS = 4;
 
 /**
- * `soft`: directly in a branch. A filter or test that does not exist is then an error only if it is reached, because
- * templates ask whether it exists. Throws TemplateFault.
+ * `soft`: the expression stands directly in a branch. An unknown filter or test then causes an error only when it is
+ * reached, because templates check whether it exists. Throws TemplateFault.
  */
 export function compileExpression(node: tree.Expression, soft: boolean): Evaluate {
   switch (node.type) {
@@ -197,7 +197,7 @@ function compileConcat(nodes: readonly tree.Expression[], soft: boolean): Evalua
     const { run } = scope;
     const values = parts.map((part) => part(scope));
     const texts = values.map((value) => (run.autoescape ? escapeHtml(run, value) : str(run, value)));
-    // The longest text is not copied. Reading the result is charged later.
+    // JavaScript does not copy the longest text, so it is not charged. Reading the result is charged later.
     run.spendText(texts.reduce((sum, { length }) => sum + length, 0) - Math.max(...texts.map(({ length }) => length)));
     const joined = texts.join('');
     return run.autoescape ? new Markup(joined) : joined;
@@ -246,7 +246,7 @@ function compileCall({ callee, args }: tree.Expression & { type: 'call' }, soft:
   };
 }
 
-/** Most methods are called where they are looked up. */
+/** Compiles a call such as `x.method()`, which looks up the method and calls it without creating an object for it. */
 function compileMethodCall(
   { object, name }: tree.Expression & { type: 'attribute' },
   args: (scope: Scope) => Arguments,
@@ -268,7 +268,7 @@ export function callValue(value: Value, args: Arguments): Value {
   throw new TemplateFault(`'${typeName(value)}' object is not callable`);
 }
 
-/** `more`: a named argument that is added. */
+/** `more`: an additional named argument. */
 export function compileArguments(
   node: tree.CallArguments,
   soft: boolean,

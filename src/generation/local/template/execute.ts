@@ -1,4 +1,4 @@
-// Turns statements into functions that write their text.
+// Turns statements into functions that write their output.
 import { callValue, compileArguments, compileExpression, compileFilter, type Evaluate } from './evaluate.js';
 import { escapeHtml } from './html.js';
 import { items } from './iterate.js';
@@ -11,19 +11,19 @@ import { Symbols } from './symbols.js';
 import type * as tree from './syntax-tree.js';
 import { Callable, Markup, PythonObject, TemplateFault, Undefined, isTrue, textOf, type Value } from './values.js';
 
-/** What the loop around a statement does next. */
+/** What the enclosing loop does after a statement. */
 type Signal = 'next' | 'break' | 'continue';
 
 /** Throws TemplateFault, or TemplateError if the budget is exceeded or the template raises an error. */
 type Execute = (scope: Scope, out: Output) => Signal;
 
-/** What is known where a statement stands. `soft`: as in compileExpression(). */
+/** The context of a statement. `soft`: as in compileExpression(). */
 export interface Place {
   readonly soft: boolean;
   readonly symbols: Symbols;
 }
 
-/** A block with variables of its own, and how to begin it: with a new scope, or with one that is used again. */
+/** A block that has its own variables. `begin` returns the scope in which it runs: a new one or one that is reused. */
 export interface ScopedBlock {
   readonly execute: Execute;
   readonly begin: (scope: Scope) => Scope;
@@ -142,7 +142,7 @@ function write(scope: Scope, out: Output, value: Value): void {
   out.text += text;
 }
 
-/** Writes a block within `scope`, apart from the text around it. */
+/** Runs a block in a child scope of `scope` and returns its text instead of adding it to the output. */
 function written(scope: Scope, { execute, begin }: ScopedBlock): { text: Value; signal: Signal } {
   const out: Output = { text: '' };
   const signal = execute(begin(new Scope(scope.run, scope)), out);
@@ -198,7 +198,7 @@ function compileTarget(target: tree.Target): Assign {
   };
 }
 
-/** Steps of a loop, besides those of its iterations. */
+/** Steps charged for a loop, in addition to its iterations. */
 const LOOP_STEPS = 8;
 
 function compileFor(node: tree.For, { soft, symbols }: Place): Execute {
@@ -248,7 +248,7 @@ function* filtered(scope: Scope, source: Iterable<Value>, assign: Assign, filter
   }
 }
 
-/** Whether a statement creates a function that keeps the scope. */
+/** Whether a statement creates a function that keeps a reference to the scope. */
 function capturesScope(statement: tree.Statement): boolean {
   if (statement.type === 'macro' || statement.type === 'call-block') return true;
   if (statement.type === 'if')
@@ -275,7 +275,7 @@ function compileSetBlock(
   };
 }
 
-/** Filters applied one after the other to a text. */
+/** Compiles filters that are applied to a text one after the other. */
 function compileChain(filter: tree.Filter, soft: boolean): (scope: Scope, text: Value) => Value {
   const apply = compileFilter(filter, soft);
   const { operand } = filter;

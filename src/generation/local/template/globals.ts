@@ -36,7 +36,7 @@ const range: Global = (run, args) => {
   return made;
 };
 
-/** What dict() and namespace() accept: a dict or a list of pairs, and named values. */
+/** Returns the entries that dict() and namespace() accept: a dict or a list of pairs, and then named values. */
 function entriesOf(run: Run, what: string, args: Arguments): Dict {
   const dict = new Dict();
   const [source] = args.positional;
@@ -104,7 +104,7 @@ const cycler: Global = (_run, { positional: values }) => {
   return new Cycler(values);
 };
 
-/** Returns a function that returns nothing the first time and then a separator. */
+/** Implements joiner(): returns a function that returns nothing the first time and a separator after that. */
 const joiner: Global = (_run, args) => {
   const [separator = ', '] = bind('joiner', args, ['sep']);
   let used = false;

@@ -1,4 +1,4 @@
-// Escaping for HTML, as the library markupsafe does it.
+// HTML escaping as in the markupsafe library.
 import { piecesSteps } from './limits.js';
 import { str } from './print.js';
 import type { Run } from './run.js';
@@ -23,7 +23,7 @@ export function escapeHtml(run: Run, value: Value): string {
 const ENTITY = /&(?:amp|lt|gt|quot|apos|nbsp|#(\d{1,7})|#[xX]([\da-fA-F]{1,6}));/g;
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' };
 
-/** Replaces entities by their characters. Named ones beyond HTML's basic six stay as they are. */
+/** Replaces entities with their characters. Named entities other than HTML's basic six are left unchanged. */
 export function unescapeHtml(text: string): string {
   return text.replace(ENTITY, (whole, decimal?: string, hex?: string) => {
     const named = NAMED[whole.slice(1, -1)];
@@ -33,7 +33,7 @@ export function unescapeHtml(text: string): string {
   });
 }
 
-/** Removes comments and tags. Linear: an open tag or comment that is not closed stays, like everything after it. */
+/** Removes comments and tags in linear time. A tag or comment that is not closed stays, like everything after it. */
 export function withoutTags(text: string): string {
   let result = '';
   let done = 0;

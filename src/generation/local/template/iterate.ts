@@ -1,4 +1,4 @@
-// Reads the items of a value in order, and its length.
+// Iterates over the items of a value, and determines its length.
 import { lengthOf } from './code-points.js';
 import type { Run } from './run.js';
 import {
@@ -15,7 +15,7 @@ import {
   type Value,
 } from './values.js';
 
-/** Returns the items, or null if the value is not iterable. Charges for items that are created. */
+/** Returns the items, or null if the value is not iterable. Charges steps for items that have to be created. */
 export function itemsOrNull(run: Run, value: Value): Iterable<Value> | null {
   if (Array.isArray(value)) return value;
   if (value instanceof Tuple) return value.items;
@@ -38,7 +38,7 @@ export function items(run: Run, value: Value): Iterable<Value> {
   return itemsOrNull(run, value) ?? notIterable(value);
 }
 
-/** Returns the items as a list of its own or, if the value is a list or tuple, its own list. */
+/** Returns the items as an array. For a list or tuple, this is the value's own array and not a copy. */
 export function listed(run: Run, value: Value): readonly Value[] {
   const found = items(run, value);
   if (Array.isArray(found)) return found;
@@ -68,10 +68,10 @@ function* numbers(run: Run, range: Range): Generator<Value> {
   }
 }
 
-/** Steps for an item that is created when it is read. */
+/** Steps charged for an item that is created when it is read. */
 const ITEM_STEPS = 4;
 
-/** Returns len(value), or null if it has none. */
+/** Returns len(value), or null if the value has no length. */
 export function sizeOf(run: Run, value: Value): number | null {
   if (Array.isArray(value)) return value.length;
   const text = textOf(value);

@@ -1,5 +1,5 @@
-// JSON as Python's module json reads and writes it: integers keep all digits, 1.0 stays a float, and texts are written
-// with as few escapes as possible.
+// JSON as Python's module json reads and writes it: integers keep all digits, 1.0 stays a float, and strings are
+// written with as few escapes as possible.
 import { endOfString } from '../../../shared/exact-json.js';
 import { compareTexts } from './code-points.js';
 import { piecesSteps, textSteps } from './limits.js';
@@ -8,7 +8,7 @@ import type { Run } from './run.js';
 import { Dict, Float, TemplateFault, Tuple, isInteger, textOf, typeName, type Value } from './values.js';
 
 export interface JsonOptions {
-  /** What a level is indented by. Null: everything is on one line. */
+  /** The indentation of each level. Null: everything is on one line. */
   readonly indent: string | null;
   readonly itemSeparator: string;
   readonly keySeparator: string;
@@ -24,7 +24,7 @@ export const COMPACT: JsonOptions = {
   sorted: false,
 };
 
-/** Throws TemplateFault if the value contains something that JSON has no form for. */
+/** Throws TemplateFault if the value contains something that JSON cannot represent. */
 export function toJson(run: Run, value: Value, options: JsonOptions = COMPACT): string {
   const known = options === COMPACT && value !== null && typeof value === 'object' ? run.json?.get(value) : undefined;
   if (known === undefined || run.changedInput)
@@ -39,7 +39,7 @@ export function toJson(run: Run, value: Value, options: JsonOptions = COMPACT): 
   return text;
 }
 
-/** `line`: a line break with the current indentation. */
+/** `line`: a line break with the current indentation. Null: everything is on one line. */
 function written(run: Run, value: Value, options: JsonOptions, line: string | null): string {
   run.spend(1);
   if (value === null) return 'null';

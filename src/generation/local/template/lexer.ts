@@ -67,7 +67,10 @@ class Lexer {
     return this.#tokens;
   }
 
-  /** `stripped`: the tag removes white space before it on its line, unless its sign says otherwise. */
+  /**
+   * `stripped`: whether white space between the start of the line and the tag is removed, unless the tag's sign says
+   * otherwise.
+   */
   #addText(end: number, sign: string, stripped: boolean): void {
     let text = this.source.slice(this.#at, end);
     if (sign === '-') text = trimEnd(text);

@@ -10,11 +10,11 @@ import { Dict } from './values.js';
 const CHARACTERS_PER_STEP_LOG2 = 5;
 
 export const TEMPLATE_LIMITS = {
-  /** Maximum length of the source. The longest templates in use have a tenth of it. */
+  /** Maximum length of the source. The longest templates in use are a tenth as long. */
   characters: 1 << 18,
   /**
-   * Maximum for rendering a small conversation. Templates in use take some hundred steps per message. All trial renders
-   * while a model is loaded share one such budget.
+   * Maximum number of steps for rendering a small conversation. Templates in use take a few hundred steps per message.
+   * All trial renders at model load share one such budget.
    */
   steps: 1_000_000,
   /**
@@ -31,7 +31,7 @@ export const TEMPLATE_LIMITS = {
 
 /** The template rejected the conversation (raise_exception), failed, or exceeded its budget. */
 export class TemplateError extends Error {
-  /** Set if the budget was exceeded: another render would cost as much. */
+  /** Whether the budget was exceeded. If so, another render would cost as much. */
   readonly exhausted: boolean;
 
   constructor(message: string, exhausted = false) {
@@ -40,35 +40,40 @@ export class TemplateError extends Error {
   }
 }
 
-/** Maximum length of a message, because templates produce their own messages. */
+/** Maximum length of an error message. It is limited because templates can produce their own messages. */
 const MAX_MESSAGE = 500;
 
-/** Steps for reading or writing a text. */
+/** Steps charged for reading or writing a text. */
 export function textSteps(length: number): number {
   return 1 + (length >> CHARACTERS_PER_STEP_LOG2);
 }
 
-/** Steps for writing `count` parts of `length` characters each. The result may exceed the limits. */
+/** Steps charged for writing `count` parts of `length` characters each. The result may be larger than any budget. */
 export function piecesSteps(count: number, length: number): number {
   return count + Math.ceil((count * Math.max(0, length)) / (1 << CHARACTERS_PER_STEP_LOG2));
 }
 
-/** Steps for searching `sought` characters in `length`. Repetitive texts take time proportional to the product. */
+/**
+ * Steps charged for searching for a text of `sought` characters in one of `length`. With repetitive texts, the time is
+ * proportional to the product of the lengths.
+ */
 export function searchSteps(length: number, sought: number): number {
   const product = sought <= 16 ? 0 : (Math.max(0, length - sought) * sought) / 64;
   return textSteps(length) + Math.ceil(product);
 }
 
 /**
- * The remaining steps of one or several renders. Steps instead of time, so that the result does not depend on the load
- * of the machine.
+ * The steps that one or several renders may still take. Steps are counted instead of time, so that the result does not
+ * depend on the load of the machine.
  */
 export class RenderBudget {
   #left: number;
   #spent = 0;
   #more: (() => number) | null;
 
-  /** `more`: returns the steps added for the size of the conversation. Called only if they are needed. */
+  /**
+   * `more`: returns the steps added for the size of the conversation. Called only if the first `steps` do not suffice.
+   */
   constructor(steps: number = TEMPLATE_LIMITS.steps, more: (() => number) | null = null) {
     this.#left = steps;
     this.#more = more;
@@ -99,7 +104,7 @@ export class RenderBudget {
   }
 }
 
-/** Additional steps for the size of a conversation. */
+/** Returns the additional steps that a conversation of this size may take. */
 export function stepsFor(conversation: unknown): number {
   const { stepsPerCharacter, stepsPerValue, mostSteps, steps } = TEMPLATE_LIMITS;
   let sum = 0;

@@ -1,4 +1,4 @@
-// The builtin filters for lists and dicts. As in Jinja2, those that may be used in a chain return an iterator.
+// The builtin filters for lists and dicts. As in Jinja2, filters that are often chained return an iterator.
 import { bind, count } from './arguments.js';
 import { equal, order } from './compare.js';
 import { items, length, listed } from './iterate.js';
@@ -34,7 +34,7 @@ function partsOf(attribute: Value): Value[] {
   return path.split('.').map((part) => (/^\d+$/.test(part) ? Number(part) : part));
 }
 
-/** Reads an attribute, or one of an attribute: `name` or `a.b.0`. */
+/** Returns a function that reads an attribute of an item, or a nested attribute: `name` or `a.b.0`. */
 export function attributeGetter(run: Run, attribute: Value, fallback: Value = null): Getter {
   const parts = partsOf(attribute);
   return (item) => {
@@ -48,7 +48,10 @@ export function attributeGetter(run: Run, attribute: Value, fallback: Value = nu
   };
 }
 
-/** Reads what to sort by: the item, or several attributes separated by commas. */
+/**
+ * Returns a function that computes an item's sort key: the item itself, or several attributes whose names are separated
+ * by commas.
+ */
 function sortKey(run: Run, attribute: Value, caseSensitive: boolean): Getter {
   const paths = typeof attribute === 'string' ? attribute.split(',') : [attribute];
   const getters = paths.map((path) => attributeGetter(run, path));
@@ -161,7 +164,7 @@ const reverse: Filter = (run, value, args) => {
   return value instanceof Lazy ? all : new Lazy(all.values(), 'list_reverseiterator');
 };
 
-/** Filters that apply something to each item skip a value that counts as false, iterable or not. */
+/** Filters that are applied to each item return nothing for a falsy value, even if it is not iterable. */
 const lazily = (run: Run, value: Value, each: () => (item: Value) => readonly Value[]): Lazy =>
   new Lazy(
     (function* () {

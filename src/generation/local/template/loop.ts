@@ -3,7 +3,7 @@ import { equal } from './compare.js';
 import type { Run } from './run.js';
 import { Callable, NO_ARGUMENTS, TemplateFault, Tuple, Undefined, type Arguments, type Value } from './values.js';
 
-/** The items of a loop. They are read one by one, because what the body does may decide about those that follow. */
+/** The items of a loop. They are read one at a time, because the loop's body may change which items follow. */
 export class LoopItems {
   readonly #list: Value[] | readonly Value[];
   #iterator: Iterator<Value> | null;
@@ -16,7 +16,7 @@ export class LoopItems {
     this.#iterator = Array.isArray(source) ? null : source[Symbol.iterator]();
   }
 
-  /** Whether there is an item at the index. */
+  /** Whether there is an item at the index. Reads items up to it if necessary. */
   has(index: number): boolean {
     while (index >= this.#list.length && this.#readOne());
     return index < this.#list.length;

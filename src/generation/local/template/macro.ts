@@ -1,20 +1,20 @@
-// Macros, and the bodies of call blocks, which are macros that another one calls as `caller`.
+// Macros, and the bodies of call blocks. Such a body is a macro that another macro calls as `caller`.
 import { compileExpression } from './evaluate.js';
 import { Scope, type Output } from './scope.js';
 import { Symbols } from './symbols.js';
 import type * as tree from './syntax-tree.js';
 import { Callable, Dict, Markup, TemplateFault, Tuple, Undefined, type Arguments, type Value } from './values.js';
 
-/** Steps of a call, besides those of the body. */
+/** Steps charged for a call, in addition to those of the macro's body. */
 const CALL_STEPS = 8;
 
-/** Compiles a block with variables of its own. `begin` prepares a scope for it. */
+/** Compiles a block that has its own variables. `begin` prepares a scope for it. */
 export type CompileBody = (
   block: tree.Block,
   symbols: Symbols,
 ) => { readonly execute: (scope: Scope, out: Output) => unknown; readonly begin: (scope: Scope) => Scope };
 
-/** Returns a function that creates the macro in a scope. Throws TemplateFault. */
+/** Returns a function that creates the macro in a given scope. Throws TemplateFault. */
 export function compileMacro(node: tree.Macro, outside: Symbols, compileBody: CompileBody): (scope: Scope) => Callable {
   const symbols = new Symbols(outside);
   for (const name of [...node.parameters.map((parameter) => parameter.name), 'caller', 'varargs', 'kwargs'])
@@ -63,12 +63,12 @@ export function compileMacro(node: tree.Macro, outside: Symbols, compileBody: Co
     );
 }
 
-/** The named arguments that are no parameters. */
+/** Returns the named arguments that are not parameters of the macro. */
 function unknown(names: ReadonlySet<string>, named: Arguments['named']): Map<string, Value> {
   return new Map([...(named ?? [])].filter(([name]) => !names.has(name)));
 }
 
-/** Sets `caller`, `varargs` and `kwargs` if the macro reads them. `rest`: the arguments that are no parameters. */
+/** Sets `caller`, `varargs` and `kwargs` if the macro reads them. `rest`: the arguments that are not parameters. */
 function bindSpecial(
   { name, parameters, reads }: tree.Macro,
   { variables }: Scope,

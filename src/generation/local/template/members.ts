@@ -1,6 +1,6 @@
-// Attributes, items and slices of values, as Jinja2's sandbox defines them: `x.name` prefers an attribute and `x['name']`
-// prefers an item, names that start with an underscore are out of reach, and methods that change a list or dict cannot be
-// called, except pop() and clear() of a list, which the reference overlooks.
+// Attributes, items and slices of values, as Jinja2's sandbox defines them. `x.name` prefers an attribute, and
+// `x['name']` prefers an item. Names that start with an underscore are inaccessible. Methods that modify a list or dict
+// cannot be called, except pop() and clear() of a list, which Jinja2's sandbox also allows.
 import { characterAt, isPlain } from './code-points.js';
 import {
   BYTES_METHODS,
@@ -32,7 +32,7 @@ import {
   type Value,
 } from './values.js';
 
-/** The methods that a value has, by name. */
+/** The methods of a value, by name. */
 function methodsOf(value: Value): ReadonlyMap<string, Method> | null {
   if (typeof value === 'string') return TEXT_METHODS;
   if (value instanceof Markup) return MARKUP_METHODS;
@@ -155,7 +155,7 @@ export function setAttribute(target: Value, name: string, value: Value): void {
   target.attributes.set(name, value);
 }
 
-/** `value[start:stop:step]`; null stands for a bound that is left out. */
+/** `value[start:stop:step]`. Null stands for a bound that is omitted. */
 export function slice(run: Run, value: Value, bounds: readonly [Value, Value, Value]): Value {
   if (value instanceof Undefined) throw value.fault();
   const text = textOf(value);
@@ -196,7 +196,7 @@ function taken<T>(items: ArrayLike<T>, start: number, step: number, count: numbe
   return Array.from({ length: count }, (_, index) => items[start + index * step] as T);
 }
 
-/** Which items a slice of `length` items takes. */
+/** Returns which items a slice selects from a sequence of `length` items. */
 function resolved(
   [start, stop, step]: readonly [Value, Value, Value],
   length: number,

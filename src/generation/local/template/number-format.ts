@@ -1,11 +1,14 @@
-// Writes numbers in the forms that Python's two kinds of format strings and round() share. Pure.
+// Formats numbers in the notations that Python's two kinds of format strings and round() share. Pure.
 
-/** Digits of fraction beyond this are refused. */
+/** Maximum number of digits after the point. A higher precision is refused. */
 export const MAX_PRECISION = 100;
 /** Wider fields are refused. */
 export const MAX_WIDTH = 1 << 16;
 
-/** |value| * 10^scale, rounded to an integer on the exact value; ties go to the even one. `value` must be finite. */
+/**
+ * Returns |value| * 10^scale, computed exactly and rounded to an integer; ties go to the even integer. `value` must be
+ * finite.
+ */
 export function scaled(value: number, scale: number): bigint {
   const { mantissa, exponent } = partsOf(Math.abs(value));
   let numerator = mantissa;
@@ -29,7 +32,7 @@ function partsOf(value: number): { mantissa: bigint; exponent: number } {
   return { mantissa: biased === 0 ? fraction : fraction | (1n << 52n), exponent: Math.max(1, biased) - 1_075 };
 }
 
-/** Fixed notation with `precision` digits of fraction. */
+/** Fixed-point notation with `precision` digits after the point. */
 export function fixed(value: number, precision: number): string {
   if (!Number.isFinite(value)) return special(value);
   const digits = scaled(value, precision)
@@ -47,7 +50,7 @@ export function exponential(value: number, precision: number): string {
   return `${signOf(value)}${digits[0]}${fraction}e${exponent < 0 ? '-' : '+'}${power}`;
 }
 
-/** The first `count` digits of a number, and the power of ten of the first one. */
+/** Returns the first `count` significant digits of a number, and the power of ten of the first digit. */
 function significant(value: number, count: number): { digits: string; exponent: number } {
   if (value === 0) return { digits: '0'.repeat(count), exponent: 0 };
   let exponent = Number(value.toExponential().split('e')[1]);
@@ -57,8 +60,9 @@ function significant(value: number, count: number): { digits: string; exponent: 
 }
 
 /**
- * The shorter of both notations, without zeros at the end unless `alternate`. `shorter`: an exponent is used for one
- * digit less, because a point and a zero follow the others.
+ * Fixed-point notation, or exponent notation for very large and very small numbers. Trailing zeros are removed unless
+ * `alternate` is set. `shorter`: exponent notation starts one digit earlier, because ".0" is appended to fixed-point
+ * notation.
  */
 export function general(value: number, precision: number, { alternate = false, shorter = false } = {}): string {
   if (!Number.isFinite(value)) return special(value);
@@ -85,7 +89,7 @@ function special(value: number): string {
   return Number.isNaN(value) ? 'nan' : value < 0 ? '-inf' : 'inf';
 }
 
-/** Writes digits in groups, as in 1,234,567. */
+/** Inserts separators between groups of digits, as in 1,234,567. */
 export function grouped(digits: string, separator: string, size = 3): string {
   const groups: string[] = [];
   for (let end = digits.length; end > 0; end -= size) groups.unshift(digits.slice(Math.max(0, end - size), end));

@@ -1,11 +1,11 @@
-// Parses the expressions of a chat template, in Jinja2's order of precedence, which is not Python's: a unary minus
-// binds more tightly than a power, and a power groups from the left.
+// Parses the expressions of a chat template with Jinja2's operator precedence, which differs from Python's: a unary
+// minus binds more tightly than a power, and powers are left-associative.
 import type { Arithmetic, CallArguments, Comparison, Expression, Filter, Target } from './syntax-tree.js';
 import type { TokenStream } from './token-stream.js';
 
 /** Deeper nesting is refused, because parsing and evaluation recurse. Python's limit is the same. */
 const MAX_DEPTH = 200;
-/** Operators in a row, such as a + b + c, of which each contains those before it. */
+/** Maximum number of operators in a chain such as a + b + c, in which each operation contains the one before it. */
 const MAX_CHAIN = 1_000;
 
 const COMPARISONS: ReadonlySet<string> = new Set<Comparison['operator']>(['==', '!=', '<', '<=', '>', '>=']);
@@ -21,7 +21,7 @@ const NO_ARGUMENTS: CallArguments = { positional: [], named: [], list: null, dic
 
 export class ExpressionParser {
   #depth = 0;
-  /** For each macro being parsed, the names that it reads. */
+  /** The names that each macro being parsed reads. */
   readonly reads: Set<string>[] = [];
 
   constructor(protected readonly stream: TokenStream) {}
@@ -40,12 +40,12 @@ export class ExpressionParser {
     });
   }
 
-  /** An expression without a conditional at its end, as in the head of a loop. */
+  /** Parses an expression without a conditional at its end, as in the head of a loop. */
   unconditional(): Expression {
     return this.#nested(() => this.#or());
   }
 
-  /** One expression, or several separated by commas, which are a tuple. `end`: a name that ends them. */
+  /** Parses one expression, or several separated by commas, which form a tuple. `end`: a name that ends the tuple. */
   tuple(
     parse: () => Expression,
     { end, inParentheses = false }: { end?: string; inParentheses?: boolean } = {},
@@ -75,7 +75,7 @@ export class ExpressionParser {
     return { type: 'filter', name, operand, args: this.stream.isOperator('(') ? this.#arguments() : NO_ARGUMENTS };
   }
 
-  /** `end`: a name that ends the target. */
+  /** Parses what is assigned to. `end`: a name that ends the target. */
   target({ end, namespaced = false }: { end?: string; namespaced?: boolean } = {}): Target {
     const { stream } = this;
     const items: Target[] = [];
@@ -240,7 +240,7 @@ export class ExpressionParser {
     return [key, this.expression()];
   }
 
-  /** Elements separated by commas, with an optional one at the end. */
+  /** Parses elements separated by commas. A trailing comma is allowed. */
   #listed<T>(closing: string, element: () => T): T[] {
     const elements: T[] = [];
     while (!this.stream.skipOperator(closing)) {
@@ -301,7 +301,7 @@ export class ExpressionParser {
     return { type: 'item', object, index: { type: 'tuple', items: parts as Expression[] } };
   }
 
-  /** An index, or the three bounds of a slice. */
+  /** Parses an index or the bounds of a slice. */
   #index(): Expression | (Expression | null)[] {
     const { stream } = this;
     const bound = (): Expression | null =>

@@ -5,7 +5,7 @@ import { ExpressionParser } from './parse-expression.js';
 import type { Block, Expression, Macro, Parameter, Statement } from './syntax-tree.js';
 import { TokenStream } from './token-stream.js';
 
-/** Blocks nested more deeply are refused, because evaluation recurses. */
+/** Maximum nesting of blocks. Deeper nesting is refused, because evaluation recurses. */
 const MAX_DEPTH = 200;
 
 /** Throws TemplateFault with the line of the first error. */
@@ -24,7 +24,7 @@ class Parser extends ExpressionParser {
     return body;
   }
 
-  /** Statements up to a tag named in `ends`, whose name is then the current token. */
+  /** Parses statements up to a tag whose name is in `ends`. That name is then the current token. */
   #body(ends: readonly string[]): Block {
     const { stream } = this;
     const statements: (Statement & { line: number })[] = [];
@@ -98,7 +98,7 @@ class Parser extends ExpressionParser {
     }
   }
 
-  /** The body of a block that ends at one tag. */
+  /** Parses the body of a block that can end at only one tag. */
   #block(end: string): Block {
     this.#closeHead();
     const body = this.#body([end]);

@@ -143,7 +143,7 @@ class PercentFormat {
   }
 }
 
-/** Python takes a value with items for a mapping, of which some need not be used. */
+/** Python treats such a value as a mapping, and not all items of a mapping need to be used. */
 function isSubscriptable(values: Value): boolean {
   return Array.isArray(values) || [Dict, Range, Undefined].some((kind) => values instanceof kind);
 }

@@ -1,4 +1,4 @@
-// Writes values as Python's str() and repr() do.
+// Converts values to text like Python's str() and repr().
 import type { Run } from './run.js';
 import {
   Bytes,
@@ -44,7 +44,7 @@ export function repr(run: Run, value: Value): string {
   }
 }
 
-/** Python refuses to print more digits. */
+/** Python refuses to print integers with more digits. */
 const MAX_DIGITS = 4_300;
 
 export function bigText(run: Run, value: bigint): string {
@@ -88,12 +88,12 @@ function objectText(run: Run, value: Exclude<Value, null | boolean | number | bi
   return `<${typeName(value)} object>`;
 }
 
-/** The body of a call block has no name. */
+/** In Python, the macro of a call block has no name, so it is printed as `anonymous`. */
 function macroName({ name }: Callable): string {
   return name === 'caller' ? 'anonymous' : quoted(name);
 }
 
-/** A float in the fewest digits that identify it. */
+/** Writes a float with the fewest digits that identify it. */
 export function floatText(value: number): string {
   if (Number.isNaN(value)) return 'nan';
   if (!Number.isFinite(value)) return value < 0 ? '-inf' : 'inf';
@@ -101,7 +101,7 @@ export function floatText(value: number): string {
   const [digits, exponent] = value.toExponential().split('e') as [string, string];
   const power = Number(exponent);
   if (power >= -4 && power < 16) {
-    // JavaScript writes an exponent only from 1e21 on and below 1e-6.
+    // JavaScript uses exponents only from 1e21 upward and below 1e-6.
     const text = power < -4 + 1 ? withoutExponent(digits, power) : String(value);
     return text.includes('.') ? text : `${text}.0`;
   }
@@ -119,7 +119,7 @@ const UNPRINTABLE = /[\\\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
 const NEEDS_ESCAPE = /[\\\p{C}\p{Zl}\p{Zp}\p{Zs}]/u;
 const SHORT: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** A text as a string literal. `guard`: a character that is never escaped. */
+/** Returns the text as a Python string literal. `guard`: a character that is never escaped. */
 export function quoted(text: string, guard = ''): string {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   let escaped = text;

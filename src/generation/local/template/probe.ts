@@ -11,13 +11,19 @@ export interface TemplateCapabilities {
   tools: boolean; // whether tool definitions are shown together with a system message
   calls: 'many' | 'one' | 'none'; // how many past tool calls of one message are shown with their results
   callText: boolean; // whether text next to the calls of a message is shown
-  /** How past arguments are given: as an object, or as text if the template fails on one or prints it as Python does. */
+  /**
+   * How past arguments are passed: as an object, or as text if the template fails on an object or prints it in Python's
+   * notation.
+   */
   callArguments: 'text' | 'object';
   /** Whether arguments that are not an object may be given as text. */
   textArguments: boolean;
-  /** The call IDs that the template accepts and shows correctly: any; 9 letters and digits; functions.NAME:NUMBER. */
+  /**
+   * The call IDs that the template accepts and shows correctly. free: any. short: 9 letters and digits. numbered:
+   * functions.NAME:NUMBER.
+   */
   callIds: 'free' | 'short' | 'numbered';
-  /** The field whose reasoning is shown in a running tool loop, with thinking on or off. */
+  /** The field whose reasoning is shown in a running tool loop, both with thinking on and off. */
   reasoningField: 'reasoning_content' | 'thinking' | 'reasoning' | null;
 }
 
@@ -107,7 +113,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
   };
   const withThinking = render({ ...plainContext, enableThinking: true });
   const modes = withThinking === plain ? [false] : [false, true];
-  // What a request needs must work with thinking on and off.
+  // A feature that a request needs must work with thinking on and off.
   const shows = (messages: TemplateMessage[], words: string[], tools: TemplateTool[] | null = null): boolean =>
     modes.every((thinking) => showsIn(thinking, messages, words, tools));
   const keeps = (messages: TemplateMessage[]): boolean =>
@@ -129,7 +135,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
 
   const forms = formsOfCalls(showsCalls);
   const one = forms.call(PROBE_TOOL, VALUE, 0);
-  // Has its own value, because some templates show only the first call but all results.
+  // The second call has its own value, because some templates show only the first call but all results.
   const other = forms.call('probe_other', OTHER_VALUE, 1);
   const words = (name: string): string[] => [name, VALUE, `probe-result-${name}`];
   const takesOne = showsCalls(calling([one]), words(PROBE_TOOL));
@@ -164,7 +170,7 @@ export const plainContext: TemplateContext = {
   enableThinking: false,
 };
 
-/** The IDs and arguments of calls that the template accepts, and how to make such a call. */
+/** Determines the call IDs and arguments that the template accepts, and returns a function that creates such a call. */
 function formsOfCalls(showsCalls: (messages: TemplateMessage[], words: string[]) => boolean): Pick<
   TemplateCapabilities,
   'callIds' | 'callArguments' | 'textArguments'
@@ -231,7 +237,7 @@ export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: 
   );
 }
 
-/** A past call as the template writes it. */
+/** A past call as the template writes it, split into parts. */
 export interface WrittenCall {
   readonly turn: string; // text before a response
   readonly before: string; // text between the user's text and the call's name
@@ -261,7 +267,7 @@ export function writtenCall(template: ProbedTemplate): WrittenCall | null {
       '';
     return text.slice(text.lastIndexOf('probe-one') + 'probe-one'.length);
   };
-  // Some templates omit a last assistant message or its calls.
+  // Some templates omit an assistant message at the end, or its calls.
   const [text = ''] = [messages, conversation].map(behindUser).filter((some) => some.includes(PROBE_TOOL));
   const at = text.indexOf(PROBE_TOOL);
   if (at === -1) return null;

@@ -3,10 +3,10 @@ import type { RenderBudget } from './limits.js';
 import { textSteps } from './limits.js';
 import { TemplateFault, type Arguments, type Value } from './values.js';
 
-/** Macros, recursive loops and values may be nested this deep: deeper than any schema or arguments of a call. */
+/** Maximum nesting of macros, recursive loops and values. No schema or call arguments are nested this deeply. */
 const MAX_DEPTH = 300;
 
-/** A method of a value. `self` is of the type whose method it is. Throws TemplateFault. */
+/** A method of a value. `self` must have the type to which the method belongs. Throws TemplateFault. */
 export type Method = (run: Run, self: Value, args: Arguments) => Value;
 
 /** Throws TemplateFault. */
@@ -15,7 +15,7 @@ export type Filter = (run: Run, value: Value, args: Arguments) => Value;
 /** Throws TemplateFault. */
 export type Test = (run: Run, value: Value, args: Arguments) => boolean;
 
-/** What parts of the language need of others that are built on them. */
+/** Operations that lower-level modules of the template language need from higher-level ones. */
 export interface Language {
   getAttribute(run: Run, value: Value, name: string): Value;
   getItem(run: Run, value: Value, key: Value): Value;
@@ -23,7 +23,10 @@ export interface Language {
   callTest(run: Run, name: string, value: Value, args: Arguments): boolean;
 }
 
-/** The JSON of some lists and dicts, once it has been written, and the steps that it takes. */
+/**
+ * Cached JSON of lists and dicts that are shared between renders, with the number of steps that serializing it takes.
+ * Null: not serialized yet.
+ */
 export type KnownJson = WeakMap<object, { readonly text: string; readonly steps: number } | null>;
 
 export class Run {
@@ -31,15 +34,15 @@ export class Run {
   autoescape = false;
   /** Set once the template has changed a list that may belong to its input. */
   changedInput = false;
-  /** The line of the statement that runs. */
+  /** The line of the statement that is being executed. */
   line = 0;
   #depth = 0;
 
   constructor(
     readonly budget: RenderBudget,
-    /** The local time that strftime_now() tells. */
+    /** Returns the local time for strftime_now(). */
     readonly now: () => Date,
-    /** A character within the client's texts that is not theirs: see shield.ts. It is printed unchanged. */
+    /** A character that the server inserts into the client's texts (see shield.ts). It is printed unchanged. */
     readonly guard: string = '',
   ) {}
 

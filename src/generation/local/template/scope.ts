@@ -1,9 +1,9 @@
-// The variables of a block and of the blocks around it.
+// The variables of a block and of its enclosing blocks.
 import { globalNamed } from './globals.js';
 import type { Run } from './run.js';
 import { Undefined, type Value } from './values.js';
 
-/** Lookups through at most this many scopes are not charged. */
+/** A variable lookup through at most this many scopes is not charged. */
 const NEAR_SCOPES = 8;
 
 export class Scope {
@@ -21,7 +21,7 @@ export class Scope {
     return scope;
   }
 
-  /** A variable, a function that every template has, or Undefined. */
+  /** Returns a variable, a function that every template has, or Undefined. */
   find(name: string): Value {
     let passed = 0;
     for (let scope: Scope | null = this; scope !== null; scope = scope.parent) {

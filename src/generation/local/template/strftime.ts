@@ -32,7 +32,7 @@ const COMPOSED: Readonly<Record<string, string>> = {
   X: '%H:%M:%S',
 };
 
-/** `now`: its local fields are shown. A directive that is not known stays as it is. Throws TemplateFault. */
+/** `now`: its local time is used. An unknown directive is left unchanged. Throws TemplateFault. */
 export function strftime(format: string, now: Date): string {
   if (format.length > MAX_FORMAT)
     throw new TemplateFault(`strftime_now(): the argument must be a string of at most ${MAX_FORMAT} characters`);
@@ -52,7 +52,9 @@ function cased(text: string, flag: string): string {
   return flag === '^' ? text.toUpperCase() : text;
 }
 
-/** A text, or a number with its width and what it is filled up with, or null. */
+/**
+ * Returns the value of a directive: a text, or a number with its width and padding character. Null: unknown directive.
+ */
 function fieldOf(directive: string, now: Date): string | readonly [number: number, width: number, pad: string] | null {
   const [year, month, day, weekday] = [now.getFullYear(), now.getMonth(), now.getDate(), now.getDay()];
   const hour = now.getHours();

@@ -1,4 +1,4 @@
-// The escapes of Python's string literals. Pure.
+// Decodes the escape sequences of Python's string literals. Pure.
 import { TemplateFault } from './values.js';
 
 const ESCAPE =
@@ -17,7 +17,10 @@ const SIMPLE: Readonly<Record<string, string>> = {
   v: '\v',
 };
 
-/** Characters that templates name. Python knows all of Unicode's names; the runtime has no table of them. */
+/**
+ * Characters that templates specify by name. Python knows all of Unicode's names, but the JavaScript runtime has no
+ * table of them.
+ */
 const NAMED: Readonly<Record<string, string>> = {
   BULLET: '\u2022',
   'CHECK MARK': '\u2713',
@@ -35,7 +38,7 @@ const NAMED: Readonly<Record<string, string>> = {
   'ZERO WIDTH SPACE': '\u200b',
 };
 
-/** `text`: the literal without its quotes. An unknown escape stands for itself. Throws TemplateFault. */
+/** `text`: the literal without its quotes. An unknown escape sequence is kept as it is. Throws TemplateFault. */
 export function unescape(text: string): string {
   if (!text.includes('\\')) return text;
   return text.replace(ESCAPE, (...match: (string | undefined)[]) => unescaped(match));

@@ -1,9 +1,9 @@
-// Which variables a block knows. Jinja2 decides this before it renders: a variable that a block sets, and does not read
-// before, starts undefined there, even if the context has one of that name. A variable that only some branches set
-// starts with the value from outside.
+// Determines which variables a block has. As in Jinja2, this is decided before rendering: a variable that a block sets
+// before reading it starts undefined in the block, even if the context has a variable of that name. A variable that
+// only some branches set starts with its value from outside.
 import type * as tree from './syntax-tree.js';
 
-/** Where a variable gets its first value: from outside, or none. */
+/** Where a variable gets its initial value: from outside the block, or nowhere. */
 type Source = 'outside' | 'nowhere';
 
 export class Symbols {
@@ -17,7 +17,7 @@ export class Symbols {
     return [...this.#sources].filter(([, source]) => source === 'nowhere').map(([name]) => name);
   }
 
-  /** A variable that is set before the block begins, such as a parameter. */
+  /** Declares a variable that is set before the block begins, such as a parameter. */
   declare(name: string): this {
     this.#stores.add(name);
     this.#sources.set(name, 'outside');
@@ -30,7 +30,7 @@ export class Symbols {
     return this;
   }
 
-  /** Reads the statements of the block, but not of blocks in it that have variables of their own. */
+  /** Analyzes the statements of the block, but not nested blocks that have their own variables. */
   analyze(block: tree.Block): this {
     for (const statement of block) this.#statement(statement);
     return this;

@@ -103,6 +103,6 @@ export interface Macro {
   readonly name: string;
   readonly parameters: readonly Parameter[];
   readonly body: Block;
-  /** Which of the names that a macro may receive implicitly it reads. */
+  /** The implicit names that the macro reads. */
   readonly reads: { readonly caller: boolean; readonly varargs: boolean; readonly kwargs: boolean };
 }

@@ -1,4 +1,4 @@
-// Changes of case that JavaScript has no function for. Pure.
+// Case conversions that JavaScript lacks. Pure.
 
 const CASED = /[\p{L}\p{Lowercase}\p{Uppercase}]/u;
 
@@ -21,7 +21,7 @@ export function capitalized(text: string): string {
   return first === undefined ? text : titleCase(first) + text.slice(first.length).toLowerCase();
 }
 
-/** The first letter of each word in title case, the others in lower case. A word is a run of letters. */
+/** Writes the first letter of each word in title case and the others in lower case. A word is a run of letters. */
 export function titled(text: string): string {
   let inWord = false;
   let result = '';

@@ -1,5 +1,5 @@
-// The builtin filters for texts, and those that apply to values of every kind. A filter that transforms a text keeps
-// Markup as such.
+// The builtin filters for texts and for values of any type. A filter that transforms a text returns Markup if the text
+// is Markup.
 import { bind, count, isNumber, shown } from './arguments.js';
 import { compareTexts, lengthOf } from './code-points.js';
 import { order } from './compare.js';
@@ -38,7 +38,7 @@ const mapping =
     return alike(value, result(text));
   };
 
-/** The text as Markup if the value is. */
+/** Returns the text as Markup if the value is Markup. */
 function alike(value: Value, text: string): Value {
   return value instanceof Markup ? new Markup(text) : text;
 }
@@ -251,7 +251,7 @@ function jsonOptions(run: Run, given: { ascii: Value; level: Value; separators: 
   };
 }
 
-/** Python breaks long lines; here everything is on one. */
+/** Unlike Python's pprint(), this writes everything on one line. */
 const prettyPrint: Filter = (run, value, args) => {
   bind('pprint', args, ['verbose']);
   return repr(run, withSortedKeys(run, value));

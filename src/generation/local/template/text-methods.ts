@@ -21,7 +21,7 @@ import {
 } from './values.js';
 import { lastWords, lines, trimEnd, trimStart, words } from './white-space.js';
 
-/** A method that takes a text and no arguments. */
+/** Creates a string method that takes no arguments. */
 const plain =
   (name: string, result: (text: string, run: Run) => Value, steps = 1): Method =>
   (run, self, args) => {
@@ -31,7 +31,7 @@ const plain =
     return result(text, run);
   };
 
-/** A method that takes a text and arguments. */
+/** Creates a string method that takes arguments. */
 const given =
   (work: (run: Run, text: string, args: Arguments) => Value): Method =>
   (run, self, args) => {
@@ -40,7 +40,9 @@ const given =
     return work(run, text, args);
   };
 
-/** Whether a text is not empty and each of its characters fits. */
+/**
+ * Creates a method that returns whether a text matches, that is, whether it is not empty and all of its characters fit.
+ */
 const every = (name: string, fits: RegExp): Method => plain(name, (text) => fits.test(text), 4);
 
 function argumentText(name: string, value: Value | undefined): string {
@@ -73,7 +75,7 @@ const strip = (name: string, ends: 'both' | 'left' | 'right'): Method =>
     return stripped(run, text, characters === null ? null : argumentText(name, characters), ends);
   });
 
-/** `limit`: how often at most; negative: without limit. */
+/** `limit`: maximum number of replacements. Negative: no limit. */
 export function replaced(run: Run, text: string, old: string, by: string, limit: number): string {
   run.spend(old === '' ? text.length : searchSteps(text.length, old.length));
   const parts = old === '' ? ['', ...text, ''] : text.split(old);
@@ -113,7 +115,10 @@ function charged(run: Run, parts: string[]): string[] {
   return parts;
 }
 
-/** The part of a text that the bounds of find(), startswith() and so on select, and where it starts. */
+/**
+ * Returns the part of a text that the start and end arguments of find(), startswith() and similar methods select, and
+ * its start index.
+ */
 function selected(
   run: Run,
   text: string,

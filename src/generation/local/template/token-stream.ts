@@ -59,7 +59,7 @@ export class TokenStream {
     this.#at++;
   }
 
-  /** Whether a tuple without parentheses ends here. */
+  /** Whether a tuple without parentheses ends at the current token. */
   endsTuple(name: string | undefined): boolean {
     const { type } = this.current;
     return type === '}}' || type === '%}' || this.isOperator(')') || (name !== undefined && this.isName(name));

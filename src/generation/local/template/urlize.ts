@@ -1,7 +1,7 @@
-// Makes links of the addresses in a text. Pure.
+// Turns the addresses in a text into HTML links. Pure.
 
 interface LinkOptions {
-  /** Maximum length of the address as shown. Null: no maximum. */
+  /** Maximum number of characters of the address that are shown. Null: no maximum. */
   readonly limit: number | null;
   readonly rel: string;
   readonly target: string | null;

@@ -17,12 +17,12 @@ export interface Arguments {
 
 export const NO_ARGUMENTS: Arguments = { positional: [], named: null };
 
-/** The template performed an operation that Python or Jinja2 refuses. */
+/** Thrown for operations that are errors in Python or Jinja2. */
 export class TemplateFault extends Error {}
 
-/** A value that JavaScript has no counterpart for. */
+/** A value of a type that JavaScript lacks. */
 export abstract class PythonObject {
-  /** The name of the Python type, as in error messages. */
+  /** The name of the Python type, as error messages show it. */
   abstract readonly typeName: string;
 
   /** Returns an attribute, or undefined if there is none of that name. */
@@ -35,12 +35,12 @@ export abstract class PythonObject {
 export class Undefined extends PythonObject {
   readonly typeName = 'Undefined';
 
-  /** `describe` says what does not exist. Called only if the value is used. */
+  /** `describe`: returns a description of what does not exist. Called only if the value is used. */
   constructor(private readonly describe: () => string) {
     super();
   }
 
-  /** The error for using the value. */
+  /** Returns the error to throw when the value is used. */
   fault(): TemplateFault {
     return new TemplateFault(this.describe());
   }
@@ -74,7 +74,7 @@ export class Bytes extends PythonObject {
 export class Tuple extends PythonObject {
   readonly typeName = 'tuple';
 
-  /** `names`: of the items that are also attributes, as in a named tuple. */
+  /** `names`: the names under which the items are also attributes, as in a named tuple. */
   constructor(
     readonly items: readonly Value[],
     private readonly names: readonly string[] = [],
@@ -87,7 +87,10 @@ export class Tuple extends PythonObject {
   }
 }
 
-/** A key as Map compares keys. Keys that Python considers equal, such as 1, 1.0 and True, have the same one. */
+/**
+ * A dict key in the form in which Map compares keys. Keys that are equal in Python, such as 1, 1.0 and True, have the
+ * same form.
+ */
 type HashedKey = string | number | bigint | null | object;
 
 const UNDEFINED_KEY = {};
@@ -112,7 +115,10 @@ export class Dict extends PythonObject {
     return this.#values.has(typeof key === 'string' ? key : this.#hashed(key));
   }
 
-  /** Throws TemplateFault if the key is not hashable. An existing key keeps its place and its first spelling. */
+  /**
+   * Throws TemplateFault if the key is not hashable. If the dict has an equal key, that key keeps its position and its
+   * form.
+   */
   set(key: Value, value: Value): this {
     if (typeof key === 'string') {
       this.#values.set(key, value);
@@ -167,7 +173,7 @@ function floatKey(value: number): HashedKey {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? BigInt(value) : value;
 }
 
-/** Equal tuples have equal contents. Throws TemplateFault if an item is not hashable. */
+/** Returns a text that is the same for equal tuples. Throws TemplateFault if an item is not hashable. */
 function contentOf({ items }: Tuple): string {
   return JSON.stringify(
     items.map((item) => {
@@ -182,7 +188,7 @@ function contentOf({ items }: Tuple): string {
   );
 }
 
-/** What keys(), values() and items() of a dict return. */
+/** The result of keys(), values() or items() of a dict. */
 export class DictView extends PythonObject {
   readonly typeName: string;
 
@@ -301,7 +307,7 @@ export function textOf(value: Value | undefined): string | null {
   return typeof value === 'string' ? value : value instanceof Markup ? value.text : null;
 }
 
-/** An int in its normal form: a number where it is exact. */
+/** Returns an int in its normal form: a number if that is exact, otherwise a bigint. */
 export function integer(value: bigint): number | bigint {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
@@ -311,7 +317,10 @@ export function isInteger(value: Value | undefined): value is number | bigint | 
   return typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
 }
 
-/** Converts plain data. Numbers that were read from JSON keep their spelling: 1.0 is a float, 1 is not. */
+/**
+ * Converts plain JavaScript data to a template value. Numbers that were read from JSON keep their spelling: 1.0 is a
+ * float, 1 is not.
+ */
 export function toValue(data: unknown): Value {
   switch (typeof data) {
     case 'string':
@@ -333,7 +342,7 @@ function numberValue(number: number): Value {
   return Number.isInteger(number) ? BigInt(number) : new Float(number);
 }
 
-/** Entries whose value is undefined are left out. */
+/** Entries whose value is undefined are omitted. */
 function dictOf(data: object): Dict {
   const dict = new Dict();
   for (const key of memberNames(data))

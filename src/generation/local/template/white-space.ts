@@ -1,7 +1,7 @@
 // White space as Python defines it. It differs from JavaScript's: the separators U+001C to U+001F and U+0085 count, the
 // byte order mark does not.
 
-/** The characters, for a class in a regular expression. */
+/** The white-space characters, for use in a character class of a regular expression. */
 export const SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 
 const IS_SPACE = new RegExp(`^[${SPACE}]$`);
@@ -12,7 +12,7 @@ export function isSpace(text: string, index: number): boolean {
   return IS_SPACE.test(text[index] as string);
 }
 
-// Loops, because a regular expression takes quadratic time at the end of a text.
+// Implemented with loops, because a regular expression takes quadratic time at the end of a text.
 export function trimEnd(text: string): string {
   let end = text.length;
   while (end > 0 && isSpace(text, end - 1)) end--;
@@ -25,7 +25,7 @@ export function trimStart(text: string): string {
   return text.slice(start);
 }
 
-/** Splits at white space, at most `times` times if that is not negative. */
+/** Splits at white space, at most `times` times. Negative: no limit. */
 export function words(text: string, times: number): string[] {
   const found: string[] = [];
   let at = 0;

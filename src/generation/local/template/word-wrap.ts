@@ -25,7 +25,7 @@ const BLANK = new RegExp(`^[${SPACE}]+$`);
 /** Longer words are not split at hyphens, because finding these would take quadratic time. */
 const MAX_COMPOUND = 1_000;
 
-/** Steps for breaking long words, each row of which copies the rest. */
+/** Steps charged for breaking long words. Each row copies the rest of the word. */
 export function wrapSteps(text: string, width: number): number {
   let steps = 0;
   for (const [chunk] of text.matchAll(CHUNKS))
@@ -53,14 +53,17 @@ export function wrapped(line: string, { width, breakLong, hyphens }: WrapOptions
       } else if (row.length === 0) row.push(next);
       else chunks.push(next);
     }
-    // Only the last chunk, even if it is empty.
+    // Removes only one blank chunk, even if that chunk is empty.
     if (row.length > 0 && /^\s*$/.test(row.at(-1) as string)) row.pop();
     if (row.length > 0) rows.push(row.join(''));
   }
   return rows;
 }
 
-/** Where a long word is broken: after the last hyphen that fits, if there is one within it. */
+/**
+ * Returns where to break a long word: after the last hyphen that fits if there is one within the word, otherwise at
+ * `room`.
+ */
 function afterHyphen(characters: readonly string[], room: number): number {
   const hyphen = characters.slice(0, room).lastIndexOf('-');
   return hyphen > 0 && characters.slice(0, hyphen).some((character) => character !== '-') ? hyphen + 1 : room;

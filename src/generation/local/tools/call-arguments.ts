@@ -15,7 +15,7 @@ const QUOTE = 0x22,
   OPEN_BRACKET = 0x5b,
   CLOSE_BRACKET = 0x5d;
 
-/** Converts the arguments of a call, whose texts are the client's. */
+/** Converts the arguments of a past call. All texts in them come from the client. */
 export class CallArguments {
   constructor(
     private readonly shield: Shield,
@@ -70,7 +70,7 @@ export function parseObject(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Whether a JSON text is nested too deeply, so that no parser spends time on it. */
+/** Whether a JSON text is nested too deeply. Checked first, so that no parser spends time on such a text. */
 function opensTooDeep(text: string): boolean {
   if (text.length <= MAX_DEPTH) return false;
   let depth = 0;

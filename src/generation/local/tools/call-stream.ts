@@ -28,7 +28,7 @@ export interface CallStreamSink extends CallSink {
 }
 
 /**
- * After this many texts that only looked like calls, nothing more is read as a call. This limits how often text is read
+ * After this many texts that only looked like calls, all further text is content. This limits how often text is read
  * again.
  */
 const MAX_FOREIGN = 16;
@@ -88,14 +88,14 @@ export class CallStream {
     this.#reader = null;
   }
 
-  /** Called at the end of the turn, whether it ended naturally or not. */
+  /** Called at the end of the turn. `natural`: whether the model itself ended it. */
   end(natural: boolean): void {
     const { bare } = this.syntax;
     const rest = this.#raw + this.#taken + this.#text.slice(this.#at);
     if (this.#state === 'call' && this.#reader?.started === true) this.sink.finished(false);
     else if (this.#state === 'junk' || this.#state === 'over' || rest === '') return;
-    // A call cut before its name was complete is dropped. If the model itself ended its turn there, the text is its
-    // response.
+    // A call that was cut off before its name was complete is dropped. If the model itself ended its turn there, the
+    // text is its response.
     else if (this.#state === 'content' || natural || bare) this.sink.text(rest);
   }
 
@@ -171,7 +171,7 @@ export class CallStream {
         break;
       case 'foreign':
         this.#foreign++;
-        // How much has been read depends on where the text was split, so it is read again as text.
+        // How much has been read depends on where the text was split, so all of it is read again as plain text.
         if (this.#taken !== '') this.#text = this.#taken + this.#text;
         this.#at = this.#readerAt;
         this.#taken = '';

@@ -11,7 +11,7 @@ export interface CallRules {
   readonly syntax: ToolSyntax;
   readonly tools: CallableTools;
   readonly parallel: boolean;
-  /** A call is required, so text that is not a call is dropped. */
+  /** Whether a call is required. If so, text that is not a call is dropped. */
   readonly required: boolean;
 }
 

@@ -10,13 +10,13 @@ export interface ToolDialect {
   readonly syntax: ToolSyntax;
   /** Whether the template shows tool definitions. If not, a system message does (describeTools()). */
   readonly showsTools: boolean;
-  /** Whether the template shows past calls and their results in this syntax. If not, they become text. */
+  /** Whether the template shows past calls and their results in this syntax. If not, they are written as plain text. */
   readonly showsCalls: boolean;
 }
 
 /**
- * The syntax follows from how the template renders a call. If there is no template, or if its rendering is unknown, it
- * follows from the markers in the vocabulary, or else it is the most common one.
+ * Determines the syntax from how the template renders a call. If there is no template, or if its rendering is unknown,
+ * the syntax follows from the markers in the vocabulary. Without any known markers, the most common syntax is used.
  */
 export function findDialect(template: ChatTemplate, hasToken: (spelling: string) => boolean): ToolDialect {
   const written = writtenCall(template);

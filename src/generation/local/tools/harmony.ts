@@ -10,7 +10,10 @@ const OPEN = '<|start|>assistant',
 const ENGINE_OPEN = `${OPEN}<|channel|>commentary to`;
 const MAX_HEADER = 1_024;
 
-/** Matches everything up to the message, in any order. The constraint is optional. */
+/**
+ * Accepts any text up to the message if it contains a recipient. The order of the header's parts does not matter, and
+ * the constraint is optional.
+ */
 function header(text: string): Header {
   if (!text.endsWith(MESSAGE)) return text.length > MAX_HEADER ? null : 'more';
   const [, name] = /(?:^|\s)to=functions\.([A-Za-z0-9_.-]+)/.exec(text) ?? [];

@@ -24,7 +24,7 @@ export class JsonCall implements CallReader {
   #fresh = ''; // arguments of this chunk, not emitted yet
   #inner: StringArguments | null = null;
 
-  /** `exact`: an object with other keys is not a call. */
+  /** `exact`: an object that has other keys is not treated as a call. */
   constructor(
     private readonly tools: CallableTools,
     private readonly sink: CallSink,
@@ -85,7 +85,7 @@ export class JsonCall implements CallReader {
     if (this.#held !== '') this.#start();
   }
 
-  /** Starts the value of one of the call's own keys. */
+  /** Starts reading the value of one of the call's top-level keys. */
   #beginValue(code: number): void {
     const first = String.fromCharCode(code);
     if (NAME_KEYS.has(this.#key) && this.#name === null) {
@@ -150,7 +150,7 @@ export class JsonCall implements CallReader {
   }
 
   #emit(): void {
-    // Escapes produce one UTF-16 unit at a time, but characters are emitted as a whole.
+    // Escape sequences produce one UTF-16 unit at a time, but a character is emitted only when it is complete.
     const half = this.state === 'reading' && /[\ud800-\udbff]$/.test(this.#fresh) ? 1 : 0;
     const text = this.#fresh.slice(0, this.#fresh.length - half);
     this.#fresh = this.#fresh.slice(text.length);
@@ -178,8 +178,8 @@ class StringArguments {
   }
 
   /**
-   * Returns what a character of the string adds to the arguments, or null if it makes them invalid. `outer`: the outer
-   * scanner's position after that character.
+   * Returns the text that a character of the string adds to the arguments, or null if the character makes them invalid.
+   * `outer`: the outer scanner's position after that character.
    */
   take(code: number, outer: At): string | null {
     if (outer !== At.String) {

@@ -1,6 +1,6 @@
 // Reads calls whose arguments are in a notation close to JSON: Python's, as LFM2 writes it, and Gemma 4's, which has
-// names without quotes and strings between markers. They are emitted as the equivalent JSON, strings as they arrive.
-// Pure.
+// names without quotes and strings between markers. The arguments are emitted as the equivalent JSON, with strings
+// emitted as they arrive. Pure.
 import type { CallableTools, CallSink } from './call-reader.js';
 import { endsInHalf, TextCall } from './text-call.js';
 

@@ -16,7 +16,7 @@ const ITEM = 'item',
   NAMED = '">';
 const MAX_DEPTH = 128;
 
-/** The same syntax for the engine's grammar. */
+/** Describes this syntax to the engine's grammar compiler. */
 export function nestedSpelling(mark: string): NonNullable<GrammarOptions['spelling']> {
   return {
     nameOpen: `${mark}<`,
@@ -44,7 +44,8 @@ export const nestedTail = (mark: string): string => `${mark}</invoke>`;
  */
 export function writeNested(mark: string, text: string): string {
   const digits: string[] = [];
-  // So that numbers keep their digits, each is replaced by a mark, which no argument contains, and an index.
+  // Each number is replaced by a string that consists of a mark, which no argument contains, and an index, so that
+  // numbers keep their digits.
   const kept = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
     token.startsWith('"') ? token : JSON.stringify(`${mark}${digits.push(token) - 1}`),
   );
@@ -124,7 +125,7 @@ export class NestedTagCall extends TextCall {
     return true;
   }
 
-  /** Reads between members: the next member, or the end of the container. */
+  /** Reads the next member of a container, or the container's end. */
   #inside(): boolean {
     this.skipSpace();
     const within = this.#open.at(-1) as Container;
@@ -154,7 +155,7 @@ export class NestedTagCall extends TextCall {
     return true;
   }
 
-  /** Reads after an opening tag: text, tags, or an empty value. */
+  /** Reads the content after an opening tag: text, tags, or nothing. */
   #beginValue(): boolean {
     if (this.text === '') return false;
     if (this.mark.startsWith(this.text)) return false; // more text is needed
@@ -231,8 +232,8 @@ export class NestedTagCall extends TextCall {
   }
 
   /**
-   * Whether the tag at the start of the text is a closing one. Returns null if that is not known yet, or if it is not a
-   * tag, in which case the call fails.
+   * Whether the tag at the start of the text is a closing tag. Returns null if the text is too short to decide, or if
+   * it does not start with a tag, in which case the call fails.
    */
   #isClosing(): boolean | null {
     const { mark } = this;

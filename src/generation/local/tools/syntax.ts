@@ -7,16 +7,16 @@ import type { ParametersSchema } from './value-kinds.js';
 
 export interface ToolSyntax extends CallSyntax {
   readonly name: string;
-  /** The text from which the engine recognizes a call: `open`, a prefix of it, or the start of a bare call. */
+  /** The text by which the engine recognizes a call: `open`, a prefix of it, or the start of a bare call. */
   readonly engineOpen: string;
-  /** The text from there to the arguments, or to the part that the model generates before them. */
+  /** The text after `engineOpen`, up to the arguments or to the part that the model generates before them. */
   head(tool: string): string;
   /**
    * Like head(), for tools whose name is a prefix of another tool's name. Needed only if nothing in the head itself
    * ends the name.
    */
   headApart?(tool: string): string;
-  /** Text that the model chooses between head and arguments: an ID, and the text after it. */
+  /** Text between the head and the arguments that the model chooses: an ID and the text after it. */
   readonly lead?: GrammarOptions['lead'];
   /** The notation of the arguments. Absent: a JSON object. */
   spelling?(schema: ParametersSchema): NonNullable<GrammarOptions['spelling']>;
@@ -24,13 +24,18 @@ export interface ToolSyntax extends CallSyntax {
   readonly tail: string;
   /** The section ends with the tail even though there is no close marker, and another section may follow. */
   readonly endsItself?: boolean;
-  /** For sections that may contain several calls. */
+  /** Present if a section may contain several calls. */
   readonly several?: {
-    /** The text between one call's tail and the next one's arguments. `number`: minimum number of preceding calls. */
+    /**
+     * The text between the end of one call and the arguments of the next. `number`: minimum number of preceding calls.
+     */
     next(tool: string, number: number): string;
-    /** Calls are numbered in the text. After this many calls the numbers are no longer distinguished. */
+    /**
+     * Present if the text contains the call's number: the number of calls for which the grammar distinguishes the
+     * numbers.
+     */
     readonly numbered?: number;
-    /** The end of the section after the last call's tail. */
+    /** The text after the last call that ends the section. */
     readonly end: string;
   };
   /** Writes calls as the model would, for templates that do not support calls. */
@@ -39,7 +44,10 @@ export interface ToolSyntax extends CallSyntax {
 
 export type WrittenArguments = Pick<ToolCall, 'name' | 'arguments'>;
 
-/** A syntax with the spacing that a template uses, because the model was trained with that spacing. */
+/**
+ * Variants of a syntax that differ in spacing. The template's own spacing is used, because the model was trained with
+ * it.
+ */
 export interface SyntaxFamily {
   /** Returns null if the call has another syntax. */
   recognize(written: WrittenCall): ToolSyntax | null;

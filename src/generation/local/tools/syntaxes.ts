@@ -1,4 +1,4 @@
-// The known families of tool-call syntaxes, in the order in which a template's call is compared with them. A new one
+// The known families of tool-call syntaxes, in the order in which a template's call is compared with them. A new family
 // needs its own file and a line here.
 import { apertus } from './apertus.js';
 import { command } from './command.js';
@@ -49,7 +49,10 @@ export const FAMILIES: readonly SyntaxFamily[] = [
   llama,
 ];
 
-/** For models whose templates show no calls: the first family whose token is in the vocabulary. */
+/**
+ * For models whose templates show no calls: candidates in order of preference. The first family whose token is in the
+ * vocabulary is used.
+ */
 export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [
   hunyuan,
   glm,

@@ -19,8 +19,8 @@ export interface Tags {
   /** The texts around the tool's name. If the second text is null, the name extends to white space or a tag. */
   readonly call: readonly [before: string, behind: string | null];
   /**
-   * The texts around a parameter's name. White space may separate the texts after the name. If there are different
-   * texts, they distinguish strings from other values.
+   * The texts around a parameter's name. White space may separate the texts after the name. If `behindText` and
+   * `behindJson` differ, they distinguish strings from other values.
    */
   readonly parameter: readonly [before: string, behindText: readonly string[], behindJson: readonly string[]];
   readonly endParameter: string;
@@ -42,7 +42,7 @@ export interface TagSpacing {
   readonly behind: string;
 }
 
-/** The same syntax for the engine's grammar. */
+/** Describes this syntax to the engine's grammar compiler. */
 export function taggedSpelling(
   tags: Tags,
   spacing: TagSpacing,
@@ -182,7 +182,7 @@ export class TaggedCall extends TextCall {
       if (this.text.length < before.length && before.startsWith(this.text)) return false;
       const isFramed = this.text.startsWith(before);
       if (isFramed) this.take(before.length);
-      // A line break that is only at the end is not part of the value either.
+      // A line break at the end is not part of the value either, even if there is none at the start.
       this.#frame = isFramed || this.tags.framed ? behind : '';
     }
     const { endParameter } = this.tags;

@@ -50,7 +50,7 @@ export abstract class TextCall implements CallReader {
   }
 
   /**
-   * Returns the name in the tag at the start of the text, which ends with one of `behind`. Returns null if it is
+   * Returns the name in the tag at the start of the text; the tag ends with one of `behind`. Returns null if the tag is
    * incomplete, or if it is another tag, in which case the call fails.
    */
   protected takeTag(before: string, behind: readonly string[]): { name: string; behind: string } | null {
@@ -103,7 +103,7 @@ const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
   ['None', 'null'],
 ]);
 
-/** Returns the JSON that a text may represent. */
+/** Returns the text in the form in which it may be JSON: trimmed, and with Python's literals replaced. */
 export function jsonWord(text: string): string {
   const trimmed = text.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
   return PYTHON_WORDS.get(trimmed) ?? trimmed;

@@ -112,7 +112,7 @@ function unescaped(step: string): string {
   }
 }
 
-/** Returns the schema type name, except that integers are "number". */
+/** Returns the JSON Schema type of a value. Integers have the type "number". */
 export function typeOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';

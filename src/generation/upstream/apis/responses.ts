@@ -150,7 +150,7 @@ interface Item {
   thoughtsOf: 'content' | 'summary' | null; // the list that contains the reasoning parts
 }
 
-/** An item with neither is only a reference by ID, and the upstream stores no items. */
+/** An item with neither kind of content is only a reference by ID, and the upstream stores no items. */
 const canBeReadBack = (item: Json): boolean =>
   textIn(item['encrypted_content']) !== '' || listIn(item['content']).length > 0;
 
@@ -232,7 +232,8 @@ class ResponsesReader implements AnswerReader {
   }
 
   /**
-   * Finds an event's item. Indexes and IDs are unreliable: some upstreams omit one, number all items 0, or change IDs.
+   * Finds an event's item. Indexes and IDs are unreliable: some upstreams omit the index or the ID, number all items 0,
+   * or change IDs.
    */
   #itemOf(event: Json, call: 'added' | 'part' | null = null): Item {
     const index = numberIn(event['output_index']);

@@ -1,11 +1,12 @@
-// Response schemas of Ollama's API, as published in openapi.json. A line of a stream has the schema of the response.
+// Schemas of responses in Ollama's API, as published in openapi.json. Each line of a stream has the same schema as a
+// non-streamed response.
 import { z } from 'zod';
 
 const count = z.int().min(0);
 const logprob = { token: z.string(), logprob: z.number(), bytes: z.array(z.int()) };
 const date = z.iso.datetime();
 
-/** The last line of a stream, and every non-streamed response, has all of these. Durations are in nanoseconds. */
+/** Required in the last line of a stream and in every non-streamed response. Durations are in nanoseconds. */
 const common = {
   model: z.string(),
   created_at: date,
