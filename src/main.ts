@@ -3,7 +3,7 @@
 
 import { runCommandLine } from './cli/command-line.js';
 
-// If the reader of the output closes the pipe, the rest of the output is discarded.
+// If the reader of standard output closes the pipe, the remaining output is discarded.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 process.exitCode = await runCommandLine(process.argv.slice(2));

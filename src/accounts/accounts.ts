@@ -25,7 +25,7 @@ export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key
 /** An API key or its displayed form, with or without the separator that earlier releases used. */
 const KEY_REFERENCE = /^(?:sk-)?([0-9A-Za-z]{8})(?:-?(?:….*|[0-9A-Za-z]{40})?)?$/;
 
-/** Whether an ID is a key's. The playground uses an ID that is not. */
+/** Whether an ID belongs to an API key. The playground's ID does not. */
 const isKeyId = (id: string): boolean => id.startsWith('key_');
 
 export class Accounts {
@@ -60,8 +60,9 @@ export class Accounts {
   }
 
   /**
-   * Creates the first organization and its first key if there is none. With `chosen`, makes that key valid instead; if
-   * a later startup passes a different key, that one becomes valid too. Returns the secret only if it was created now.
+   * Creates the first organization and its first key if there is none. With `chosen`, makes that key valid instead of
+   * creating one; if a later startup passes a different key, that key becomes valid too. Returns the secret only if it
+   * was created now.
    */
   async bootstrap(chosen: string | null): Promise<{ organization: Organization; created: string | null }> {
     const organization = await this.organizations.ensureFirst();

@@ -65,9 +65,9 @@ export interface ApiKeys {
    * key. Null if a key already exists.
    */
   first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
-  /** Makes a key chosen by the operator valid, unless it already is. */
+  /** Makes a key that the operator has chosen valid, unless it already is. */
   accept(organizationId: string, name: string, secret: string): Promise<void>;
-  /** Null if not found. Rejects with ApiError 422 if the key is revoked. */
+  /** Returns null if the key is not found. Rejects with ApiError 422 if the key is revoked. */
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;
   /**
    * Creates a successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy`,
@@ -81,19 +81,22 @@ export interface ApiKeys {
     actor: Actor,
     createdBy: string | null,
   ): Promise<CreatedKey | null>;
-  /** The row is kept. Idempotent. Null if not found. Without `actor`, no audit entry is written. */
+  /**
+   * Revokes a key; its row is kept. Idempotent. Returns null if the key is not found. Without `actor`, no audit entry
+   * is written.
+   */
   revoke(organizationId: string, id: string, actor: Actor | null): Promise<KeyRecord | null>;
 }
 
 // Rules shared by all implementations of the port.
 
-/** Throws ApiError 403. `own`: role of the user who creates a key. */
+/** Checks that a user may create API keys. `own`: the user's role. Throws ApiError 403. */
 export function checkMaker(own: Role | undefined): void {
   if (own === undefined || !hasRole(own, 'developer'))
     throw apiError('role_not_allowed', 'Creating an API key requires the developer role.');
 }
 
-/** Throws ApiError 403. `own`: role of `by`, the user who changes the key (at least developer). */
+/** Checks that the user `by` may change the key. `own`: the user's role, at least developer. Throws ApiError 403. */
 export function checkChanger(own: Role | undefined, by: string, key: KeyRecord): void {
   if (own === undefined || (!hasRole(own, 'admin') && key.createdBy !== by))
     throw apiError('role_not_allowed', 'With the developer role, you can only change keys that you created.');

@@ -62,7 +62,9 @@ export function tooMany(wait: number): Error {
   );
 }
 
-/** The address group to which a limit applies: for IPv6, the /64 prefix, because that is what one subscriber has. */
+/**
+ * The address group to which a limit applies: for IPv6, the /64 prefix, because a subscriber usually has a whole /64.
+ */
 export function addressGroup(address: string): string {
   if (!isIPv6(address)) return address;
   const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
@@ -75,7 +77,7 @@ export function addressGroup(address: string): string {
       ? left
       : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0'), ...right]
   ).map((group) => Number.parseInt(group, 16));
-  // An IPv4 address as reported by a dual-stack socket. Each one is its own group.
+  // An IPv4 address as reported by a dual-stack socket. Each such address is its own group.
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff)
     return groups
       .slice(6)

@@ -1,5 +1,5 @@
 // Storage port that links users to identities at an OpenID Connect provider (see docs/internals/storage.md). Each
-// method is one transaction, including its audit entry, and is durable when it resolves. An identity is linked to at
+// method is one transaction, including its audit entry, and is durable when it resolves. Each identity is linked to at
 // most one user.
 
 import { createHash } from 'node:crypto';

@@ -16,8 +16,8 @@ export function inviteState(invite: Invite, now: number): InviteState {
 }
 
 /**
- * Pending invitations that this user created but could not create with their current role. They must be revoked,
- * because the user could use one to return or to bring in others.
+ * The pending invitations that this user created but may no longer create with their current role. They must be
+ * revoked, because the user could use one to return or to bring in others.
  */
 export function outlived(invites: readonly Invite[], userId: string, own: Role | undefined, now: number): Invite[] {
   return invites.filter(

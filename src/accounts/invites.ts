@@ -38,7 +38,10 @@ export interface ShownInvite extends Invite {
 }
 
 export interface Invites {
-  /** Newest first. Null if the organization has no invitation `after`. */
+  /**
+   * Newest first. `after`: ID of the previous page's last invitation. Null if the organization does not have that
+   * invitation.
+   */
   page(organizationId: string, limit: number, after: string | null): Promise<Page<ShownInvite> | null>;
   /** Replaces a pending invitation for the same address. Rejects with ApiError 403 or 422. */
   create(organizationId: string, email: string, role: Role, by: string, actor: Actor): Promise<ShownInvite>;
@@ -50,11 +53,14 @@ export interface Invites {
   accept(token: string, user: User, actor: Actor): Promise<OrganizationView>;
 }
 
-/** `own`: role of the inviting user; undefined if not a member. */
+/** Whether a user may invite with this role. `own`: the inviting user's role; undefined if the user is not a member. */
 export const mayInvite = (own: Role | undefined, role: Role): boolean =>
   own !== undefined && hasRole(own, role === 'owner' ? 'owner' : 'admin');
 
-/** Throws ApiError 403. `own`: role of the user who invites or revokes. */
+/**
+ * Checks that a user may invite with this role or revoke such an invitation. `own`: the user's role. Throws ApiError
+ * 403.
+ */
 export function checkInviting(own: Role | undefined, role: Role): void {
   if (mayInvite(own, role)) return;
   throw apiError(

@@ -98,8 +98,8 @@ export class KeyCache {
   }
 
   /**
-   * The identity of a key. `from`: the client, whose number of unknown keys is limited. Throws or rejects with ApiError
-   * 401, 403, 429 or 503.
+   * Returns the identity of a key. `from`: the client, whose number of unknown keys is limited. Throws or rejects with
+   * ApiError 401, 403, 429 or 503.
    */
   authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
@@ -177,7 +177,7 @@ export class KeyCache {
     }
     this.#isKnown(digest);
     if (changes === this.#changes) {
-      // otherwise, the result may be older than a change
+      // the result is cached only if nothing has changed since the lookup began
       if (this.#entries.size >= CACHE_ENTRIES) this.#entries.clear();
       this.#entries.set(digest, {
         holder,
@@ -217,7 +217,7 @@ export class KeyCache {
     const now = this.#now();
     const refusal = keyRefusal(holder, now);
     const keyHolder = { organizationId: holder.identity.organizationId, keyId: holder.keyId };
-    // A deleted organization is suspended and all its keys are revoked. Nothing more may be logged for it.
+    // A deleted organization is suspended and all its keys are revoked. Its rejected requests are not logged.
     const isDeleted = refusal === 'api_key_revoked' && holder.suspended;
     if (refusal !== null) throw apiError(refusal, REFUSALS[refusal], null, isDeleted ? {} : { keyHolder });
     if (holder.suspended) throw organizationSuspended(keyHolder);
@@ -227,7 +227,10 @@ export class KeyCache {
   }
 }
 
-/** Throws ApiError 403. The address is computed only for a key that is restricted. */
+/**
+ * Checks that the client's address may use the key. Reads the address only if the key is restricted. Throws ApiError
+ * 403.
+ */
 function checkAddress({ addresses, identity, keyId }: KeyHolder, from: Sender | null): void {
   if (addresses === null) return;
   const address = from?.remoteAddress ?? '';

@@ -1,6 +1,6 @@
 // Queue for lookups of API keys that this thread does not know: at most two run at a time, addresses take turns, and an
 // address that has sent too many unknown keys within a minute is rejected. This limits the database load that guessed
-// keys can cause. Known keys do not wait in it. Event-loop thread only.
+// keys can cause. Lookups of known keys bypass the queue. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import { addressGroup } from './attempts.js';
@@ -59,7 +59,7 @@ export class KeyLookups {
     );
   }
 
-  /** Resolves when a running lookup has ended and this one can start. */
+  /** Resolves when a running lookup has ended and the waiting one can start. */
   #turn(line: string): Promise<void> {
     if (this.#waiting >= MAX_WAITING)
       throw apiError('capacity_exhausted', 'The server is looking up too many unknown API keys. Retry shortly.');

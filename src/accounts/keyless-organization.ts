@@ -6,7 +6,7 @@ import { identityWithoutKey } from './accounts.js';
 import type { Accounts } from './accounts.js';
 import { organizationSuspended } from './key-cache.js';
 
-/** How long the organization's state is trusted, in ms, like an API key's. */
+/** How long the organization's state is cached, in ms; the same as for API keys. */
 const KNOWN_MS = 1_000;
 
 export class KeylessOrganization {
@@ -17,7 +17,7 @@ export class KeylessOrganization {
   private constructor(
     private readonly accounts: Accounts,
     readonly id: string,
-    /** Takes the place of a key's ID in usage and in the request log. */
+    /** Used in place of a key's ID in usage and in the request log. */
     private readonly keyId: string,
   ) {
     this.#stopListening = accounts.onChanged(() => {
@@ -25,7 +25,10 @@ export class KeylessOrganization {
     });
   }
 
-  /** `reference`: an ID or a name. Throws StartError, which names `setting`, unless it means exactly one organization. */
+  /**
+   * `reference`: an ID or a name. Throws StartError, which names `setting`, unless the reference identifies exactly one
+   * organization.
+   */
   static async open(
     accounts: Accounts,
     reference: string,

@@ -53,7 +53,7 @@ export interface KeyRecord {
   revokedAt: string | null;
   /**
    * Whether the key is permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it ends
-   * with a rotation's overlap.
+   * when a rotation's overlap ends.
    */
   revoked?: boolean;
   rotatedFrom: string | null;

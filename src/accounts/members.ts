@@ -43,7 +43,10 @@ export interface Members {
   page(organizationId: string, limit: number, after: string | null): Promise<Page<Member> | null>;
   /** Only owners can grant or remove the owner role. Rejects with ApiError 403, 404 or 422. */
   changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member>;
-  /** A member leaves, or an admin removes another member, whose sessions end. Rejects with ApiError 403, 404 or 422. */
+  /**
+   * Removes a member. Members can leave on their own. If an admin removes another member, that user's sessions end.
+   * Rejects with ApiError 403, 404 or 422.
+   */
   remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void>;
 }
 
@@ -79,13 +82,13 @@ export function knownPerson(user: User | undefined): User {
   return user;
 }
 
-/** Checks the limit before adding a member. */
+/** Throws ApiError 422 if an organization with `count` members cannot have another one. */
 export function checkMembers(count: number): void {
   if (count >= MAX_MEMBERS)
     throw apiError('too_many_entries', `An organization can have at most ${MAX_MEMBERS} members.`);
 }
 
-/** Checks the limit before adding a membership. */
+/** Throws ApiError 422 if a user with `count` memberships cannot have another one. */
 export function checkBelonging(count: number): void {
   if (count >= MAX_ORGANIZATIONS_OF_USER)
     throw apiError('too_many_entries', `A user can belong to at most ${MAX_ORGANIZATIONS_OF_USER} organizations.`);

@@ -10,8 +10,7 @@ import type { Page } from './page.js';
 import type { User } from './users.js';
 
 /**
- * Number of the organization that the first startup creates, which belongs to the operator. Never assigned to another
- * organization.
+ * Number of the organization that the first startup creates for the operator. Never assigned to another organization.
  */
 export const FIRST_ORGANIZATION_NUMBER = 1;
 
@@ -25,7 +24,7 @@ export interface OrganizationSettings {
   keepsText?: boolean;
 }
 
-/** The settings of an organization that has none of its own. */
+/** The settings of an organization without settings of its own. */
 export const NO_SETTINGS: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
 
 /** An organization with its settings. */
@@ -61,8 +60,8 @@ export interface Organizations {
   /** The first organization, which is created if there is none. */
   ensureFirst(): Promise<Organization>;
   /**
-   * `owner` becomes its owner. `most`: the number of organizations that a user who is not an operator may own. Rejects
-   * with ApiError 403 or 422.
+   * `owner`: the organization's owner. `most`: the number of organizations that a user who is not an operator may own.
+   * Rejects with ApiError 403 or 422.
    */
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView>;
   /** Null if not found or deleted. */
@@ -77,7 +76,7 @@ export interface Organizations {
    * Completes interrupted deletions: revokes the keys, and returns the organizations that may still have stored data.
    */
   resumeDeletions(): Promise<{ id: string; deletedAt: number }[]>;
-  /** Records that all of its stored data has been erased. */
+  /** Records that all of the organization's stored data has been erased. */
   markErased(id: string): Promise<void>;
   /**
    * Erases the keys and settings of organizations that were deleted before `time` and are marked as erased. Only their

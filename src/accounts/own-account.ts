@@ -6,7 +6,7 @@ import { apiError } from '../shared/errors.js';
 import type { Actor } from './audit.js';
 import type { User } from './users.js';
 
-/** The user, and the previous address. */
+/** The user after the change, and the previous address. */
 export interface ChangedEmail {
   readonly user: User;
   readonly before: string;
@@ -18,11 +18,14 @@ export interface OwnAccount {
    * ApiError 422 email_taken.
    */
   emailToken(user: User, email: string, actor: Actor): Promise<string>;
-  /** Changes the address, using that link's token. Rejects with ApiError 400 invalid_token or 422 email_taken. */
+  /**
+   * Changes the address, using the token of the link that was sent. Rejects with ApiError 400 invalid_token or 422
+   * email_taken.
+   */
   confirmEmail(token: string, ip: string): Promise<ChangedEmail>;
   /**
-   * Changes the address immediately, for servers that do not send mail. The address counts as unconfirmed. Rejects with
-   * ApiError 422 email_taken.
+   * Changes the address immediately, for servers that do not send email. The address counts as unconfirmed. Rejects
+   * with ApiError 422 email_taken.
    */
   changeEmail(user: User, email: string, actor: Actor): Promise<ChangedEmail>;
   /**

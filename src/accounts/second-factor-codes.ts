@@ -1,5 +1,5 @@
-// Creates and verifies two-factor codes. second-factors.ts stores the secrets. They are in plain text only here, while
-// a code is being computed.
+// Creates and verifies two-factor codes. second-factors.ts stores the secrets. A secret is in plain text only here,
+// while a code is being computed.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { apiError } from '../shared/errors.js';
@@ -78,7 +78,7 @@ export class SecondFactorCodes {
       return left;
     }
     const secret = this.#secret(user.id, factor.sealed);
-    // The key that encrypted it has been removed from secrets.signing_keys, so codes cannot be computed.
+    // The key that encrypted the secret has been removed from secrets.signing_keys, so codes cannot be computed.
     if (secret === null)
       throw apiError(
         'invalid_value',
@@ -102,7 +102,7 @@ export class SecondFactorCodes {
   }
 
   /**
-   * Encrypts secrets again with the current key if they were encrypted with an older key that is still known. `lost` is
+   * Re-encrypts secrets with the current key if they were encrypted with an older key that is still known. `lost` is
    * called with each user whose secret cannot be decrypted.
    */
   async reseal(lost: (userId: string) => void): Promise<void> {

@@ -30,14 +30,14 @@ export interface SecondFactors {
   get(userId: string): Promise<SecondFactor | null>;
   /** Stores a proposed secret, replacing any previous proposal. */
   propose(userId: string, sealed: string): Promise<void>;
-  /** Null if there was none within PROPOSAL_MS. */
+  /** The secret that was proposed within the last PROPOSAL_MS; null if there is none. */
   proposed(userId: string): Promise<string | null>;
   /**
-   * Ends the user's other sessions. False if another secret was proposed in the meantime, or if two-factor
-   * authentication is already on.
+   * Turns on two-factor authentication, and ends the user's other sessions. False if another secret was proposed in the
+   * meantime, or if two-factor authentication is already on.
    */
   enable(user: User, proved: ProvedFactor, keptSessionId: string, actor: Actor): Promise<boolean>;
-  /** False if the step has already been used. */
+  /** Records that a step's code has been used. False if the step has already been used. */
   useStep(userId: string, step: number): Promise<boolean>;
   /** Resolves to the number of codes left; null if the code does not exist. */
   useRecovery(user: User, hash: string, ip: string): Promise<number | null>;
@@ -46,10 +46,13 @@ export interface SecondFactors {
   /** False if two-factor authentication was already off. */
   disable(user: User, actor: Actor): Promise<boolean>;
   /**
-   * Called by an operator for a user who lost the authenticator. Ends all of the user's sessions. False if two-factor
-   * authentication was off or the user does not exist.
+   * Turns off two-factor authentication, at an operator's request, for a user who lost the authenticator. Ends all of
+   * the user's sessions. False if two-factor authentication was off or the user does not exist.
    */
   reset(userId: string, actor: Actor): Promise<boolean>;
-  /** Visits every user's secret. `again` returns the value with which to replace it, or null to keep it. */
+  /**
+   * Visits every user's encrypted secret. `again` returns the value to store instead, or null to keep the secret as it
+   * is.
+   */
   reseal(again: (userId: string, sealed: string) => string | null): Promise<void>;
 }

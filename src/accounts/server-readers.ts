@@ -38,7 +38,7 @@ export class ServerReaders {
       );
   }
 
-  /** Like check(), but for data of which other clients see a reduced version. */
+  /** Like check(), but returns whether access is allowed, for data of which other clients get a reduced version. */
   async has(exchange: Exchange): Promise<boolean> {
     try {
       await this.check(exchange);

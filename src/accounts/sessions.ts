@@ -4,7 +4,7 @@ import { createHash, createHmac, randomBytes } from 'node:crypto';
 
 export const SESSION_IDLE_MS = 12 * 3_600_000;
 export const SESSION_MS = 30 * 24 * 3_600_000;
-/** Maximum number of sessions per user. Beyond that, the least recently used one is ended. */
+/** Maximum number of sessions per user. When it is exceeded, the least recently used session is ended. */
 export const MAX_SESSIONS = 50;
 /** Resolution of the time of last use. One write per request would cost too much. */
 export const SEEN_MS = 60_000;
@@ -19,7 +19,10 @@ export interface Session {
   userAgent: string;
 }
 
-/** When the session ends, in milliseconds. Using it moves its end. */
+/**
+ * When the session ends, in milliseconds since the Unix epoch. Using the session postpones this, up to a fixed maximum
+ * age.
+ */
 export function sessionEnd(session: Session): number {
   return Math.min(session.createdAt + SESSION_MS, session.lastSeenAt + SESSION_IDLE_MS);
 }

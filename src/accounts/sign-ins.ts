@@ -20,7 +20,10 @@ export interface Client {
 export type Refused = 'changed' | 'locked';
 
 export interface SignIns {
-  /** The user of a cookie, in the current state. Null if the session has ended, or if the user is locked or deleted. */
+  /**
+   * The user to whom a session cookie belongs, in the current state. Null if the session has ended, or if the user is
+   * locked or deleted.
+   */
   find(cookie: string): Promise<SignedIn | null>;
   /**
    * Records that a session is being used. This is not durable immediately, and a failure does not affect the request.
@@ -29,10 +32,10 @@ export interface SignIns {
   /** `email`: as returned by normalEmail(). */
   withEmail(email: string): Promise<User | null>;
   /**
-   * Starts a session after a correct password, and ends the session of `before`, another cookie. `upgraded`: the new
+   * Starts a session after a correct password, and ends the session of the cookie `before`. `upgraded`: the new
    * password hash, if it changes. `counted`: the attempts to cancel because the sign-in succeeded; null: nothing to
-   * cancel. 'changed': the password has changed in the meantime, or two-factor authentication was turned on and no code
-   * has been checked.
+   * cancel. Resolves to 'changed' if the password has changed in the meantime, or if two-factor authentication was
+   * turned on and no code has been checked.
    */
   begin(
     known: User,
@@ -41,13 +44,13 @@ export interface SignIns {
     before: string | null,
     counted: CountedLogin | null,
   ): Promise<{ user: User; cookie: string } | Refused>;
-  /** Cancels the counted attempts of a sign-in whose password was not wrong. */
+  /** Cancels the counted attempts of a sign-in whose password was correct or could not be checked. */
   resetAttempts(counted: CountedLogin): Promise<void>;
   /** Most recently used first. */
   sessions(userId: string): Promise<Session[]>;
   /**
-   * False if the user does not have this session. `actor`: for the audit entry; null: the user signed out, which is not
-   * logged.
+   * Ends one session. False if the user does not have this session. `actor`: for the audit entry; null: the user signed
+   * out, which is not logged.
    */
   end(userId: string, sessionId: string, actor: Actor | null): Promise<boolean>;
   /** Null if the user no longer exists. */
@@ -66,13 +69,13 @@ export interface SignIns {
   changePassword(user: User, passwordHash: string, keptSessionId: string, actor: Actor): Promise<boolean>;
   /** Rejects with ApiError 400 invalid_token. */
   verifyEmail(token: string, ip: string): Promise<void>;
-  /** Creates the token for a link that is sent only by mail, replacing the previous token. */
+  /** Creates the token for a link that is sent only by email, replacing the previous token. */
   mailedToken(userId: string, purpose: 'password' | 'email'): Promise<string>;
   /** Creates the token for a link that an operator passes on. Null if the user does not exist. */
   handedToken(userId: string, actor: Actor): Promise<string | null>;
 }
 
-/** Both are counted before the password is checked. */
+/** The addresses for which a sign-in attempt is counted before its password is checked. */
 export interface CountedLogin {
   readonly address: string;
   readonly email: string;

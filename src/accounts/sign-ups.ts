@@ -23,7 +23,7 @@ export interface SignUp {
   organizationName: string | null;
   invite: string | null;
   code: string | null;
-  /** The identity at the provider that vouched for the address. Such a user has no password. */
+  /** The identity at the provider that vouched for the address. A user who signs up with it has no password. */
   identity?: ForeignIdentity;
 }
 

@@ -13,7 +13,7 @@ export interface Token {
   userId: string;
   purpose: TokenPurpose;
   expiresAt: number; // milliseconds
-  /** Whether the token was sent only by mail. If so, its holder can evidently read mail to that address. */
+  /** Whether the token was sent only by email. If so, its holder can evidently read email to that address. */
   mailed: boolean;
   /** For 'new-email': the new address. */
   email?: string;

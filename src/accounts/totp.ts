@@ -9,7 +9,7 @@ const DIGITS = 6;
  * Number of steps before and after the current one that are accepted, to allow for clock differences and slow typing.
  */
 const SKEW = 1;
-/** Maximum number of steps between one accepted now and one accepted earlier. */
+/** Maximum number of steps by which the last used step can be ahead of a step that is accepted now. */
 export const MAX_LATER = 2 * SKEW;
 
 export const SECRET_BYTES = 20;
@@ -27,7 +27,7 @@ export function codeAt(secret: Uint8Array, step: number): string {
   return String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 }
 
-/** The step near the current time to which a code belongs; null if there is none. */
+/** Returns the step near the current time whose code is `code`; null if there is none. */
 export function stepOf(secret: Uint8Array, code: string, milliseconds: number): number | null {
   if (!/^\d{6}$/.test(code)) return null;
   const now = stepAt(milliseconds);

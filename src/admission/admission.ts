@@ -41,7 +41,7 @@ export interface Reservation {
   refund(): void;
 }
 
-/** The state of an organization's own limits for a model, and its unfinished requests there. */
+/** The state of an organization's limits for a model, and the number of its unfinished requests for that model. */
 export interface Standing {
   state: LimitState;
   unfinished: number;
@@ -64,8 +64,8 @@ export interface Admission {
    */
   reserve(request: ReserveRequest): Reservation | Promise<Reservation>;
   /**
-   * The current limits as headers in either format. For each kind of limit, the tighter of the organization's and the
-   * key's.
+   * The current limits as headers in either format. Each kind of limit shows the tighter of the organization's and the
+   * key's limit.
    */
   headers(identity: Limited, model: string, format: ErrorFormat): [string, string][] | Promise<[string, string][]>;
   standing(organization: LimitedOrganization, model: string): Standing | Promise<Standing>;

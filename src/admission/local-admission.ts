@@ -36,13 +36,13 @@ export interface LocalOptions {
   buffer?: SharedArrayBuffer;
   /** This thread's ledger; see ledgerOf(). */
   ledger?: Int32Array;
-  /** Reads a month's stored tokens, which are the initial value of a cap's counter. */
+  /** Reads the tokens stored for a month, which are the initial value of a cap's counter. */
   storedMonth?: StoredMonth;
   /** Returns this process's share of the limits, if other processes have shares too. Absent: the full limits apply. */
   part?: (limits: Limits) => Limits;
 }
 
-/** A limit scope that has counted the request. `tokens`: how many are reserved there. */
+/** A limit scope that has counted the request. `tokens`: the number of tokens reserved in it. */
 interface Taken {
   readonly record: number;
   readonly limits: Limits;
@@ -263,7 +263,7 @@ export class LocalAdmission implements Admission {
     return (format) => this.headers(identity, model, format);
   }
 
-  /** The time until all buckets have enough for the request, not only the one that rejected it first. */
+  /** The time until all buckets have enough for the request, not only the bucket that rejected it first. */
   private waitMs(taken: readonly Taken[], wanted: number, now: bigint): number {
     let wait = 1;
     for (const {
@@ -280,7 +280,10 @@ export class LocalAdmission implements Admission {
     return wait;
   }
 
-  /** Returns everything in `taken` except `used` tokens. Concurrency is returned last, because it pins the records. */
+  /**
+   * Returns everything in `taken` to the limits, except `used` tokens. Concurrency is returned last, because it pins
+   * the records.
+   */
   private giveBack(taken: readonly Taken[], used: number, n: number, now: bigint): void {
     for (const { record, limits, request, tokens } of taken) {
       if (limits.tpm !== null) this.counters.give(record, 'tpm', tokens - used, limits.tpm, now);

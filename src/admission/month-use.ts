@@ -85,7 +85,7 @@ export class MonthUse {
     }
   }
 
-  /** Sets the count to the one reported by the shared counters. */
+  /** Replaces the count with the count that the shared counters report. */
   saw(organizationId: string, tokens: number): void {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;

@@ -1,6 +1,5 @@
 // The key of a record in shared memory: a 128-bit hash of what the record counts. The hash does not need to be
-// cryptographic: this server generates the IDs, and model names are those it serves, so clients cannot construct
-// collisions.
+// cryptographic: the server generates the IDs and knows all model names, so clients cannot construct collisions.
 
 /**
  * What a record counts: an organization's or key's limits for a model, a key's reads, a month's tokens, or WebSocket

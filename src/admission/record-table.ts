@@ -134,7 +134,7 @@ export class RecordTable {
     return Atomics.load(this.ints, record * INTS + MEAN_MS);
   }
 
-  /** Adds a request's duration to the mean. If two calls run concurrently, one of them may be lost. */
+  /** Adds a request's duration to the mean. If two calls run concurrently, one of the two durations may be lost. */
   took(record: number, ms: number): void {
     const mean = this.meanMs(record);
     const took = Math.min(3_600_000, Math.max(1, Math.round(ms)));
@@ -145,7 +145,7 @@ export class RecordTable {
     return Atomics.load(this.ints, record * INTS + MONTH);
   }
 
-  /** Returns true if the month was `before` and is now `after`. */
+  /** Changes the month from `before` to `after`. Returns false if it was not `before`. */
   turnMonth(record: number, before: number, after: number): boolean {
     return Atomics.compareExchange(this.ints, record * INTS + MONTH, before, after) === before;
   }
@@ -162,7 +162,7 @@ export class RecordTable {
     Atomics.add(this.words, record * WORDS + WORD[word], value);
   }
 
-  /** Returns true if the word was `before` and is now `after`. */
+  /** Changes the word from `before` to `after`. Returns false if it was not `before`. */
   change(record: number, word: Word, before: bigint, after: bigint): boolean {
     return Atomics.compareExchange(this.words, record * WORDS + WORD[word], before, after) === before;
   }

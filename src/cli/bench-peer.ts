@@ -1,4 +1,4 @@
-// The server to be measured, with an API key.
+// The server that a load test measures, and an API key for it.
 
 import type { Config } from '../config/settings.js';
 import { apiUrl } from '../bench/load/prepare.js';

@@ -16,7 +16,7 @@ export class BenchProgress {
   #isDrawn = false;
   #before: LoadProgress | null = null;
 
-  /** `label` names the run and precedes each line. */
+  /** `label` names the run and appears at the start of each line. */
   constructor(
     private readonly out: ProgressOutput,
     private readonly label: string,

@@ -147,7 +147,10 @@ export async function benchTune(argv: string[]): Promise<number> {
   }
 }
 
-/** A setting that the search does not try, because it needs a restart and changes results. For a local server. */
+/**
+ * Mentions a setting that the search does not try, because it needs a restart and changes results. Only for a server on
+ * this machine; '' if it does not apply.
+ */
 function arithmeticHint({ engine }: Config): string {
   if (engine.arithmetic !== 'production' || engine.device !== 'cpu' || !['auto', 'amx'].includes(engine.isa)) return '';
   try {

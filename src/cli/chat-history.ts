@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { home } from '../config/home.js';
 import { makeFolder } from '../shared/make-folder.js';
 
-/** Oldest lines are dropped above these limits. */
+/** Limits of the history. Beyond them, the oldest lines are dropped. */
 const MAX_LINES = 1_000;
 const MAX_LINE_LENGTH = 4_000;
 const MAX_BYTES = 1_048_576;

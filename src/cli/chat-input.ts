@@ -68,9 +68,9 @@ export const isSettable = (name: string): name is SamplingField => Object.hasOwn
 export type ChatCommand =
   | { readonly name: 'help' | 'exit' | 'reset' }
   | { readonly name: 'model'; readonly model: string }
-  /** Null: show it. An empty text removes it. */
+  /** `text` null: show the system prompt; empty: remove it. */
   | { readonly name: 'system'; readonly text: string | null }
-  /** `field` null: list all. `value` null: back to the model's default. */
+  /** `field` null: list all fields. `value` null: restore the model's default. */
   | { readonly name: 'set'; readonly field: SamplingField | null; readonly value: number | string | null }
   | { readonly name: 'image'; readonly path: string; readonly text: string }
   | { readonly name: 'wrong'; readonly problem: string };

@@ -41,7 +41,7 @@ export class ChatKey {
   private key: KeyRecord | null = null;
   private secret = '';
 
-  /** `use`: the key's name and scopes. The defaults are those for a conversation. */
+  /** `use`: the key's name and scopes. By default, those of a key for a conversation. */
   constructor(
     private readonly withAccounts: WithAccounts,
     private readonly now: () => number = Date.now,

@@ -80,7 +80,7 @@ export async function converse(peer: Peer, options: ChatOptions): Promise<boolea
   return answered;
 }
 
-/** Sends one message and prints the response. Returns whether there was one. */
+/** Sends one message and prints the response. Returns whether there was a response. */
 export async function askOnce(peer: Peer, options: ChatOptions, message: string): Promise<boolean> {
   const state = stateOf(peer, options);
   options.stop.addEventListener('abort', () => state.answering?.abort());

@@ -44,7 +44,7 @@ export async function runningServer(config: Config): Promise<string | null> {
   return record !== null && (await responds(record.url)) ? record.url : null;
 }
 
-/** The server that uses the data directory, with a temporary key unless the settings have one. */
+/** The server that uses the data directory, with a temporary key unless the settings contain a key. */
 export function localPeer(url: string, config: Config): Peer {
   if (config.api_key !== null) return fixed(url, config.api_key);
   const key = new ChatKey(accountsOf(config));

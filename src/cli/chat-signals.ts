@@ -1,4 +1,4 @@
-// Signals during a conversation. The temporary key is revoked however the conversation ends.
+// Signals during a conversation. The temporary key is revoked regardless of how the conversation ends.
 
 import { constants } from 'node:os';
 
@@ -7,7 +7,10 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export interface ChatSignals {
   /** Aborted by the first signal after armed(). */
   readonly stop: AbortSignal;
-  /** Call once there may be a key to revoke. Before, and on a second signal, the process exits immediately. */
+  /**
+   * Call this once there may be a key to revoke. Before the call, and on a second signal, the process exits
+   * immediately.
+   */
   armed(): void;
   off(): void;
 }

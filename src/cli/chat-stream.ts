@@ -15,7 +15,7 @@ export interface ChatMessage {
 export interface ChatPiece {
   content: string;
   reasoning: string;
-  /** Number of generated tokens; only in the last piece, and null if the server does not report it. */
+  /** Number of generated tokens. Only the last delta has it, and it is null if the server does not report it. */
   tokens: number | null;
 }
 

@@ -80,7 +80,9 @@ export class ChatTerminal {
     this.#isPrompting = true;
   }
 
-  /** The next line; null at the end of the input. Lines that were typed before the end are still returned. */
+  /**
+   * The next line; null at the end of the input. Lines that were typed before the end of the input are still returned.
+   */
   async next(): Promise<TypedLine | null> {
     while (this.#lines.length === 0 && !this.#isEnded)
       await new Promise<void>((resolve) => {
@@ -94,7 +96,7 @@ export class ChatTerminal {
     this.#interface.close();
     if (!this.#isTty) return;
     process.stdin.off('keypress', this.#onKey);
-    // After Ctrl-C or Ctrl-D, the shell's prompt starts on a line of its own.
+    // After Ctrl-C or Ctrl-D, writes a line break so that the shell's prompt starts on its own line.
     process.stdout.write(this.#isPrompting ? `\n${PASTE_OFF}` : PASTE_OFF);
     this.#isPrompting = false;
     if (this.history !== null) appendHistory(this.history, this.#typed.splice(0));

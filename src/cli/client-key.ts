@@ -2,14 +2,17 @@
 
 import type { Config } from '../config/settings.js';
 
-/** The variable for a client's API key. It is not a setting: MONOLITH_API_KEY is a key that the server accepts. */
+/**
+ * The environment variable for a client's API key. It is not a setting: MONOLITH_API_KEY is a key that the server
+ * accepts.
+ */
 export const KEY_VARIABLE = 'MONOLITH_KEY';
-/** The variable for the server's address. */
+/** The environment variable for the server's address. */
 export const URL_VARIABLE = 'MONOLITH_URL';
 
 /**
- * The key for the server at --url: from --api-key or the client's variable; null without either. The setting api_key of
- * a local server is not sent to other servers.
+ * The key for the server at --url, from --api-key or the client's environment variable; null if neither is set. The
+ * setting api_key of a local server is not sent to other servers.
  */
 export function clientKey({ api_key, given }: Pick<Config, 'api_key' | 'given'>): string | null {
   if (given['api_key'] === '--api-key') return api_key;

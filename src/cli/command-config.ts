@@ -1,4 +1,5 @@
-// The settings of any command other than serve, which writes log lines rather than notices to stderr.
+// Loads the settings for every command except serve, which reports problems with settings in log lines rather than as
+// notices on stderr.
 
 import type { OwnArguments, OwnFlags } from '../config/arguments.js';
 import { loadConfig } from '../config/load.js';

@@ -64,7 +64,7 @@ async function runCommand(command: Command, argv: string[]): Promise<number> {
   return (await command.load()).run(argv);
 }
 
-/** A file or repository in place of the command is most likely a model to serve. */
+/** If the command is unknown but looks like a file or repository, it is most likely a model to serve. */
 async function unknown(name: string): Promise<number> {
   const { didYouMean } = await import('../config/did-you-mean.js');
   const isModel = name.includes('/') || name.endsWith('.gguf');
@@ -84,7 +84,7 @@ function debugging(argv: readonly string[]): boolean {
   return (values['log-level'] ?? process.env['MONOLITH_LOG_LEVEL']) === 'debug';
 }
 
-// Errors whose message is sufficient. For all other errors, the place where they were thrown may be needed too.
+// Errors whose message is sufficient. Any other error may also need its stack.
 const PLAIN_ERRORS = new Set([
   'ConfigError',
   'StartError',

@@ -2,7 +2,7 @@
 
 import type { OwnFlags } from '../config/arguments.js';
 
-/** What a command's positional arguments are. Shells complete file names on their own. */
+/** The kind of a command's positional arguments. Shells complete file names on their own. */
 export type WordKind = 'file' | 'recommended' | 'command' | 'shell' | 'agent' | 'none';
 
 export interface LoadedCommand {

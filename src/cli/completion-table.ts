@@ -96,7 +96,7 @@ function settingFlags(): CompletedFlag[] {
   ];
 }
 
-/** The values that `text|json` names. `cuda[:N]` is offered as `cuda`; `N` names no value. */
+/** The values that a placeholder such as `text|json` lists. `cuda[:N]` is offered as `cuda`; `N` is not offered. */
 const choicesOf = (metavar: string): string[] =>
   metavar.includes('|')
     ? metavar

@@ -20,7 +20,7 @@ export interface Finding {
   readonly check: string;
   readonly result: 'ok' | 'warn' | 'fail';
   readonly message: string;
-  /** What to do; null if there is nothing to do. */
+  /** Advice for the user; null if there is nothing to do. */
   readonly advice: string | null;
 }
 
@@ -187,7 +187,8 @@ function folder(check: string, path: string, flag: string, isPrivate: boolean): 
   const at = existing(path);
   const user = `user ${process.getuid?.() ?? '?'}`;
   if (!statSync(at).isDirectory()) return fail(check, `${at} is not a directory`, `Use another one with ${flag}.`);
-  // Permission bits do not show that a file system is read-only or, like /proc, refuses new directories.
+  // Creates something, because permission bits do not show that a file system is read-only or, like /proc, refuses new
+  // directories.
   try {
     rmdirSync(mkdtempSync(join(at, '.monolith-doctor-')));
   } catch (error) {

@@ -6,7 +6,9 @@ import { withHubModels } from '../hub/hub.js';
 import type { Log } from '../telemetry/types.js';
 import { Progress, retryLine } from './progress.js';
 
-/** Progress is a bar in a terminal, otherwise log lines, or lines on stderr if there is no log. Throws HubError. */
+/**
+ * Progress is shown as a bar in a terminal, otherwise in log lines, or on stderr if there is no log. Throws HubError.
+ */
 export async function withFetchedModels(config: Config, log: Log | null): Promise<Config> {
   const isLogged = log !== null && (config.log === 'json' || !process.stderr.isTTY);
   const lines = isLogged

@@ -1,5 +1,5 @@
-// monolith keys: changes the data directory or the shared database, whether or not a server is running on it. A running
-// server picks up a change within a second.
+// monolith keys: changes the data directory or the shared database, even while a server is using it. A running server
+// picks up a change within a second.
 
 import type { Accounts } from '../accounts/accounts.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
@@ -174,7 +174,8 @@ function limits(text: string | undefined): KeyRecord['limits'] {
 function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>): number {
   if (values.has('--json')) process.stdout.write(`${JSON.stringify({ ...keyObject(key, new Date()), secret })}\n`);
   else process.stdout.write(`${secret}\n`);
-  // A script that captures the output gets only the key.
+  // The other details go to stderr, and only on a terminal, so that a script that captures the output gets only the
+  // key.
   if (process.stdout.isTTY && !values.has('--json'))
     process.stderr.write(
       `Name ${key.name}, ID ${key.id}${key.expiresAt === null ? '' : `, expires ${day(key.expiresAt)}`}. Save the key: it is shown only once.\n`,
@@ -264,7 +265,7 @@ async function rotate(
   throw new UsageError(`keys: key "${key.id}" no longer exists`);
 }
 
-/** The keys that match the command's argument; at least one. */
+/** The keys that match the command's argument. Fails if there are none. */
 async function named(
   accounts: Accounts,
   action: string,

@@ -53,7 +53,7 @@ export async function logs(argv: string[]): Promise<number> {
   return 0;
 }
 
-/** Whether the reader of a pipe, such as `head`, still reads. */
+/** Whether the reader of a pipe, such as `head`, is still reading. */
 function openOutput(): () => boolean {
   let isOpen = true;
   process.stdout.once('error', () => {
@@ -103,7 +103,7 @@ export class LogFollower {
   step(): void {
     this.#copy();
     if (!this.#isReplaced()) return;
-    // After a rotation the open file is complete, so the new one is read from its start.
+    // After a rotation, nothing more is written to the open file, so the new file is read from its start.
     this.#copy();
     if (this.#fd !== null) closeSync(this.#fd);
     this.#open();

@@ -19,7 +19,7 @@ export interface ModelArgument {
   readonly source: string;
 }
 
-/** `command`: for the error. Throws UsageError, or HubError for an invalid reference. */
+/** `command`: the command's name, for errors. Throws UsageError, or HubError for an invalid reference. */
 export function modelArgument(command: string, word: string): ModelArgument {
   const at = word.indexOf('=');
   // A file whose name contains "=" is still a file.

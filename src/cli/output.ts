@@ -20,7 +20,7 @@ export function table(rows: readonly (readonly string[])[], paint: Paint = stdou
     .join('');
 }
 
-/** Prints the help if --help or -h was given. Returns whether it did. */
+/** Prints the help if --help or -h was given. Returns whether the help was printed. */
 export function askedForHelp(argv: readonly string[], help: string): boolean {
   if (!asksForHelp(argv)) return false;
   process.stdout.write(`${help.trim()}\n`);

@@ -84,7 +84,7 @@ export async function run(argv: string[]): Promise<number> {
   }
 }
 
-/** Null if no server runs, or if it does not have the model. */
+/** Null if no server is running, or if the running server does not have the model. */
 async function onRunningServer(word: string, config: Config, armed: () => void): Promise<Found | null> {
   const url = await runningServer(config);
   const status = url === null ? null : await serverStatus(config.data_dir);

@@ -24,8 +24,8 @@ import { modelArgument } from './model-argument.js';
 // within this time is ignored.
 const DUPLICATE_MS = 50;
 /**
- * How long HTTP workers may take to close their connections when the process must exit immediately. Without that, the
- * HTTP library would abort the process.
+ * How long HTTP workers may take to close their connections when the process must exit immediately. If they did not
+ * close them, the HTTP library would abort the process.
  */
 const EXIT_MS = 1_000;
 
@@ -120,8 +120,7 @@ async function runServer(argv: string[]): Promise<number> {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
     await stderrLog.flush();
-    // LMDB must not be used any more: closing it would sync again, and report data as written that the disk may have
-    // lost.
+    // LMDB must no longer be used: closing it would sync again, and report data as written that the disk may have lost.
     process.kill(process.pid, 'SIGKILL');
     await new Promise(() => undefined);
   });
@@ -161,7 +160,10 @@ function readyJson(server: Server): string {
   })}\n`;
 }
 
-/** A command that prints the text of a response, or the whole error. Minimal systems have `sed`, but not `jq`. */
+/**
+ * A command that prints the text of a response or, if there is none, the whole error. Minimal systems have `sed`, but
+ * not `jq`.
+ */
 const TEXT_OF_RESPONSE = `sed -E 's/.*"content":"([^"]*)".*/\\1/'`;
 
 function readyText(server: Server, config: Config, paint: Paint = stdoutPaint()): string {

@@ -1,5 +1,5 @@
-// monolith models serve and unserve: changes the data directory or the shared database, whether or not a server is
-// running on it. A running server picks up a change within a second.
+// monolith models serve and unserve: changes the data directory or the shared database, even while a server is using
+// it. A running server picks up a change within a second.
 
 import type { Actor } from '../accounts/audit.js';
 import type { Config } from '../config/settings.js';

@@ -8,7 +8,9 @@ import { statusSocketPath, withStatusSocket } from '../storage/status-socket-pat
 const ANSWER_MS = 3_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 
-/** Null if no server uses the data directory. Throws an Error if the user may not connect to it. */
+/**
+ * Null if no server uses the data directory. Throws an Error if the user has no permission to connect to the server.
+ */
 export async function serverStatus(dataDir: string): Promise<LocalStatus | null> {
   if (!existsSync(statusSocketPath(dataDir))) return null;
   try {

@@ -26,8 +26,8 @@ export class OperatorApi {
   ) {}
 
   /**
-   * Throws UsageError if there is no operator API or the token is wrong, Refused if the server refuses the request, or
-   * the network error.
+   * Sends a request to the operator API. Rejects with UsageError if there is no operator API or the token is wrong,
+   * with Refused if the server refuses the request, and otherwise with the network error.
    */
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     let response: Response;
@@ -167,7 +167,7 @@ export class ApiEngine implements HeldEngine {
     try {
       await this.#put(values, false);
     } catch (error) {
-      // A network error may be temporary; a rejection is final.
+      // A network error may be temporary, but a rejection is final.
       if (error instanceof Refused) this.#lost.abort(error);
     }
   }

@@ -13,7 +13,8 @@ export class DashboardOrigin {
   }
 
   /**
-   * The dashboard's address as this request's client uses it, without a trailing slash. For links shown to that user.
+   * The dashboard's address as seen by the client of this request, without a trailing slash. For links shown to that
+   * user.
    */
   base(exchange: Exchange): string {
     return this.fixed ?? `${this.isHttps(exchange) ? 'https' : 'http'}://${exchange.header('host')}`;
@@ -24,7 +25,7 @@ export class DashboardOrigin {
     return this.configured?.host ?? exchange.header('host');
   }
 
-  /** The configured address, whatever the request; null if none is configured. For links in mail. */
+  /** The configured address, whatever the request; null if none is configured. For links in email. */
   get fixed(): string | null {
     return this.configured === null ? null : this.configured.href.replace(/\/+$/, '');
   }
@@ -52,7 +53,10 @@ export class DashboardOrigin {
     );
   }
 
-  /** Throws ApiError 403 if the request comes from another site's page. `required`: also if it has no Origin header. */
+  /**
+   * Throws ApiError 403 if the request comes from another site's page. With `required`, also if it has no Origin
+   * header.
+   */
   check(exchange: Exchange, required: boolean): void {
     const origin = exchange.header('origin');
     if (origin === '' && !required) return;

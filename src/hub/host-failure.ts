@@ -1,15 +1,16 @@
-// Failures to reach a host, and how often the request is attempted. A host that has never answered is probably mistyped,
-// offline or behind a firewall, so waiting does not help; one that has answered before is likely to come back.
+// Failures to reach a host, and how often the request is attempted. A host that has never answered is probably
+// mistyped, offline or behind a firewall, so waiting does not help. A host that has answered before is likely to come
+// back.
 
 import { printable } from './hub-error.js';
 
-/** The host name has no address. */
+/** Error codes for a host name without an address. */
 const UNKNOWN = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EAI_NONAME', 'ERR_INVALID_URL']);
-/** The host, or the network, refuses the connection or does not respond. */
+/** Error codes if the host, or the network, refuses the connection or does not respond. */
 const REFUSED = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL']);
-/** The connection timed out, after 10 seconds. */
+/** Error code for a connection that timed out, after 10 seconds. */
 const TIMED_OUT = 'UND_ERR_CONNECT_TIMEOUT';
-/** The message if fetch() refuses the port, such as 9 or 6000. */
+/** The message of fetch() if it refuses the port, such as 9 or 6000. */
 const BLOCKED = 'bad port';
 
 /** A request failed before there was a response. */
@@ -26,7 +27,9 @@ export class HostFailure extends Error {
     this.code = code;
   }
 
-  /** Number of attempts if the host has never answered. */
+  /**
+   * Number of attempts that a request gets if the host has never answered. `usual`: number of attempts for other hosts.
+   */
   attempts(usual: number): number {
     if (UNKNOWN.has(this.code) || this.code === TIMED_OUT || this.message === BLOCKED) return 1;
     return REFUSED.has(this.code) ? Math.min(2, usual) : usual;

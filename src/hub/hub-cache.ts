@@ -56,7 +56,7 @@ export class HubCache {
       .sort();
   }
 
-  /** Commits that have a snapshot: the revision's commit first, then the rest, newest first. */
+  /** Commits that have a snapshot: the revision's commit first, then the others, newest first. */
   commits(repo: string, revision: string): string[] {
     const folder = join(this.folder(repo), 'snapshots');
     const dated = names(folder)

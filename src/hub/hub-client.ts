@@ -34,7 +34,7 @@ const MAX_FILES = 10_000;
 /** Maximum number of concurrent HEAD requests. Each holds a connection. */
 const MAX_HEADS = 8;
 export const MAX_ATTEMPTS = 5;
-/** Upper bound on a wait, even if a server requests a longer one. */
+/** Maximum wait, even if a server requests a longer one. */
 const MAX_WAIT_MS = 60_000;
 const STALL_MS = 30_000;
 const BACKOFF_MS = 1_000;
@@ -392,7 +392,7 @@ export class HubClient {
     return new HubError('unreachable', `${origin} cannot be reached: ${message}`, error);
   }
 
-  /** The number of attempts that a request gets if it has failed with `error`. */
+  /** The number of attempts for a request that has failed with `error`. */
   #attemptsAfter(error: unknown): number {
     return error instanceof HostFailure && !this.#answered.has(error.origin)
       ? error.attempts(MAX_ATTEMPTS)

@@ -17,7 +17,7 @@ export interface HubFile {
 export interface Weights {
   /** From the file name, such as Q4_K_M; `safetensors` for a directory. */
   readonly quantization: string;
-  /** The file to be served: the first part of a split file, or '' for the directory itself. */
+  /** The file to be served. For a split file, its first part; for a directory, ''. */
   readonly entry: string;
   /** All required files, sorted by name. */
   readonly files: readonly HubFile[];

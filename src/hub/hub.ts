@@ -1,4 +1,4 @@
-// The configured hub and its cache on disk, as used by commands, by the server at startup and by operators.
+// The configured hub and its cache on disk. Used by commands, by the server at startup, and on behalf of operators.
 
 import type { Config } from '../config/settings.js';
 import { HubCache } from './hub-cache.js';
@@ -22,7 +22,7 @@ export interface OnDisk {
   readonly path: string;
   readonly bytes: number;
   readonly projector: string | null;
-  /** Whether the weights belong to an older revision. */
+  /** Whether the weights belong to a revision that is no longer the current one. */
   readonly isOld: boolean;
 }
 
@@ -45,7 +45,7 @@ export class Hub {
     return cached(ref, this.cache, memory);
   }
 
-  /** Uses the cache if it is complete there, otherwise the hub. Throws HubError. */
+  /** Uses the cache if it contains all files, otherwise the hub. Throws HubError. */
   async get(ref: ModelRef, options: Partial<PullOptions> = {}): Promise<Pulled> {
     return this.cached(ref, options.memory) ?? this.pull(ref, options);
   }
@@ -93,7 +93,7 @@ export class Hub {
 export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress' | 'onRetry'>> {
   onProgress?(name: string, progress: Parameters<NonNullable<PullOptions['onProgress']>>[0]): void;
   onRetry?(name: string, why: string, waitMs: number): void;
-  /** Called when a model has been downloaded. */
+  /** Called after a model has been downloaded. */
   onPulled?(name: string, pulled: Pulled): void;
   /** False: models that are not in the cache keep their `hf:` reference. */
   readonly fetches?: boolean;

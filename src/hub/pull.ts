@@ -31,7 +31,7 @@ export interface PullOptions {
   /** Memory, in bytes, by which the weights are selected. */
   readonly memory: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called for each chunk, and so very often. */
+  /** Called very often, because it is called for each chunk. */
   onProgress?(progress: PullProgress): void;
   /** Called after a temporary failure of the hub or the connection, with the delay before the next attempt. */
   onRetry?(why: string, waitMs: number): void;
@@ -39,7 +39,7 @@ export interface PullOptions {
 
 export interface Pulled {
   readonly quantization: string;
-  /** The path to be served: a GGUF file, the first part of a split one, or a directory. */
+  /** The path to be served: a GGUF file, the first part of a split GGUF file, or a directory. */
   readonly path: string;
   /** Path of the vision projector; null if there is none. */
   readonly projector: string | null;
@@ -52,7 +52,10 @@ export interface Pulled {
 /** Disk space that must stay free. */
 const RESERVE = 256 * 1024 * 1024;
 
-/** Throws HubError. Everything downloaded before the error is kept, and the next pull uses it. */
+/**
+ * Downloads the weights that are missing. Throws HubError. Everything downloaded before the error is kept, and the next
+ * pull uses it.
+ */
 export async function pull(
   { repo, weights: wanted, revision }: ModelRef,
   hub: HubClient,
@@ -106,8 +109,8 @@ export async function pull(
 }
 
 /**
- * The result of a pull if it is already in the cache, otherwise null. Does not contact any server. Throws HubError if
- * no weights can be selected.
+ * The result that a pull would have if it needed no downloads; null if files are missing. Does not contact any server.
+ * Throws HubError if no weights can be selected.
  */
 export function cached({ repo, weights: wanted, revision }: ModelRef, cache: HubCache, memory: number): Pulled | null {
   for (const commit of cache.commits(repo, revision)) {

@@ -16,14 +16,17 @@ export interface Removable {
   readonly entries: readonly { readonly commit: string; readonly weights: Weights; readonly path: string }[];
   /** Whether the repository has no other weights, so that its directory is deleted. */
   readonly isWhole: boolean;
-  /** Size on disk that becomes free, in bytes. */
+  /** Disk space that becomes free, in bytes. */
   readonly bytes: number;
 }
 
 /** A download counts as running if a partial file changed within this time. */
 const DOWNLOAD_MS = 60_000;
 
-/** Finds the weights; without a quantization, all weights of the repository. Throws HubError `no_such_weights`. */
+/**
+ * Finds the weights to delete. Without a quantization, finds all weights of the repository. Throws HubError
+ * `no_such_weights`.
+ */
 export function removable(cache: HubCache, { repo, weights: wanted, revision }: ModelRef): Removable {
   const all = cache.commits(repo, 'main').flatMap((commit) => {
     const folder = cache.snapshot(repo, commit);

@@ -1,5 +1,5 @@
-// Reads and confirms the stored wall clock for the command line. Works while servers run: because they read the stored
-// value every minute.
+// Reads and confirms the stored wall-clock time for the command line. Works while servers run, because they read the
+// stored time every minute.
 
 import type { Config } from '../config/settings.js';
 import { MAX_AHEAD_MS } from '../storage/clock-guard.js';

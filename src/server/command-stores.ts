@@ -20,8 +20,8 @@ export interface CommandStores {
 }
 
 /**
- * Opens the stores for the duration of `work`. Rejects with a StorageError that states the cause, such as a missing
- * database. Only a server creates a database, so that a command with a mistyped address cannot create one that no
+ * Opens the stores for the duration of `work`. Rejects with a StorageError that names the cause, such as a missing
+ * database. Only a server creates a database; otherwise, a command with a mistyped address would create one that no
  * server uses.
  */
 export async function withStores<T>(

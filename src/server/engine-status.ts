@@ -12,11 +12,11 @@ import type { EngineGauges } from '../telemetry/types.js';
 
 export interface FailedModel {
   name: string;
-  /** The file and what is wrong with it. */
+  /** The model file, and what is wrong with it. */
   reason: string;
 }
 
-/** Models that cannot be served because their file is bad. Also compiles the chat templates of all other models. */
+/** Models that cannot be served because their file is invalid. Also compiles the chat templates of all other models. */
 export function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
   try {
     models.compileTemplates();

@@ -5,7 +5,7 @@ import { openResponseStore } from '../storage/lmdb/responses/open-response-store
 import type { Store } from '../storage/store.js';
 import type { Opening, Responses } from './response-stores.js';
 
-/** `held`: memory shared by all threads, with the responses that must not be erased. */
+/** `held`: memory shared by all threads that records which responses must not be erased. */
 export function folderResponses(
   store: Store,
   held: SharedArrayBuffer,

@@ -1,5 +1,6 @@
-// Reports the server's status to commands that run on the same machine with the same data directory (monolith ps, rm and
-// run). The file permissions of the socket decide who may read it, so no API key is needed and none is created.
+// Reports the server's status to commands that run on the same machine with the same data directory (monolith ps, rm
+// and run). The file permissions of the socket decide who may read the status, so no API key is needed and none is
+// created.
 
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -36,7 +37,7 @@ export async function openLocalStatus(dataDir: string, deps: LocalStatusDeps): P
     response.end(JSON.stringify(localStatus(deps)));
   });
   server.maxConnections = MAX_CONNECTIONS;
-  // Accepting a connection failed, for example because the process has no file descriptor left.
+  // Accepting a connection failed, for example because the process has run out of file descriptors.
   server.on('error', () => undefined);
   server.unref();
   try {

@@ -24,7 +24,7 @@ export interface Responses {
   readonly bus: ThreadBus;
   /**
    * Calls `end` periodically if other processes may have left background responses unfinished. Calls never overlap.
-   * Returns a function that stops the calls and waits for a running one.
+   * Returns a function that stops the calls and waits for the current one to finish.
    */
   watch(end: () => Promise<void>): () => void | Promise<void>;
   /** Null if no other machine's clock is known. */

@@ -1,5 +1,5 @@
 // Backs up the database at regular intervals and deletes the oldest backups. The directory's files show when the last
-// backup was taken, so a restart neither repeats nor skips one. Primary thread only.
+// backup was taken, so a restart neither repeats nor skips a backup. Primary thread only.
 
 import { readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ export class ScheduledBackups {
     await this.#running;
   }
 
-  /** An hour at most at a time, because the clock may be changed. */
+  /** Waits at most an hour at a time, because the clock may be changed. */
   #in(ms: number): void {
     if (this.#stop.signal.aborted) return;
     const wait = Math.min(Math.max(0, ms), HOUR_MS);

@@ -72,7 +72,10 @@ export interface Server {
    * lost.
    */
   readonly lost: Promise<Error>;
-  /** Refuses new requests, lets running ones continue for `drain_ms`, aborts the rest, then closes. Idempotent. */
+  /**
+   * Refuses new requests, lets running requests continue for `drain_ms`, aborts those that remain, then closes.
+   * Idempotent.
+   */
   drain(): Promise<void>;
   /** Closes immediately and aborts running requests. Idempotent. */
   close(): Promise<void>;
@@ -188,7 +191,8 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
     .filter((name) => !failed.some((one) => one.name === name));
   if (names.length === 0) throw new StartError([...new Set(failed.map(({ reason }) => reason))].join('; '));
   await threads?.loaded();
-  // A bad model file does not prevent other models from being served, but /readyz reports that the server is not ready.
+  // An invalid model file does not prevent other models from being served, but /readyz reports that the server is not
+  // ready.
   for (const { name, reason } of failed) log.error({ model: name, reason }, 'model cannot be served');
 
   writeServerRecord(config.data_dir, { pid: process.pid, url });
@@ -252,7 +256,7 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
   };
 }
 
-/** Releases everything held by a lost HTTP worker. `others`: number of running threads. */
+/** Releases everything held by a lost HTTP worker. `others`: number of threads that are still running. */
 function handleThreadLoss(
   index: number,
   {

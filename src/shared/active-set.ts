@@ -1,5 +1,5 @@
 // A set of active objects with high turnover. Set and Map are unsuitable, because each hash table that they outgrow
-// keeps a pointer to the next one. Once such a table is in the old generation, young collections keep and copy
+// keeps a pointer to the next one. Once such a table is in the old generation, minor garbage collections keep and copy
 // everything that later tables have ever held, until the next full collection. Here, nothing references a removed
 // object. Used only on its owner's thread.
 

@@ -28,7 +28,7 @@ export function parseRange(text: string): Range | null {
 export class AddressList {
   readonly #ranges = new BlockList();
 
-  /** `entries` must be valid; see parseRange(). Others are ignored, so they allow nothing. */
+  /** `entries`: valid entries, see parseRange(). Invalid entries are ignored, so they allow nothing. */
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
       const range = parseRange(entry);

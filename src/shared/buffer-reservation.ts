@@ -1,10 +1,10 @@
 // A reservation in the memory budget for large responses. Port of http/response-memory-budget.ts.
 
-/** One response's part of the memory for large responses (http.max_answering_bytes). */
+/** One response's share of the memory for large responses (http.max_answering_bytes). */
 export interface BufferReservation {
   /**
-   * Reserves this many more bytes. Throws ApiError 503 if the budget is exhausted, or 422 if a single response may not
-   * use this much.
+   * Reserves this many more bytes. Throws ApiError 503 if the budget is exhausted, or 422 if they exceed the maximum
+   * for a single response.
    */
   reserve(bytes: number): void;
   /** Returns this many bytes to the budget. */

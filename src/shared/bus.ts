@@ -9,13 +9,13 @@ import type { StoredEvent } from './stored-event.js';
 
 /** For each topic, its message and the answer from each asked thread. All messages between threads are listed here. */
 export interface BusTopics {
-  /** Accounts have changed, so cached lookups must be read again. */
+  /** Accounts have changed, so receivers must repeat cached lookups. */
   'accounts.changed': { message: { organizationId: string | null }; answer: void };
-  /** An operator has changed limits, caps or models, so they must be read again. */
+  /** An operator has changed limits, caps or models, so receivers must read them again. */
   'operator.changed': { message: Record<string, never>; answer: void };
   /**
-   * A thread has started loading an unloaded model, or has unloaded one (src/engine/model-lifecycle.ts), so that the
-   * other threads do the same.
+   * A thread has started loading an unloaded model, or has unloaded one (src/engine/model-lifecycle.ts). The other
+   * threads must do the same.
    */
   'model.lifecycle': { message: { model: string; unloaded: boolean }; answer: void };
   /** The spent budgets that stop requests (src/usage/spent-budget-watch.ts). */
@@ -26,8 +26,8 @@ export interface BusTopics {
   /** Stops the tuning run if the asked thread started it (src/dashboard/admin/tunings.ts). */
   'tuning.stop': { message: { id: string }; answer: void };
   /**
-   * Cancels the background response if it is running on the asked thread. Answers true once it has been cancelled and
-   * stored.
+   * Cancels the background response if it is running on the asked thread. Answers true once the response has been
+   * cancelled and its state has been stored.
    */
   'response.cancel': { message: { id: string }; answer: boolean };
   /** Whether the asked thread is generating the response. `foreground`: only if a client is waiting for it. */

@@ -8,9 +8,9 @@ const HELD = 0,
 export const ERASURE_HOLD_BYTES = 3 * Float64Array.BYTES_PER_ELEMENT;
 
 export interface HeldErasure {
-  /** How far the clock is ahead of the last stored time plus the uptime since then. */
+  /** How far the clock is ahead of the expected time, which is the last stored time plus the uptime since then. */
   readonly aheadMs: number;
-  /** Remaining uptime until the server erases again. */
+  /** How long the server must still run before it erases again, in milliseconds. */
   readonly leftMs: number;
 }
 

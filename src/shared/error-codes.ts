@@ -106,7 +106,7 @@ export const ERRORS = {
     action: 'Send fewer or shorter headers, or raise the setting.',
   },
   context_length_exceeded: {
-    // Must be 400: with 422, coding agents do not recognize that a prompt is too long, and retry forever.
+    // Must be 400: if the status is 422, coding agents do not recognize that the prompt is too long, and retry forever.
     status: 400,
     meaning: "The prompt does not fit the model's context window.",
     cause: 'Prompt and requested output together exceed the context window.',

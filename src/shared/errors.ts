@@ -34,7 +34,7 @@ export interface RefusedKey {
   readonly keyId: string;
 }
 
-/** One invalid field of a request body. */
+/** An invalid field in a request body. */
 export interface FieldFault {
   param: string | null;
   code: ErrorCode;
@@ -50,7 +50,7 @@ const DEFAULT_RETRY_MS: Partial<Record<ErrorCode, number>> = {
   insufficient_quota: 60_000,
 };
 
-// Retrying does not help with these errors. `x-should-retry: false` tells the vendors' SDKs not to retry.
+// Retrying does not resolve these errors. `x-should-retry: false` tells the vendors' SDKs not to retry.
 const WAITING_CANNOT_CURE: ReadonlySet<ErrorCode> = new Set(['request_exceeds_tpm_limit', 'insufficient_quota']);
 
 /** An error that is sent to the client. Any other thrown error becomes `internal_error`. */

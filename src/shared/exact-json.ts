@@ -5,7 +5,7 @@
 
 interface Literal {
   readonly text: string;
-  /** Whether JavaScript writes the same number, in any notation. */
+  /** Whether JavaScript writes an equal number, even if in another notation. */
   readonly exact: boolean;
 }
 
@@ -13,14 +13,14 @@ interface Literal {
 const literals = new WeakMap<object, Map<string, Literal>>();
 /** Member names as they were written, for objects that list them in another order. */
 const orders = new WeakMap<object, readonly string[]>();
-/** What this thread has recorded so far. Until there is something, nothing needs to be looked up. */
+/** Whether this thread has recorded anything of each kind so far. If not, lookups are skipped. */
 let anyRead = false;
 let anyInexact = false;
 let anyOrder = false;
 
 /**
- * 16 characters that are digits or a decimal point, a number such as 1.0 or 1e3, or a member name of digits. Everything
- * else is written as it was. May match within strings.
+ * Matches text whose notation must be recorded: 16 or more digits and decimal points in a row, a number such as 1.0 or
+ * 1e3, or a member name of digits. JavaScript writes everything else as it was. May also match within strings.
  */
 const UNUSUAL = /\d[\d.]{15}|[[:,]\s*-?\d+(?:\.\d*0|(?:\.\d+)?[eE][-+]?\d+)\s*[,\]}]|"(?:\d|\\u003\d){1,60}"\s*:/;
 
@@ -46,7 +46,7 @@ export function stringifyAsWritten(value: unknown): string {
   return (anyRead || anyOrder) && hasNotation(value) ? write(value, spellingOf) : JSON.stringify(value);
 }
 
-/** A copy of `source` with `changes` that keeps the digits and the order of both. */
+/** A copy of `source` with `changes` applied, which keeps the recorded digits and order of both. */
 export function withMembers<T extends object, U extends object>(source: T, changes: U): T & U {
   const copy = { ...source, ...changes };
   const kept = new Map([...(literals.get(source) ?? []), ...(literals.get(changes) ?? [])]);
@@ -81,7 +81,7 @@ export function spellingOf(container: object, key: string): string | undefined {
   return text !== undefined && Number(text) === (container as Record<string, unknown>)[key] ? text : undefined;
 }
 
-/** Transfers the recorded digits and order from `source` to a copy whose members have other names. */
+/** Transfers the recorded digits and order from `source` to a copy with renamed members. */
 export function copyNotation(source: object, copy: object, renamed: (key: string) => string): void {
   const known = literals.get(source);
   if (known !== undefined) literals.set(copy, new Map([...known].map(([key, literal]) => [renamed(key), literal])));
@@ -229,7 +229,7 @@ export function endOfString(text: string, from: number): number {
   }
 }
 
-/** Whether JavaScript writes the same number again, in any notation. */
+/** Whether JavaScript writes an equal number, even if in another notation. */
 function isExact(literal: string): boolean {
   return normalized(literal) === normalized(String(Number(literal)));
 }

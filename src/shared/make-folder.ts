@@ -1,5 +1,5 @@
-// Creates directories. Node's own recursive mkdir never returns where a file system refuses with ENOENT, as /proc does
-// (as of Node 24), so src/ uses only this function.
+// Creates directories. Node's own recursive mkdir never returns if a file system such as /proc refuses with ENOENT (as
+// of Node 24), so src/ uses only this function.
 
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';

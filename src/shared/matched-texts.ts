@@ -2,7 +2,7 @@
 // vendors change theirs. Pure.
 
 /**
- * Contains both vendors' wording, because agents shorten the conversation when they find either one. `tokens`: a
+ * Contains both vendors' wording, because agents shorten the conversation when they find either of them. `tokens`: a
  * number, or a phrase such as "at least 5000".
  */
 export const promptTooLongText = (tokens: string, contextWindow: number): string =>

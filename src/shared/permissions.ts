@@ -8,7 +8,7 @@ export function mayUse(identity: Identity, model: string): boolean {
   return identity.models.includes('*') || identity.models.includes(model);
 }
 
-/** Which models an error message may name: those that the key may use, if it may list models at all. */
+/** Returns whether an error message may name a model: the key must be allowed to list models and to use this model. */
 export const shownTo =
   (identity: Identity) =>
   (model: string): boolean =>

@@ -1,6 +1,6 @@
 // Models to start with, by memory and by purpose. Shown by "monolith models --recommended", on the dashboard and in
-// docs/guides/models.md. The engine supports all of the architectures (docs/reference/models.md). Sizes are
-// approximate; the model pages have the exact ones. The list was made without downloading the models.
+// docs/guides/models.md. The engine supports the architectures of all of them (docs/reference/models.md). Sizes are
+// approximate; the model pages have the exact sizes. The list was made without downloading the models.
 //
 // To update the list: check each page, change `date`, and run `npm run docs`.
 
@@ -157,6 +157,6 @@ export const RECOMMENDED: RecommendedList = {
   ],
 };
 
-/** The entry with this name, if there is one. */
+/** The entry with this name; undefined if there is none. */
 export const recommendedModel = (name: string): RecommendedModel | undefined =>
   RECOMMENDED.models.find((one) => one.name === name.toLowerCase());

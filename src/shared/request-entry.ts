@@ -18,7 +18,7 @@ export interface RequestClient {
 /** Organization ID of entries for requests whose API key is missing or unknown. Only operators see them. */
 export const NO_ORGANIZATION = '';
 
-/** Maximum length of an entry's texts, in characters. */
+/** Maximum lengths of an entry's text fields, in characters. */
 export const ENTRY_TEXT = { message: 400, param: 200, model: 128, userAgent: 256, address: 64, path: 160 } as const;
 
 /** Cuts a text from a client to at most `length` characters. */
@@ -87,13 +87,13 @@ export interface RequestText {
   readonly difference?: PromptDifference | undefined;
 }
 
-/** The first difference between a prompt and that of the response with which it was compared. */
+/** The first difference between a request's prompt and the prompt of the response with which it was compared. */
 export interface PromptDifference {
-  /** Number of equal tokens before it. */
+  /** Number of equal tokens before the difference. */
   readonly at: number;
-  /** Text directly before it, which is the same in both prompts. */
+  /** Text directly before the difference, which is the same in both prompts. */
   readonly before: string;
-  /** Text from there on in the earlier prompt and in this one. */
+  /** Text from the difference on, in the earlier prompt and in this one. */
   readonly earlier: string;
   readonly current: string;
 }

@@ -1,4 +1,4 @@
-// The spent budgets that stop requests, as one thread computes them and all threads check them. Types only.
+// The spent budgets that stop requests. One thread computes them, and all threads check them. Types only.
 
 export type BudgetScope = 'organization' | 'member' | 'key';
 
@@ -11,11 +11,11 @@ export interface SpentBudget {
 }
 
 export interface SpentBudgets {
-  /** The month in which they are spent, such as 202611. They stop no requests in later months. */
+  /** The month in which the budgets are spent, such as 202611. They do not stop requests in later months. */
   readonly month: number;
   readonly currency: string;
   readonly organizations: ReadonlyMap<string, SpentBudget>;
-  /** By memberName(), for requests that a member makes without an API key. */
+  /** Spent budgets by memberName(), for requests that a member makes without an API key. */
   readonly members: ReadonlyMap<string, SpentBudget>;
   /** API keys that are stopped by their own budget or by that of the member who created them. */
   readonly keys: ReadonlyMap<string, SpentBudget>;

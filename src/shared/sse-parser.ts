@@ -12,7 +12,7 @@ export interface SseEvent {
   readonly id: string | undefined;
 }
 
-/** Receives the data of one long event while it arrives. */
+/** Receives the data of a long event as it arrives. */
 export interface SseLongData {
   text(part: string): void;
   /** The event is complete. */
@@ -47,7 +47,7 @@ function textDecoder(): (chunk: Uint8Array) => string {
 
 export class SseParser {
   readonly #decode: (chunk: Uint8Array) => string;
-  /** Up to this length, a line does not need to be checked. */
+  /** A line of at most this length exceeds neither limit, so it is not checked. */
   readonly #maxDirect: number;
   #held: string | GrowingText | null = null; // the beginning of a line
   #event = '';
@@ -66,8 +66,8 @@ export class SseParser {
   }
 
   /**
-   * Reports the events that `chunk` completes. The caller may reuse its memory afterwards. Errors from the callbacks
-   * are passed on. The parser must not be used after an error.
+   * Reports the events that `chunk` completes. The caller may reuse its memory afterwards. Errors thrown by the
+   * callbacks propagate. The parser must not be used after an error.
    */
   push(chunk: Uint8Array | string): void {
     const text = typeof chunk === 'string' ? chunk : this.#decode(chunk);
@@ -98,7 +98,7 @@ export class SseParser {
       if (this.#held !== null || this.#longLine !== null) this.#heldLine(text.slice(at, end));
       else if (this.#data === null && end - at <= this.#maxDirect && text.startsWith(DATA, at) && this.#long === null) {
         const data = text.slice(valueAt(text, at + DATA.length), end);
-        // The usual event, which consists of one data line and an empty line, is reported without keeping its parts.
+        // The usual event, one data line followed by an empty line, is reported without storing its parts.
         const empty = emptyLine(text, next);
         next += empty;
         if (empty > 0) this.#emit(data);
@@ -166,7 +166,7 @@ export class SseParser {
     if (this.#longLine !== 'skipped') this.#long?.text(part);
   }
 
-  /** From here on, the event's data goes to `long`. */
+  /** Routes the event's data to `long`, including the data received so far. */
   #openLong(long: SseLongData): void {
     const data = this.#data?.toString();
     this.#data = null;

@@ -1,6 +1,6 @@
 // An event in the log of a background response. Crosses threads as plain data.
 
-/** One event of a background response, as sent. */
+/** An event of a background response, as it was sent to the client. */
 export interface StoredEvent {
   readonly sequence: number;
   readonly type: string;

@@ -1,5 +1,5 @@
-// The number of threads that serve requests. Each thread knows it from its start on. Limits per process are divided by
-// this number.
+// The number of threads that serve requests. It is fixed when a thread starts. Limits per process are divided by this
+// number.
 import { isMainThread, workerData } from 'node:worker_threads';
 
 /** 1 on the main thread, which either serves all requests alone or serves none. */

@@ -1,7 +1,7 @@
 // Collects entries from many callers and writes them in small batches, so that the event loop can serve requests in
-// between. Callers do not wait. If the store is slow or its disk is full, up to MAX_WAITING entries wait here; any more
-// are dropped, which is logged. There is one writer per HTTP worker thread and kind of entry, used only on the thread's
-// event loop.
+// between. Callers do not wait. If the store is slow or its disk is full, up to MAX_WAITING entries wait here. Further
+// entries are dropped, and a log line reports this. There is one writer per HTTP worker thread and kind of entry, used
+// only on the thread's event loop.
 
 import type { Log } from '../telemetry/types.js';
 
@@ -21,9 +21,9 @@ const PAUSE_MS = 25;
 const MAX_WAITING = 50_000;
 
 export interface BatchWriterOptions<T> {
-  /** What log lines call the entries. */
+  /** The name of the entries in log lines. */
   what: string;
-  /** Stores all entries; if it rejects, it has stored none. */
+  /** Stores all entries, or rejects and stores none. */
   write(batch: readonly T[]): Promise<void>;
   log: Log;
   /** Maximum number of entries per write. */

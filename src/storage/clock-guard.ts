@@ -1,7 +1,7 @@
-// Prevents data with a retention period from being erased when the wall clock jumps ahead. The wall clock is stored
-// every hour. If it is more than a day ahead of the stored value plus the time that has elapsed since, nothing is
-// erased until servers have run for six more hours, an operator confirms the time (`monolith data sweep --confirm`), or
-// the clock is correct again. There is one guard per process, used only on its event loop.
+// Prevents data with a retention period from being erased when the wall clock jumps ahead. The wall-clock time is
+// stored every hour. If the clock is more than a day ahead of the stored time plus the time that has elapsed since,
+// nothing is erased until servers have run for six more hours, an operator confirms the time (`monolith data sweep
+// --confirm`), or the clock is correct again. There is one guard per process, used only on its event loop.
 
 import { performance } from 'node:perf_hooks';
 import type { ErasureHold } from '../shared/erasure-hold.js';
@@ -14,7 +14,7 @@ const TICK_MS = 60_000;
 
 /** The stored record. */
 export interface ClockRecord {
-  /** The last trusted wall clock, in milliseconds since the Unix epoch. */
+  /** The last trusted wall-clock time, in milliseconds since the Unix epoch. */
   readonly wall: number;
   /** How long servers have run since the wall clock was found to be ahead, in milliseconds; null if it is not ahead. */
   readonly heldMs: number | null;
@@ -22,7 +22,7 @@ export interface ClockRecord {
 
 /** Stored in the data directory or in the database that several servers share. */
 export interface ClockRecords {
-  /** Milliseconds since the Unix epoch, by the clock with which retention periods are compared. */
+  /** Milliseconds since the Unix epoch, by the clock that decides when retention periods end. */
   now(): number;
   read(): Promise<ClockRecord | null>;
   write(record: ClockRecord): Promise<void>;
@@ -42,7 +42,7 @@ export class ClockGuard implements EraseGate {
   readonly #listeners = new Set<() => void>();
   readonly #elapsed: () => number;
   readonly #timer: NodeJS.Timeout;
-  /** The last trusted wall clock, and the monotonic clock at that time. */
+  /** The last trusted wall-clock time, and the monotonic time at which it was read. */
   #wall: number;
   #wallAt: number;
   /**

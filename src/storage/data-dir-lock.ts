@@ -1,6 +1,6 @@
-// Ensures that only one server uses a data directory. The kernel holds the lock on a file in the directory, so it works
-// between containers that share the directory, and is released however the process ends, so it is never stale. The
-// file's content only names the holder.
+// Ensures that only one server uses a data directory. The kernel holds the lock on a file in the directory, so the lock
+// also works between containers that share the directory. It is released regardless of how the process ends, so it is
+// never stale. The file's content only names the holder.
 
 import {
   closeSync,
@@ -98,7 +98,7 @@ export function removeServerRecord(dataDir: string): void {
   rmSync(recordPath(dataDir), { force: true });
 }
 
-/** Null if there is none. The record may have been left behind by a killed server. */
+/** Null if there is no record. A record may have been left behind by a killed server. */
 export function readServerRecord(dataDir: string): ServerRecord | null {
   try {
     const record: unknown = JSON.parse(readFileSync(recordPath(dataDir), 'utf8'));

@@ -1,4 +1,4 @@
-// Whether sweeps may erase expired rows. They may not while the wall clock is in doubt (clock-guard.ts).
+// Whether sweeps may erase expired rows. Erasing is suspended while the wall clock is in doubt (clock-guard.ts).
 
 export interface EraseGate {
   /** Checked before each step of a sweep. */
@@ -7,5 +7,5 @@ export interface EraseGate {
   onAllowed(listener: () => void): () => void;
 }
 
-/** For stores that no server sweeps. */
+/** Always allows erasing. For stores that no server sweeps. */
 export const OPEN_GATE: EraseGate = { allows: () => true, onAllowed: () => () => undefined };

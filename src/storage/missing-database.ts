@@ -1,4 +1,4 @@
 import { StorageError } from './store.js';
 
-/** There is no database yet. Commands do not create one, because its address may be mistyped. */
+/** Thrown if there is no database yet. Commands do not create a database, because the address may be mistyped. */
 export class MissingDatabase extends StorageError {}

@@ -1,4 +1,4 @@
-// How a stored response's items are split into pages and indexed by lookup key, whatever the database. Pure.
+// How a stored response's items are split into pages and indexed by lookup key, in every kind of database. Pure.
 
 import { createHash } from 'node:crypto';
 import { itemSize } from './response-size.js';
@@ -20,7 +20,7 @@ export interface OutputRow {
 export type Place = 'input' | 'output';
 
 const PAGE_ITEMS = 32;
-/** Measured by itemSize(). A larger item gets its own page. */
+/** Maximum size of a page, as measured by itemSize(). A larger item gets its own page. */
 const PAGE_SIZE = 8_192;
 
 export interface ItemPage {

@@ -4,7 +4,7 @@
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** Maximum size of a chain: far larger than any context window, and small enough to be read in one go. */
+/** Maximum size of a chain: far larger than any context window, and small enough to be read as a whole. */
 export const MAX_CHAIN_SIZE = 64 * 1024 * 1024;
 
 /** Maximum number of responses per chain. Reading a chain this long takes tens of milliseconds. */

@@ -33,8 +33,8 @@ export interface ResponseHead {
   readonly status: ResponseStatus;
   readonly background: boolean;
   /**
-   * The stored response that this one continues. Null if it continues an unsaved one, whose items are then part of this
-   * one's `input`.
+   * The stored response that this response continues. Null if it continues an unsaved response, whose items are then
+   * part of this response's `input`.
    */
   readonly previousId: string | null;
 }
@@ -162,17 +162,17 @@ export interface ResponseStore {
    */
   appendEvents(id: string, events: readonly StoredEvent[], usage?: FinishedUsage | null): Promise<void>;
   /**
-   * Events with a sequence number above `after`, in order, at least `atLeast` of them if available; null if there is no
-   * log, or no longer one.
+   * Events with a sequence number above `after`, in order, at least `atLeast` of them if available. Null if there is no
+   * log, or if it has been erased.
    */
   events(id: string, after: number, atLeast?: number): Promise<readonly StoredEvent[] | null>;
-  /** The last event in the log; null if there is none, or no longer one. */
+  /** The last event in the log. Null if there is no log, or if it has been erased. */
   lastEvent(id: string): Promise<StoredEvent | null>;
   /**
-   * Ends every queued or running background response through `finalizer`, and completes the logs of ended ones. By
-   * default, covers all responses that were running when the process ended; with `isRunning`, those on threads for
-   * which it returns false. Yields each failed response after it is stored; a later error does not roll back earlier
-   * ones.
+   * Ends every queued or running background response through `finalizer`, and completes the logs of responses that have
+   * already ended. By default, covers all responses that were running when the process ended; with `isRunning`, only
+   * those for which it returns false. Yields each failed response after it is stored; a later error does not roll back
+   * earlier ones.
    */
   failUnfinished(
     finalizer: LogFinalizer,

@@ -43,16 +43,16 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** A store that one process has opened, until it fails. */
+/** An opened store, which also reports its failure. */
 export interface OpenedStore extends Store {
   /**
-   * Why nothing can be written until the database is reopened. From then on, every write rejects and every read throws
-   * ApiError 503 maintenance.
+   * Why the store has failed; null if it has not. After a failure, nothing can be written until the database is
+   * reopened: every write rejects and every read throws ApiError 503 maintenance.
    */
   readonly failure: StorageError | null;
   /** `listener` is called once, or immediately if the store has already failed. */
   onFailure(listener: (why: StorageError) => void): void;
-  /** The listener is called with the reason for each write that was rolled back, such as a full disk. */
+  /** The listener is called for each write that was rolled back, with the reason, such as a full disk. */
   onUndone(listener: (why: StorageError) => void): void;
   /** Reports that the store has failed on another thread. */
   fail(why: StorageError): void;
@@ -125,6 +125,6 @@ export class UndoneWrite extends StorageError {}
 export const refusedWrite = (cause: StorageError): ApiError =>
   apiError('maintenance', 'The server cannot store data right now.', null, { cause });
 
-/** The reason if the error is that of a rolled-back write, otherwise null. */
+/** The rolled-back write that caused the error; null if the error has another cause. */
 export const undoneBy = (error: unknown): UndoneWrite | null =>
   error instanceof ApiError && error.cause instanceof UndoneWrite ? error.cause : null;

@@ -19,7 +19,7 @@ export class BucketCounts {
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
-  /** Adds the same value `count` times. */
+  /** Counts `value` as if it had been observed `count` times. */
   observe(value: number, count = 1): void {
     const { bounds } = this;
     let bucket = 0;

@@ -32,7 +32,7 @@ interface Registered {
 }
 
 export class Instruments {
-  // Not the global registry, so that several servers can run in one process.
+  // Not prom-client's global registry, so that several servers can run in one process.
   readonly registry = new Registry();
   /** Process-wide metrics (engines, process), which have the same value on every thread. Exported once per scrape. */
   readonly common = new Registry();

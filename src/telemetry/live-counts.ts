@@ -6,7 +6,8 @@ import type { KeyCounts, ModelLatencies } from '../shared/live-collected.js';
 import type { RequestRecord } from './outcome.js';
 import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 
-// Like the resolution in telemetry.ts, but coarser, because this is an additional timer.
+// Period of the timer that measures event-loop delay, in ms. Longer than in telemetry.ts, because this timer runs in
+// addition to that one.
 const LOOP_RESOLUTION_MS = 20;
 
 export interface LiveTaken {
@@ -21,7 +22,7 @@ export interface LiveTaken {
   keys: KeyCounts[];
 }
 
-/** Maximum number of keys counted separately between two samples; any more are counted together. */
+/** Maximum number of keys counted separately between two samples; further keys are counted together. */
 const MAX_KEYS = 1_000;
 /** Identifies all keys that are counted together. */
 const OTHERS = { organizationId: '', keyId: '' };

@@ -11,7 +11,7 @@ const QUEUE_BYTES = 1_048_576;
 export const logPath = (dataDir: string): string => join(dataDir, 'server.log');
 export const rotatedLogPath = (dataDir: string): string => `${logPath(dataDir)}.1`;
 
-/** Terminal colors, which are left out of the file. */
+/** Matches terminal colors, which are not written to the file. */
 const COLOR = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g');
 
 export class LogFile {
@@ -24,13 +24,13 @@ export class LogFile {
   #isWriting = false;
   #isOpen = false;
 
-  /** `maxBytes`: limit of both files together. */
+  /** `maxBytes`: maximum size of both files together. */
   constructor(
     private readonly dataDir: string,
     private readonly maxBytes: number,
   ) {}
 
-  /** Starts writing. Before, lines are only queued, because the data directory may belong to another server. */
+  /** Starts writing. Until then, lines are only queued, because the data directory may belong to another server. */
   open(): void {
     if (this.#isOpen) return;
     this.#isOpen = true;
@@ -74,7 +74,7 @@ export class LogFile {
     return bytes;
   }
 
-  /** The open file with room for `bytes`; null if it cannot be opened. */
+  /** The open file, after a rotation if `bytes` would not fit; null if it cannot be opened. */
   #fileFor(bytes: number): number | null {
     try {
       if (this.#fd === null) this.#reopen();
@@ -98,7 +98,7 @@ export class LogFile {
     this.#size = fstatSync(fd).size;
   }
 
-  /** The event loop is no longer running. */
+  /** Writes the queued lines when the process exits. The event loop is no longer running then. */
   #flushAtExit(): void {
     if (this.#queue.length === 0) return;
     const bytes = this.#take();

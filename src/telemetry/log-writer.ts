@@ -25,7 +25,9 @@ export class LogWriter {
   readonly #open: () => number;
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
   #fd: number | null = null;
-  /** Lines that have not been written completely, oldest first. The first entry is only the rest of its line. */
+  /**
+   * Lines that have not been written completely, oldest first. The first entry may be only the remainder of its line.
+   */
   #lines: Buffer[] = [];
   #bytes = 0;
   /** Number of lines at the start of the queue that a libuv thread is currently writing. */

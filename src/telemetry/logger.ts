@@ -15,7 +15,10 @@ export interface LogOptions {
   write?: (line: string) => void;
   /** Included in every line if there are several threads. */
   thread?: number;
-  /** Whether text lines have colors. Default: whether stderr shows them, if the lines are written to it. */
+  /**
+   * Whether text lines have colors. By default, they have colors if they are written to stderr and stderr can show
+   * them.
+   */
   colors?: boolean;
 }
 

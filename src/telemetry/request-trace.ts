@@ -46,7 +46,7 @@ export interface RequestTrace {
   append(name: string, value: string): void;
   /** Records a completed child span. `error`: the error code with which it ended. */
   recordSpan(name: string, from: number, to: number, attributes?: SpanAttributes, error?: string | null): void;
-  /** Starts a trace for work that continues after the response, with its own record and end. */
+  /** Starts a trace for work that continues after the response. It is recorded and ended separately. */
   detached(name: string, receivedAt: number): RequestTrace;
   /** Call once; later calls have no effect. */
   end(record: EndedRequest): void;

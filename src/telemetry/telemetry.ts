@@ -198,7 +198,7 @@ function lineOf({
   };
 }
 
-/** What an operator needs to explain a failure. Texts from clients are bounded. */
+/** The log fields that an operator needs to explain a failure. Texts from clients are truncated. */
 const failureFields = (
   { message, param }: Failure,
   url: RequestRecord['url'],

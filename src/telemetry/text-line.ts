@@ -7,7 +7,7 @@ import type { Color, Paint } from '../shared/terminal-color.js';
 
 const LEVELS: Readonly<Record<string, Color>> = { debug: 'dim', info: 'green', warn: 'yellow', error: 'red' };
 
-/** Values of a request's fields that are not shown. */
+/** The usual values of a request's fields. Fields with these values are omitted. */
 const USUAL: Readonly<Record<string, unknown>> = {
   outcome: 'completed',
   admitted: true,
@@ -68,7 +68,7 @@ function stackOf(err: unknown): string | null {
   return typeof stack === 'string' ? stack : null;
 }
 
-/** Null if the field is omitted, as are all values that JSON cannot represent. */
+/** A field's value as text. Null if the field is omitted, which applies to all values that JSON cannot represent. */
 function show(value: unknown): string | null {
   if (typeof value === 'number') return Number.isFinite(value) ? String(Math.round(value * 100) / 100) : null;
   const text = typeof value === 'string' ? value : jsonText(value);
@@ -77,7 +77,7 @@ function show(value: unknown): string | null {
   return harmless(JSON.stringify(text));
 }
 
-/** The JSON form of a value. For a string, or a value that serializes to one (a date), the string itself. */
+/** The JSON form of a value. If that is a string (also for a date), returns the string itself. */
 function jsonText(value: unknown): string | null {
   if (typeof value === 'bigint') return String(value);
   let json: string | undefined;

@@ -10,8 +10,8 @@ import type { ThreadBus } from '../shared/bus.js';
 export type CancelStage = 'queue' | 'prefill' | 'decode';
 
 /**
- * Records the times of one generation request, in milliseconds, in the histograms, as reported by its tally
- * (protocol/generation-accounting.ts). Ended by one call to completed, failed or cancelled.
+ * Records the times of one generation request, in milliseconds, in the histograms. The request's tally
+ * (protocol/generation-accounting.ts) reports them, and ends with a single call of completed, failed or cancelled.
  */
 export interface GenerationMeter {
   /** The request has left the queue. */

@@ -63,7 +63,8 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   monolith_prompt_tokens: [{ to: 'vllm:request_prompt_tokens', type: 'histogram', help: 'Prompt tokens per request.' }],
   monolith_completion_tokens: [
     { to: 'vllm:request_generation_tokens', type: 'histogram', help: 'Generated tokens per choice.' },
-    // In vLLM, this is the number of tokens in the longest choice. The two are equal for requests with one choice.
+    // In vLLM, this is the number of tokens in the longest choice. The two numbers are equal for requests with one
+    // choice.
     { to: 'vllm:request_max_num_generation_tokens', type: 'histogram', help: 'Generated tokens per choice.' },
   ],
   monolith_choices_finished_total: [
@@ -87,7 +88,7 @@ interface Series {
   value: number;
 }
 
-/** Lines in Prometheus text format. `metrics`: our own metrics; `engines`: the current engine gauges. */
+/** Lines in Prometheus text format. `metrics`: Monolith's own metrics; `engines`: the current engine gauges. */
 export function vllmMetrics(metrics: readonly Metric[], engines: readonly EngineGauges[]): string {
   const lines: string[] = [];
   for (const metric of metrics) {

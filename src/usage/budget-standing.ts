@@ -8,7 +8,7 @@ import type { UsageCursor, UsageSpan, UsageStore } from './usage-store.js';
 
 const PAGE = 2_000;
 
-/** The fields that decide to which budgets a key's spending counts. */
+/** The fields that determine which budgets a key's spending counts toward. */
 export type CountedKey = Pick<KeyRecord, 'id' | 'createdBy' | 'rotatedFrom'>;
 
 /** A budget of a member or an API key. */
@@ -22,7 +22,7 @@ export interface PartStanding {
   readonly keys: readonly string[];
 }
 
-/** The hours of the month of `now`, up to its end. */
+/** The hours of the calendar month (UTC) that contains `now`. */
 export function monthSpan(now: number): UsageSpan {
   const date = new Date(now);
   const hourOf = (month: number): number => Date.UTC(date.getUTCFullYear(), month, 1) / HOUR_MS;

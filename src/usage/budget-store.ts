@@ -13,16 +13,19 @@ export interface Budget {
   readonly members?: Readonly<Record<string, number>>;
   /** ID of the first key of a chain of rotations → amount for the whole chain. Absent: none. */
   readonly keys?: Readonly<Record<string, number>>;
-  /** Whether the owners and admins are notified by mail. */
+  /** Whether the owners and admins are notified by email. */
   readonly mail: boolean;
   readonly webhookUrl: string | null;
   /** The secret that signs webhook requests. */
   readonly webhookSecret: string;
-  /** The highest threshold, in percent, about which the organization has been notified, and its month (`2026-11`). */
+  /**
+   * The highest threshold about which the organization has been notified, in percent, and the month of that
+   * notification (`2026-11`).
+   */
   readonly told: { readonly month: string; readonly percent: number } | null;
 }
 
-/** Maximum number of members and API keys of one organization with budgets of their own. */
+/** Maximum number of members and API keys with their own budgets, per organization. */
 export const MAX_PART_BUDGETS = 2_000;
 
 export interface BudgetStore {
@@ -31,8 +34,8 @@ export interface BudgetStore {
   /** Null removes the budget. The audit entry is written in the same transaction. */
   set(organizationId: string, budget: Budget | null, note: AuditNote | null): Promise<void>;
   /**
-   * Replaces the budget with `change` of the stored one, in one transaction with the audit entry. Rejects with the
-   * error that `change` throws, and then changes nothing.
+   * Replaces the stored budget with the result of `change`, in one transaction with the audit entry. If `change`
+   * throws, rejects with that error and changes nothing.
    */
   update(organizationId: string, change: (before: Budget | null) => Budget | null, note: AuditNote): Promise<void>;
   /**

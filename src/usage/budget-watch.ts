@@ -1,5 +1,5 @@
 // Checks once per minute whether any organization has spent 80% or 100% of its budget, and sends one notification per
-// month for each threshold: by mail to its owners and admins, and through a signed webhook. One per server, on the
+// month for each threshold: by email to its owners and admins, and through a signed webhook. One per server, on the
 // primary thread.
 
 import { monthName, monthNumber } from '../admission/month-use.js';
@@ -19,7 +19,7 @@ import type { WebhookSettings } from './webhook.js';
 const EVERY_MS = 60_000;
 /** In percent, highest first. */
 const SHARES = [100, 80] as const;
-/** Maximum number of mails per notification. */
+/** Maximum number of emails per notification. */
 const MAX_MAILS = 20;
 
 export interface BudgetWatchDeps {
@@ -29,7 +29,7 @@ export interface BudgetWatchDeps {
   organizations: Pick<Organizations, 'get'>;
   members: Pick<Members, 'page'>;
   mailer: Mailer;
-  /** The dashboard's address; null if it is unknown, in which case no mail is sent. */
+  /** The dashboard's address; null if it is unknown, in which case no email is sent. */
   base: string | null;
   webhooks: WebhookSettings;
   log: Log;

@@ -6,7 +6,7 @@ import type { RejectedUsage } from '../shared/usage-sink.js';
 
 /**
  * Null if the request was completed, admitted or unauthenticated, or if its endpoint does not generate. `generating`:
- * the paths that generate, each with the path under which it is counted.
+ * the paths of generation endpoints, each with the path under which its requests are counted.
  */
 export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<string, string>): RejectedUsage | null {
   const { organizationId, keyId, path, failure, method, fields } = record;

@@ -62,7 +62,8 @@ export class SpentBudgetWatch {
         await this.run();
         this.#failing = false;
       } catch (err) {
-        // The budgets found spent before stay spent. One log line per outage, because a round is short.
+        // Budgets that were found spent before still count as spent. Only the first failure in a row is logged, because
+        // a check runs every few seconds.
         if (!this.#failing) deps.log.error({ err }, 'checking budgets that stop requests failed');
         this.#failing = true;
       }
@@ -93,7 +94,8 @@ export class SpentBudgetWatch {
         if (part.spent < part.amount) continue;
         const one: SpentBudget = { scope: part.scope, organizationId: id, id: part.id, amount: part.amount };
         if (part.scope === 'member') members.set(memberName(id, part.id), one);
-        // a key's own budget comes after that of its member and replaces it, because the narrowest is reported
+        // a key's budget comes after its member's budget and replaces it, because the narrowest spent budget is
+        // reported
         for (const key of part.keys) keys.set(key, one);
       }
     }
@@ -107,7 +109,10 @@ export class SpentBudgetWatch {
     await this.#running;
   }
 
-  /** Drops organizations without such budgets, and all past spending if the prices have changed. */
+  /**
+   * Drops the cached data of organizations that have no budget that stops requests. Drops all past spending if the
+   * prices have changed.
+   */
   #forget(table: PriceTable | null, organizations: ReadonlySet<string>): void {
     const text = JSON.stringify(table);
     if (text !== this.#prices) this.#past.clear();
@@ -122,7 +127,7 @@ export class SpentBudgetWatch {
     const { fromHour, toHour } = monthSpan(now);
     let past = this.#past.get(id);
     if (past?.month !== monthNumber(now)) past = { month: monthNumber(now), toHour: fromHour, byKey: new Map() };
-    // Usage is recorded within seconds, so hours before the last one no longer change.
+    // Usage is recorded within seconds, so the sums for hours before the previous hour no longer change.
     const settled = Math.max(fromHour, Math.floor(now / HOUR_MS) - 1);
     if (settled > past.toHour) {
       addAll(past.byKey, await spentByKey(usage, id, prices, { fromHour: past.toHour, toHour: settled }));
@@ -136,7 +141,7 @@ export class SpentBudgetWatch {
   async #keysOf(id: string, now: number): Promise<readonly CountedKey[]> {
     const known = this.#keys.get(id);
     if (known !== undefined && now - known.readAt < KEYS_MS && now >= known.readAt) return known.keys;
-    // Stored before reading, so that a change during the read removes it again.
+    // Stored in the cache before reading, so that a change during the read removes the entry again.
     const read = { readAt: now, keys: [] as readonly CountedKey[] };
     this.#keys.set(id, read);
     try {

@@ -14,8 +14,8 @@ export const HOUR_MS = 3_600_000;
 
 /**
  * Requests, errors, rate-limited requests; input, cached, output and reasoning tokens; images. Then, for requests that
- * returned a token: their number, and the sums of their milliseconds to the first token, in total, and after the first
- * token. Sums stored by old versions lack these.
+ * returned a token: their number, and the sums of their time to first token, total duration and time after the first
+ * token, in milliseconds. Sums stored by old versions lack these.
  */
 export type UsageSums = [
   number,

@@ -25,7 +25,7 @@ export interface UsageQuery extends UsageSpan {
   /** Null means all. */
   models: readonly string[] | null;
   apiKeys: readonly string[] | null;
-  /** Key ID → member_id, for rows grouped by member. Other keys count for NO_MEMBER. */
+  /** Key ID → member_id, for rows grouped by member. Keys that are not in the map count toward NO_MEMBER. */
   keyOwners?: ReadonlyMap<string, string>;
   /** Null: rows do not include a cost. */
   prices: PriceTable | null;
@@ -66,8 +66,7 @@ export interface UsageExpiry {
 
 export interface UsageStore {
   /**
-   * Stores the entries and adds them to the sums; safe for concurrent callers. Stores everything; if it rejects, it has
-   * stored nothing.
+   * Stores the entries and adds them to the sums, or rejects and stores nothing. Safe for concurrent callers.
    */
   record(entries: readonly UsageEntry[]): Promise<void>;
   /**
@@ -79,7 +78,8 @@ export interface UsageStore {
   /** One row per organization and model. Organizations without usage in the range have no rows. */
   totals(span: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]>;
   /**
-   * Percentiles over the whole range by model and key as specified by `groupBy`, ordered by them; within SKETCH_ERROR.
+   * Percentiles over the whole range, grouped by model and key as specified by `groupBy`, and sorted by them. Each is
+   * within SKETCH_ERROR of the true value.
    */
   latencies(query: UsageQuery): Promise<LatencyGroup[]>;
   /** Resolves to the number of entries erased. Stops when `signal` is aborted; a later call erases the rest. */

@@ -1,4 +1,4 @@
-// Sends a signed message to a URL that an organization has configured. Retries a few times with growing pauses. Does
+// Sends a signed message to a URL that an organization has configured. Retries a few times with increasing delays. Does
 // not follow redirects or read the response body. By default, connects only to public internet addresses.
 
 import { createHmac } from 'node:crypto';

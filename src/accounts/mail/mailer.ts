@@ -1,11 +1,11 @@
-// Sends plain-text mail through one SMTP server, in the background. A failed mail is logged without its text, which may
-// contain a sign-in link. Owns the connections to the server.
+// Sends plain-text email through one SMTP server, in the background. If a message cannot be sent, the log entry omits
+// its text, which may contain a sign-in link. Owns the connections to the server.
 
 import { createTransport } from 'nodemailer';
 import type { Config } from '../../config/settings.js';
 import type { Log } from '../../telemetry/types.js';
 
-/** Maximum number of queued mails; any more are dropped. */
+/** Maximum number of queued emails; further emails are dropped. */
 const MAX_WAITING = 200;
 const CONNECTIONS = 2;
 const TIMEOUT_MS = 20_000;
@@ -17,7 +17,7 @@ export interface Mail {
 }
 
 export interface Mailer {
-  /** False if no SMTP server is configured, in which case mail is discarded. */
+  /** False if no SMTP server is configured. Emails are then discarded. */
   readonly enabled: boolean;
   /** Queues a mail. Never throws. */
   send(mail: Mail): void;

@@ -25,7 +25,7 @@ export class OidcRefusal extends Error {
   }
 }
 
-/** Maximum number of characters for each part. */
+/** Maximum number of characters for each part of a reason. */
 const MAX_REASON = 300;
 
 /**
@@ -37,7 +37,7 @@ export function reasonOf(error: unknown): string {
   for (let one = error; one instanceof Error && parts.length < 8; one = one.cause) {
     if (one instanceof SyntaxError) break; // messages from JSON.parse() quote the input, which may be a token
     parts.push(one.message);
-    // The standard's error code (RFC 6749, section 5.2).
+    // The error code that the standard defines (RFC 6749, section 5.2).
     if ('error' in one && typeof one.error === 'string') parts.push(one.error);
     if ('error_description' in one && typeof one.error_description === 'string') parts.push(one.error_description);
   }

@@ -57,7 +57,7 @@ export class OidcProvider {
   }
 
   /**
-   * The URL to which to send the browser, and the secrets to keep for its return. Rejects if the provider is
+   * Returns the URL to which to send the browser, and the secrets to keep until it returns. Rejects if the provider is
    * unreachable.
    */
   async ask(redirectUri: string): Promise<{ url: URL; asked: Asked }> {
@@ -75,7 +75,10 @@ export class OidcProvider {
     return { url, asked };
   }
 
-  /** `returned`: the URL to which the browser returned, including its query. Rejects with Denied, or with the error. */
+  /**
+   * `returned`: the URL to which the browser returned, including its query. Rejects with Denied if the user or the
+   * provider refused, otherwise with the underlying error.
+   */
   async answer(returned: URL, { state, nonce, verifier }: Asked): Promise<Claims> {
     const oidc = await import('openid-client');
     const configuration = await this.#configuration();

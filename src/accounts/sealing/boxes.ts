@@ -7,7 +7,7 @@ const TAG = 16;
 /** Maximum length of a value to decode: as much as a request body can contain, and more than any value created here. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
 
-/** Unambiguous encoding of a list of fields: each one is preceded by its length. */
+/** Unambiguous encoding of a list of fields: each field is preceded by its length. */
 export function fields(...values: readonly (string | Buffer)[]): Buffer {
   const parts: Buffer[] = [];
   for (const value of values) {

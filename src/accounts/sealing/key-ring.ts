@@ -34,7 +34,7 @@ export class KeyRing {
     for (const key of keys) this.#byId.set(key.id, [...this.named(key.id), key]);
   }
 
-  /** The keys with which a value that contains this key ID may have been made. */
+  /** The keys that may have made a value with this key ID, because several keys can have the same ID. */
   named(id: number): readonly SealingKey[] {
     return this.#byId.get(id) ?? [];
   }

@@ -12,7 +12,7 @@ export async function openKeyRing(state: SealerState, configured: readonly strin
   return new KeyRing(made === null ? given : [...given, made]);
 }
 
-/** `configured`: see above. `models`: public names in catalog order. Throws StartError. */
+/** `configured`: keys as in openKeyRing(). `models`: public names in catalog order. Throws StartError. */
 export async function openSealer(
   state: SealerState,
   configured: readonly string[],

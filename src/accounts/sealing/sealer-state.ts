@@ -3,8 +3,8 @@
 
 export interface SealerState {
   /**
-   * The generated key while it is valid. `replaced`: keys are configured, so none is generated, and an existing one
-   * stays valid for verification for a while. Null if there is none.
+   * Returns the generated key while it is valid, or null if there is none. `replaced`: keys are configured, so no key
+   * is generated, and an existing one stays valid for verification only for a while.
    */
   madeKey(replaced: boolean): Promise<Uint8Array | null>;
   /** The names of models that are or were served, starting with those in `models`, up to a maximum number. */

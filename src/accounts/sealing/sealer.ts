@@ -9,7 +9,7 @@ export interface SealContext {
   origin?: SealedOrigin | null | undefined;
 }
 
-/** The upstream that generated a text and, if the upstream returned one, its own block that contains the text. */
+/** The upstream that generated a text and, if the upstream returned one, its own block with that text. */
 export interface SealedOrigin {
   upstream: string;
   block: Readonly<Record<string, unknown>> | null;
@@ -22,7 +22,10 @@ export interface Unsealed {
   origin: SealedOrigin | null;
 }
 
-/** `signed`: formats 1 and 3, in which the text is visible. `sealed`: 2 and 4, in which it is inside the value. */
+/**
+ * `signed`: formats 1 and 3, in which the text is visible to the client. `sealed`: formats 2 and 4, in which the text
+ * is encrypted within the value.
+ */
 export interface OpenedThinking extends Unsealed {
   format: 'signed' | 'sealed';
 }

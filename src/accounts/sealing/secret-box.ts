@@ -11,7 +11,7 @@ export type SecretPurpose = 'second factor' | 'sign-in ticket' | 'sign-in elsewh
 
 export interface OpenedSecret {
   readonly text: string;
-  /** True: encrypted with the current key. False: must be encrypted again before the old key is removed. */
+  /** True: encrypted with the current key. False: must be re-encrypted before the old key is removed. */
   readonly current: boolean;
 }
 

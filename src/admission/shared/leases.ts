@@ -8,7 +8,7 @@ import type { RedisConnection } from './redis-connection.js';
 export interface Lease {
   readonly id: string;
   readonly n: number;
-  /** The lease key for each limit scope. */
+  /** The Redis key of the leases of each limit scope. */
   readonly keys: readonly string[];
   /** Whether the lease was sent to Redis. */
   reported: boolean;
@@ -16,7 +16,7 @@ export interface Lease {
   place: number | null;
 }
 
-/** The end of a reservation, as the settle script expects it. */
+/** The outcome of a reservation, as the settle script expects it. */
 export interface Settlement {
   readonly id: string;
   readonly n: number;
@@ -30,20 +30,20 @@ export interface Settlement {
 
 interface Unsettled {
   readonly settlement: Settlement;
-  /** Index among the unconfirmed ends. Null: confirmed, or dropped and left to expire. */
+  /** Index among the unconfirmed settlements. Null: confirmed, or dropped and left to expire. */
   place: number | null;
 }
 
 /** Number of leases per call, which keeps each call short. */
 const AT_ONCE = 250;
 /**
- * Maximum number of unconfirmed ends. Beyond that, older ones are dropped, because their effects expire anyway: leases
- * end and buckets refill.
+ * Maximum number of unconfirmed settlements. Beyond that, older ones are dropped. Their effects are temporary anyway:
+ * leases expire and buckets refill.
  */
 const MAX_UNSETTLED = 50_000;
 
 export class Leases {
-  // These are not Maps, because each request is added to both and removed from both.
+  // ActiveSet rather than Map, because every request is added to both and removed from both.
   readonly #open = new ActiveSet<Lease>();
   readonly #unsettled = new ActiveSet<Unsettled>();
   #evicted = 0; // number of dropped ends
@@ -72,7 +72,7 @@ export class Leases {
     lease.place = this.#open.add(lease);
   }
 
-  /** Ends the lease. If Redis knows about the lease, its end is sent now or after the next reconnect. */
+  /** Ends the lease. If Redis knows about the lease, the settlement is sent now or after the next reconnect. */
   end(lease: Lease, settlement: Omit<Settlement, 'id' | 'n'>): void {
     if (lease.place !== null) this.#open.remove(lease.place);
     lease.place = null;
@@ -120,7 +120,7 @@ export class Leases {
 
   #await(settlement: Settlement): Unsettled {
     const one: Unsettled = { settlement, place: null };
-    // While Redis is unreachable, entries are added roughly in order, so the oldest are at the front.
+    // While Redis is unreachable, settlements are added roughly in order, so the oldest are at the front.
     if (this.#unsettled.size === MAX_UNSETTLED) this.#settled(this.#unsettled.at(this.#evicted++ % MAX_UNSETTLED));
     one.place = this.#unsettled.add(one);
     return one;

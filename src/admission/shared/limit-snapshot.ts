@@ -7,7 +7,7 @@ import type { ErrorFormat } from '../../shared/errors.js';
 
 const MINUTE_US = 60_000_000;
 
-/** Times in µs until the buckets are full, the number of unfinished requests, and the mean request duration in ms. */
+/** Times until the buckets are full, in µs, the number of unfinished requests, and the mean request duration in ms. */
 export interface LimitSnapshot {
   rpmUs: number;
   tpmUs: number;
@@ -34,7 +34,7 @@ export function waitMs(missingUs: number, amount: number, limit: number): number
   return over > 1 ? Math.max(1, over / 1000) : 0; // the script's tolerance
 }
 
-/** `laterUs`: time since the state was reported. */
+/** `laterUs`: time since the state was reported, in µs. */
 export function stateOf({ limits }: LimitScope, seen: LimitSnapshot, laterUs: number): LimitState {
   const bucket = (limit: number | null, missingUs: number): LimitState['requests'] =>
     limit === null ? null : bucketState(limit, Math.max(0, missingUs - laterUs) * 1000);

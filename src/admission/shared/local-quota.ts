@@ -1,7 +1,7 @@
 // Admission while Redis is unreachable: this process's share of every limit, counted in memory shared by its threads.
 // Requests admitted through Redis are counted here too, and the buckets start from the last known state of the shared
-// ones. This works because a bucket stores what fraction of its limit is empty, whatever the limit itself. Event-loop
-// thread only.
+// buckets. This works because a bucket stores what fraction of its limit is empty, regardless of the limit itself.
+// Event-loop thread only.
 
 import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -41,7 +41,7 @@ export interface SharedReservation {
   /** Tokens that the organization has used this month. Null without a cap. */
   monthUsed: number | null;
 }
-/** The local copy of such a reservation. */
+/** The local copy of a reservation made through Redis. */
 export interface Mirrored {
   leave(end: { tokens: number; refunded: boolean }): void;
 }
@@ -157,7 +157,7 @@ export class LocalQuota {
   }
 }
 
-/** `what`: the consequence, as a clause for the message. */
+/** `what`: the consequence, as a clause of the error message. */
 export const unreachable = (what: string): ApiError =>
   apiError(
     'capacity_exhausted',

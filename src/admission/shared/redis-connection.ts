@@ -26,8 +26,8 @@ export interface RedisConnectionOptions {
   /** Timeout per call. */
   timeoutMs: number;
   /**
-   * Brings Redis up to date with this process after connecting. The connection counts as up once this has resolved. The
-   * calls made here come before all others.
+   * Brings Redis up to date with this process after connecting. The connection counts as up once this has resolved.
+   * Calls made within attach() are sent before all others.
    */
   attach(): Promise<void>;
   /** Called when a connection that was up has been lost. */
@@ -43,7 +43,7 @@ const CLOSED = 'the connection was closed';
 const CUT = /EPIPE|ECONNRESET|closed/i;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
-/** Maximum number of pending calls. One more fails and drops the connection. */
+/** Maximum number of pending calls. Another call fails and drops the connection. */
 const MAX_WAITING = 100_000;
 
 const HASHES = Object.fromEntries(
@@ -81,7 +81,7 @@ export class RedisConnection {
     ]).finally(() => late.abort());
   }
 
-  /** Whether it is connected and attached. */
+  /** Whether the connection is established and attach() has completed. */
   get up(): boolean {
     return this.#up;
   }

@@ -196,7 +196,10 @@ return all
 /** Keys: processes. Arguments: this process. */
 const LEAVE = "return redis.call('ZREM', KEYS[1], ARGV[1])";
 
-/** Keys: month. Arguments: how long it is kept, in ms. Tokens settled from now on are counted. */
+/**
+ * Keys: month. Arguments: how long the counter is kept, in ms. Starts counting the tokens of requests that are settled
+ * from then on.
+ */
 const CLAIM_MONTH = `
 redis.call('HSETNX', KEYS[1], 'used', 0)
 return redis.call('PEXPIRE', KEYS[1], ARGV[1])

@@ -78,7 +78,7 @@ export class SharedAdmission implements Admission {
   readonly #connection: RedisConnection;
   readonly #leases: Leases;
   readonly #own: LocalQuota;
-  /** Tokens used while Redis was unreachable, by the month's key. */
+  /** Tokens used while Redis was unreachable, by the Redis key of the month. */
   readonly #unreported = new Map<string, number>();
   readonly #beginning = new Map<string, Promise<void>>();
   /** Buckets used while Redis was unreachable. Their state is sent after the reconnect. */
@@ -366,7 +366,7 @@ export class SharedAdmission implements Admission {
     const { owner, limits } = scopes[which] as LimitScope;
     const { count, meanMs } = seen[which] as LimitSnapshot;
     const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
-    // The time until all buckets have enough for the request, not only the one that rejected it first.
+    // The time until all buckets have enough for the request, not only the bucket that rejected it first.
     const wait = Math.max(
       1,
       ...scopes.flatMap(({ limits: their }, at) => {
@@ -462,8 +462,8 @@ export class SharedAdmission implements Admission {
   }
 
   /**
-   * Until this is complete, the process keeps its previous share. Processes seen for the first time count only
-   * afterwards.
+   * Joins the processes that share the limits, and reports this process's state. Until this is complete, the process
+   * keeps its previous share, and processes seen for the first time do not count.
    */
   async #attach(): Promise<void> {
     const before = this.#processes.count;
@@ -488,8 +488,8 @@ export class SharedAdmission implements Admission {
   }
 
   /**
-   * Sends everything that Redis may not know: leases, ends, and buckets (with `every`, all that are not full; otherwise
-   * those used while it was unreachable).
+   * Sends everything that Redis may not know: leases, settlements and buckets. With `every`, sends all buckets that are
+   * not full; otherwise, those used while Redis was unreachable.
    */
   async #reportAll(every: boolean): Promise<void> {
     const ahead: [string, number, number][] = [];

@@ -7,7 +7,7 @@ import type { Arrival } from './types.js';
 export type OpenArrival = Exclude<Arrival, { kind: 'closed' }>;
 
 /**
- * The sequence is endless, except for a trace, whose times come from `traceAt`, which returns null after the last
+ * The sequence is endless, except for a trace: `traceAt` supplies a trace's times, and returns null after the last
  * session.
  */
 export function* arrivalTimes(

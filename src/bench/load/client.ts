@@ -72,7 +72,7 @@ export class LoadClient {
     return Buffer.from(JSON.stringify(this.#rules.body(this.target, question)));
   }
 
-  /** Never rejects, because failures are part of the result. */
+  /** Never rejects. A failure is part of the result. */
   async ask(body: Buffer): Promise<Asked> {
     const timing: Timing = { sent: this.now(), headers: null, firstToken: null, last: 0, gaps: [], status: null };
     const answer = newAnswer();
@@ -205,7 +205,7 @@ function refused(response: IncomingMessage, status: number, settle: (failure: Er
   );
 }
 
-/** The server's error message, if there is one. */
+/** The error message in a server's response. Without one, returns the response's text or a message with the status. */
 export function refusal(text: string, status: number): string {
   try {
     const { error, message } = JSON.parse(text) as { error?: WireError | string; message?: string };

@@ -1,4 +1,4 @@
-// Limits the number of concurrent requests; any more wait in order of arrival. Used by a single thread.
+// Limits the number of concurrent requests; further requests wait in order of arrival. Used by a single thread.
 
 export class ConcurrencySlots {
   readonly #waiting: (() => void)[] = [];
@@ -22,7 +22,7 @@ export class ConcurrencySlots {
     });
   }
 
-  /** Passes the slot to the request that has waited longest. */
+  /** Returns a slot. It goes to the request that has waited longest, if any. */
   leave(): void {
     const next = this.#waiting[this.#head];
     if (next === undefined) {

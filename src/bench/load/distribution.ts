@@ -15,7 +15,10 @@ export function percentileOf(sorted: ArrayLike<number>, percentile: number): num
   return low === high || place === below ? low : low + (high - low) * (place - below);
 }
 
-/** `sorted`: ascending. Null if it is empty. The standard deviation is that of the population, as in vLLM and NumPy. */
+/**
+ * `sorted`: ascending. Null if it is empty. The standard deviation is the population standard deviation, as in vLLM and
+ * NumPy.
+ */
 export function distributionOf(sorted: ArrayLike<number>): Distribution | null {
   const count = sorted.length;
   if (count === 0) return null;
@@ -41,8 +44,8 @@ export function distributionOf(sorted: ArrayLike<number>): Distribution | null {
 
 export const ascending = (values: readonly number[]): Float64Array => Float64Array.from(values).sort();
 
-// Two-sided 95% quantiles of Student's t distribution, for 1, 2, 3, … degrees of freedom. Beyond that, the last entry
-// is used.
+// Two-sided 95% quantiles of Student's t distribution, for 1, 2, 3, … degrees of freedom. For more degrees of freedom,
+// the last entry is used.
 const T95 = [
   12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11,
   2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,

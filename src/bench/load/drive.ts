@@ -139,8 +139,8 @@ export class Drive {
   }
 
   /**
-   * Runs a session's turns. `at`: when the first one is due. Returns false if a turn failed, because the later turns
-   * depend on it and are skipped.
+   * Runs a session's turns. `at`: when the first turn is due. Returns false if a turn failed; later turns depend on it,
+   * so they are skipped.
    */
   async #converse(number: number, session: Session, at: number): Promise<boolean> {
     const before: Exchange[] = [];

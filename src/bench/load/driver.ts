@@ -79,7 +79,7 @@ export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<Lo
   }
 }
 
-/** Unless a number of requests is set, a trace ends with its last request. */
+/** Limits a trace without a set number of requests, so that it ends with its last request. */
 function withEnd(run: LoadRun): LoadRun {
   const { workload, warmup, length } = run;
   if (workload.kind !== 'trace' || length.requests !== null) return run;

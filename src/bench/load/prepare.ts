@@ -8,7 +8,7 @@ import { UNMEASURED, WORDS } from './text-maker.js';
 import type { Target, TextMeasure, Turn, WorkloadSpec } from './types.js';
 
 const ANSWER_WITHIN_MS = 30_000;
-/** Number of words that are measured one by one if not every word is a single token. */
+/** Number of words that are measured one by one if some words are not single tokens. */
 const MEASURED_WORDS = 40;
 /** In the responses format, hosted models do not accept an output limit below this. */
 const PROBE_TOKENS = 16;
@@ -60,7 +60,7 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
   return names;
 }
 
-/** The parts that every prompt of a workload contains in addition to its texts. */
+/** The parts that every prompt of a workload contains in addition to its generated texts. */
 interface Around {
   readonly system: string | null;
   readonly schema: Turn['schema'];
@@ -134,7 +134,7 @@ async function probe(
 }
 
 /**
- * Token counts of words, each preceded by a space: of all words if each is a single token, otherwise only of the first
+ * Token counts of words with a preceding space. Covers all words if each is a single token, otherwise only the first
  * few. Null if the server has no tokenizer endpoint.
  */
 async function measuredWords(target: Target): Promise<number[] | null> {

@@ -27,7 +27,7 @@ export class TextMaker {
     this.#bySize = sizes.map((size) => [size, measure.tokens.flatMap((one, at) => (one === size ? [at] : []))]);
   }
 
-  /** Number of tokens in a request on top of its texts. */
+  /** Number of tokens that a request contains in addition to its texts. */
   get overhead(): number {
     return this.measure.overhead;
   }

@@ -7,7 +7,7 @@ export const DIALECTS = ['chat', 'completions', 'responses'] as const satisfies 
 
 /** The server to be tested, and what every request contains. */
 export interface Target {
-  /** The API's URL, including /v1 if it has one. The dialect's path is appended. */
+  /** The API's URL, including /v1 if the server uses that. The dialect's path is appended. */
   readonly url: string;
   readonly dialect: Dialect;
   readonly model: string;
@@ -20,7 +20,7 @@ export interface Target {
    * length.
    */
   readonly ignoreEos: boolean;
-  /** Name of the output limit in the chat dialect. Servers accept one or the other; prepare.ts finds out which. */
+  /** Name of the output limit in the chat dialect. Servers accept one of two names; prepare.ts finds out which. */
   readonly capField: 'max_tokens' | 'max_completion_tokens';
   /** A request that takes longer than this counts as failed (`timeout`). */
   readonly timeoutMs: number;
@@ -32,7 +32,7 @@ export interface Turn {
   readonly maxTokens: number;
   /** The output's JSON schema, or null. */
   readonly schema: Readonly<Record<string, unknown>> | null;
-  /** Delay between the end of the previous response and this request. */
+  /** Delay between the end of the previous response and the start of this request. */
   readonly thinkMs: number;
   /** Length of this turn's text as specified by the workload, or null. */
   readonly promptTokens: number | null;
@@ -40,7 +40,7 @@ export interface Turn {
 
 /** A conversation of one or more consecutive turns. */
 export interface Session {
-  /** Milliseconds from the start of the run, according to a trace; null if the workload has no times. */
+  /** Milliseconds from the start of the run, taken from a trace; null if the workload has no times. */
   readonly at: number | null;
   readonly system: string | null;
   readonly turns: readonly Turn[];
@@ -129,8 +129,8 @@ export interface LoadRun {
    */
   readonly graceMs: number;
   /**
-   * Maximum number of concurrent requests in an open loop. Any more wait, and their wait counts as latency. Null: no
-   * limit.
+   * Maximum number of concurrent requests in an open loop. Further requests wait, and this wait counts as latency.
+   * Null: no limit.
    */
   readonly maxConcurrency: number | null;
   /** Whether later turns send the history or the ID of the previous stored response (only with `responses`). */
@@ -160,14 +160,14 @@ export interface RequestRecord {
   readonly session: number;
   readonly turn: number;
   readonly phase: 'warmup' | 'measured';
-  /** When it was due. Latencies count from here, which avoids coordinated omission. */
+  /** When the request was due. Latencies count from this time, which avoids coordinated omission. */
   readonly intended: number;
   readonly sent: number;
   /** Times of the status line and of the first event with output; null if they did not arrive. */
   readonly headers: number | null;
   readonly firstToken: number | null;
   readonly end: number;
-  /** Times between consecutive events with output: one fewer than there are events. */
+  /** Times between consecutive events with output, one fewer than there are such events. */
   readonly gaps: Float32Array;
   readonly status: number | null;
   readonly error: { readonly kind: ErrorKind; readonly message: string } | null;
@@ -189,13 +189,13 @@ export interface ClientFigures {
 }
 
 export interface LoadResult {
-  /** In the order in which they ended. */
+  /** Records in the order in which their requests ended. */
   readonly records: readonly RequestRecord[];
   /** Epoch milliseconds of the start of the run. */
   readonly startedAt: number;
   readonly endedMs: number;
   readonly client: ClientFigures;
-  /** Whether the caller's signal ended the run early. */
+  /** Whether the caller's signal ended the run before its normal end. */
   readonly stopped: boolean;
 }
 
@@ -215,7 +215,7 @@ export interface LoadProgress {
 export interface LoadHooks {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: LoadProgress) => void;
-  /** Called for each finished request of a single-threaded run, so that the caller can stop early. */
+  /** Called for each finished request if the run uses a single thread, so that the caller can stop the run early. */
   readonly onRecord?: (record: RequestRecord) => void;
 }
 
@@ -262,7 +262,7 @@ export interface Verdict {
  * `durationMs`.
  */
 export interface Summary {
-  /** From the intended start of the first measured request to the end of the last one. */
+  /** Time from the intended start of the first measured request to the end of the last one. */
   readonly durationMs: number;
   readonly requests: {
     readonly asked: number;

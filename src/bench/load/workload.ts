@@ -11,7 +11,7 @@ export interface Workload {
   readonly sessions: number | null;
   /** The n-th session; null after the last one of a trace. */
   session(n: number): Session | null;
-  /** The session's time in the trace, if it has one. */
+  /** The time of a session in the trace; null if it has none. */
   at(n: number): number | null;
 }
 

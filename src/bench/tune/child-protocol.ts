@@ -19,7 +19,7 @@ export interface ChildStart {
 
 export type ToChild =
   | ChildStart
-  /** The reply to a request: null if it was carried out, otherwise the reason why it was not. */
+  /** The reply to a request: null if the request was carried out, otherwise the reason why it was not. */
   | { readonly type: 'answer'; readonly number: number; readonly error: string | null }
   /** Stop the run. */
   | { readonly type: 'stop' }

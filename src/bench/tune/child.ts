@@ -68,6 +68,6 @@ process.on('message', (message: ToChild) => {
   }
 });
 process.on('disconnect', () => process.exit(0));
-// Ctrl-C in a terminal reaches all processes started from it, but the server decides when this one stops.
+// Ctrl-C in a terminal reaches all processes started from it, but the server decides when this process stops.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => stop.abort());

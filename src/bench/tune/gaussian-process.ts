@@ -115,7 +115,9 @@ function density(inputs: readonly (readonly number[])[], values: Float64Array, l
   return sum;
 }
 
-/** The lower triangle, computed in place. A pivot made negative by rounding is replaced by a tiny one. */
+/**
+ * The lower triangle, computed in place. A pivot that rounding has made negative is replaced by a tiny positive one.
+ */
 function cholesky(matrix: Float64Array, n: number): Float64Array {
   for (let j = 0; j < n; j++) {
     for (let i = j; i < n; i++) {

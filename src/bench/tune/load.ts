@@ -25,7 +25,7 @@ export interface TuneTarget {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** `rows`: from a trace or from recent requests. Equal blocks produce equal text. */
+/** `rows`: from a trace or from recent requests. Blocks with equal numbers produce equal text. */
 export type TuneWorkload =
   | { readonly kind: 'fixed'; readonly promptTokens: number; readonly outputTokens: number }
   | { readonly kind: 'rows'; readonly rows: readonly TraceRow[]; readonly blockTokens: number };

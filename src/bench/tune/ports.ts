@@ -7,8 +7,8 @@ import type { TuneSettings, TuneVerdict } from '../../shared/wire/tuning.js';
 export type TuneRanges = Readonly<Record<keyof TuneSettings, { readonly min: number; readonly max: number }>>;
 
 /**
- * A leased engine: only the lease's holder can change its settings, and the previous settings are restored whatever
- * happens to the holder.
+ * A leased engine. Only the lease's holder can change its settings. The previous settings are restored regardless of
+ * what happens to the holder.
  */
 export interface HeldEngine {
   readonly before: TuneSettings;
@@ -30,7 +30,7 @@ export interface Measurement {
   readonly outputTokensPerSecond: number;
   readonly ttftMs: readonly [number, number] | null;
   readonly itlMs: readonly [number, number] | null;
-  /** In the order of the objectives. */
+  /** One verdict per objective, in the order of the objectives. */
   readonly verdicts: readonly TuneVerdict[];
   readonly stopped: boolean;
   readonly errors: Readonly<Record<string, number>>;

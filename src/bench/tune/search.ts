@@ -13,7 +13,7 @@ export interface Observation {
   readonly point: Point;
   /** Completed requests per second. */
   readonly throughput: number;
-  /** Completed requests per second that met every objective. */
+  /** Completed requests that met every objective, per second. */
   readonly goodput: number;
   /** For each objective, the measured value divided by the limit. Above 1, the objective is missed. */
   readonly ratios: readonly number[];
@@ -53,7 +53,9 @@ const MAX_LOG_RATIO = 1.5;
 const LIKELY = 0.5;
 /** Minimum probability for a point to be the predicted best without having been measured. */
 const SURE = 0.8;
-/** Lower bound on the fraction of good requests, so that very small fractions are treated alike. */
+/**
+ * Lower limit for the fraction of good requests. Smaller fractions are raised to it, so that they are treated alike.
+ */
 const MIN_SHARE = 0.05;
 
 interface Models {
@@ -151,8 +153,8 @@ export class Search {
   }
 
   /**
-   * The point with these values that is predicted to be the best, whether measured or not. Null if no point meets the
-   * objectives with enough confidence.
+   * The point with these values that is predicted to be the best, even if it has not been measured. Null if no point
+   * meets the objectives with enough confidence.
    */
   believed(fixed: Point): Point | null {
     const models = this.#fitted();

@@ -1,6 +1,6 @@
 // One tuning run: measures the current settings, searches for better ones, measures the best candidates again,
 // alternating with the current settings, and derives a result. The engine is leased throughout, and its previous
-// settings are restored however the run ends.
+// settings are restored regardless of how the run ends.
 
 import { repeatedOf } from '../load/distribution.js';
 import type {
@@ -20,7 +20,7 @@ import { Search } from './search.js';
 import type { Knob, Point } from './space.js';
 import { verdictOf } from './verdict.js';
 
-/** Repetitions of each finalist, and the initial and maximum number of finalists. */
+/** Number of repetitions for each finalist, and the initial and maximum number of finalists. */
 const REPEATS = 3;
 const FINALISTS = 2;
 const MAX_FINALISTS = 6;
@@ -56,7 +56,7 @@ export async function tune(
     run.result = await new Tuning(plan, run, { engine, measure, signal: ending, onChange }).result();
     run.state = 'done';
   } catch (error) {
-    // An aborted run needs no reason; a lost lease comes with one.
+    // An aborted run has a fixed reason. If the lease was lost, its signal has the reason.
     run.state = signal.aborted ? 'stopped' : 'failed';
     run.error = signal.aborted
       ? 'Stopped early.'
@@ -112,8 +112,8 @@ class Tuning {
   }
 
   /**
-   * Measures the best points found by the search and those with the current settings again, alternately, so that drift
-   * affects all of them equally.
+   * Measures the best points from the search and the points with the current settings again, in alternation, so that
+   * drift affects all of them equally.
    */
   async #confirmed(asIs: Point): Promise<{ current: TunePick | null; best: TunePick | null }> {
     const asTheyAre = (point: Point | undefined): Runs | null =>

@@ -29,7 +29,8 @@ export function verdictOf(
       says: `The current settings miss the objectives. ${settingsText(best.settings)} meet them: ${rate(best)} at ${loadText(plan.loadKind, best.load)}.`,
     };
   }
-  // It is better with confidence if the difference exceeds both the minimum gain and the variation between runs.
+  // The best settings are significantly better if every one of their runs beats all runs of the current settings, and
+  // the gain reaches the minimum.
   const surely = gain >= MIN_GAIN && Math.min(...best.goodput.runs) > Math.max(...current.goodput.runs);
   if (!surely) {
     return {

@@ -14,12 +14,12 @@ export interface RequestShape {
 
 /** Shared prefixes are multiples of this length, so that no more tokens are cached than for the original requests. */
 const BLOCK_TOKENS = 16;
-/** The first block number not used by any shared block. */
+/** Block numbers starting with this one are unique to a request. Lower numbers identify shared blocks. */
 const OWN_BLOCKS = 1_000_000;
 
 /**
- * In chronological order. A request's cached tokens are modeled as a prefix of that length, taken from text common to
- * all requests.
+ * A trace of the requests in chronological order. A request's cached tokens are modeled as a prefix of that length,
+ * taken from text common to all requests.
  */
 export function workloadOf(shapes: readonly RequestShape[]): TuneWorkload {
   const sorted = [...shapes].sort((a, b) => a.at - b.at);

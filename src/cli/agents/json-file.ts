@@ -20,7 +20,7 @@ export type Edit =
 
 export interface Edited {
   readonly text: string;
-  /** Paths of the settings in conflict: they had other values, which `text` overwrites. */
+  /** Paths of the settings in conflict: those whose previous value is overwritten in `text`. */
   readonly replaced: readonly string[];
 }
 

@@ -21,7 +21,7 @@ const pullBody = z.object({ model: z.string().min(1).max(512) });
 
 /** Maximum number of models listed. A cache can contain thousands of files. */
 const MAX_SHOWN = 200;
-/** Maximum length of a search on the hub. */
+/** Maximum length of a hub search query, in characters. */
 const MAX_QUERY = 200;
 
 export interface DiskDeps {

@@ -62,7 +62,7 @@ export class DynamicModels {
     return this.#served.get(name)?.source ?? null;
   }
 
-  /** Resolves when every thread serves the model. Rejects like serveFetched(). */
+  /** Resolves when every thread serves the model. Rejects with the errors of serveFetched(). */
   async serve(
     request: ServeWish,
     from: Pick<ServeFrom, 'fileFacts' | 'memory'>,
@@ -74,8 +74,8 @@ export class DynamicModels {
   }
 
   /**
-   * Resolves when every thread has removed the model; running requests continue. The result is whether an operator had
-   * added the name.
+   * Resolves when every thread has removed the model, to whether an operator had added the name. Running requests
+   * continue.
    */
   async unserve(name: string, actor: AuditNote['actor']): Promise<boolean> {
     const { store, bus } = this.options;

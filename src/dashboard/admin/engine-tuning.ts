@@ -30,7 +30,10 @@ interface Declared {
   native: keyof NativeTunables;
   min: number;
   max(stats: NativeStats): number;
-  /** Replaces the help of settings whose range differs here: 0 (automatic) is accepted only at startup. */
+  /**
+   * Replaces the setting's help text if the allowed range is different at run time: 0 (automatic) is accepted only at
+   * startup.
+   */
   help?: string;
 }
 
@@ -57,7 +60,10 @@ export const tunablesPatch = z.object({
   queue_max_tokens: number,
 }) satisfies z.ZodType<{ [K in keyof EngineTunablesPatch]: unknown }>;
 
-/** `is_new`: take the lease; otherwise, extend it. `seconds`: until it ends unless extended. */
+/**
+ * `is_new`: true takes the lease, false extends it. `seconds`: how long the lease lasts from this call on, unless it is
+ * extended.
+ */
 export const holdBody = z.object({
   id: z.string().min(8).max(64),
   is_new: z.boolean(),
@@ -65,7 +71,10 @@ export const holdBody = z.object({
   values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
 }) satisfies z.ZodType<EngineHoldRequest>;
 
-/** How often the server checks for expired leases. Restoring an engine's settings may be delayed by this much. */
+/**
+ * How often the server checks for expired leases. An engine's settings may be restored this much later than its lease
+ * ends.
+ */
 const SWEEP_MS = 1_000;
 
 export class EngineTuning {
@@ -97,8 +106,8 @@ export class EngineTuning {
   }
 
   /**
-   * Takes effect with the engine's next step or submission. Resolves when the change is stored. Rejects with ApiError
-   * 404, 422 or 503.
+   * A change takes effect with the engine's next step or submission. Resolves when the change is stored. Rejects with
+   * ApiError 404, 422 or 503.
    */
   async change(model: string, patch: EngineTunablesPatch, actor: Actor): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
@@ -152,7 +161,7 @@ export class EngineTuning {
 
   /**
    * Called on the primary thread before any engine is loaded. Ends the leases left behind by the previous server
-   * process, then periodically ends those that their holder no longer extends.
+   * process. After that, periodically ends leases that have expired.
    */
   async watchHolds(): Promise<void> {
     for (const { engine } of await this.holds.endPast(Infinity))
@@ -253,9 +262,11 @@ export class EngineTuning {
     };
   }
 
-  /** Values above what the engine has allocated are clamped. */
+  /**
+   * Returns the value that applies to a loaded engine. A value larger than the engine's allocation is clamped to it.
+   */
   private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
-    // If the value is automatic, it depends on the device, so the value with which the engine was loaded is used.
+    // An automatic value depends on the device, so the value with which the engine was loaded is used.
     const unchanged =
       name === 'max_batch_tokens' && this.config.engine[name] === 0
         ? stats.loadedBatchTokens

@@ -2,7 +2,7 @@
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 
-/** Maximum number of keys listed per slot. The rest are summed in one unnamed entry. */
+/** Maximum number of keys listed per time slot. The remaining keys are summed in one unnamed entry. */
 const MAX_KEYS = 200;
 
 /** One entry per key, highest counts first. Keys beyond the maximum are summed in one entry. */

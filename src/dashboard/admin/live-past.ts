@@ -16,12 +16,12 @@ import { askedOrganization } from './organizations.js';
 
 const DEFAULT_S = 3_600;
 const MAX_S = RINGS.at(-1)?.keptS ?? 0;
-/** Number of series shown separately. The rest are summed into one. */
+/** Number of series shown separately. All others are summed into one series. */
 const SHOWN = 7;
 const MARK_PAGES = 5;
 const PAGE = 100;
 
-/** Actions on files. They do not affect a running engine. */
+/** Audit-log actions on model files, which do not affect a running engine. */
 const NOT_AN_ENGINE: ReadonlySet<string> = new Set(['model.pulled', 'model.deleted_from_disk']);
 
 export interface LivePastDeps {

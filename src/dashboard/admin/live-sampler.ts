@@ -12,7 +12,7 @@ import type { ThreadBus } from '../../shared/bus.js';
 export const SAMPLE_MS = 1_000;
 /** Window for percentiles, in seconds. */
 const WINDOW_S = 60;
-/** Deadline for other threads. A late thread is omitted from the sample; its counts are included in the next one. */
+/** Deadline for other threads. A late thread is omitted from the sample; its counts are added to the next sample. */
 const ASK_MS = 500;
 
 interface Windows {

@@ -30,7 +30,7 @@ const ENGINE_MEANS = [
 ] as const satisfies readonly (keyof EngineSample)[];
 /** Averaged only over the samples that have a value. */
 const ENGINE_PARTIAL = ['prefix_hit_rate', 'step_ms'] as const satisfies readonly (keyof EngineSample)[];
-/** Append only: stored sums refer to the entries by position, and older ones have fewer. */
+/** Append only: stored sums refer to these entries by position, and older sums contain fewer of them. */
 const LATENCIES = ['ttft_ms', 'itl_ms', 'tpot_ms'] as const satisfies readonly (keyof EngineSample)[];
 
 interface EngineSum {
@@ -40,7 +40,10 @@ interface EngineSum {
   means: number[];
   /** A sum and the number of values in it. */
   partial: [number, number][];
-  /** p50, p95 and p99, each weighted by count, and the counts. */
+  /**
+   * For each latency: p50, p95 and p99, each multiplied by the count, and the count itself. All are summed over the
+   * samples.
+   */
   latencies: [number, number, number, number][];
   preemptions: number;
 }

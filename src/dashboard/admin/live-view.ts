@@ -60,7 +60,7 @@ export class LiveView {
 
   constructor(private readonly deps: LiveViewDeps) {}
 
-  /** Call once the server is up, because starting it may take longer than the sampling interval. */
+  /** Must be called when the server is ready, because startup may take longer than the sampling interval. */
   begin(inFlight: () => number): void {
     this.#inFlight = inFlight;
     const { bus, pool, primary, telemetry, history } = this.deps;

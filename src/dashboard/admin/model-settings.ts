@@ -57,8 +57,8 @@ export class ModelSettings {
   }
 
   /**
-   * Undefined fields do not change. If `check` throws, nothing changes. Resolves when the change is in effect on this
-   * thread.
+   * Undefined fields keep their value. If `check` throws, nothing changes. Resolves when the change is in effect on
+   * this thread.
    */
   async change(
     model: CatalogModel,

@@ -144,7 +144,7 @@ export function modelRoutes(
     }),
   ];
 
-  /** Each thread loads or unloads when it is notified of the change. */
+  /** Each thread loads or unloads the model when it is notified of the change. */
   async function setLoaded(id: string, loaded: boolean, actor: Actor): Promise<OperatorModel> {
     const model = known(id);
     if ((modelSettings.row(id).unloaded !== true) !== loaded) {
@@ -179,7 +179,10 @@ export function modelRoutes(
   }
 }
 
-/** Requires a notice period before retirement. To retire a model immediately, set only the state. */
+/**
+ * A retirement date must leave a notice period after the deprecation date. To retire a model immediately, set only the
+ * state.
+ */
 function checkNotice({ lifecycle, deprecated_at = null, retires_at = null }: DeclaredDeprecation): void {
   if (retires_at === null || lifecycle === 'retired') return;
   if (deprecated_at === null)

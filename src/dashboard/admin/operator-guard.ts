@@ -15,7 +15,7 @@ export interface OperatorCall<B> {
   readonly exchange: Exchange;
   /** For the audit log. */
   readonly actor: Actor;
-  /** Null if authenticated by the token. */
+  /** Null if the request was authenticated by the bearer token. */
   readonly userId: string | null;
   /** The body, parsed by the schema; undefined if the route has no schema. */
   readonly body: B;
@@ -32,7 +32,7 @@ export interface OperatorRoute<B> {
   handler(call: OperatorCall<B>): void | Promise<void>;
 }
 
-/** Converts an operator route to a plain Route that makes all checks before `handler` runs. */
+/** Converts an operator route to a plain Route that performs all checks before `handler` runs. */
 export type OperatorGuard = <B = undefined>(route: OperatorRoute<B>) => Route;
 
 /** Authenticates by session. */
@@ -79,7 +79,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     if (timingSafeEqual(digest(given), wanted)) return;
     if (remembered.size >= MAX_REMEMBERED) remembered.clear();
     remembered.set(address, { count: count + 1, until });
-    // whether the limit table is full or the database failed, the response is the same
+    // not awaited: the response is the same even if the limit table is full or the database fails
     void attempts.count('operator', [address]).catch(() => undefined);
     throw apiError('invalid_api_key', 'Invalid operator token.');
   };

@@ -19,7 +19,7 @@ import type { OperatorGuard } from './operator-guard.js';
 const budgetBody = z.object({
   /** Null: no budget. */
   amount: z.number().positive().max(1e12).nullable(),
-  /** Whether requests are refused when the amount is spent. Absent: unchanged. */
+  /** Whether requests are refused once the budget is spent. Absent: unchanged. */
   stops: z.boolean().optional(),
   mail: z.boolean().default(true),
 });

@@ -44,7 +44,7 @@ export class Pulls {
       .slice(0, MAX_REMEMBERED);
   }
 
-  /** A download that this thread started. Null if it has been forgotten. */
+  /** A download that this thread started. Null if it is no longer in memory. */
   get(id: string): ModelPull | null {
     return this.#pulls.get(id) ?? null;
   }

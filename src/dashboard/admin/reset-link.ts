@@ -1,5 +1,5 @@
 // POST /users/{id}/reset-link: creates a password reset link, which the operator passes on to the user. For servers
-// that do not send mail.
+// that do not send email.
 
 import { TOKEN_MS } from '../../accounts/tokens.js';
 import { apiError } from '../../shared/errors.js';

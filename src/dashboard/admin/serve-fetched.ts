@@ -1,4 +1,4 @@
-// Checks to be made before a downloaded model is served under a name: the name is free, the weights are on disk, the
+// The checks before a downloaded model is served under a name: the name is free, the weights are on disk, the
 // architecture is supported, and the machine has enough memory. Used by operator routes and the command line.
 
 import type { AuditNote } from '../../accounts/audit.js';
@@ -32,7 +32,7 @@ export interface ServeFrom {
   readonly taken: ReadonlySet<string>;
 }
 
-/** Stores the declaration. Rejects with ApiError 422 that names the field `name` or `model`. */
+/** Checks the declaration and stores it. Rejects with an ApiError 422 whose `param` is `name` or `model`. */
 export async function serveFetched(
   { name, model, displayName, idleMinutes }: ServeWish,
   { store, hub, fileFacts, memory, taken }: ServeFrom,

@@ -31,7 +31,7 @@ export interface SettingsLeases {
   take(hold: SettingsLease, isNew: boolean, now: number): Promise<boolean>;
   /** The engine's lease; null if there is none. */
   of(engine: string): Promise<SettingsLease | null>;
-  /** Releases the lease with this ID, or any lease if `id` is null. Resolves to whether there was one. */
+  /** Releases the lease with this ID, or any lease if `id` is null. Resolves to whether a lease was released. */
   end(engine: string, id: string | null): Promise<boolean>;
   /** Ends all leases past their deadline (Infinity: all leases). Resolves to the leases that it ended. */
   endPast(now: number): Promise<SettingsLease[]>;

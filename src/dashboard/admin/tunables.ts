@@ -1,4 +1,4 @@
-// Operator routes for engine settings that can be changed at run time. A null value restores the configured one. A
+// Operator routes for engine settings that can be changed at run time. A null value restores the configured value. A
 // lease applies trial settings, which expire and are not stored.
 
 import type { EngineTunablesPatch } from '../../shared/wire/tunables.js';

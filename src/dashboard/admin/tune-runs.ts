@@ -16,6 +16,9 @@ export interface TuneRunStore {
   list(): Promise<TuneRunSummary[]>;
   /** API keys used by the stored runs, whose requests must not be used as a workload. */
   keyIds(): Promise<ReadonlySet<string>>;
-  /** At startup: marks runs that were in progress when the server stopped as ended. Resolves to how many there were. */
+  /**
+   * Called at startup. Marks the runs that were in progress when the server stopped as ended, and resolves to their
+   * number.
+   */
   endUnfinished(reason: string, at: Date): Promise<number>;
 }

@@ -33,7 +33,7 @@ const PROLONG_MS = 10_000;
 const END_MS = 3_000;
 /** Minimum number of requests needed to derive a workload. */
 const MIN_SHAPES = 20;
-/** Maximum number of concurrent requests, unless the request asks for more. */
+/** Maximum load of a run, in concurrent requests, unless the operator specifies another maximum. */
 const MAX_LOAD = 1_024;
 const KEY_LIFE_MS = 24 * 3_600_000;
 
@@ -46,7 +46,10 @@ export interface TuningsDeps {
   readonly log: Log;
   /** Address of this server; null until it is reachable. */
   url(): string | null;
-  /** Concurrency limit on the model for the first organization, whose key the run uses; null: no limit. */
+  /**
+   * The first organization's concurrency limit for the model, because the run uses a key of this organization. Null: no
+   * limit.
+   */
   concurrencyLimit(model: string): Promise<number | null>;
 }
 
@@ -129,8 +132,8 @@ export class Tunings {
   }
 
   /**
-   * Marks command-line runs as ended if they disappeared without a report (kill -9) and no longer hold their engine's
-   * lease. Runs started by the server are tracked directly.
+   * Marks command-line runs as ended if their process disappeared without a report (kill -9) and they no longer hold
+   * their engine's lease. Runs started by the server are tracked directly.
    */
   async endLost(): Promise<void> {
     const { runs, tuning } = this.deps;

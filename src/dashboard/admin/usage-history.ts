@@ -38,7 +38,10 @@ export function readHistoryQuery(query: URLSearchParams, prices: PriceTable | nu
   return { usage: { ...usage, groupBy: ['model'] }, organization: askedOrganization(query), groupBy };
 }
 
-/** Sums of all organizations, ordered by time. Stops early if `isGone`. Rejects with ApiError 400 if there are too many. */
+/**
+ * Sums of all organizations, ordered by time. Stops early if `isGone` returns true. Rejects with ApiError 400 if there
+ * are too many rows.
+ */
 export async function usageHistory(
   deps: HistoryDeps,
   query: HistoryQuery,
@@ -125,7 +128,7 @@ async function* pagesOf(
 
 const CSV_COLUMNS = ['bucket_start', 'organization_id', 'organization', 'model', ...COUNTS, 'cost'] as const;
 
-/** One row per organization, model and bucket. Rejects with ApiError 400 if there are too many. */
+/** Sends one row per organization, model and bucket. Rejects with ApiError 400 if there are too many rows. */
 export async function sendHistoryCsv(exchange: Exchange, deps: HistoryDeps, query: HistoryQuery): Promise<void> {
   const pages = pagesOf(deps, query);
   await sendCsv(exchange, { file: 'total-usage.csv', columns: CSV_COLUMNS, rows: MAX_ROWS }, async () => {

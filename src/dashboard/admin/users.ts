@@ -41,7 +41,7 @@ export function userRoutes(guard: OperatorGuard, { users, secondFactors }: UserD
       },
     }),
 
-    // For users who have lost both their device and their recovery codes.
+    // Turns off two-factor authentication for users who have lost both their device and their recovery codes.
     guard({
       method: 'DELETE',
       path: '/users/:user/second-factor',

@@ -1,5 +1,5 @@
-// Sends the dashboard's mail, if mail is configured. Links use the configured address, never one taken from a request.
-// Otherwise, attackers could make the server mail links to their own site.
+// Sends the dashboard's email, if email is configured. Links use the configured address, never one taken from a
+// request. Otherwise, attackers could make the server send links to their own site.
 
 import type { ShownInvite } from '../../accounts/invites.js';
 import type { SignIns } from '../../accounts/sign-ins.js';
@@ -29,7 +29,7 @@ export class AccountMailer {
     return this.mailer.enabled && this.base !== null;
   }
 
-  /** Creates the link's token, and sends the mail in the background. */
+  /** Creates the link's token, and sends the email in the background. */
   verifyEmail(user: User): void {
     this.write(async (base) => {
       const token = await this.signIns.mailedToken(user.id, 'email');

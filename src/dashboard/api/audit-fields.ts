@@ -50,14 +50,14 @@ const line = ({ id, at, actor, action, target, ip, detail }: AuditEntry): string
     COLUMNS,
   );
 
-/** Sends the entries that match. A null organization means the whole server. */
+/** Sends the entries that match as a CSV file. A null organization means the whole server. */
 export async function sendAuditCsv(
   exchange: Exchange,
   audit: Pick<AuditLog, 'list'>,
   organizationId: string | null,
   filter: AuditFilter,
 ): Promise<void> {
-  // The log may grow a little beyond its limit before old entries are erased.
+  // The log may exceed its limit slightly before old entries are erased.
   const file = { file: 'audit-log.csv', columns: COLUMNS, rows: 2 * MAX_AUDIT_ENTRIES };
   await sendCsv(exchange, file, async (after: string | null) => {
     const { data, next } = await audit.list(organizationId, CSV_PAGE, after, filter);

@@ -149,7 +149,10 @@ export async function setBudget(
   });
 }
 
-/** Null if the budget has no amount left. `stops` is kept, so that an admin who sets an amount again does not undo it. */
+/**
+ * Returns null for a budget without any amount, unless `stops` is set. A budget with `stops` is kept, so that an admin
+ * who sets an amount again does not undo this choice.
+ */
 export function withoutEmpty(budget: Budget): Budget | null {
   const { amount, stops, members = {}, keys = {} } = budget;
   const isEmpty = amount === null && stops !== true && Object.keys({ ...members, ...keys }).length === 0;

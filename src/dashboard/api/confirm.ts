@@ -6,14 +6,14 @@ import type { User } from '../../accounts/users.js';
 import { apiError } from '../../shared/errors.js';
 
 /**
- * For an account without a password, a session that the identity provider started this recently takes the place of the
- * password.
+ * For an account without a password, a session that was started through the identity provider within this time is
+ * accepted instead of the password.
  */
 const FRESH_MS = 10 * 60_000;
 
 /**
- * `signedInAt`: start of the session; `now`: the time by the same clock; both in milliseconds. Rejects with ApiError
- * 422 for the field `password`, or with 403 or 429.
+ * `signedInAt`: start of the session; `now`: the current time on the same clock; both in milliseconds. Rejects with
+ * ApiError 422 for the field `password`, or with 403 or 429.
  */
 export async function confirmPassword(
   attempts: Attempts,

@@ -1,4 +1,4 @@
-// CSV files (RFC 4180). Rows are read in pages. The file's memory counts toward the limit for unread responses.
+// CSV files (RFC 4180). Rows are read in pages. The memory for the file counts toward the limit on unread responses.
 
 import { apiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
@@ -27,8 +27,8 @@ export interface CsvFile {
 }
 
 /**
- * Reads pages until `next` is null and sends all lines as one file. Rejects with ApiError 400 if there are too many, and
- * with 503 if too many large responses are held in memory.
+ * Reads pages until `next` is null and sends all lines as one file. Rejects with ApiError 400 if there are too many
+ * lines, and with 503 if too many large responses are held in memory.
  */
 export async function sendCsv<N>(
   exchange: Exchange,

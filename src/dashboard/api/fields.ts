@@ -20,7 +20,7 @@ export const nameField = z
   .refine((text) => !/\p{Cc}|\p{Cf}/u.test(text), 'must not contain control characters');
 
 /**
- * An e-mail address, as returned by normalEmail(). Whether the domain exists is left to the mail servers to find out.
+ * An e-mail address, as returned by normalEmail(). Whether the domain exists is not checked here.
  */
 export const emailField = z
   .string()
@@ -41,7 +41,7 @@ export const newPasswordField = z.string().superRefine((password, context) => {
     context.addIssue(issue('invalid_value', `must be at least ${MIN_PASSWORD_CHARACTERS} characters long`));
 });
 
-/** A password to verify. No stored password can be longer. */
+/** A password to verify. The maximum is the longest password that can be stored. */
 export const passwordField = z.string().min(1).max(MAX_PASSWORD_BYTES);
 
 /** The token in a mailed link. */

@@ -45,7 +45,7 @@ export interface DashboardRoute<C> {
   noted?: true;
   /** See Route. */
   countedAs?: string;
-  /** The identity against which rate limits count the request, if any apply. */
+  /** Returns the identity to which usage and limits attribute the request. Absent for requests that do not count. */
   actAs?(call: Omit<C, 'body'>): Identity;
   handler(call: C): void | Promise<void>;
 }

@@ -66,7 +66,7 @@ export function inviteObject(
   };
 }
 
-/** URLs of the dashboard pages opened by mailed links. */
+/** URLs of the dashboard pages that links in emails open. */
 export const inviteUrl = (base: string, token: string): string => `${base}/dashboard/accept-invite?token=${token}`;
 export const setupUrl = (base: string, code: string): string => `${base}/dashboard/signup?code=${code}`;
 export const resetUrl = (base: string, token: string): string => `${base}/dashboard/reset?token=${token}`;

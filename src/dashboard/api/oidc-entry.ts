@@ -34,8 +34,8 @@ export class OidcEntry {
     const { identities, signIns } = this.stores;
     const identity = { issuer: claims.issuer, subject: claims.subject };
     const known = await identities.userOf(identity);
-    // The address is checked for linked users as well, because a former employee has a different address at the
-    // provider, or none.
+    // The addresses of linked users are checked too: a former employee may have a different address at the provider, or
+    // none.
     const email = this.#email(claims, known !== null);
     if (known !== null) return { user: known, cookie: null };
     if (email === null) throw new OidcRefusal('no_email');
@@ -61,7 +61,8 @@ export class OidcEntry {
   }
 
   /**
-   * The identity's address; null if it has no acceptable one. A linked user needs one only if domains are restricted.
+   * The identity's address; null if it has no acceptable address. A linked user needs one only if domains are
+   * restricted.
    */
   #email({ email: given, isEmailVerified }: Claims, isLinked: boolean): string | null {
     const { domains, unverified_email: takesUnverified } = this.settings;

@@ -95,7 +95,7 @@ function routesOf(
     }
     const { user, cookie } = await entry.enter(claims, journey.invite, client);
     if (cookie === null && user.secondFactor === true && !user.locked) {
-      // It is passed in the URL fragment, which browsers do not send to any server.
+      // The ticket is passed in the URL fragment, which browsers do not send to any server.
       return `/signin?next=${encodeURIComponent(journey.next)}#ticket=${tickets.issue(user).ticket}`;
     }
     const signIn = cookie === null ? await signIns.begin(user, null, client, before, null) : { cookie };
@@ -106,8 +106,7 @@ function routesOf(
   };
 
   /**
-   * Returns the provider's URL to which to redirect, after setting the cookie for the callback. Rejects with
-   * OidcRefusal.
+   * Sets the cookie for the callback, and returns the provider's URL to which to redirect. Rejects with OidcRefusal.
    */
   const begin = async (exchange: Exchange, journey: Pick<Journey, 'next' | 'invite' | 'link'>): Promise<string> => {
     const { url, asked } = await provider.ask(redirectUri(exchange)).catch((cause: unknown) => {

@@ -38,7 +38,10 @@ export function pageQueryOf<T>(
   return listPage(pageOf(all, limit, after, cursor), (entry) => entry);
 }
 
-/** Converts a page to the response. A null page means that `after` was not found, and throws 404 item_not_found. */
+/**
+ * Converts a page to the response. Throws 404 item_not_found if the page is null, which means that `after` was not
+ * found.
+ */
 export function listPage<T, O>(slice: Page<T> | null, shown: (entry: T) => O): ListPage<O> {
   if (slice === null) throw apiError('item_not_found', 'after is not an entry of this list.', 'after');
   return { object: 'list', data: slice.data.map(shown), has_more: slice.next !== null, next: slice.next };

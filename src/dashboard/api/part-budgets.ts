@@ -1,4 +1,5 @@
-// …/budgets: the monthly budgets of an organization's members and API keys, which stop their requests when spent.
+// …/budgets: the monthly budgets of an organization's members and API keys. Once a budget is spent, the requests of its
+// member or key are refused.
 
 import { z } from 'zod';
 import type { ApiKeys } from '../../accounts/api-keys.js';
@@ -90,7 +91,7 @@ const fieldOf = (scope: PartBudgetObject['scope']): 'members' | 'keys' => (scope
 const hasAmount = (budget: Budget | null, scope: PartBudgetObject['scope'], id: string): boolean =>
   Object.hasOwn(budget?.[fieldOf(scope)] ?? {}, id);
 
-/** The budget after one member's or key's amount was set or removed. Throws ApiError 422. */
+/** Returns the budget with one member's or key's amount set or removed. Throws ApiError 422. */
 function withPart(
   before: Budget | null,
   { scope, id, amount }: { scope: PartBudgetObject['scope']; id: string; amount: number | null },

@@ -7,7 +7,7 @@ import type { Route } from '../../http/exchange.js';
 import type { Config } from '../../config/settings.js';
 import type { Guard } from './guard.js';
 
-/** Takes the place of the API key's ID in usage and limits. */
+/** Used in place of an API key's ID in usage and limits. */
 export const PLAYGROUND_KEY = 'playground';
 
 export interface PlaygroundDeps {

@@ -1,13 +1,13 @@
 // Runs reads that may take long: lists that must be read completely to return one page, and large stored content. These
 // reads run one at a time, with organizations taking turns, and count toward the organization's event-loop budget
-// (limits.event_loop_ms). So many readers at once cannot delay other requests.
+// (limits.event_loop_ms). This way, concurrent readers cannot delay other requests.
 
 import type { Exchange } from '../../http/exchange.js';
 import { SMALL_BYTES } from '../../http/parse-queue.js';
 
 /**
- * For member routes. The size is not known until the read completes, so every such read waits its turn. Rejects with
- * ApiError 429.
+ * Runs a read for a member route. The size is not known until the read completes, so every such read waits its turn.
+ * Rejects with ApiError 429.
  */
 export function readWhole<T>(exchange: Pick<Exchange, 'enqueue'>, read: () => Promise<T>): Promise<T> {
   return exchange.enqueue(SMALL_BYTES, read);

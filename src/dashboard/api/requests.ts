@@ -18,14 +18,17 @@ const LIST = '/organizations/:org/requests';
  */
 export const readingRequests = new FairSlots(shareOf(2), 'pages of the request log', 64);
 
-/** The request log for a file of many pages. Each page waits its turn, so that other readers are served in between. */
+/**
+ * The request log for a file made from many pages. Each page waits its turn, so that other readers are served in
+ * between.
+ */
 export const inTurns = (requestLog: Pick<RequestLog, 'list'>, organization: string): Pick<RequestLog, 'list'> => ({
   list: (...page) => readingRequests.run({ organization }, 1, () => requestLog.list(...page)),
 });
 
 const isAdmin = (role: Role): boolean => ROLES.indexOf(role) >= ROLES.indexOf('admin');
 
-/** The addresses and programs of other people are shown to admins only, as in the audit log. */
+/** Client addresses and user agents are shown only to admins, as in the audit log. */
 const shownTo = (role: Role, row: LoggedRow): LoggedRow => (isAdmin(role) ? row : { ...row, client: null });
 
 /** The request log as a member with this role sees it. */

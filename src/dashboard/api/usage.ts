@@ -119,7 +119,7 @@ async function keyOwners(apiKeys: Pick<ApiKeys, 'page'>, organizationId: string)
   return owners;
 }
 
-/** User ID → address. Former members are missing. */
+/** User ID → e-mail address. Former members are missing. */
 async function memberEmails(members: Pick<Members, 'page'>, organizationId: string): Promise<Map<string, string>> {
   const emails = new Map<string, string>();
   for await (const { userId, email } of entriesOf((after) => members.page(organizationId, READ_PAGE, after)))

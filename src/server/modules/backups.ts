@@ -5,7 +5,7 @@ import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
 import { ScheduledBackups } from '../scheduled-backups.js';
 
-/** Throws StartError if the directory of the backups cannot be used. */
+/** Throws StartError if the backup directory cannot be used. */
 export function openBackups({ config, telemetry, primary }: AppContext): Promise<Module> {
   return openModule((undo) => {
     const { folder, hours, keep } = config.backups;

@@ -1,4 +1,4 @@
-// Outgoing mail, and the dashboard address that links in it use.
+// Outgoing email, and the dashboard address for the links in it.
 
 import { openMailer } from '../../accounts/mail/mailer.js';
 import type { Mailer } from '../../accounts/mail/mailer.js';

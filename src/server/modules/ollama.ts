@@ -19,7 +19,7 @@ import type { DynamicModelsModule } from './dynamic-models.js';
 import type { Engines } from './engines.js';
 import type { Models } from './models.js';
 
-/** Takes the place of a key's ID for requests without a key. */
+/** Used in place of a key's ID for requests without a key. */
 const KEYLESS_ID = 'ollama';
 
 export interface OllamaContext extends AppContext {

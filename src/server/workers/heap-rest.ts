@@ -13,7 +13,7 @@ const LOOK_MS = 5_000;
  * Whether this V8 version has a flag that turns off its memory-reducing collections. Older versions keep running them.
  */
 export const TAKES_OVER = Number.parseInt(process.versions.v8, 10) >= 13;
-/** When the young generation is too small, it grows to its maximum in one step instead of by repeated doubling. */
+/** When the young generation is too small, it grows to its maximum in one step instead of doubling repeatedly. */
 const GROWTH = 32;
 
 /** Takes effect for the whole process. Call it before any thread starts. */

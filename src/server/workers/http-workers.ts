@@ -38,13 +38,13 @@ interface Answering {
   readonly idle: Promise<void>;
   readonly exited: Promise<void>;
   descriptor: unknown;
-  /** The worker has been ordered to close. It gets no connections, even if it becomes ready only after that order. */
+  /** The worker has been ordered to close. It gets no connections, even if it becomes ready only after the order. */
   ending: boolean;
   /** Why the worker ended, if it reported a reason. */
   reason: string | null;
 }
 
-/** All instances in this process. The process must not exit before they have ended. */
+/** All instances in this process. The process must not exit before their workers have ended. */
 const running = new Set<HttpWorkers>();
 
 /** Ends all HTTP workers, waiting at most `timeoutMs`. Call before process.exit(). */
@@ -213,7 +213,7 @@ export class HttpWorkers {
       this.#ended(thread);
       exited.resolve();
     });
-    // If nothing awaits these promises, a failure is only logged.
+    // If nothing awaits these promises, a rejection is only logged.
     for (const { promise } of [opened, loaded]) promise.catch(() => undefined);
     return thread;
   }

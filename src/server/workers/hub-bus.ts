@@ -40,7 +40,8 @@ class Listeners {
   }
 
   /**
-   * The last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never rejects.
+   * Returns the last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never
+   * rejects.
    */
   async answers(topic: Topic, message: unknown): Promise<unknown[]> {
     let last: Promise<unknown[]> = Promise.resolve([]);

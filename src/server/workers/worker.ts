@@ -46,7 +46,7 @@ export type WorkerNews =
   | { type: 'failing'; reason: string }
   | { type: 'failed'; reason: string };
 
-/** Above this fraction of its heap limit, a thread counts as about to run out of memory. */
+/** A thread that uses more than this fraction of its heap limit counts as about to run out of memory. */
 const HEAP_SHARE = 0.92;
 const HEAP_LOOK_MS = 1_000;
 /** Number of event-loop iterations after which all messages passed to this thread have been processed. */

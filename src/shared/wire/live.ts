@@ -23,7 +23,7 @@ export interface EngineSample {
   ttft_ms: Percentiles | null;
   itl_ms: Percentiles | null;
   /**
-   * Time per output token: the mean over stretches of about 16 tokens of a response. Unlike itl_ms, it is not close to
+   * Time per output token, averaged over stretches of about 16 tokens of a response. Unlike itl_ms, it is not close to
    * zero when an engine step emits several tokens at once.
    */
   tpot_ms: Percentiles | null;

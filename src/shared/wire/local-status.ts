@@ -16,7 +16,7 @@ export interface LocalModel {
   readonly max_memory_bytes: number | null;
   readonly device: string | null;
   readonly context: number | null;
-  /** Running sequences, their maximum, and waiting requests. */
+  /** Number of running sequences, their maximum number, and number of waiting requests. */
   readonly running: number;
   readonly max_running: number | null;
   readonly waiting: number;

@@ -56,7 +56,10 @@ export interface DiskModel {
   memory_bytes: number | null;
   /** Breakdown of memory_bytes: weights, keys and values, recurrent states, activations. */
   memory_plan: { weights: number; kv: number; states: number; activations: number } | null;
-  /** Whether the memory is available: yes: now; later: not at the moment; no: the machine has less. */
+  /**
+   * Whether the machine has this much memory. yes: it is available; later: it is in use at the moment; no: the machine
+   * has less.
+   */
   fits: 'yes' | 'later' | 'no' | null;
   problem: string | null;
   served_as: string | null;

@@ -37,8 +37,8 @@ export interface InviteObject {
   created_at: string;
   state: 'pending' | 'accepted' | 'revoked' | 'expired';
   /**
-   * Link to accept the invitation. Shown to the inviting user, because the server may not send mail. Only while the
-   * invitation is pending.
+   * Link to accept the invitation, only while the invitation is pending. Shown to the inviting user, because the server
+   * may be unable to send email.
    */
   url: string | null;
 }

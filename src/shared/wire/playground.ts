@@ -34,12 +34,12 @@ export interface SavedContent {
   columns: { model: string; turns: SavedTurn[] }[];
 }
 
-/** …/organizations/{org}/playground/saved. A single item also has `content`. */
+/** …/organizations/{org}/playground/saved. An item that is requested by its ID also has `content`. */
 export interface SavedItem {
   id: string;
   kind: 'preset' | 'conversation';
   name: string;
-  /** Whether the organization's members can see it. */
+  /** Whether the organization's members can see the item. */
   shared: boolean;
   own: boolean;
   /** The owner's name. */

@@ -4,8 +4,8 @@ export type RequestOutcome = 'completed' | 'refused' | 'failed' | 'cancelled';
 export const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['completed', 'refused', 'failed', 'cancelled'];
 
 /**
- * GET …/requests?api_key&model&outcome&request_id&from&to&limit&after, newest first; …/requests.csv without the last
- * two. Times are in milliseconds; null if the stage was not reached.
+ * GET …/requests?api_key&model&outcome&request_id&from&to&limit&after, newest first. …/requests.csv has the same
+ * parameters except `limit` and `after`. Times are in milliseconds; null if the stage was not reached.
  */
 export interface RequestObject {
   id: string;
@@ -21,7 +21,7 @@ export interface RequestObject {
   /** The model name in the request. */
   asked_model: string | null;
   method: string | null;
-  /** The route's path; the requested path if there is no such route. */
+  /** The route's path, or the requested path if no route matches it. */
   endpoint: string;
   stream: boolean;
   /** Null if the client had disconnected. */
@@ -41,14 +41,14 @@ export interface RequestObject {
   reasoning_tokens: number;
   images: number;
   queue_ms: number | null;
-  /** From arrival to the first token. */
+  /** Time from the request's arrival to the first token. */
   first_token_ms: number | null;
   duration_ms: number;
   has_text: boolean;
 }
 /** GET …/requests/{id} */
 export interface RequestDetail extends RequestObject {
-  /** In order: reading, validating and rendering; queueing; vision encoding, if any; prefill; decoding. */
+  /** Phases in order: reading, validating and rendering; queueing; vision encoding, if any; prefill; decoding. */
   phases: {
     prepare_ms: number | null;
     queue_ms: number | null;
@@ -57,14 +57,20 @@ export interface RequestDetail extends RequestObject {
     decode_ms: number | null;
   };
   parameters: Record<string, string | number | boolean> | null;
-  /** For operators, if the setting telemetry.traces.view_url is set. */
+  /**
+   * Link to the request's trace, for operators only. Null if there is no trace or the setting telemetry.traces.view_url
+   * is not set.
+   */
   trace_url: string | null;
-  /** Visible to admins if the organization stores it. */
+  /** The prompt and response, if the organization stores them. Visible to admins only. */
   text: {
     prompt: { role: string; text: string }[];
     answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[];
     cut: boolean;
-    /** The first difference from the compared prompt. `at`: number of equal tokens before it. */
+    /**
+     * The first difference between this prompt and the one with which it was compared. `at`: number of equal tokens
+     * before the difference.
+     */
     difference: { at: number; before: string; earlier: string; current: string } | null;
   } | null;
 }

@@ -13,8 +13,8 @@ export interface Tunable {
   max: number;
   help: string;
   /**
-   * The flag, variable or file key that set the default at this startup. If there is one, a change lasts only until the
-   * next startup that sets it.
+   * The flag, environment variable or configuration key that set the default at this startup. If not null, a change
+   * lasts only until the next startup at which the default is set again.
    */
   given: string | null;
 }
@@ -39,5 +39,5 @@ export interface EngineHoldRequest {
   seconds: number;
   values: TuneSettings;
 }
-/** Null: back to the value from the server's startup. Absent: unchanged. Returns EngineTunables. */
+/** Null restores the value from the server's startup. Absent values do not change. Returns EngineTunables. */
 export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;

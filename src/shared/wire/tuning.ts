@@ -1,6 +1,6 @@
 // Tuning runs, as exchanged between the server, the command line and the dashboard. Types only.
 
-/** The three engine settings that determine its steps, as accepted by `monolith serve`. */
+/** The three engine settings that control an engine's steps, as accepted by `monolith serve`. */
 export interface TuneSettings {
   max_batch_tokens: number;
   max_sequences: number;
@@ -59,8 +59,8 @@ export interface TuneTrial {
 }
 
 /**
- * Settings with the highest load that they sustain. `goodput`: goodput in the confirmation runs, with a 95% confidence
- * interval.
+ * Settings, and the highest load that they sustain. `goodput`: the goodput in the confirmation runs, with a 95%
+ * confidence interval.
  */
 export interface TunePick {
   settings: TuneSettings;
@@ -90,9 +90,9 @@ export interface TuneRun {
   id: string;
   model: string;
   state: 'running' | 'done' | 'stopped' | 'failed';
-  /** Why it failed or was stopped. */
+  /** Why the run failed or was stopped. */
   error: string | null;
-  /** The user or command that started it. */
+  /** The user or command that started the run. */
   by: string;
   started_at: string;
   ended_at: string | null;

@@ -6,7 +6,7 @@ export type UsageGroup = 'model' | 'api_key' | 'endpoint' | 'member';
 export const PLAYGROUND_MEMBER = 'playground';
 export const NO_MEMBER = 'none';
 
-/** Fields by which the rows are not grouped are null. */
+/** A field is null if the rows are not grouped by it. */
 export interface UsageRowObject {
   bucket_start: string;
   model: string | null;
@@ -30,7 +30,7 @@ export interface UsageRowObject {
   first_token_ms: number;
   duration_ms: number;
   decode_ms: number;
-  /** At today's prices, in their currency; null if none of the models has a price. */
+  /** Cost at today's prices, in their currency; null if none of the models has a price. */
   cost: number | null;
 }
 /** Per million tokens. */
@@ -67,7 +67,7 @@ export interface PartBudgets {
   object: 'list';
   data: PartBudgetObject[];
 }
-/** An entry of PartBudgets. PUT …/organizations/{org}/budgets/{id} with `amount` sets or removes one. */
+/** An entry of PartBudgets. PUT …/organizations/{org}/budgets/{id} with `amount` sets or removes one of them. */
 export interface PartBudgetObject {
   scope: 'member' | 'key';
   /** `user_…` or `key_…`. A rotated key shares the budget of the first key of the chain, whose ID this is. */
@@ -79,7 +79,7 @@ export interface PartBudgetObject {
   /** The keys whose spending counts. */
   api_keys: readonly string[];
 }
-/** GET …/organizations/{org}/budgets/stopped: the spent budgets because of which requests are refused. */
+/** GET …/organizations/{org}/budgets/stopped: the spent budgets that currently stop requests. */
 export interface StoppedBudgets {
   object: 'list';
   currency: string;

@@ -24,7 +24,7 @@ export interface SessionObject {
   expires_at: string;
   ip: string;
   user_agent: string;
-  /** Whether this request used this session. */
+  /** Whether this is the session of the current request. */
   current: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface SecondFactorState {
   enabled: boolean;
   since: string | null;
   recovery_codes_left: number;
-  /** True for operators if the configuration requires it. */
+  /** True for operators if the configuration requires them to use two-factor authentication. */
   required: boolean;
 }
 /** POST …/second-factor/begin: the secret for an authenticator app, as text and as the content of its QR code. */
@@ -78,7 +78,7 @@ export interface DashboardStatus {
   signup: 'open' | 'invited' | 'setup_code';
   /** The OpenID provider for sign-in; null if there is none. */
   oidc: { name: string } | null;
-  /** Whether mail can be sent, so that forgotten passwords can be reset by link. */
+  /** Whether the server can send email, so that forgotten passwords can be reset by link. */
   mail: boolean;
   signed_in: boolean;
 }

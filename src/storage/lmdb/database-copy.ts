@@ -14,7 +14,7 @@ import { StorageError } from '../store.js';
 import { syncPath } from '../sync-path.js';
 import { makeFolder } from '../../shared/make-folder.js';
 
-/** Statistics of an intact file. `schema`: the tables' version; null if this program did not write them. */
+/** Statistics of an intact file. `schema`: the version of its tables; null if this program did not write the file. */
 export interface Checked extends Figures {
   schema: number | null;
 }

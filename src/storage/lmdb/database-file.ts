@@ -16,7 +16,8 @@ const HEADER = 24;
 const NODE = 8;
 const TREE = 48;
 const META = 144; // number of bytes read after a meta page's header
-// Offsets in these bytes. FREE and MAIN are trees, whose first fields hold the page size and the file's flags.
+// Offsets within the META bytes. FREE and MAIN are trees; their first fields also hold the page size and the file's
+// flags.
 const FREE = 24,
   MAIN = 72,
   LAST_PAGE = 120,
@@ -64,8 +65,8 @@ interface Meta {
   lastPage: number;
   transaction: number;
   /**
-   * Whether all pages had been synced when it was written, and the machine's boot ID at that time, which LMDB compares
-   * with the current one.
+   * Whether all pages had been synced when the meta page was written, and the machine's boot ID at that time, which
+   * LMDB compares with the current boot ID.
    */
   flushed: boolean;
   boot: bigint;
@@ -81,7 +82,7 @@ export function checkHead(path: string): void {
       const newest = file.newest();
       file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
     };
-    // A correct file is not read a second time, because that could mean reading everything again.
+    // Only damage is checked by reading again. For a correct file, that could mean reading everything a second time.
     if (readingOf(look) instanceof DamagedFile) agreed(look);
   });
 }
@@ -102,7 +103,7 @@ export function checkWhole(path: string): Figures {
   return withFile(path, (file) => file.walk(file.newest(), Infinity));
 }
 
-/** The two pages of an empty database, as the library writes them. `mapBytes`: maximum size to which it may grow. */
+/** The two pages of an empty database, as the library writes them. `mapBytes`: maximum size of the database. */
 export function emptyDatabase(mapBytes: number): Buffer {
   const file = Buffer.alloc(2 * PAGE);
   for (const number of [0, 1]) {
@@ -162,7 +163,7 @@ interface TreeWalk {
   /** Number of levels to follow. */
   readonly levels: number;
   readonly depth: number;
-  /** Called for each tree nested in this one. */
+  /** Called for each tree that is nested in the walked tree. */
   readonly table: ((name: string, tree: Tree) => void) | null;
 }
 
@@ -267,7 +268,7 @@ class DatabaseFile {
     return entries;
   }
 
-  /** Checks a value that is stored in its own pages. */
+  /** Checks a value that is stored on overflow pages. */
   private overflow(number: number, size: number, name: string, seen: Seen): void {
     seen.check(number, name);
     const page = this.page(number, name);

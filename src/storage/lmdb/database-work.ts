@@ -14,7 +14,7 @@ import { TABLES } from '../store.js';
 const openReadOnly = (folder: string): RootDatabase =>
   open({ path: folder, readOnly: true, maxDbs: TABLES.length + 8, compression: false });
 
-/** Runs within a read transaction, because from its start on, no page of the newest state at that time is reused. */
+/** Runs within a read transaction. Until it ends, no page of the state that was newest at its start is reused. */
 function figuresOf(root: RootDatabase, file: string): Figures {
   const transaction = root.useReadTransaction();
   try {

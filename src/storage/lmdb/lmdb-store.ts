@@ -324,8 +324,8 @@ function rangeOptions({ from, to, limit, reverse }: KeyRange): {
 }
 
 /**
- * Opens an LMDB environment for writing. Must be used everywhere, because it first enlarges the package's buffer for
- * error messages. Throws Error.
+ * Opens an LMDB environment for writing. All code must use this function, because it first enlarges the package's
+ * buffer for error messages. Throws Error.
  */
 function openLmdb(options: RootDatabaseOptionsWithPath): RootDatabase {
   loadAddon().guardLmdbErrors();

@@ -11,8 +11,8 @@ import type { Store } from '../store.js';
  */
 const SLICE_MS = 5;
 /**
- * Number of small transactions after a failed one. They are small because a failing transaction also fails the
- * requests' saves that are committed together with it.
+ * Number of small transactions after a failed transaction. They are small because, if one fails, the requests' saves
+ * that are committed together with it fail too.
  */
 const TIGHT = 256;
 
@@ -59,8 +59,8 @@ export class ShortTransactions {
   }
 
   /**
-   * Calls `act` with each element of `all`, in order, in as many transactions as needed. False if it was closed before
-   * the last one.
+   * Calls `act` with each element of `all`, in order, in as many transactions as needed. Returns false if it was closed
+   * before the last element.
    */
   async forEach<T>(all: readonly T[], act: (one: T) => void): Promise<boolean> {
     for (let done = 0; done < all.length; ) {

@@ -1,6 +1,6 @@
 // Upgrades API keys. From schema version 4 to 5, replaces their plain SHA-256 hashes with keyed ones, and adds a list
-// of keys per organization. From version 7 to 8, sets a flag on revoked keys. This file must not change, because it
-// describes versions 5 and 8, whatever the current code in src/accounts does.
+// of keys per organization. From version 7 to 8, sets a flag on revoked keys. This file describes versions 5 and 8 and
+// must not change, even if the current code in src/accounts does.
 
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Store } from '../store.js';

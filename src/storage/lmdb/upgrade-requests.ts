@@ -1,5 +1,5 @@
-// Upgrades the request log from schema version 8 to 9: adds an index by request ID. This file must not change, because it
-// describes version 9, whatever the current code does.
+// Upgrades the request log from schema version 8 to 9: adds an index by request ID. This file describes version 9 and
+// must not change, even if the current code does.
 
 import type { Store } from '../store.js';
 

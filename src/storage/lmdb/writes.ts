@@ -23,8 +23,8 @@ const PANIC = -30795;
  */
 const UNDONE = 'Attempting to write page';
 /**
- * How long to wait for the reason why a commit failed. It arrives in the same event-loop turn or not at all, however
- * slow the disk is.
+ * How long to wait for the reason why a commit failed. The reason arrives in the same event-loop turn or not at all,
+ * regardless of how slow the disk is.
  */
 const REASON_MS = 1_000;
 
@@ -101,8 +101,8 @@ export class Writes {
   }
 
   /**
-   * Resolves when no write is pending, or when the last batch or the store has failed. This must come first, because
-   * each write ends with a read, which is no longer possible after the library's close().
+   * Resolves when no write is pending, or when the last batch or the store has failed. Await this before closing the
+   * library: each write ends with a read, which is not possible after the library's close().
    */
   settled(): Promise<void> {
     return new Promise((resolve) => {
@@ -131,7 +131,7 @@ export class Writes {
     if (this.failure !== null) throw refusedWrite(this.failure);
   }
 
-  /** The error that a read throws in place of the library's. */
+  /** The error that a read throws instead of the library's error. */
   readFailure(error: unknown): unknown {
     if (isPanic(error)) this.fail(lost((error as Error).message, error));
     return this.failure === null ? error : refusedWrite(this.failure);
@@ -206,7 +206,9 @@ const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code;
 const isPanic = (error: unknown): boolean =>
   codeOf(error) === PANIC || (error instanceof Error && error.message.includes('MDB_PANIC'));
 
-/** Whether it is one of LMDB's own limit errors (transaction or map full), after which nothing has been written. */
+/**
+ * Whether the error is one of LMDB's own limit errors (transaction or map full), after which nothing has been written.
+ */
 function isLimit(error: unknown): boolean {
   const code = codeOf(error);
   return typeof code === 'number' && code < 0 && code !== PANIC;

@@ -1,14 +1,14 @@
-// Writes batches that add to sums exactly once, even if the connection is lost before the commit is confirmed. Each
-// batch has an ID that is committed together with it in `written_batches`. If a batch's outcome is unknown, its ID is
-// claimed before the next batch is written. If the ID already exists, the batch was committed and its entries are
-// skipped; otherwise, claiming the ID prevents a late commit. Event-loop thread only; one batch at a time
-// (BatchWriter).
+// Writes each batch exactly once, even if the connection is lost before the commit is confirmed. This matters because
+// batches add to sums. Each batch has an ID that is committed together with it in `written_batches`. If a batch's
+// outcome is unknown, its ID is claimed before the next batch is written. If the ID already exists, the batch was
+// committed and its entries are skipped; otherwise, claiming the ID prevents a late commit. Event-loop thread only; one
+// batch at a time (BatchWriter).
 
 import { randomUUID } from 'node:crypto';
 import { ApiError } from '../../shared/errors.js';
 import type { Database, Queryable } from './database.js';
 
-/** How long IDs are kept. A retry comes within minutes. */
+/** How long batch IDs are kept. A retry happens within minutes. */
 const KEPT_MS = 24 * 3_600_000;
 
 export class BatchOnce<T> {

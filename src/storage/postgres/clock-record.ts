@@ -1,4 +1,5 @@
-// The wall clock stored in a database that several servers share: the database's own clock, by which all servers sweep.
+// The stored wall-clock time for a database that several servers share. It is taken from the database's own clock,
+// which all servers use for their sweeps.
 
 import type { ClockRecord, ClockRecords } from '../clock-guard.js';
 import type { Database } from './database.js';

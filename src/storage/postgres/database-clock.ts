@@ -42,7 +42,7 @@ export class DatabaseClock {
     if (row !== undefined) this.sample(sentAt, row.now);
   }
 
-  /** The database's clock read `now` at some point between `sentAt` (monotonic clock) and this call. */
+  /** `now` is a time read from the database's clock at some point between `sentAt` (monotonic clock) and this call. */
   sample(sentAt: number, now: number): void {
     const receivedAt = this.elapsed();
     const error = (receivedAt - sentAt) / 2;

@@ -58,7 +58,7 @@ export interface Database extends Queryable {
   close(): Promise<void>;
 }
 
-/** Maximum number of requests waiting for a connection; any more are rejected immediately. */
+/** Maximum number of requests waiting for a connection; further requests are rejected immediately. */
 const MAX_WAITING = 4_096;
 const MAX_ATTEMPTS = 10;
 const RETRY_MS = 5;
@@ -118,8 +118,8 @@ class PooledDatabase implements Database {
       idleTimeoutMillis: IDLE_MS,
       allowExitOnIdle: true,
     });
-    // Nothing needs to be done about a lost connection, idle or not: its statements fail on their own, and the next
-    // request opens a new one.
+    // A lost connection, idle or not, needs no action: its statements fail on their own, and the next request opens a
+    // new connection.
     this.#pool.on('error', () => undefined).on('connect', (client) => client.on('error', () => undefined));
   }
 

@@ -18,14 +18,14 @@ const codeOf = (error: unknown): string => {
 export const isAnswer = (error: unknown): boolean =>
   /^[0-9A-Z]{5}$/.test(codeOf(error)) && typeof (error as PostgresError).severity === 'string';
 
-/** Two transactions conflicted. This one was rolled back and can be repeated. */
+/** Whether two transactions conflicted. This one was rolled back and can be repeated. */
 export const isConflict = (error: unknown): boolean =>
   isAnswer(error) && (codeOf(error) === '40001' || codeOf(error) === '40P01');
 
-/** A lock was not granted within `lock_timeout`. The transaction was rolled back. */
+/** Whether a lock was not granted within `lock_timeout`. The transaction was rolled back. */
 export const isLockTimeout = (error: unknown): boolean => isAnswer(error) && codeOf(error) === '55P03';
 
-/** A row with this key already exists. */
+/** Whether a row with this key already exists. */
 export const isDuplicate = (error: unknown): boolean => isAnswer(error) && codeOf(error) === '23505';
 
 // SQLSTATE classes of errors that are transient or that an operator can fix: connections, authorization, resources,
@@ -38,10 +38,10 @@ const OPERATORS_CODES = new Set(['25006', '42501', '40001', '40P01', '55P03']);
 export const isUnavailable = (error: unknown): boolean =>
   !isAnswer(error) || OPERATORS_CLASSES.has(codeOf(error).slice(0, 2)) || OPERATORS_CODES.has(codeOf(error));
 
-/** Whether the connection can no longer be used afterwards. */
+/** Whether the connection is unusable after this error. */
 export const isBroken = (error: unknown): boolean => !isAnswer(error) || /^(08|57P)/.test(codeOf(error));
 
-/** The 503 error. The reason is only for the operator and is kept in `cause`. */
+/** The 503 error. The reason is only for the operator and is stored in `cause`. */
 export const unavailable = (cause: unknown): ApiError =>
   apiError('maintenance', 'The server cannot reach its database right now.', null, { cause });
 

@@ -56,12 +56,12 @@ const LOCK_MS = 120_000;
  * migration that gives way, not a request.
  */
 const TABLE_LOCK_MS = 250;
-/** Minimum lock wait for each statement, however long the previous ones took. */
+/** Minimum lock wait for each statement, regardless of how long the previous ones took. */
 const MIN_LOCK_MS = 25;
 /** Pause between two attempts at a migration that gave way, so that the queued requests can run. */
 const NEXT_TRY_MS = 250;
 const OLDEST_SERVER = 130_000;
-/** From this version on, the version table records which releases are compatible with each version. */
+/** The first table version at which the version table records which releases are compatible with each version. */
 const SAYS_OLDEST = 7;
 
 /** The table version that this release requires. */

@@ -7,7 +7,7 @@ import { driver } from './driver.js';
 import { connectionOptions } from './database.js';
 import type { DatabaseSettings } from './database.js';
 
-/** Notifications sent within a transaction also use it. */
+/** The notification channel. Transactions that send notifications in SQL use the same name. */
 export const CHANNEL = 'monolith';
 /** PostgreSQL limits a payload to less than 8,000 bytes. */
 export const MAX_MESSAGE_BYTES = 7_900;
@@ -43,7 +43,7 @@ export class Notifications {
     this.#ping = setInterval(() => void this.#check(), PING_MS).unref();
   }
 
-  /** Resolves once it is listening; rejects if the connection fails. */
+  /** Resolves when the connection is listening; rejects if the connection fails. */
   static async open(settings: DatabaseSettings, options: NotificationOptions): Promise<Notifications> {
     const opened = new Notifications(settings, options);
     try {
@@ -113,8 +113,8 @@ export class Notifications {
   }
 
   /**
-   * Runs one statement at a time on the connection; messages sent in the meantime go into the next one. Identical
-   * messages in one statement are delivered only once.
+   * Runs one statement at a time on the connection. Messages sent while it runs are combined in the next statement.
+   * Identical messages in one statement are delivered only once.
    */
   async #sendAll(): Promise<void> {
     while (!this.#asking && this.#pending.length > 0) {
@@ -128,7 +128,7 @@ export class Notifications {
     }
   }
 
-  /** Skipped while a notification is being sent, which checks the connection just as well. */
+  /** Skipped while a notification is being sent, because sending checks the connection just as well. */
   async #check(): Promise<void> {
     if (this.#asking) return;
     await this.#ask({ name: 'ping', text: 'SELECT 1' });

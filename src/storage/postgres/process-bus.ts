@@ -26,7 +26,7 @@ const IDS = 100;
 /** How long answers are kept in case a question is repeated. */
 const KEPT_MS = 30_000;
 
-/** Messages between processes. `n`: chosen by the sender of the question. */
+/** Messages between processes. `n`: number of the question, chosen by its sender. */
 type Crossing =
   | { kind: 'logged'; from: string; messages: readonly Logged[] }
   | { kind: 'ask'; from: string; n: number; topic: 'response.cancel' | 'response.running'; message: unknown }
@@ -136,7 +136,8 @@ export class ProcessBus implements ThreadBus {
   }
 
   /**
-   * Repeats the question until one thread answers yes, all running threads have answered, or time is up. Never rejects.
+   * Repeats the question until a thread answers yes, all running threads have answered, or the time is up. Never
+   * rejects.
    */
   async #askOthers(
     topic: 'response.cancel' | 'response.running',
@@ -199,7 +200,8 @@ export class ProcessBus implements ThreadBus {
   }
 
   /**
-   * The last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never rejects.
+   * Returns the last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never
+   * rejects.
    */
   async #answers(topic: Topic, message: unknown): Promise<readonly unknown[]> {
     let last: Promise<readonly unknown[]> = Promise.resolve([]);

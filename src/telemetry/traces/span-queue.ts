@@ -1,5 +1,5 @@
 // Queues spans for the collector, up to a fixed number. Spans that the collector does not accept in time are counted
-// and discarded. Requests never wait for it. Event-loop thread only.
+// and discarded. Requests never wait for the collector. Event-loop thread only.
 import type { ExportResult } from '@opentelemetry/core';
 import type { ReadableSpan, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace';
 import type { Log } from '../types.js';
@@ -94,7 +94,7 @@ export class SpanQueue {
     };
   }
 
-  /** Logs when the collector starts or stops failing, but not each failed message. */
+  /** Logs when the collector starts or stops failing, rather than every failed message. */
   #report(ok: boolean, error: Error | undefined): void {
     if (ok !== this.#failing) return;
     this.#failing = !ok;

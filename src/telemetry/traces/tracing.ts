@@ -42,8 +42,8 @@ export class Tracing {
       resource,
       sampler: samplerOf(otel, settings),
       spanProcessors: [this.#queue.processor],
-      // Attributes are tool names, IDs and numbers, all of them short. The only one that a client supplies is the model
-      // name, which is always a served name.
+      // Attributes are tool names, IDs and numbers, all of them short. The only attribute that a client supplies is the
+      // model name, which is always the name of a served model.
       spanLimits: { attributeValueLengthLimit: 256 },
     });
     this.#tracer = provider.getTracer('monolith', VERSION);

@@ -1,5 +1,5 @@
-// Storage port for the request log: one entry for each recent request (see docs/internals/storage.md). If an
-// organization is given, only its entries are visible; null selects all entries, for operators. Entries of requests
+// Storage port for the request log: one entry for each recent request (see docs/internals/storage.md). With an
+// organization, methods see only its entries; with null, they see all entries, for operators. Entries of requests
 // without a known API key belong to NO_ORGANIZATION.
 
 import type { Outcome, RequestEntry, RequestText } from '../../shared/request-entry.js';
@@ -49,7 +49,7 @@ export interface RequestBounds {
 }
 
 export interface RequestLog {
-  /** Adds all entries; if it rejects, it has added none. */
+  /** Adds all entries, or rejects and adds none. */
   add(entries: readonly RequestEntry[]): Promise<void>;
   /** Newest first. `after`: the `next` value from the previous page. Rejects with ApiError 400 if it is invalid. */
   list(query: RequestQuery, limit: number, after: string | null): Promise<RequestPage>;

@@ -1,4 +1,4 @@
-// Sort key of a request-log entry in time order, and the size for which it is accounted. Pure.
+// Sort key of a request-log entry in time order, and the size that counts toward the log's byte limit. Pure.
 
 import { apiError } from '../../shared/errors.js';
 import type { RequestEntry, RequestText } from '../../shared/request-entry.js';
@@ -7,7 +7,7 @@ export type Place = [at: number, requestId: string];
 
 /** A row with its index entries, including keys. */
 const ROW_BYTES = 720;
-/** Maximum number of entries scanned per page. With a selective filter, pages have fewer rows. */
+/** Maximum number of entries scanned per page. With a selective filter, a page may therefore have few rows. */
 export const MAX_SCANNED = 20_000;
 
 export const placeId = ([at, requestId]: Place): string => `${at}.${requestId}`;

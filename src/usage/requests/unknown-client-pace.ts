@@ -2,7 +2,7 @@
 // revoked key, neither fills the log nor delays other entries. One per HTTP worker thread; used only on its event loop.
 
 const BURST = 120;
-/** Entries per minute after a burst, for all threads together. */
+/** Sustained number of entries per minute, for all threads together. */
 const PER_MINUTE = 60;
 
 export class UnknownClientPace {
@@ -17,7 +17,7 @@ export class UnknownClientPace {
     this.#at = now();
   }
 
-  /** Whether one more entry is accepted now. */
+  /** Whether another entry is accepted now. */
   take(): boolean {
     const now = this.now();
     this.#left = Math.min(BURST, this.#left + ((now - this.#at) * this.share(PER_MINUTE)) / 60_000);

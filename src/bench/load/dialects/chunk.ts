@@ -17,8 +17,8 @@ interface Chunk<Choice> {
 }
 
 /**
- * Records what a chunk says about the whole response. Returns the chunk's first choice, or null if it has none. Throws
- * if the chunk is not JSON.
+ * Records the information about the whole response that a chunk contains. Returns the chunk's first choice, or null if
+ * it has none. Throws if the chunk is not JSON.
  */
 export function takeChunk<Choice>(answer: Answer, data: string): Choice | null {
   if (data === '[DONE]') {

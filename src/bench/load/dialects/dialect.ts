@@ -53,7 +53,7 @@ export interface DialectRules {
   take(answer: Answer, data: string): boolean;
 }
 
-/** Adds the target's fields to a body. They override the dialect's. */
+/** Adds the target's fields to a request body. They override the dialect's fields. */
 export const withTarget = (
   target: Target,
   fields: Readonly<Record<string, unknown>>,

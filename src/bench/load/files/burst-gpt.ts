@@ -9,7 +9,7 @@ import { fromZero } from './mooncake.js';
 const COLUMNS = ['Timestamp', 'Request tokens', 'Response tokens'] as const;
 const LONGEST = 10_000_000;
 
-/** Rows in chronological order. `left`: number of skipped rows. Throws a LoadError that names the file and line. */
+/** The rows in chronological order. `left`: number of skipped rows. Throws a LoadError that names the file and line. */
 export async function readBurstGpt(path: string): Promise<{ rows: TraceRow[]; left: number }> {
   const rows: TraceRow[] = [];
   let left = 0;

@@ -9,7 +9,7 @@ import { countIn, fileLines, MAX_ROWS, wrongLine } from './file-lines.js';
 export const MOONCAKE_BLOCK_TOKENS = 512;
 const LONGEST = 10_000_000;
 
-/** In chronological order. Throws a LoadError that names the file and line. */
+/** The rows in chronological order. Throws a LoadError that names the file and line. */
 export async function readMooncake(path: string): Promise<TraceRow[]> {
   const rows: TraceRow[] = [];
   for await (const { line, text } of fileLines(path)) {

@@ -12,7 +12,7 @@ export interface ShareGptOptions {
   readonly turns: number;
   /** Maximum number of conversations. */
   readonly most: number;
-  /** Output lengths to use instead of those in the file. Null: use those in the file. */
+  /** Output lengths to use instead of the lengths in the file; null: use the file's lengths. */
   readonly outputTokens: number | null;
   readonly thinkMs: number;
 }

@@ -6,7 +6,7 @@ import { nameOf } from '../objectives.js';
 import { LATENCIES } from '../types.js';
 import type { LoadResult, LoadRun, Objective, Repeated, RequestRecord, Summary } from '../types.js';
 
-/** `round` counts from 1. Runs with the same round number use the same seed, so they send the same requests. */
+/** `round` counts from 1. Runs in the same round use the same seed, so they send the same requests. */
 export interface RunReport {
   readonly startedAt: number;
   readonly seed: number;
@@ -61,7 +61,7 @@ export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   return figures;
 }
 
-/** For each round, the metrics that all runs have. */
+/** For each round, the metrics that every run of the round has. */
 export function repeatedFigures(runs: readonly RunReport[]): Pick<LoadReport, 'repeated' | 'laterRounds'> {
   const ofRound = (wanted: number): Record<string, Repeated> =>
     repeatedOfRuns(runs.filter(({ round }) => round === wanted));

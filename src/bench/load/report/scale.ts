@@ -1,6 +1,6 @@
 // Chart scales. Pure.
 
-/** At most about six round values, from 0 up to at least `most`. */
+/** Returns at most about six round values, from 0 up to a value of at least `most`. */
 export function ticks(most: number): number[] {
   const rough = (most > 0 ? most : 1) / 5;
   const unit = 10 ** Math.floor(Math.log10(rough));

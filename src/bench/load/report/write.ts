@@ -1,5 +1,5 @@
-// Writes a report's files: a directory with the page, the metrics and, for each run, its records in our own format and
-// in those of other tools.
+// Writes a report's files: a directory with the page, the metrics and, for each run, its records in Monolith's format
+// and in the formats of other tools.
 
 import { createWriteStream, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -145,8 +145,8 @@ export function messageOf(error: unknown): string {
 
 /**
  * The error message for this field, if there is one. Nested paths match their parent field (`limits.hal-1.0.rpm`
- * matches `limits`). API messages start with the parameter's name ("new_password must …"). It is removed, so that the
- * field can put its own label there; such a message starts in lower case.
+ * matches `limits`). API messages start with the parameter's name ("new_password must …"). This function removes the
+ * name, so that the field can put its own label there. The remaining message starts in lower case.
  */
 export function fieldError(error: unknown, field: string): string | null {
   const fault = faultsOf(error).find((one) => isAbout(one, field));

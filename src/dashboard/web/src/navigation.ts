@@ -33,8 +33,8 @@ export interface NavigationGroup {
 }
 
 /**
- * The sidebar shows either the organization's groups or the operator's. At most twelve and ten entries fit a window of
- * 900 pixels.
+ * The sidebar shows either the organization's groups or the operator's. In a window 900 pixels high, there is room for
+ * twelve organization entries and ten operator entries.
  */
 export const NAVIGATION: readonly NavigationGroup[] = [
   {

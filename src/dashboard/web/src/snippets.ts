@@ -1,4 +1,4 @@
-// Sample requests to be copied. The server's address is taken from the page's.
+// Sample requests to be copied. They use the server address from the page's URL.
 export interface Snippet {
   value: 'curl' | 'python' | 'javascript';
   label: string;

@@ -98,13 +98,13 @@ export function totalOf(rows: readonly Sums[]): Sums {
 
 /** Group of requests for models that the server does not have. */
 export const UNKNOWN_MODEL = '?';
-/** Label of the groups that have no series of their own. */
+/** Label of the sum of all groups without a series of their own. */
 export const OTHERS = 'All others';
 
 const FIELDS = { model: 'model', api_key: 'api_key_id', endpoint: 'endpoint', member: 'member_id' } as const;
 export const groupOf = (row: UsageRowObject, group: UsageGroup): string => row[FIELDS[group]] ?? UNKNOWN_MODEL;
 
-/** Groups, those with the most tokens and requests first. */
+/** The groups, sorted by tokens and requests, highest first. */
 export function byGroup<R extends Sums>(
   rows: readonly R[],
   nameOf: (row: R) => string,
@@ -120,7 +120,7 @@ export function byGroup<R extends Sums>(
   return [...groups].map(([name, own]) => ({ name, sums: totalOf(own) })).sort((a, b) => weight(b) - weight(a));
 }
 
-/** Every bucket of the range in seconds, including empty ones. */
+/** Start of every bucket in the range, including empty buckets, in seconds since the Unix epoch. */
 export function bucketsOf({ from, to, bucket }: Pick<UsageAsk, 'from' | 'to' | 'bucket'>): number[] {
   const step = bucket === 'hour' ? HOUR_S : DAY_S;
   const first = Math.floor(Date.parse(from) / 1000 / step) * step;
@@ -172,7 +172,7 @@ export const DAYS: readonly { value: Days; label: string }[] = [
   { value: '365', label: '1 y' },
 ];
 
-/** Mean over requests that returned at least one token; null if none did. */
+/** Mean time to first token over requests that returned at least one token; null if none did. */
 export const firstTokenMs = (sums: Sums): number | null =>
   sums.answered === 0 ? null : sums.first_token_ms / sums.answered;
 export const durationMs = (sums: Sums): number | null =>

@@ -1,5 +1,5 @@
-// ApiKeys in the `keys`, `keys-by-hash` and `keys-by-organization` tables, with the secret that keys the hashes. Any
-// thread and process may write, because each change is one transaction on the current state.
+// Implements ApiKeys on the `keys`, `keys-by-hash` and `keys-by-organization` tables, with the secret for the keyed
+// hashes. Any thread and process may write, because each change is one transaction on the current state.
 //
 //   keys                  id                          → record
 //   keys-by-hash          hash in hexadecimal         → id

@@ -1,4 +1,4 @@
-// Attempts in the `attempts` table. Each row is erased when its period ends.
+// Implements Attempts on the `attempts` table. Each row is erased when its period ends.
 
 import type { Key, Store, Table } from '../../store.js';
 import { walk } from '../../walk.js';
@@ -40,8 +40,8 @@ export class LmdbAttempts implements Attempts {
   }
 
   async counted(kind: AttemptKind, subject: string): Promise<Counted> {
-    // requests with the operator token read neither a session nor a key, so this is where other threads' commits become
-    // visible to all later reads
+    // Requests with the operator token read neither a session nor a key. For them, other threads' commits become
+    // visible here, to this read and all later ones.
     this.store.refresh();
     const key = keyOf(kind, subject);
     if (this.isTooLong(key))

@@ -1,4 +1,5 @@
-// AuditLog in the `audit` table, keyed [organization, milliseconds, id]. The organization '' means the whole server.
+// Implements AuditLog on the `audit` table, keyed [organization, milliseconds, id]. The organization '' means the whole
+// server.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Store, Table } from '../../store.js';
@@ -20,7 +21,7 @@ export class LmdbAuditLog implements AuditLog {
     this.entries = store.table('audit');
   }
 
-  /** Within a transaction, the entry is part of that transaction and need not be awaited. */
+  /** If called within a transaction, the entry becomes part of it and need not be awaited. */
   note(
     organizationId: string | null,
     actor: Actor,

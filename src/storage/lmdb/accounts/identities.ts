@@ -1,4 +1,4 @@
-// Identities in the identities, users and audit log tables.
+// Implements Identities on the identities, users and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

@@ -78,8 +78,8 @@ export class InviteTable {
   }
 
   /**
-   * Call within a transaction. Revokes the invitations created by this user that the role `own` is not allowed to
-   * create. Returns them.
+   * Call within a transaction. Revokes and returns the invitations that this user created and that the role `own` may
+   * not create.
    */
   revokeOutlived(organizationId: string, userId: string, own: Role | undefined): Invite[] {
     const over = outlived(this.list(organizationId), userId, own, this.now());

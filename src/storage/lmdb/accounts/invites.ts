@@ -1,4 +1,4 @@
-// Invites in the invitations, memberships, users, organizations and audit log tables.
+// Implements Invites on the invitations, memberships, users, organizations and audit log tables.
 
 import { apiError } from '../../../shared/errors.js';
 import type { Store } from '../../store.js';
@@ -36,8 +36,8 @@ export interface InvitesTables {
 }
 
 /**
- * Call within a transaction after a member's role changed to `own` (undefined: no longer a member): revokes their
- * invitations that this role is not allowed to create.
+ * Call within a transaction after a member's role changed to `own` (undefined: no longer a member). Revokes the
+ * invitations that the member created and that this role may not create.
  */
 export function revokeOutlived(
   { invites, audit }: Pick<InvitesTables, 'invites' | 'audit'>,
@@ -104,7 +104,7 @@ export class LmdbInvites implements Invites {
       checkMembers(memberships.count(organization.id));
       checkBelonging(memberships.ofUser(user.id).length);
       invites.accept(invite);
-      // Users who have joined in another way in the meantime keep their role.
+      // A user who has joined in another way in the meantime keeps the current role.
       if (memberships.get(organization.id, user.id) === undefined) {
         memberships.put(organization.id, user.id, invite.role);
         void audit.note(organization.id, actor, 'member.joined', user.id, { role: invite.role, email: user.email });

@@ -1,4 +1,4 @@
-// A KeyStore on the keys, organizations and settings tables, all read in one event-loop turn.
+// Implements KeyStore on the keys, organizations and settings tables, which are read in a single event-loop turn.
 
 import { AddressList } from '../../../shared/address-list.js';
 import { identityFor } from '../../../accounts/key-store.js';

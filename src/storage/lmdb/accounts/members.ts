@@ -1,4 +1,4 @@
-// Members in the memberships, users, organizations, sessions, invitations and audit log tables.
+// Implements Members on the memberships, users, organizations, sessions, invitations and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Role } from '../../../shared/wire/organizations.js';

@@ -39,7 +39,7 @@ export class MembershipTable {
     return count;
   }
 
-  /** Whether this user is the only owner. */
+  /** Whether this user is the organization's only owner. */
   isLastOwner(organizationId: string, userId: string): boolean {
     const owners = this.ofOrganization(organizationId).filter(({ role }) => role === 'owner');
     return owners.length === 1 && owners[0]?.userId === userId;

@@ -53,7 +53,7 @@ export class OrganizationTable {
     return this.all().filter((one) => isDeleted(one) && one.erased !== true);
   }
 
-  /** Organizations that were deleted before this time and of which only the keys are left. */
+  /** Organizations that were deleted before this time, whose stored data has been erased but whose keys have not. */
   deletedBefore(time: number): Organization[] {
     return this.all().filter(
       (one) => one.erased === true && one.keysErased !== true && Date.parse(one.deletedAt ?? '') < time,

@@ -1,4 +1,4 @@
-// Organizations in the organizations, settings, memberships, invitations, keys and audit log tables.
+// Implements Organizations on the organizations, settings, memberships, invitations, keys and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

@@ -1,4 +1,5 @@
-// OwnAccount in the users, memberships, organizations, sessions, tokens, two-factor, invitations and audit log tables.
+// Implements OwnAccount on the users, memberships, organizations, sessions, tokens, two-factor, invitations and audit
+// log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

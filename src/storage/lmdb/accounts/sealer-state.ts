@@ -8,7 +8,7 @@ import type { SealerState } from '../../../accounts/sealing/sealer-state.js';
 
 interface MadeKey {
   secret: Uint8Array;
-  /** Time from which configured keys are used instead, in ms; null while this is the current key. */
+  /** Time from which configured keys are used instead of this key, in ms; null while this key is the current one. */
   replacedAt: number | null;
 }
 

@@ -1,4 +1,5 @@
-// SecondFactors in the `second-factors` table, keyed by user: the active two-factor secret and the proposed one.
+// Implements SecondFactors on the `second-factors` table, keyed by user, which contains the active two-factor secret
+// and the proposed one.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

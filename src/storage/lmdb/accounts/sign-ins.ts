@@ -1,4 +1,4 @@
-// SignIns in the users, sessions, tokens, attempts and audit log tables.
+// Implements SignIns on the users, sessions, tokens, attempts and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

@@ -37,7 +37,7 @@ export class UserTable {
 
   /** Whether there are no users yet. */
   get none(): boolean {
-    // read to the end, because an unfinished iteration occupies one of the database's few reader slots
+    // the iteration is not ended early, because an unfinished iteration occupies one of the database's few reader slots
     return [...this.users.keys({ limit: 1 })].length === 0;
   }
 
@@ -76,7 +76,9 @@ export class UserTable {
     return changed;
   }
 
-  /** Call within a transaction. Undefined if the address is taken, or if the user was not found or has been deleted. */
+  /**
+   * Call within a transaction. Undefined if the address is taken, or if the user does not exist or has been deleted.
+   */
   changeEmail(id: string, email: string, emailVerified: boolean): User | undefined {
     const user = this.users.get(id);
     if (user === undefined || this.byEmail.get(email) !== undefined) return undefined;

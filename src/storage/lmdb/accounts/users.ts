@@ -1,4 +1,4 @@
-// Users in the users, memberships, organizations, sessions and audit log tables.
+// Implements Users on the users, memberships, organizations, sessions and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

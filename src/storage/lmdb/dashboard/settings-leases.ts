@@ -1,4 +1,4 @@
-// SettingsLeases in the `engine-holds` table, keyed by engine.
+// Implements SettingsLeases on the `engine-holds` table, keyed by engine.
 
 import type { Store, Table } from '../../store.js';
 import { isOver } from '../../../dashboard/admin/settings-leases.js';

@@ -1,5 +1,5 @@
-// Looks up items by ID for one request, which may name an item thousands of times, or thousands of items from one
-// response. Each ID is looked up only once, and the data read for it is reused for adjacent items.
+// Looks up items by ID for one request, which may contain thousands of item IDs: the same ID repeatedly, or many IDs
+// from one response. Each ID is looked up only once, and the data read for it is reused for adjacent items.
 
 import type { ResponseRows } from './response-rows.js';
 import { itemKey } from '../../response-parts.js';

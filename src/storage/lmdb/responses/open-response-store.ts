@@ -54,7 +54,7 @@ export interface ResponseStoreOptions {
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;
-  /** Called when a sweep has failed. The next one retries. */
+  /** Called when a sweep has failed. The next sweep retries. */
   onError?: (error: unknown) => void;
   /** Called at most once per minute when a write has failed and the client received an error. */
   onWriteFailure?: (error: unknown) => void;
@@ -173,8 +173,8 @@ class TableResponseStore implements ResponseStore {
 
   async chain(organizationId: string, id: string): Promise<HeldChain | null> {
     if (!isResponseId(id)) return null;
-    // A dead response is erased in a later transaction than the one that marked it dead, so a response that is still
-    // readable is kept once it is held.
+    // A response is marked dead in one transaction and erased in a later one, which spares held responses. So a
+    // response that is still readable once it is held will be kept.
     const release = this.#erasure.hold(id);
     try {
       this.#renew();
@@ -372,7 +372,7 @@ class TableResponseStore implements ResponseStore {
     await this.#completeLogs(finalizer, isRunning);
   }
 
-  /** Null if the response cannot be marked as failed, because it is dead, gone or already ended. */
+  /** Null if the response cannot be marked as failed, because it is dead, has been erased or has already ended. */
   #failed(id: string, finalizer: LogFinalizer): Failed | null {
     this.#renew();
     const head = this.#tables.heads.get(id);
@@ -481,7 +481,7 @@ class TableResponseStore implements ResponseStore {
     return true;
   }
 
-  /** Counts a new continuation of `previousId`. Returns the depth of its chain. */
+  /** Counts a new continuation of `previousId`. Returns the depth of the continuation's chain. */
   #join(organizationId: string, previousId: string | null): number {
     const parent = previousId === null ? undefined : this.#tables.heads.get(previousId);
     if (parent === undefined || parent.organizationId !== organizationId) return 1;
@@ -517,7 +517,7 @@ class TableResponseStore implements ResponseStore {
     await Promise.all(written);
   }
 
-  /** Makes visible what other threads have saved since this event-loop turn started. */
+  /** Makes data visible that other threads have saved since this event-loop turn started. */
   #renew(): void {
     if (this.#shared) this.#tables.store.refresh();
   }

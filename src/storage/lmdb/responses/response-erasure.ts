@@ -163,8 +163,8 @@ export class ResponseErasure {
   }
 
   /**
-   * Calls `act` with all entries in a time range, one page at a time. Entries that `act` does not remove are visited
-   * only once.
+   * Calls `act` with all entries in a time range, one page at a time. Entries that `act` does not remove are not
+   * visited again.
    */
   async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
     for (let after: Key | null = null; !this.#transactions.isClosed; ) {

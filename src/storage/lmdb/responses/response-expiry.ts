@@ -16,7 +16,7 @@ import type { Key } from '../../store.js';
 
 /** Number of responses erased together. Their keys are held in memory, a few hundred bytes each. */
 const WINDOW = 2_048;
-/** Number of keys read per step. */
+/** Number of keys that are read in one step. */
 const READ = 512;
 
 type DueKey = [kind: 'created', createdAt: number, id: string];
@@ -43,8 +43,8 @@ interface Plan {
 
 export interface ExpiryRules {
   /**
-   * Whether the clock can be trusted. Checked before each window, whose entries are then compared with one reading of
-   * the clock.
+   * Whether the clock can be trusted. Checked before each window of entries. All entries of a window are then compared
+   * with the same reading of the clock.
    */
   allows(): boolean;
   /** Seconds since the Unix epoch. Responses created at or before this time have expired. */
@@ -118,10 +118,10 @@ export class ResponseExpiry {
     return count;
   }
 
-  /** Null if the store was closed before all of it was read. */
+  /** Null if the store was closed before the plan was complete. */
   async #plan(due: readonly DueKey[]): Promise<Plan | null> {
     const plan: Plan = { expired: [], needed: [], indexKeys: [], listKeys: [], dueKeys: [] };
-    // number of continuations that this plan erases, by the response that they continue
+    // number of continuations that this plan erases, by ID of the response that they continue
     const gone = new Map<string, number>();
     const isWhole = await this.transactions.forEachRead([...due].reverse(), (key) => {
       const id = key[2],

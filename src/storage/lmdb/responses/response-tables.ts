@@ -40,7 +40,10 @@ export type ItemEntry = [place: Place, item: number, repeats?: true];
 
 export class ResponseTables {
   readonly heads: Table<Head>;
-  /** JSON text, because clients choose names, which may be `__proto__`. Before schema version 6, it was not text. */
+  /**
+   * JSON text, because clients choose the names of members, and a name may be `__proto__`. Before schema version 6, the
+   * value was not text.
+   */
   readonly resources: Table<string | Record<string, unknown>>;
   readonly inputs: Table<ItemRow[]>;
   readonly outputs: Table<OutputRow>;
@@ -106,7 +109,7 @@ export function indexByOrganization(store: Store): void {
     if (!value.dead) void byOrganization.put([value.organizationId, value.createdAt, key as string], []);
 }
 
-/** Rows of a response's items that have their own keys. */
+/** The data of a response's items that is stored under separate keys. */
 export interface ItemParts {
   index: { key: Key; value: ItemEntry }[];
   images: { key: Key; value: Uint8Array }[];

@@ -238,7 +238,7 @@ export class LmdbRequestLog implements RequestLog {
     );
   }
 
-  /** A slice of the entries before `last`, which may be the start of the range. */
+  /** A slice of the entries before `last`. If `last` is the first entry of the range, it is skipped. */
   #before<V>(
     range: Iterable<{ key: Key; value: V }>,
     [at, requestId]: Place,

@@ -11,7 +11,7 @@ import { addSums, HOUR_MS, noUsage } from '../../../usage/sums.js';
 import type { HourKey, UsageSums } from '../../../usage/sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '../../../usage/usage-store.js';
 
-/** `cost`: the cost of the models that have a price; null if none has one. */
+/** `cost`: the cost of the models that have a price; null if none of them has a price. */
 interface Group {
   readonly fields: readonly [model: string, keyId: string, endpoint: string, member: string];
   readonly sums: UsageSums;

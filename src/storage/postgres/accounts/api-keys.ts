@@ -1,4 +1,4 @@
-// ApiKeys in the `api_keys` table, with the secret that keys their hashes.
+// Implements ApiKeys on the `api_keys` table, with the secret for the keyed hashes.
 
 import { newAccountId, newApiKey } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';

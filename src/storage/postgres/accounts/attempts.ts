@@ -1,5 +1,5 @@
-// Attempts in the `attempts` table: one row per kind and subject, erased when its period ends. A transaction that locks
-// several rows locks them in key order.
+// Implements Attempts on the `attempts` table, with one row per kind and subject, erased when its period ends. A
+// transaction that locks several rows locks them in key order.
 
 import type { Queryable } from '../database.js';
 import { ATTEMPTS_MS, capped, subjectHash, isTooLong, MAX_ATTEMPTS, tooMany } from '../../../accounts/attempts.js';

@@ -1,5 +1,5 @@
-// AuditLog in the `audit_log` table. Entries are numbered within account transactions, so that all processes see the
-// same order. The organization '' means the whole server.
+// Implements AuditLog on the `audit_log` table. Entries are numbered within account transactions, so that all processes
+// see the same order. The organization '' means the whole server.
 
 import type { Queryable } from '../database.js';
 import type { AuditEntry } from '../../../shared/wire/organizations.js';
@@ -11,7 +11,7 @@ const SWEPT_AT_ONCE = 1_000;
 /** Number of entries to read at a time while filtering a list. An organization has at most MAX_AUDIT_ENTRIES. */
 const SLICE = 200;
 
-/** Call within the account transaction (work.ts) of which the entry is to be part. */
+/** Call within the account transaction (work.ts) that the entry is to be part of. */
 export async function noteAudit(
   sql: Queryable,
   organizationId: string | null,
@@ -27,7 +27,7 @@ export async function noteAudit(
   ]);
 }
 
-/** Like noteAudit(), but for a setting; null: no entry. */
+/** Like noteAudit(), but for a change to a setting. Without a note, no entry is written. */
 export async function noteSetting(
   sql: Queryable,
   organizationId: string | null,

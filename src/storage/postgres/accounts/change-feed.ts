@@ -1,4 +1,4 @@
-// Notifies this thread of changes to keys and organizations by any process. A notification names the organization and
+// Notifies this thread when any process changes keys or organizations. A notification names the organization and
 // arrives immediately. The version in `accounts_state`, which is read several times a second, reveals whether a
 // notification was lost. The key cache uses this class to learn how long its entries may be trusted. Each read also
 // samples the database's clock. Event-loop thread only.
@@ -12,8 +12,8 @@ import type { KeyCachePolicy } from '../../../accounts/key-cache.js';
 /** Interval between reads of the version. */
 const LOOK_MS = 300;
 /**
- * If the database takes longer than this to respond, changes made in the meantime are unknown, so it counts as
- * unreachable, although the read continues.
+ * If the database takes longer than this to respond, changes made in the meantime are unknown. The database then counts
+ * as unreachable, although the read continues.
  */
 const ANSWER_MS = 1_000;
 
@@ -110,7 +110,8 @@ export class ChangeFeed implements KeyCachePolicy {
       );
       if (row !== undefined) this.options.clock?.sample(asked, row.now);
       const version = row?.version ?? 0;
-      // Anything may have changed while the database was unreachable. It may even be a different server now.
+      // Anything may have changed while the database was unreachable; it may even have been replaced by a different
+      // server.
       if (this.#gone || this.#version === null || version > this.#version) {
         this.#version = version;
         this.options.onChange(null);

@@ -1,5 +1,5 @@
-// A Directory on a database that several processes share. Every primary thread erases expired data; it is harmless to
-// do so concurrently.
+// A Directory on a database that several processes share. Every primary thread erases expired data; several can do this
+// concurrently without harm.
 
 import type { EraseGate } from '../../erase-gate.js';
 import type { Database } from '../database.js';
@@ -38,7 +38,7 @@ export class PostgresDirectory implements SweptDirectory {
   readonly keyStore: PostgresKeyStore;
   readonly attempts: PostgresAttempts;
   readonly audit: PostgresAuditLog;
-  /** For other data that is written together with an audit entry: settings, prices, budgets. */
+  /** Account transactions for other data that is written together with an audit entry: settings, prices, budgets. */
   readonly work: AccountWork;
   readonly #sweeping: Sweeping;
 

@@ -1,5 +1,5 @@
-// Identities in the `identities` table, keyed by the SHA-256 of issuer and subject, because subjects can contain
-// anything.
+// Implements Identities on the `identities` table, keyed by the SHA-256 of issuer and subject, because subjects can
+// contain anything.
 
 import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';

@@ -76,7 +76,7 @@ export async function createInvite(
   return inviteOf(row as InviteRow);
 }
 
-/** Revokes the invitations created by this user that the role `own` is not allowed to create. Returns them. */
+/** Revokes and returns the invitations that this user created and that the role `own` may not create. */
 export async function endOutlived(
   sql: Queryable,
   now: number,

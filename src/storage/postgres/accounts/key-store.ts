@@ -1,4 +1,4 @@
-// A KeyStore on the keys and organizations tables. A lookup is one statement that uses one index.
+// Implements KeyStore on the keys and organizations tables. A lookup is a single statement that uses a single index.
 
 import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
 import { AddressList } from '../../../shared/address-list.js';

@@ -32,7 +32,7 @@ export async function membership(
   return row === undefined ? undefined : membershipOf(row);
 }
 
-/** Oldest membership first. `organizationId`: returns only that organization. */
+/** Oldest membership first. With `organizationId`, returns only the membership in that organization. */
 export async function ownOrganizations(
   sql: Queryable,
   userId: string,
@@ -63,7 +63,7 @@ export async function countBelonging(sql: Queryable, userId: string): Promise<nu
   );
 }
 
-/** Whether this user is the only owner. */
+/** Whether this user is the organization's only owner. */
 export async function isLastOwner(sql: Queryable, organizationId: string, userId: string): Promise<boolean> {
   const owners = await sql.query<{ user_id: string }>(
     "SELECT user_id FROM memberships WHERE organization_id = $1 AND role = 'owner' LIMIT 2",

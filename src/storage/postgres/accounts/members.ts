@@ -1,4 +1,4 @@
-// Members in the memberships, users, organizations, sessions, invitations and audit log tables.
+// Implements Members on the memberships, users, organizations, sessions, invitations and audit log tables.
 
 import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -79,7 +79,7 @@ export class PostgresMembers implements Members {
     });
   }
 
-  /** Oldest first. `userId`: returns only that member. */
+  /** Oldest membership first. With `userId`, returns only that member. */
   async #members(organizationId: string, userId: string | null): Promise<Member[]> {
     const rows = await this.work.sql.query<MemberRow>(
       `SELECT memberships.organization_id, memberships.user_id, memberships.role, memberships.created_at, users.email, users.name,

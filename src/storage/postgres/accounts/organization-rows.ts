@@ -102,8 +102,8 @@ export async function organizationsFrom(
 }
 
 /**
- * Deleted organizations that may still have stored data. With `time`: organizations that were deleted before that time
- * and of which only the keys are left.
+ * Deleted organizations that may still have stored data. With `time`, instead those that were deleted before that time
+ * and whose keys are all that is left.
  */
 export async function deletedOrganizations(
   sql: Queryable,

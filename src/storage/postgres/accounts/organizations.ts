@@ -1,4 +1,4 @@
-// Organizations in the organizations, memberships, invitations, keys and audit log tables.
+// Implements Organizations on the organizations, memberships, invitations, keys and audit log tables.
 
 import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';

@@ -1,5 +1,5 @@
-// OwnAccount in the users, memberships, organizations, sessions, link tokens, two-factor, invitations and audit log
-// tables.
+// Implements OwnAccount on the users, memberships, organizations, sessions, link tokens, two-factor, invitations and
+// audit log tables.
 
 import type { Queryable } from '../database.js';
 import type { Role } from '../../../shared/wire/organizations.js';
@@ -47,7 +47,7 @@ export class PostgresOwnAccount implements OwnAccount {
 
   delete(user: User, actor: Actor): Promise<void> {
     return this.work.change(async (sql) => {
-      // Deleted organizations have no memberships any more.
+      // Deleted organizations no longer have memberships.
       const memberships = await sql.query<{ organization_id: string; role: Role; name: string | null }>(
         `SELECT memberships.organization_id, memberships.role, organizations.name FROM memberships LEFT JOIN organizations ON organizations.id = memberships.organization_id
          WHERE memberships.user_id = $1 ORDER BY memberships.created_at, memberships.organization_id`,

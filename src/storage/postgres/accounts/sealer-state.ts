@@ -1,4 +1,5 @@
-// SealerState in the shared database's secrets and settings: one key for all processes that have no configured keys.
+// Implements SealerState on the shared database's secrets and settings. All processes without configured keys share one
+// generated key.
 
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../database.js';
@@ -24,7 +25,7 @@ export class PostgresSealerState implements SealerState {
         randomBytes(SECRET_BYTES),
       ]);
     const now = this.now();
-    // Time from which configured keys are used instead; null while this is the current key.
+    // Time from which configured keys are used instead of this key; null while this key is the current one.
     const [made] = await sql.query<{ value: Buffer; replaced_at: number | null }>(
       'UPDATE secrets SET replaced_at = CASE WHEN $2 THEN coalesce(replaced_at, $3::bigint) END WHERE name = $1 RETURNING value, replaced_at',
       [MADE_KEY, replaced, now],

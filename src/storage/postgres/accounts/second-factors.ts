@@ -1,4 +1,5 @@
-// SecondFactors in the `second_factors` table, one row per user: the active two-factor secret and the proposed one.
+// Implements SecondFactors on the `second_factors` table, with one row per user: the active two-factor secret and the
+// proposed one.
 
 import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -131,7 +132,7 @@ export class PostgresSecondFactors implements SecondFactors {
     );
     for (const { user_id: userId, sealed } of rows) {
       const next = again(userId, sealed);
-      // In the meantime, another process may have encrypted the secret again, or the user may have a new one.
+      // In the meantime, another process may have re-encrypted the secret, or the user may have a new one.
       if (next !== null)
         await this.work.sql.query('UPDATE second_factors SET sealed = $3 WHERE user_id = $1 AND sealed = $2', [
           userId,

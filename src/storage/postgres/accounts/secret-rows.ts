@@ -10,7 +10,7 @@ export async function secretOf(sql: Queryable, name: SecretName): Promise<Buffer
   return (await sql.query<{ value: Buffer }>('SELECT value FROM secrets WHERE name = $1', [name]))[0]?.value;
 }
 
-/** Creates the secret if needed. All concurrent callers get the same one. */
+/** Creates the secret if needed. All concurrent callers get the same secret. */
 export async function ensureSecret(
   sql: Queryable,
   name: SecretName,

@@ -1,4 +1,4 @@
-// SignIns in the users, sessions, link tokens, attempts and audit log tables.
+// Implements SignIns on the users, sessions, link tokens, attempts and audit log tables.
 
 import type { Actor } from '../../../accounts/audit.js';
 import { isCookie, sessionHash } from '../../../accounts/sessions.js';

@@ -1,4 +1,4 @@
-// SignUps in the users, organizations, memberships, invitations, sessions and audit log tables.
+// Implements SignUps on the users, organizations, memberships, invitations, sessions and audit log tables.
 
 import { timingSafeEqual } from 'node:crypto';
 import { apiError } from '../../../shared/errors.js';

@@ -75,7 +75,7 @@ export async function noUsers(sql: Queryable): Promise<boolean> {
   return (await sql.query('SELECT 1 FROM users LIMIT 1')).length === 0;
 }
 
-/** Null if the address is taken. Signing up signs in. */
+/** Returns null if the address is taken. Signing up also counts as the first sign-in. */
 export async function createUser(
   sql: Queryable,
   { email, name, passwordHash, operator }: NewUser,
@@ -113,7 +113,7 @@ export async function changeUser(
   );
 }
 
-/** Undefined if the address is taken, or if the user was not found or has been deleted. */
+/** Undefined if the address is taken, or if the user does not exist or has been deleted. */
 export async function changeUserEmail(
   sql: Queryable,
   id: string,

@@ -1,4 +1,4 @@
-// Users in the users, memberships, organizations, sessions and audit log tables.
+// Implements Users on the users, memberships, organizations, sessions and audit log tables.
 
 import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';

@@ -9,7 +9,7 @@ import { changeMessage } from './change-feed.js';
 
 export class AccountWork {
   /**
-   * `changed` is called after the commit of each change that lookups of keys and organizations must see. `now`:
+   * `changed` is called after the commit of each change that affects cached lookups of keys and organizations. `now`:
    * milliseconds since the Unix epoch, by the database's clock.
    */
   constructor(
@@ -23,7 +23,7 @@ export class AccountWork {
     return this.database;
   }
 
-  /** Runs `work` completely or not at all. No other process changes accounts in the meantime. */
+  /** Runs `work` completely or not at all. Meanwhile, no other process changes accounts. */
   change<T>(work: (sql: Queryable) => Promise<T>): Promise<T> {
     return this.database.transaction(async (sql) => {
       await sql.query('SELECT version FROM accounts_state FOR UPDATE');
@@ -32,8 +32,8 @@ export class AccountWork {
   }
 
   /**
-   * Like change(), but for data that is cached elsewhere (keys, organizations): every process drops it from its cache
-   * (change-feed.ts).
+   * Like change(), but for data of which there are cached copies (keys, organizations): every process drops the data
+   * from its cache (change-feed.ts).
    */
   async changeSeen<T>(organizationId: string, work: (sql: Queryable) => Promise<T>): Promise<T> {
     const result = await this.change(async (sql) => {

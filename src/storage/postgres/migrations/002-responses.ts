@@ -1,5 +1,6 @@
 // Stored responses; for the layout, see response-rows.ts. Times are seconds since the Unix epoch. Content is JSON
-// stored as text, which accepts anything a client may send. IDs are compared bytewise, whatever the database's locale.
+// stored as text, which accepts anything a client may send. IDs are compared bytewise, regardless of the database's
+// locale.
 
 import type { Migration } from './migration.js';
 
@@ -8,7 +9,7 @@ export const responses: Migration = {
   oldest: 1,
   statements: [
     // owner: the process that generates or generated the response in the background, or that ended it on behalf of a
-    // process that is gone; no other process writes to it. log_until: when its event log expires; 0 once the log has
+    // process that has ended; no other process writes to it. log_until: when its event log expires; 0 once the log has
     // been erased. images: whether it has images.
     `CREATE TABLE responses (
       id text COLLATE "C" PRIMARY KEY,

@@ -1,4 +1,4 @@
-// A flag for API keys that a command made for its own use. Lists omit them once they have ended.
+// A flag for API keys that a command created for its own use. Lists omit them once they are no longer valid.
 
 import type { Migration } from './migration.js';
 

@@ -1,6 +1,6 @@
-// A ResponseStore on PostgreSQL, shared by several processes: whatever one process saves, the others can read
-// immediately. When a save resolves, it is on the database's disk. Owns the tables of stored responses, and this
-// process's holds and background responses in them; event-loop thread only.
+// A ResponseStore on PostgreSQL, shared by several processes: what one process has saved is immediately visible to the
+// others. When a save resolves, it is on the database's disk. Owns the tables of stored responses, including this
+// process's holds and background responses; event-loop thread only.
 
 import { isResponseId } from '../../../shared/ids.js';
 import type { StoredEvent } from '../../../shared/stored-event.js';
@@ -37,7 +37,7 @@ export interface PostgresResponsesOptions {
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;
-  /** Called when a sweep has failed. The next one retries. */
+  /** Called when a sweep has failed. The next sweep retries. */
   onError?: (error: unknown) => void;
   /** Whether this instance sweeps, now and every hour. Several instances can do so concurrently. */
   sweeps?: boolean;
@@ -158,7 +158,7 @@ class PostgresResponses implements ResponseStore {
     return isResponseId(id) ? this.#reads.lastEvent(id) : null;
   }
 
-  /** Covers the responses of this process and of processes that have ended. */
+  /** Includes only responses of this process and of processes that have ended. */
   failUnfinished(
     finalizer: LogFinalizer,
     isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false,

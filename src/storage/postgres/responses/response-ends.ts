@@ -1,5 +1,5 @@
-// Takes over background responses whose process has ended: the first process to find such a response marks it as
-// failed, once, using its log. Event-loop thread only.
+// Takes over background responses whose process has ended. The first process to find such a response marks it as
+// failed, exactly once, using its log. Event-loop thread only.
 
 import { isUnfinished } from '../../response-store.js';
 import type { Failed, LogFinalizer } from '../../response-store.js';
@@ -16,7 +16,7 @@ const UNFINISHED = "status IN ('queued', 'in_progress')";
 const ABANDONED = `(owner IS NULL OR owner NOT IN (${ALIVE}))`;
 
 const UNFINISHED_ONES = `SELECT id, organization FROM responses WHERE ${UNFINISHED} AND NOT dead AND id > $2 AND (owner = $1 OR ${ABANDONED}) ORDER BY id LIMIT ${BATCH}`;
-// Afterwards, only this process writes to the response. Skips rows that another process is taking over.
+// After this statement, only this process writes to the response. Skips rows that another process is taking over.
 const TAKE_UP = `UPDATE responses SET owner = $2 WHERE id = (
     SELECT id FROM responses WHERE id = $1 AND ${UNFINISHED} AND NOT dead AND (owner = $2 OR ${ABANDONED}) FOR UPDATE SKIP LOCKED
   ) RETURNING ${STORED}, usage`;

@@ -33,8 +33,8 @@ const HELD = `EXISTS (SELECT FROM response_holds h WHERE h.response_id = r.id AN
 
 const ERASABLE = `SELECT r.id FROM responses r WHERE r.id = ANY($1::text[]) AND r.dead AND NOT ${CONTINUED}`;
 const ALL_ERASABLE = `SELECT r.id FROM responses r WHERE r.dead AND r.id > $1 AND NOT ${CONTINUED} AND NOT ${HELD} ORDER BY r.id LIMIT ${BATCH}`;
-// Includes the ancestors up to and including the first one that is not dead. A transaction that is marking that one
-// dead has to wait, and then finds it without a continuation.
+// Includes all ancestors up to and including the first one that is not dead. A transaction that marks that ancestor as
+// dead at the same time has to wait, and then finds that no response continues it.
 const ANCESTRY = `WITH RECURSIVE up (id, previous_id, organization, dead, n) AS (
     SELECT id, previous_id, organization, dead, 1 FROM responses WHERE id = ANY($1::text[])
     UNION ALL
@@ -75,7 +75,7 @@ export class ResponseErasure {
     this.#closed = true;
   }
 
-  /** False if the response was not found. */
+  /** Returns false if the response was not found. */
   async delete(organizationId: string, id: string): Promise<boolean> {
     const killed = await this.database.query<{ id: string }>(DELETE, [
       id,
@@ -87,7 +87,7 @@ export class ResponseErasure {
     return true;
   }
 
-  /** Resolves to the number of responses. */
+  /** Resolves to the number of deleted responses. */
   async eraseOrganization(organizationId: string): Promise<number> {
     return this.#killAll(() => this.database.query(DELETE_ALL, [organizationId]));
   }
@@ -126,7 +126,9 @@ export class ResponseErasure {
     }
   }
 
-  /** Returns the predecessors of the erased responses if there may be more to erase. */
+  /**
+   * Erases the responses that are no longer needed. Returns the IDs from which erasing must continue toward the root.
+   */
   async #erase(within: Queryable, due: readonly string[]): Promise<string[]> {
     const near = new Map(
       (await within.query<Pick<Looked, 'id' | 'previous_id'>>(ANCESTRY, [due])).map((row) => [row.id, row.previous_id]),

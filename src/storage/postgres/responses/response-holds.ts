@@ -10,14 +10,14 @@ export class ResponseHolds {
   readonly #counts = new Map<string, number>();
   readonly #releasing = new Map<string, Promise<void>>();
 
-  /** `released` is called when this process no longer holds `id`. */
+  /** `released` is called when this process no longer holds the response `id`. */
   constructor(
     private readonly database: Database,
     private readonly process: string,
     private readonly released: (id: string) => Promise<void>,
   ) {}
 
-  /** Resolves when a row may be written, so that a deletion in progress does not remove it. */
+  /** Counts a new hold. Resolves when its row may be written without being removed by a release that is in progress. */
   async begin(id: string): Promise<() => void> {
     this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
     await this.#releasing.get(id);

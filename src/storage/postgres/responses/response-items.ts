@@ -9,7 +9,7 @@ import type { Database } from '../database.js';
 import type { FoundRow, ResponseReads } from './response-reads.js';
 import { rowsOf } from './response-rows.js';
 
-/** Number of IDs looked up, and of rows read, per statement. */
+/** Number of IDs, or of rows, that one statement reads. */
 const IDS = 64;
 const PAGES = 16;
 const RESPONSES = 32;

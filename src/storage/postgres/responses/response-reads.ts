@@ -17,9 +17,9 @@ const GET_HEAD = `SELECT ${HEAD} FROM responses WHERE ${READABLE}`;
 const GET_SIZE = `SELECT chain_size FROM responses WHERE ${READABLE}`;
 const GET = `SELECT ${STORED} FROM responses WHERE ${READABLE}`;
 
-// The same statement that finds the response also commits the hold. Erasure cannot come in between, because it also
-// locks the row. Holds do not wait for the disk, so if the database's machine crashes, the most recent ones may be
-// lost.
+// The statement that finds the response also commits the hold. Erasure cannot happen in between, because it also locks
+// the row. Commits of holds do not wait for the disk, so the most recent holds may be lost if the database's machine
+// crashes.
 const CHAIN = `WITH RECURSIVE anchor AS MATERIALIZED (
     SELECT id, previous_id, organization, depth, chain_size FROM responses WHERE ${READABLE} FOR KEY SHARE
   ), held AS (

@@ -50,8 +50,8 @@ const MORE_IMAGES = `INSERT INTO response_images (response_id, place, item, imag
   SELECT $1, u.place, u.item, u.image, u.bytes FROM unnest($2::text[], $3::int[], $4::int[], $5::bytea[]) AS u (place, item, image, bytes)
   ON CONFLICT (response_id, place, item, image) DO UPDATE SET bytes = excluded.bytes`;
 
-// Locks the row first, so that a log does not grow after a deletion. If a write was not confirmed, its events are
-// written again together with newer ones.
+// Locks the row first, so that a log does not grow after its response is deleted. If a write was not confirmed, its
+// events are written again together with newer events.
 const APPEND = `WITH grown AS (
     UPDATE responses SET usage = CASE WHEN $4::text IS NOT NULL AND status IN ('queued', 'in_progress') THEN $4 ELSE usage END
     WHERE id = $1 AND background AND NOT dead AND owner = $5 RETURNING id

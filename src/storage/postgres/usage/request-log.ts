@@ -106,7 +106,10 @@ export class PostgresRequestLog implements RequestLog {
     return { rows, next: end === undefined ? null : placeId([end.ended_at, end.request_id]) };
   }
 
-  /** A statement of its own, so that it always uses the index on the request ID. `range`: the values of IN_RANGE and MATCHES. */
+  /**
+   * A separate statement, so that it always uses the index on the request ID. `range`: the values of IN_RANGE and
+   * MATCHES.
+   */
   async #withId(requestId: string, range: readonly (string | number | null)[]): Promise<ListedRow[]> {
     const found = await this.database.query<Row>(
       `SELECT ${COLUMNS} FROM requests ${MATCHES} AND ${IN_RANGE} AND request_id = $8 LIMIT 1`,

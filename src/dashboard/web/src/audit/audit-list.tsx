@@ -83,7 +83,7 @@ export function useAuditView(): AuditView {
   }, [search, setSearch]);
 }
 
-/** `path`: the log, relative to the API. `fixed`: query parameters that are not filters of the page. */
+/** `path`: path of the log, relative to the API. `fixed`: query parameters that are not filters of the page. */
 export function AuditDownload({
   view,
   path,

@@ -84,7 +84,7 @@ const translucent = (color: string, alpha: number): string =>
 function drawn(times: readonly number[], series: readonly ChartSeries[], stacked: boolean): uPlot.AlignedData {
   if (!stacked) return [[...times], ...series.map(({ values }) => [...values])];
   const sums = new Array<number>(times.length).fill(0);
-  // If no series has a value, the sum is a gap, not zero.
+  // If no series has a value at that time, the sum is a gap, not zero.
   const rows = [...series].reverse().map(({ values }) =>
     sums.map((sum, i) => {
       sums[i] = sum + (values[i] ?? 0);

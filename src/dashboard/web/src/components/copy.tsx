@@ -3,7 +3,7 @@ import { useEffect, useId, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Icon } from './icon.js';
 
-// The clipboard API requires https or localhost. Without it, the text is selected and copied.
+// The clipboard API requires https or localhost. If it fails, the text is copied from a hidden field.
 async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

@@ -8,7 +8,10 @@ import { Notice } from './states.js';
 export interface Action {
   busy: boolean;
   failure: unknown;
-  /** Runs `what` unless it is already running. Resolves to whether it succeeded; a failure is kept for display. */
+  /**
+   * Runs `what` unless it is already running. Resolves to whether it succeeded. If it failed, the error is kept for
+   * display.
+   */
   run(what: () => Promise<unknown>): Promise<boolean>;
   /** The message of the last failure, if it is about this field. */
   errorOf(field: string): string | null;

@@ -33,7 +33,7 @@ export function useList<T>(
     queryKey: [...key, query],
     queryFn: ({ pageParam, signal }) =>
       api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
-    // A newly opened list must be up to date, including changes made a second ago.
+    // Always fetched again: a newly opened list must include changes made a second ago.
     refetchOnMount: 'always',
     refetchInterval: everyMs ?? false,
     placeholderData: everyMs === null ? undefined : (old) => old,
@@ -55,7 +55,7 @@ export function useList<T>(
   };
 }
 
-/** Shows the list's states around its rows: loading, failed, empty, and the button to load more. */
+/** Shows a list's state around its rows (loading, failed or empty), and the button to load more. */
 export function ListView<T>({
   list,
   empty,

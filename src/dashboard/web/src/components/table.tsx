@@ -1,4 +1,4 @@
-// Tables. On phones, each row becomes a card with the column headings next to the values, or one line.
+// Tables. On phones, each row becomes a card with the column headings next to the values, or a single line.
 import type { ReactNode } from 'react';
 
 export interface Column<T> {

@@ -146,7 +146,8 @@ function Sidebar({ area, onSearch }: { area: Area; onSearch: () => void }): Reac
 }
 
 /**
- * Switches operators between the organization's pages and the server's. Each link opens the page last visited there.
+ * Switches operators between the organization's pages and the server's. Each link opens the page last visited in that
+ * area.
  */
 function AreaSwitch({ area }: { area: Area }): ReactNode {
   const [location] = useLocation();

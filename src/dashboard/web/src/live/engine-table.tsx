@@ -1,4 +1,4 @@
-// All engines at a glance: one row per engine. Its name selects the engine.
+// All engines at a glance: one row per engine. Clicking an engine's name selects that engine.
 import type { ReactNode } from 'react';
 import type { EngineSample } from '../../../../shared/wire/live.js';
 import { Table } from '../components/table.js';

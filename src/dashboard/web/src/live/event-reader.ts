@@ -8,7 +8,7 @@ export interface ServerEvent {
   data: string;
 }
 
-/** Maximum length of an event. The server never sends one this long. */
+/** Maximum length of an event. The server never sends an event this long. */
 const MAX_EVENT_CHARACTERS = 16 * 1024 * 1024;
 
 export class StreamError extends Error {

@@ -1,5 +1,5 @@
 // A long-lived event stream, which reconnects after increasing delays until the caller closes it or the server refuses
-// it. Does not need the DOM. Each call follows one stream.
+// it. Does not need the DOM. Each call of follow() follows one stream.
 
 import { readEvents, StreamError } from './event-reader.js';
 import type { ServerEvent } from './event-reader.js';
@@ -85,7 +85,7 @@ async function errorMessage(response: Response): Promise<string> {
     const { error } = (await response.json()) as { error?: { message?: unknown } };
     if (typeof error?.message === 'string') return error.message;
   } catch {
-    /* not one of this server's JSON errors, but for example a proxy's page */
+    /* the body is not one of this server's JSON errors but, for example, a proxy's error page */
   }
   return `The server responded with status ${response.status}.`;
 }

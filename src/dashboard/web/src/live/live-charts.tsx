@@ -21,8 +21,7 @@ export interface Shown {
   samples: Samples;
   version: number;
   /**
-   * The range of the time axis. Null: the last five minutes, or only the last minute while there is no more data than
-   * that.
+   * The range of the time axis. Null: the last five minutes, or the last minute until there is more data than that.
    */
   span: Span | null;
   words: string;
@@ -37,7 +36,7 @@ export interface ChartOf {
   limit?: { label: string; value: number } | undefined;
 }
 
-/** `of`: what the charts are about, to distinguish charts of the same view. */
+/** `of`: the subject of the charts, which distinguishes charts that belong to the same view. */
 export function LiveCharts({
   of,
   shown,

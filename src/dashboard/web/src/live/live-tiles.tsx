@@ -1,12 +1,12 @@
-// Tiles with the newest sample's values. Every tile is always there, so that nothing moves when load begins or ends. A
-// value that does not exist at the moment is a dash.
+// Tiles with the newest sample's values. All tiles are always present, so that the layout does not shift when load
+// begins or ends. A missing value is shown as a dash.
 import type { ReactNode } from 'react';
 import type { EngineSample, LiveSample, Percentiles } from '../../../../shared/wire/live.js';
 import type { Samples } from './samples.js';
 import { showBytes, showCount, showMs, showRate, showShare, usedPages, usedShare } from './views.js';
 import type { EngineTotal } from './views.js';
 
-/** Each tile has a value and as many notes as the other tiles of its row. */
+/** A tile shows a value and notes. All tiles in a row have the same number of notes. */
 function Tile({
   label,
   value,

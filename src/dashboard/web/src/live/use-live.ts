@@ -11,7 +11,7 @@ export interface Live {
   version: number;
   connection: Connection;
   paused: boolean;
-  /** Freezes the display. Samples are still being collected. */
+  /** Freezes the display. Samples are still collected. */
   setPaused(paused: boolean): void;
   /** Reconnects immediately instead of waiting. */
   retry(): void;

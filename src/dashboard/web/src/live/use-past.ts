@@ -15,7 +15,7 @@ export interface Past {
   version: number;
 }
 
-/** With `zoom`, the range is fixed; otherwise, the range ends now. If not `wanted`, nothing is fetched. */
+/** With `zoom`, the range is fixed; otherwise, it ends now. Nothing is fetched unless `wanted` is true. */
 export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): UseQueryResult<Past> {
   return useQuery({
     queryKey: ['operator', 'live', 'past', range, zoom],

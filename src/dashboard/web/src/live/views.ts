@@ -62,7 +62,7 @@ export interface View<S> {
   kind?: 'line' | 'area';
   max?: number;
   limit?: TunableName;
-  /** Too many series for a line of current values. */
+  /** Omits the line of current values, because the view has too many series for it. */
   noNow?: true;
 }
 
@@ -187,7 +187,7 @@ export function comparedViews(engines: readonly EngineSample[]): View<ServerSeri
 export const usedShare = (engine: EngineSample): number | null =>
   engine.pages_total === 0 ? null : usedPages(engine) / engine.pages_total;
 
-/** The values that can be summed over engines. Latencies cannot. */
+/** The engine values that can be summed over engines. Latencies are excluded, because their sum has no meaning. */
 export interface EngineTotal {
   engines: number;
   running: number;

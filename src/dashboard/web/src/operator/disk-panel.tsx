@@ -1,4 +1,4 @@
-// Models on disk: how much memory each needs, serving it, and deleting it.
+// Models on disk: shows how much memory each model needs, and lets operators serve or delete it.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';

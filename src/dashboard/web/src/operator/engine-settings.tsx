@@ -61,7 +61,7 @@ function EngineForm({ engine }: { engine: EngineTunables }): ReactNode {
   };
   const apply = (): void => {
     if (changed.length === 0 || !isValid) return;
-    // The default is sent as null, so that the setting follows it again.
+    // A value equal to the default is sent as null, so that the setting follows the default again.
     const patch: EngineTunablesPatch = Object.fromEntries(
       changed.map((tunable) => {
         const value = numberOf(drafts[tunable.name] ?? '');

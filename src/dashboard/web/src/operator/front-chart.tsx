@@ -101,7 +101,9 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
   );
 }
 
-/** The element's width, so that the chart's text has the size of other text. */
+/**
+ * The element's width in pixels. The chart is drawn at this width, so that its text has the same size as other text.
+ */
 function useWidth(): [(element: HTMLElement | null) => void, number] {
   const [width, setWidth] = useState(720);
   const observer = useRef<ResizeObserver | null>(null);

@@ -133,7 +133,7 @@ export function LifecycleDialog({
   );
 }
 
-/** The time of day is kept if the date did not change. */
+/** An unchanged date keeps its time of day. */
 function sameDay(day: string, before: string | null): string | null {
   return before !== null && dayOf(before) === day ? before : timeOf(day);
 }

@@ -5,7 +5,7 @@ export const STEPS = 200;
 /** Minimum distance between two ticks, as a fraction of the scale. */
 const TICK_GAP = 0.12;
 
-// The logarithm of 0 does not exist, so a range that starts at 0 is shifted by one.
+// A logarithmic scale cannot start at 0, so a range with a minimum below 1 is shifted to start at 1.
 const shift = (min: number): number => (min < 1 ? 1 - min : 0);
 
 const fractionOf = (value: number, min: number, max: number): number => {

@@ -1,4 +1,4 @@
-// What loading a model would take of this machine's memory, by purpose.
+// How much of this machine's memory loading a model would take, by purpose.
 import type { ReactNode } from 'react';
 import type { DiskModel, DiskState } from '../../../../shared/wire/models.js';
 import { Notice } from '../components/states.js';

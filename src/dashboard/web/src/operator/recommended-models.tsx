@@ -1,4 +1,4 @@
-// Models to start with: those for this machine's memory, or all.
+// Recommended models: those suited to this machine's memory, or all of them.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -15,7 +15,10 @@ import { useToast } from '../components/toasts.js';
 /** A machine sold with 16 GB reports a little less. */
 const ENOUGH = 0.9 * 1e9;
 
-/** The models for the largest listed memory that the machine has; those for the smallest if it has less. */
+/**
+ * Returns the models for the largest listed memory size that this machine has. If it has less than the smallest one,
+ * returns the models for the smallest.
+ */
 function forMemory(bytes: number): readonly RecommendedModel[] {
   const sizes = RECOMMENDED.models.map(({ memoryGb }) => memoryGb);
   const fitting = sizes.filter((size) => size * ENOUGH <= bytes);

@@ -76,7 +76,7 @@ export interface Axis {
   readonly ticks: readonly number[];
 }
 
-/** Complete measurements as points: x is the 99th percentile of time to first token, y is goodput. */
+/** Completed measurements as points: x is the 99th percentile of time to first token, y is goodput. */
 export const spotsOf = (trials: readonly TuneTrial[]): Spot[] =>
   trials.flatMap((trial) =>
     trial.stopped || trial.ttft_ms === null || trial.ttft_ms[1] <= 0

@@ -68,7 +68,7 @@ export function KeyDialog({
       ...chosen,
     ]),
   ];
-  // Checked here, because these cannot be sent. The form shows them all at once.
+  // Missing inputs, which are checked here rather than by the server. The form shows all of them at once.
   const [problems, setProblems] = useState<{ models?: string; scopes?: string; name?: string }>({});
 
   const save = (): void => {

@@ -53,7 +53,8 @@ export function Keys(): ReactNode {
   useEffect(() => {
     if (asked && mayCreate) setOpen({ kind: 'create' });
     else if (found !== undefined && mayChange(found)) setOpen({ kind: 'edit', key: found });
-    // Opens once per link; later changes must not open it again. eslint-disable-next-line react-hooks/exhaustive-deps
+    // Opens once per link; later changes must not open it again.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [asked, found?.id]);
   const changed = (): void => {
     void client.invalidateQueries({ queryKey: ['organization', id, 'api-keys'] });

@@ -199,7 +199,7 @@ export function OperatorLive(): ReactNode {
   );
 }
 
-/** Explains the dashed lines in the charts. */
+/** Lists the setting changes that are marked by dashed lines in the charts. */
 function Changes({ marks }: { marks: readonly LiveMark[] }): ReactNode {
   if (marks.length === 0) return null;
   return (

@@ -1,4 +1,5 @@
-// Models for operators: those that are served, with their state and lifecycle; adding models; and the models on disk.
+// The operators' models page: lists the served models with their state and lifecycle, adds models, and lists the models
+// on disk.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

@@ -124,7 +124,7 @@ function Organizations(): ReactNode {
 const TABS = ['overview', 'members', 'keys', 'requests', 'budget', 'limits', 'audit'] as const;
 type TabName = (typeof TABS)[number];
 
-/** The organization's figures, each with a link to the tab with the details. */
+/** The organization's key figures, each with a link to the tab with the details. */
 function Summary({
   organization,
   onOpen,
@@ -174,7 +174,7 @@ function OneOrganization({ id }: { id: string }): ReactNode {
   const [search, setSearch] = useSearchParams();
   const asked = search.get('tab');
   const tab = TABS.find((one) => one === asked) ?? 'overview';
-  // Filters belong to one tab, so switching tabs clears them.
+  // Each tab has its own filters, so switching tabs clears them.
   const open = (next: TabName): void =>
     setSearch(next === 'overview' ? { org: id } : { org: id, tab: next }, { replace: true });
   const key = [...LIST, 'one', id];

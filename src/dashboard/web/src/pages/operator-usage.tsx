@@ -1,4 +1,4 @@
-// All organizations' usage over a number of days: figures, a chart, and a table by organization and model.
+// All organizations' usage over a number of days: totals, a chart, and a table by organization and model.
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';

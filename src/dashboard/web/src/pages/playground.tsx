@@ -170,13 +170,13 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     columns.map((column) => ({ model: column.model, turns: column.dialogue.state().turns })),
   );
   const title = all.begun ? titleOf(content) : '';
-  // Each conversation is kept in the history when its responses have ended.
+  // A conversation is saved to the history when its responses have ended.
   useEffect(() => {
     if (all.running || title === '') return;
     const at = new Date().toISOString();
     remember(localStorage, user.id, organizationId, { id: currentId(organizationId), title, at, content });
-    // Saves the content as of the render in which the responses ended. eslint-disable-next-line
-    // react-hooks/exhaustive-deps
+    // Saves the content as of the render in which the responses ended.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [all.running, title]);
   const show = (opened: Opened, id?: string): void => {
     setCurrentId(organizationId, id);

@@ -99,7 +99,7 @@ function ticketOfAddress(): string | null {
   return ticket;
 }
 
-/** `onAgain`: returns to the password form. The argument is the reason, or null if the user chose to return. */
+/** `onAgain`: returns to the password form. The argument is the reason, or null if the user chose to go back. */
 export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: string | null) => void }): ReactNode {
   const { reload } = useSession();
   const action = useAction();

@@ -20,7 +20,7 @@ const MAX_PER_GROUP = 8;
 
 /**
  * The entries that contain every typed word, best match first within each group. Groups keep their order, except that
- * the group with the best match comes first. Without text: the entries that are listed first.
+ * the group with the best match comes first. If nothing has been typed, returns the entries with `isFirst`.
  */
 export function findItems(items: readonly PaletteItem[], text: string): PaletteItem[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);

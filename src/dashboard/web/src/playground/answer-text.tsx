@@ -195,7 +195,7 @@ function view(token: MarkedToken, key: number, isLive: boolean): ReactNode {
   }
 }
 
-/** A link. Shown as its source text if its address may not be opened. */
+/** A link, or its source text if the address may not be opened. */
 function Link({ href, raw, children }: { href: string; raw: string; children: ReactNode }): ReactNode {
   const to = linkTo(href);
   return to === null ? (

@@ -67,7 +67,7 @@ export function sent(model: string, now: number): Answer {
   };
 }
 
-/** Applies the data of one event. Throws SyntaxError if it is not JSON. */
+/** Applies the data of one event. Throws SyntaxError if the data is not JSON. */
 export function received(answer: Answer, data: string, now: number): Answer {
   if (answer.endedAt !== null) return answer;
   if (data === '[DONE]') return ended(answer, now);

@@ -91,7 +91,7 @@ const generators: Record<Language, (body: ChatBody, origin: string) => string> =
     ].join('\n'),
 };
 
-/** The Python client passes parameters that OpenAI's API does not have in `extra_body`. */
+/** Moves parameters that OpenAI's API does not have to `extra_body`, where the Python client expects them. */
 function withExtras({ top_k: topK, ...body }: ChatBody): Record<string, unknown> {
   return topK === undefined ? body : { ...body, extra_body: { top_k: topK } };
 }

@@ -15,7 +15,7 @@ interface Props {
   model: string;
   /** Name of the model or models that receive the message. */
   modelName: string;
-  /** Why no message can be sent now; null if one can. */
+  /** Why no message can be sent at the moment; null if sending is possible. */
   blocked: string | null;
   onSay: (text: string, pictures: readonly Picture[]) => void;
   onStop: () => void;

@@ -9,7 +9,7 @@ import { beforeLastAnswer, messagesOf } from './conversation.js';
 import type { AnswerTurn, Picture, Turn } from './conversation.js';
 import type { RequestFields } from './settings.js';
 
-/** Keep-alive comments come every 15 seconds, so a connection that is silent for this long is lost. */
+/** Keep-alive comments come every 15 seconds, so a connection that is silent for this long counts as lost. */
 const IDLE_MS = 60_000;
 
 export interface DialogueState {

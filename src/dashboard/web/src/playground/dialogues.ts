@@ -65,7 +65,7 @@ export function storeSettings(settings: Settings): void {
   write(SETTINGS, settings);
 }
 
-/** The models compared with the first one. */
+/** The models that are compared with the first column's model. */
 export function storedCompared(): string[] {
   const stored = read(COMPARED);
   return Array.isArray(stored)

@@ -1,4 +1,4 @@
-// The playground's history: recent conversations of this browser, and saved or shared items.
+// The playground's history: recent conversations in this browser, and saved or shared items.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { SavedContent, SavedItem } from '../../../../shared/wire/playground.js';

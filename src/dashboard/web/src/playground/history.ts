@@ -1,5 +1,5 @@
-// Conversations, per organization, in the browser's storage. They belong to one user: another user does not see them
-// and replaces them, and signing out deletes all. Images are omitted.
+// The browser's stored conversations, by organization. They belong to one user: another user who signs in does not see
+// them, and overwrites them. Signing out deletes all of them. Images are omitted.
 import type { SavedContent } from '../../../../shared/wire/playground.js';
 
 export interface HistoryEntry {
@@ -16,12 +16,12 @@ interface Stored {
 }
 
 const PREFIX = 'monolith.playground.history.';
-/** Maximum number of entries per organization, and of characters that they may take in storage. */
+/** Maximum number of entries per organization, and maximum number of characters that they may occupy in storage. */
 const MAX_ENTRIES = 30;
 const MAX_CHARACTERS = 1_500_000;
 const MAX_TITLE = 60;
 
-/** The part of the browser's storage that is used here. */
+/** The part of the Storage interface that this module uses. */
 export interface HistoryStorage {
   readonly length: number;
   key(at: number): string | null;
@@ -78,7 +78,7 @@ function write(storage: HistoryStorage, user: string, organizationId: string, en
   }
 }
 
-/** The first line of the first message, shortened at a word; empty without one. */
+/** The first line of the first message, shortened at a word; empty if there is no message. */
 export function titleOf({ columns }: SavedContent): string {
   const first = columns.flatMap(({ turns }) => turns).find(({ kind }) => kind === 'user');
   const line = (first?.kind === 'user' ? first.text : '').trim().split('\n')[0]?.trim() ?? '';

@@ -9,7 +9,8 @@ export type { MarkedToken, Token } from 'marked';
 /** Maximum nesting of quotes and lists. Deeper markers are shown as text. */
 const MAX_DEPTH = 16;
 /**
- * Maximum number of block parser calls for one block: about one for each list item and for each paragraph of a quote.
+ * Maximum number of block parser calls for one block. Each list item and each paragraph of a quote needs about one
+ * call.
  */
 const MAX_BLOCK_CALLS = 2_000;
 /** Maximum number of characters in a block. Does not apply to fenced code, whose cost is linear. */
@@ -19,8 +20,8 @@ const MAX_INLINE_LENGTH = 5_000;
 /** Maximum number of characters that can start or end an inline element, per paragraph, list item or table cell. */
 const MAX_MARKERS = 500;
 /**
- * The cost of an inline parse grows with the square of its length and of its number of markers. This limits the total
- * for a block.
+ * Limits the total cost of the inline parses of a block. The cost of one parse grows with the square of its length and
+ * of its number of markers.
  */
 const MAX_INLINE_COST = 1_000_000;
 const MAX_DEFINITIONS = 200;
@@ -142,7 +143,7 @@ export class BlockSplitter {
       const plain: Block = { raw: rest, isDone: !isLive, isPlain: true };
       return { blocks: [...this.#done, plain], definitions: this.#definitions };
     }
-    // The text that follows may still extend the last block, or join it with the one before.
+    // The text that follows may still extend the last block, or merge it with the one before it.
     const visible = tokens.filter(({ type }) => type !== 'space');
     const open = visible.at(-2) ?? visible[0];
     const openAt = !isLive ? tokens.length : open === undefined ? 0 : tokens.indexOf(open);
@@ -170,7 +171,7 @@ type Source = Pick<Token, 'type' | 'raw'>;
 const blocksOf = (tokens: readonly Source[], isDone: boolean): Block[] =>
   tokens.filter(({ type }) => type !== 'space' && type !== 'def').map(({ raw }) => ({ raw, isDone, isPlain: false }));
 
-/** The text's top-level tokens, without inline tokens; null if that would take too long. */
+/** The text's top-level tokens, without inline tokens; null if parsing would take too long. */
 function split(text: string): readonly Source[] | null {
   if (text.length > MAX_BLOCK_LENGTH && !FENCE.test(text)) return null;
   try {

@@ -1,5 +1,5 @@
-// Saves the settings as a preset, or the conversation, for the user alone or for the organization. A shared item has a
-// link.
+// Saves the settings as a preset, or saves the conversation, either for the user alone or shared with the organization.
+// A shared item has a link.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -28,7 +28,7 @@ export function SaveDialog({
   conversation,
   onClose,
 }: {
-  /** The conversation's title, as the proposed name. */
+  /** The conversation's title, which is proposed as the item's name. */
   title: string;
   preset: SavedContent;
   /** Null if the conversation is empty. */

@@ -12,7 +12,7 @@ export interface Column {
   turns: readonly Turn[];
 }
 
-/** Stores the settings as typed. A preset has no turns. */
+/** The content to be saved, with the settings as typed. A preset has no turns. */
 export function contentOf(settings: Settings, columns: readonly Column[]): SavedContent {
   return {
     settings: { ...settings },
@@ -45,7 +45,7 @@ function savedTurn(turn: Turn): SavedTurn {
   };
 }
 
-/** The settings may have been saved by another version, so unknown ones are ignored. */
+/** The settings may have been saved by another version, so unknown settings are ignored. */
 export function settingsOf({ settings, columns }: SavedContent): Settings {
   const known = Object.entries(settings).filter(([name, value]) => name in NO_SETTINGS && typeof value === 'string');
   return { ...NO_SETTINGS, ...Object.fromEntries(known), model: columns[0]?.model ?? '' };

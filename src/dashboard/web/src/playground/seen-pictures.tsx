@@ -1,4 +1,4 @@
-// A message's images, each with how the model processes it: size, tiles, tokens.
+// A message's images. Each is shown with how the model processes it: size, tiles, tokens.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -44,7 +44,7 @@ function SeenPicture({ picture, model }: { picture: Picture; model: string | nul
       <img
         src={picture.dataUrl}
         alt={picture.name}
-        // The displayed size, because both browsers and the server apply the EXIF orientation.
+        // The displayed size is used, because both browsers and the server apply the EXIF orientation.
         onLoad={({ currentTarget: { naturalWidth: width, naturalHeight: height } }) => setSize({ width, height })}
       />
       {plan.data !== undefined && <figcaption className="hint">{seenText(plan.data)}</figcaption>}

@@ -11,7 +11,7 @@ import type { Problems, Settings } from './settings.js';
 
 interface Props {
   models: readonly DashboardModel[];
-  /** Models are compared: each column has its own model, so none is chosen here. */
+  /** In a comparison, each column has its own model, so none is chosen here. */
   isCompared: boolean;
   settings: Settings;
   problems: Problems;

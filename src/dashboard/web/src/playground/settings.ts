@@ -9,10 +9,7 @@ export interface Settings {
   temperature: string;
   topP: string;
   topK: string;
-  /**
-   * One per line;
-   * and \t are escapes.
-   */
+  /** One stop sequence per line; `\n` and `\t` are escapes. */
   stop: string;
   /** Number of alternatives per token; '' requests no log probabilities. */
   logprobs: string;
@@ -171,7 +168,7 @@ export function toolsOf(text: string): FunctionTool[] | undefined {
   return list.map((tool: unknown, at) => {
     const where = list.length === 1 ? 'The tool' : `Tool ${at + 1}`;
     if (!isObject(tool)) throw new Error(`${where} must be an object.`);
-    // A bare function object is accepted too, because that is what users often have.
+    // A function object without the enclosing tool object is accepted too, because that is what users often have.
     const named = isObject(tool['function']) ? tool['function'] : tool;
     if (tool['type'] !== undefined && tool['type'] !== 'function')
       throw new Error(`${where}: type must be "function".`);

@@ -1,4 +1,4 @@
-// The conversation so far. Scrolls along while a response grows, unless the user has scrolled up.
+// The conversation so far. Keeps its end visible while a response grows, unless the user has scrolled up.
 import { useEffect, useLayoutEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Button } from '../components/button.js';
@@ -40,7 +40,7 @@ export function Transcript({
     const element = box.current;
     if (last?.id !== seen.current) follows.current = true; // a message that was just sent is always scrolled into view
     seen.current = last?.id;
-    // Before the first message, scroll to the top of the suggestions.
+    // Before the first message, the top of the suggestions is shown.
     if (element !== null && follows.current) element.scrollTop = last === undefined ? 0 : element.scrollHeight;
   }, [turns, last]);
   useEffect(() => {

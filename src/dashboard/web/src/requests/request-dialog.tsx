@@ -19,8 +19,8 @@ const PHASES = [
 ] as const;
 
 /**
- * `path`: the list to which it belongs, relative to the API. `link`: its address, relative to /dashboard. `keyName`: name
- * of an API key.
+ * `path`: path of the request's list, relative to the API. `link`: address of the request, relative to /dashboard.
+ * `keyName`: returns the name of an API key.
  */
 export function RequestDialog({
   id,

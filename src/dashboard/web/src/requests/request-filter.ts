@@ -39,7 +39,7 @@ const localTime = (value: string): string | null => {
 
 export const isRange = (value: string): value is RequestRange => RANGES.some((range) => range.value === value);
 
-/** `path`: the page, relative to /dashboard. */
+/** `path`: path of the page, relative to /dashboard. */
 export function useRequestView(path: string): RequestView {
   const [search, setSearch] = useSearchParams();
   return useMemo(() => {

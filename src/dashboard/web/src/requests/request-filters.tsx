@@ -136,8 +136,8 @@ function RequestSearch({ view: { filter, set } }: { view: RequestView }): ReactN
 }
 
 /**
- * The buttons for live updates, reload and download. `path`: the list, relative to the API. `fixed`: query parameters
- * that are not filters of the page.
+ * The buttons for live updates, reload and download. `path`: path of the list, relative to the API. `fixed`: query
+ * parameters that are not filters of the page.
  */
 export function RequestActions({
   view,

@@ -39,7 +39,7 @@ export function OutcomeBadge({ outcome, status }: Pick<RequestObject, 'outcome' 
 
 /**
  * Shows the list's states around its rows. With a filter, a page of results may be empty even though later pages have
- * matches. `live`: new rows are highlighted, and older ones are not loaded.
+ * matches. `live`: new rows are highlighted, and no older rows can be loaded.
  */
 export function RequestList({
   list,
@@ -153,7 +153,7 @@ export function RequestList({
   );
 }
 
-/** Returns whether a row was added since the list was first shown live. */
+/** Returns a function that reports whether a row was added since the list was first shown live. */
 function useFresh(rows: readonly RequestObject[], live: boolean): (id: string) => boolean {
   const known = useRef<Set<string> | null>(null);
   const fresh = useRef(new Set<string>());

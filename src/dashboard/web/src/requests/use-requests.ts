@@ -1,4 +1,4 @@
-// Loads a request list for its filters, and again while it is live.
+// Loads a request list for its filters, and reloads it while live updates are on.
 import { useMemo, useState } from 'react';
 import type { RequestObject } from '../../../../shared/wire/requests.js';
 import { useList } from '../components/list.js';
@@ -17,7 +17,7 @@ const NONE: List<RequestObject> = {
   retry: () => undefined,
 };
 
-/** `path`: the list, relative to the API. `fixed`: query parameters that are not filters of the page. */
+/** `path`: path of the list, relative to the API. `fixed`: query parameters that are not filters of the page. */
 export function useRequests(
   key: readonly unknown[],
   path: string,
@@ -27,7 +27,7 @@ export function useRequests(
   const [refreshed, setRefreshed] = useState(0);
   const { filter, live } = view;
   const signature = JSON.stringify(filter);
-  // A relative range would otherwise have a new start, and thus be a new list, with every rendering.
+  // Memoized: a relative range would otherwise get a new start on every render, and the list would be loaded again.
   const query = useMemo(() => (isSearchable(view) ? view.query() : {}), [signature, refreshed]);
   const list = useList<RequestObject>(
     [...key, live ? 'live' : refreshed],

@@ -9,10 +9,10 @@ import { short } from '../format.js';
 import { bucketsOf, byGroup, MEASURES, money, OTHERS, seriesOf } from '../usage-data.js';
 import type { Measure, Sums } from '../usage-data.js';
 
-/** Number of groups with their own color. The rest are summed into one. */
+/** Number of groups with their own color. All other groups are summed into one. */
 const COLORED = 7;
 
-/** `groupOf`: a row's group. `nameOf`: its label. */
+/** `groupOf`: returns a row's group. `nameOf`: returns a group's label. */
 export function UsageChart<R extends Sums & { bucket_start: string }>({
   span,
   rows,

@@ -1,4 +1,4 @@
-// Totals for a time range. There are always eight, so that every row is full.
+// Totals for a time range. There are always eight, so that no row of the layout has gaps.
 import type { ReactNode } from 'react';
 import { Stat } from '../components/page.js';
 import { count, duration, percent, short } from '../format.js';
