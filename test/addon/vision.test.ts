@@ -124,7 +124,7 @@ t.test(
         );
         const [max] = pair.tolerance.logits.f32;
         const expected = logProbabilities(one.logits);
-        // The error of a log probability is the error of a logit plus that of the sum over all logits.
+        // The error of a log probability is the error of one logit plus the error of the sum over all logits.
         if (!unsaid.has(must(one.greedy.tokens[0]))) {
           const worst = Math.max(
             ...must(said[0]).top.map(({ token, logprob }) => Math.abs(logprob - must(expected[token]))),

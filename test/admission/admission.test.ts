@@ -500,7 +500,7 @@ t.test('a monthly token cap refuses requests once it is used up', async (t) => {
   t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored totals are read once per month');
 });
 
-/** A table, and a store whose lookups the test resolves by hand. */
+/** Creates a table, and a store whose lookups the test resolves by hand. */
 function months(): {
   table: RecordTable;
   looked: () => number;

@@ -61,7 +61,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
   t.teardown(() => redis.stop());
   let number = 0;
 
-  /** Creates several processes with their own set of counters. */
+  /** Creates several processes that share a new, separate set of counters. */
   async function processes(
     t: Test,
     count: number,

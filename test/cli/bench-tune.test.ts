@@ -85,8 +85,8 @@ t.test('tunes a running server', async (t) => {
     'the server lists the run',
   );
 
-  // The first run's requests are in the request log and serve as a workload, like those of any client. This run uses a
-  // rate and is interrupted by Ctrl-C.
+  // The first run's requests are in the request log, so they serve as a workload like the requests of any client. This
+  // run uses a rate and is interrupted by Ctrl-C.
   t.ok(
     await eventually(async () => (await get<{ data: unknown[] }>('/request-shapes?model=hal-1.0')).data.length >= 20),
   );

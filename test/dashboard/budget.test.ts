@@ -1,5 +1,5 @@
-// Tests an organization's monthly budget: who can set and read it, how spending is computed, and the alerts by mail and
-// signed webhook, each sent once.
+// Tests an organization's monthly budget: who can set and read it, how spending is computed, and the alerts by email
+// and by signed webhook, each sent once.
 import { createHmac } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders } from 'node:http';

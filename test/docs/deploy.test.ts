@@ -70,7 +70,7 @@ t.test('the chart has the version of the server', (t) => {
   t.end();
 });
 
-/** Values for the chart, and the kinds of objects that it makes of them. */
+/** Values for the chart, and the kinds of Kubernetes objects that the chart renders from them. */
 const charts: readonly [values: string[], kinds: string[]][] = [
   [['apiKey=sk-12345678'], ['Deployment', 'PersistentVolumeClaim', 'Secret', 'Service', 'ServiceAccount']],
   [

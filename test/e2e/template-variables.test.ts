@@ -25,7 +25,9 @@ async function post(path: string, body: object): Promise<{ status: number; body:
 
 const messages = [{ role: 'user', content: 'A: hi' }];
 
-/** What the template printed for a chat completions request. */
+/**
+ * Returns the text that the template printed for a chat completions request, or the status and `param` of the refusal.
+ */
 async function printed(more: object): Promise<string> {
   const { status, body } = await post('/tokenize', { messages, ...more });
   if (status !== 200) return `${status} ${(body['error'] as { param: string }).param}`;

@@ -39,7 +39,10 @@ async function ask(
   return { status: response.status, text: await response.text(), traceId };
 }
 
-/** `loads`: the request loads its model. On a busy machine, a request for a loaded model may have such a span too. */
+/**
+ * `loads`: whether to include `load model` spans. On a busy machine, a request for a loaded model may have such a span
+ * too.
+ */
 async function spansOf(
   receiver: OtlpReceiver,
   traceId: string,

@@ -90,7 +90,7 @@ async function startFailing(node: string, settings: Record<string, string>): Pro
 }
 
 t.test('the HTTP server is chosen, and the log says why', { timeout: 120_000 }, async (t) => {
-  // The server chooses, and then finds no model file.
+  // The process selects an HTTP server and then exits because it finds no model file.
   const failing = { MONOLITH_PORT: '0', MONOLITH_MODEL: 'none=/nowhere/none.gguf', MONOLITH_HTTP_SERVER: 'auto' };
   const here = await startFailing(process.execPath, failing);
   t.match(here, /none\.gguf/);

@@ -27,7 +27,7 @@ export interface CallFixture {
   syntax: ToolSyntax;
   text: string;
   told: Told[];
-  /** The response was truncated; if not set, it ended on its own. */
+  /** Whether the response was truncated. If not set, it ended on its own. */
   cut?: true;
 }
 

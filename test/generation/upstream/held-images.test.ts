@@ -1,5 +1,5 @@
-// Tests the limit on image memory for upstream requests: if many large images wait for a slow upstream, further ones
-// are refused, whatever the client. Each request frees its memory when it ends.
+// Tests the limit on image memory for upstream requests: if many large images wait for a slow upstream, further images
+// are refused for all clients. Each request frees its memory when it ends.
 import sharp from 'sharp';
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';

@@ -105,7 +105,7 @@ void t.test('completed requests barely grow the old generation', async (t) => {
   };
 
   await many(500);
-  // Some requests are in progress, so that old objects point to them.
+  // Collects while some requests are in progress, so that objects in the old generation refer to those requests.
   const [, before] = await Promise.all([many(200), tell('collect')]);
   await many(REQUESTS);
   const each = ((await tell('tell')) - before) / REQUESTS;

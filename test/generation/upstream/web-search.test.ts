@@ -71,7 +71,7 @@ const startWith = (timeout_ms: number): Promise<Gateway> =>
     },
   );
 const gateway = await startWith(400);
-/** Its searches do not time out during a test. */
+/** The gateway's web searches do not time out during a test. */
 const patient = await startWith(60_000);
 t.teardown(async () => {
   await Promise.all([gateway.close(), patient.close()]);
