@@ -1,6 +1,6 @@
 // Everything that happened in the rounds: the clients' requests and responses, the generations, and the injected
 // faults. All times are in milliseconds on the test process's clock, which is the only clock used. Nothing is left out,
-// so that a failing round can be analysed.
+// so that a failing round can be analyzed.
 
 /**
  * The clients' operations. `hold`: a stream from which the client disconnects; `ask`: a request that counts towards the

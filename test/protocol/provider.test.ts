@@ -42,8 +42,8 @@ type Course =
   | 'holds everything back';
 
 /**
- * Generates "one two" as two tokens per choice. It reports the estimated prompt size first, and the actual one after
- * the start.
+ * Generates "one two" as two tokens per choice. Reports the estimated prompt size first, and the actual prompt size
+ * after the start.
  */
 class Elsewhere implements Provider {
   readonly contextWindow = 4_096;

@@ -15,9 +15,9 @@ const COVERED = [
 ];
 /** Recorded results and test data. */
 const DATA = /^(bench\/results\/.*\.(md|json)|test\/(data|fuzz\/corpus)\/)/;
-/** Files that quote the wordings to rule them out. */
+/** Files that quote the ruled-out wordings. */
 const QUOTING = new Set(['docs/internals/contributing.md']);
-/** Whole lines, trimmed, to exempt, by file. */
+/** Lines that are exempt, by file, as whole trimmed lines. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {};
 
 const words = readFileSync(join(root, 'test', 'repo-checks', 'words.txt'), 'utf8')

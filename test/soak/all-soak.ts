@@ -20,11 +20,11 @@ import { MODELS, Traffic } from './traffic.js';
 
 const CLIENTS = 24;
 const SAMPLE_MS = 5_000;
-/** All threads run a full collection before every COLLECT-th sample. */
+/** Every COLLECT-th sample is taken after a full collection in all threads. */
 const COLLECT = 3;
 const THREADS = 2;
 const FLAT = 0.02;
-/** Allowance for database readers and for connections that are kept open. */
+/** Number of additional descriptors that are allowed: database readers, and connections that are kept open. */
 const DESCRIPTORS_MORE = 8;
 /** A thread creates an arena if all existing ones are in use at that moment, so one may appear late in the run. */
 const ARENAS_MORE = 1;

@@ -16,8 +16,8 @@ function zeroBits(count: number): Buffer {
 const repeated = (bytes: Buffer, count: number): Buffer => Buffer.alloc(bytes.length * count, bytes);
 
 /**
- * Returns a valid grayscale JPEG. Progressive: each scan except the first covers all AC coefficients. Sequential: two
- * components, one per scan.
+ * Returns a valid JPEG. Progressive: one component, and each scan except the first covers all AC coefficients.
+ * Sequential: three components, one per scan.
  */
 export function jpegOfScans(
   side: number,

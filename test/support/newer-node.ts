@@ -43,7 +43,7 @@ export function testOnNewerNode(file: string, hooks: readonly string[] = []): vo
   );
 }
 
-/** Repeats them with version 7 of the openai client, which requires Node 22 or later. */
+/** Repeats the tests of test/FILE.test.ts with version 7 of the openai client, which requires Node 22 or later. */
 export function testWithOpenAi7(file: string): void {
   testOnNewerNode(file, [openai7]);
 }

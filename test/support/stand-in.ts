@@ -105,7 +105,7 @@ export interface Gateway extends Pick<Monolith, 'close' | 'drain' | 'url'> {
   get(path: string): Promise<Response>;
 }
 
-/** Starts a complete Monolith server in this process whose models are upstream models. */
+/** Starts a complete Monolith server in this process. All models of the server are upstream models. */
 export async function startGateway(models: Record<string, object>, settings: object = {}): Promise<Gateway> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-upstream-'));
   const logs: string[] = [];
