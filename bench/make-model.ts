@@ -159,7 +159,8 @@ function writeFully(file: number, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done, bytes.length - done, position + done);
 }
 
-// About 2 MiB of whole blocks, a multiple of 4: small enough to stay in the cache between filling and writing.
+// Size of the buffer for whole blocks, whose number is a multiple of 4. Small enough to stay in the CPU cache between
+// filling and writing.
 const BUFFER_BYTES = 2 << 20;
 
 function writeTensor(file: number, position: number, tensor: RandomTensor, key: number, buffer: ArrayBuffer): void {
@@ -199,7 +200,7 @@ function describedModel(
     ...(tied ? [] : [{ name: 'output.weight', dims: table }]),
     ...optional,
   ]);
-  // Models that scale their embeddings up get smaller ones. A tied embedding table also produces the logits.
+  // Models that scale their embeddings up get smaller embeddings. A tied embedding table also produces the logits.
   const embeddingGain = tied ? 2.5 : Math.sqrt(embedding) / (embeddingScale === 'root' ? Math.sqrt(embedding) : 1);
   const factors = optional
     .filter(({ name }) => isRead(name))

@@ -204,7 +204,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     if (values.json !== undefined && earlier === null) write(values.json, { grid: gridReport });
     await engine.release();
     const best = grid.filter(({ met }) => met).sort((a, b) => b.goodput - a.goodput);
-    // Ignores the objectives: `any` may narrowly miss one but have a higher goodput than `best`.
+    // `any` ignores the objectives: it may narrowly miss an objective but have a higher goodput than `best`.
     const [any] = grid.filter(({ stopped }) => !stopped).sort((a, b) => b.goodput - a.goodput);
 
     const budget = SHARE * gridSeconds;

@@ -13,9 +13,9 @@ const kLimitMs = 3_600_000; // per executable: emulation is about thirty times s
 // The instruction set that the engine must detect on each emulated processor.
 const kBest = { max: 'neon_i8mm', 'cortex-a76': 'neon', 'cortex-a72': 'plain' };
 
-// The executables to run on each processor, each with test name filters; [''] runs all tests. From tests_model, only
-// tests that cover something no other test does are run. From tests_engine, only a few are run, because its tests wait
-// at most 20 seconds for the engine, which is too short for most of them under emulation.
+// The executables to run on each processor, each with test name filters; [''] runs all tests. Of tests_model, only the
+// tests that cover something no other test covers are run. Of tests_engine, only a few tests are run: its tests wait at
+// most 20 seconds for the engine, which is too short for most of them under emulation.
 const kRuns = [
   { cpu: 'max', name: 'tests_base', filters: [''] },
   { cpu: 'max', name: 'tests_gguf', filters: [''] },

@@ -90,7 +90,7 @@ function install(lock, installed) {
   // A manual installation after the last change to the lock file counts too.
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
-    // npm ci would empty the directory that the link points to, which other checkouts use.
+    // npm ci would empty the directory that the link points to, but other checkouts use this directory.
     if (lstatSync(at('node_modules'), { throwIfNoEntry: false })?.isSymbolicLink() === true)
       throw new SetupError(
         `node_modules is a link to ${realpathSync(at('node_modules'))}, which does not match package-lock.json. Update it with npm ci there, or remove the link`,

@@ -27,7 +27,7 @@ import { missingTestPrograms, sayLeftOut } from './tools.mjs';
 /** Major versions to test in addition to the installed one. */
 const kOtherNodes = ['22', '26'];
 
-// Most tests wait more than they compute.
+// Most tests spend more time waiting than computing.
 const kJobs = availableParallelism() + 2;
 
 await run(async () => {
@@ -46,7 +46,7 @@ await run(async () => {
   if (options['without-programs']) sayLeftOut(programs);
   await ensureTools({ always: true, installs: true, tests: options['without-programs'] ? [] : programs });
   ensurePackages();
-  // Concurrently, because the TypeScript compiler uses only one processor.
+  // Both builds run concurrently, because the TypeScript compiler uses only one processor.
   await allOrNone([buildScripts(), buildNative({ tests: true, slow: options.slow === true })]);
   // Temporary files from all tests (data directories, models, browser profiles) are removed after the run, even if a
   // test crashed.

@@ -241,8 +241,8 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   return run;
 }
 
-// Generates one response and, if `counts` is set, adds its measurements to `run`. Text 0 counts on from the prompt;
-// text 1 repeats one word.
+// Generates one response and, if `counts` is set, adds its measurements to `run`. Text 0 continues counting from the
+// prompt; text 1 repeats one word.
 void answer(Run& run, const Options& options, int text, int round, bool counts) {
   GenerationRequest request;
   for (int i = 0; i < 12; ++i) request.prompt.push_back(300 + (round * 97 + i * i * 31) % 3000);
