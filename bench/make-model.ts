@@ -29,7 +29,8 @@ export interface MakeModelOptions {
   readonly architecture?: Architecture; // default llama
   readonly type?: ModelType; // default q8_0
   readonly seed?: number; // default 1; 32 bits
-  // for architectures that exist both dense and as a mixture of experts: whether to write the latter; default false
+  // for architectures that exist both dense and as a mixture of experts: whether to write a mixture of experts; default
+  // false
   readonly experts?: boolean;
   readonly shape?: Partial<ModelShape>; // fields to override in the preset
   // GGUF file whose family and metadata keys replace preset, architecture and shape

@@ -176,7 +176,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       return trialOf({ settings, load }, await measure({ load, seed, mayStopEarly, signal: never }));
     };
 
-    // Discard the first measurement, so that the server is warm for the ones that count.
+    // Discard the first measurement, so that the server is warm for the measurements that count.
     await one({ settings: before, load: 8 }, 1, false);
     const points = shuffled(gridOf(plan, engine, steps));
     say(
@@ -245,7 +245,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
           });
       };
       place('found', result.best ?? result.current);
-      // If the tuner is not certain that any settings are better, it recommends keeping the current ones.
+      // If the tuner is not certain that any settings are better, it recommends keeping the current settings.
       if (result.outcome === 'kept' && result.best !== null) place('as it was', result.current);
     });
     engine = await server.hold('tun_bench_again');

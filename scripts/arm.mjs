@@ -1,6 +1,6 @@
 // npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU. Every
 // executable runs on an emulated processor with all extensions. Some backend tests also run on a processor without the
-// int8 matrix-multiply instructions, and on one that lacks the dot-product instructions as well and must use the
+// int8 matrix-multiply instructions, and on a processor that also lacks the dot-product instructions and must use the
 // portable kernels. Emulation checks results, not speed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

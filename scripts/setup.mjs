@@ -205,8 +205,8 @@ function webHash() {
   return hash.digest('hex');
 }
 
-// Files are compressed once, at the highest Brotli level, so that the server only has to pick one. A compressed version
-// that is not smaller than the original is not written.
+// Files are compressed once, at the highest Brotli level, so that the server only has to pick a version. A compressed
+// version that is not smaller than the original is not written.
 function compressWeb(folder) {
   for (const path of filesUnder(folder)) {
     if (!kCompressible.has(extname(path))) continue;

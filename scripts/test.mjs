@@ -24,7 +24,7 @@ import {
 } from './setup.mjs';
 import { missingTestPrograms, sayLeftOut } from './tools.mjs';
 
-/** Major versions to test in addition to the installed one. */
+/** Major versions to test in addition to the installed version. */
 const kOtherNodes = ['22', '26'];
 
 // Most tests spend more time waiting than computing.
@@ -83,7 +83,7 @@ async function buildScripts() {
   process.env.MONOLITH_TEST_MAIN = await bundleServer(); // test/e2e/monolith.ts starts it
 }
 
-/** Waits for all builds. If one of them fails, ends this process, and with it the other builds, immediately. */
+/** Waits for all builds. If a build fails, immediately ends this process, and the other builds with it. */
 async function allOrNone(builds) {
   try {
     await Promise.all(builds);

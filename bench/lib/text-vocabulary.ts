@@ -12,7 +12,7 @@ const FROM_TEXTS = 100_000;
 const LONGEST_PREFIX = 16,
   LONGEST_INNER = 5;
 
-/** The directories to read, and the file types to read in them. */
+/** The directories to read, and the types of the files to read in each directory. */
 const FOLDERS = ['bench', 'docs', 'models/training', 'native', 'src', 'test'] as const;
 const TEXTS = /\.(ts|mjs|tsx|cc|h|py|md|json|txt)$/;
 const MAX_OF_A_FILE = 1 << 19;

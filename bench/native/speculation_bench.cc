@@ -105,7 +105,7 @@ void put_layer(File& file, const std::string& block, uint64_t width, bool expert
     file.zeros(block + "ffn_down.weight", width, n_ff);
     return;
   }
-  // The architecture requires at least one MoE layer. This one has two small experts.
+  // The architecture requires at least one MoE layer. The MoE layer of this model has two small experts.
   file.ones(block + "exp_probs_b.bias", 2);
   file.zeros(block + "ffn_gate_inp.weight", 2, width);
   for (const char* name : {"ffn_gate_exps.weight", "ffn_up_exps.weight"})

@@ -253,7 +253,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
       body === undefined ? undefined : tame(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))),
     ],
   ]);
-  // Send the seeds unchanged first and report those that the server refuses, because mutating a refused seed is
+  // Send the seeds unchanged first and report the seeds that the server refuses, because mutating a refused seed is
   // pointless.
   const refused = [];
   for (const [request] of families) {

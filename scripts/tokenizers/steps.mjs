@@ -530,7 +530,7 @@ function* steps() {
         added_tokens: [...ends, ...list(piecesEnd)],
       }),
     };
-    // Ordinary text never produces a special token here, even if it spells one.
+    // In this configuration, ordinary text never produces a special token, even if it spells one.
     if (!flag.special)
       yield {
         name: `runs of ▁, ${name}`,

@@ -151,7 +151,7 @@ t.test("a settlement returns tokens to the bucket's current level", (t) => {
 });
 
 t.test('unfinished requests are counted per organization and model', (t) => {
-  // The table has a single record, because the record at index 0 must be distinguishable from a missing one.
+  // The table has a single record, because the record at index 0 must be distinguishable from a missing record.
   const admission = new LocalAdmission(configWith({}).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
   t.equal(admission.standing(ORG, 'hal-1.0').unfinished, 0);
   const reservation = reserve(admission, ask({ n: 3 }));

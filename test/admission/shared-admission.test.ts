@@ -43,7 +43,7 @@ async function refusal(work: () => Promise<unknown>): Promise<ApiError> {
   throw new Error('expected a refusal, but the request was admitted');
 }
 
-/** Admits requests until a limit refuses one. */
+/** Admits requests until a limit refuses a request. */
 async function fill(admission: Admission, more: Parameters<typeof ask>[0] = {}): Promise<Reservation[]> {
   const all: Reservation[] = [];
   for (;;) {

@@ -166,7 +166,7 @@ test('the merges produce exactly the tokens of the vocabulary, each from earlier
   }
 });
 
-// Checks only the plan of what would be written, because the real files are several gigabytes.
+// Checks only the plan of the tensors to write, because the real files are several gigabytes.
 test('the shapes of published models have the widths listed for them', async (t) => {
   const folder = fileURLToPath(new URL('../../../test/data/vectors2/models/', import.meta.url));
   let seen = 0;

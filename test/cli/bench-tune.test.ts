@@ -48,7 +48,7 @@ function command(args: readonly string[]): {
 }
 
 t.test('tunes a running server', async (t) => {
-  // The server has no configured API key, so the command creates one.
+  // The server has no configured API key, so the command creates a key.
   const server = await startMonolith({
     env: { MONOLITH_DATA_DIR: data.path, MONOLITH_API_KEY: '', MONOLITH_ADMIN_TOKEN: TOKEN, MONOLITH_ADMIN_PORT: '0' },
   });

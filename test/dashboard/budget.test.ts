@@ -258,7 +258,7 @@ t.test(
     );
     const inside = await receiver([]);
     t.teardown(() => inside.close());
-    // A loopback or private address in every notation, and a name that resolves to one.
+    // A loopback or private address in every notation, and a host name that resolves to such an address.
     for (const host of [
       '127.0.0.1',
       'localhost',

@@ -1,5 +1,5 @@
-// Compares requests with earlier ones through the official clients. The test model's prompts have one token per byte
-// and a few control tokens, so all counts are checked against /tokenize.
+// Compares requests with earlier requests through the official clients. The test model's prompts have one token per
+// byte and a few control tokens, so all counts are checked against /tokenize.
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';

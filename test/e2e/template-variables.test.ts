@@ -1,4 +1,4 @@
-// Tests template variables in all formats. The model's template prints them at the start of the prompt.
+// Tests template variables in all formats. The model's template prints the variables at the start of the prompt.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { FairSlots } from '../../src/generation/fair-slots.js';
 
-/** Jobs that run until the test ends them. */
+/** Jobs that run until the test ends each job. */
 class Bench {
   readonly begun: string[] = [];
   readonly #ends: (() => void)[] = [];

@@ -77,7 +77,7 @@ t.test('http.library accepts a file or a package folder', (t) => {
   t.end();
 });
 
-/** Runs `serve` with a Node.js program and settings under which it cannot start. Returns what it wrote. */
+/** Runs `serve` with a Node.js program and settings that prevent a start. Returns the output. */
 async function startFailing(node: string, settings: Record<string, string>): Promise<string> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-library-'));
   const child = spawn(node, [main, 'serve', '--log', 'json'], {

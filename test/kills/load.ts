@@ -11,7 +11,7 @@ import { MODEL, type Victim } from './victim.js';
 const CLIENTS = 8;
 /** Maximum length of a chain, because the context grows with it. */
 const DEEPEST = 5;
-/** More items than fit in one transaction, so that such a response is saved in several. */
+/** More items than fit in one transaction, so that a response with this many items is saved in several transactions. */
 const MANY_ITEMS = 290;
 
 export interface Target {

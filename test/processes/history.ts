@@ -28,9 +28,9 @@ export interface Operation {
   process: number;
   life: number;
   organization: number;
-  /** The API key whose limits apply. */
+  /** The API key whose limits apply to the request. */
   key: string;
-  /** The operation whose response this one reads, deletes or continues. */
+  /** The earlier operation whose response is read, deleted or continued. */
   of: number | null;
   began: number;
   ended: number;
@@ -46,7 +46,7 @@ export interface Operation {
   seen: boolean;
   /** Sent after all faults were removed, so it must not be refused. */
   quiet: boolean;
-  /** Any other problem, described in words. */
+  /** Description of any other problem. */
   odd: string | null;
 }
 

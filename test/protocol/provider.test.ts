@@ -1,4 +1,4 @@
-// Tests a provider other than the local engine, whose prompt size is an estimate until the generation starts. Limits,
+// Tests a provider other than the local engine. Its prompt size is an estimate until the generation starts. Limits,
 // responses and usage records are checked through the real routes on a real server and database.
 import t from 'tap';
 import { LocalAdmission } from '../../src/admission/local-admission.js';

@@ -26,7 +26,10 @@ const THREADS = 2;
 const FLAT = 0.02;
 /** Number of additional descriptors that are allowed: database readers, and connections that are kept open. */
 const DESCRIPTORS_MORE = 8;
-/** A thread creates an arena if all existing ones are in use at that moment, so one may appear late in the run. */
+/**
+ * A thread creates an arena if all existing arenas are in use at that moment, so a new arena may appear late in the
+ * run.
+ */
 const ARENAS_MORE = 1;
 
 const { values } = parseArgs({
@@ -195,7 +198,9 @@ async function sum(name: string): Promise<number> {
     .reduce((all, [, value]) => all + value, 0);
 }
 
-/** Returns the endpoints in the server's OpenAPI document, except those that only operators call (people.ts). */
+/**
+ * Returns the endpoints in the server's OpenAPI document, except the endpoints that only operators call (people.ts).
+ */
 async function documented(): Promise<string[]> {
   const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
     paths: Record<string, Record<string, unknown>>;

@@ -1,5 +1,5 @@
-// Runs fault-saver.ts with a fault injected at one of its writes or syncs (test/native/faults/storage_faults.cc) and
-// checks the reopened database.
+// Runs fault-saver.ts with a fault injected at one of the process's writes or syncs
+// (test/native/faults/storage_faults.cc) and checks the reopened database.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';

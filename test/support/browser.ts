@@ -72,7 +72,8 @@ export async function openWindow(
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
   page.on('console', (message) => {
-    // The browser logs every error status. Tests provoke such responses on purpose, so they do not count as problems.
+    // The browser logs every error status. Tests provoke error responses on purpose, so these log entries do not count
+    // as problems.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
       problems.push(`console: ${message.text()}`);
   });

@@ -114,7 +114,10 @@ function pngChunk(type: string, data: Uint8Array): Buffer {
   return out;
 }
 
-/** Returns a black 1-bit PNG whose header declares this size but which contains only `rows` rows of pixels. */
+/**
+ * Returns a black 1-bit PNG whose header declares `width` by `height` pixels, but which contains only `rows` rows of
+ * pixels.
+ */
 export function pngOf(width: number, height: number, rows: number): Buffer {
   const header = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
   header.writeUInt32BE(width, 0);

@@ -136,8 +136,8 @@ export async function startPostgres({
     }
   };
   const start = async (): Promise<void> => {
-    // A wrapper shell holds the read end of a pipe whose write end we hold. When the pipe closes, the shell stops the
-    // server.
+    // A wrapper shell holds the read end of a pipe, and this process holds the write end. When the pipe closes, the
+    // shell stops the server.
     server = spawn(
       '/bin/sh',
       [

@@ -22,7 +22,7 @@ export interface StandIn {
   /** Number of requests whose connection was closed before their response was complete. */
   readonly left: number;
   readonly sockets: ReadonlySet<Socket>;
-  /** Sets the responses to the next requests; the last one is repeated. */
+  /** Sets the responses to the next requests; the last response is repeated. */
   say: Say;
   /** Responses, by path, to requests for information such as model metadata. These requests are not recorded. */
   facts: Readonly<Record<string, object>>;

@@ -81,8 +81,8 @@ export function truth(surface: Surface, settings: TuneSettings, load: number): T
 export const TOLERANCE = 1.1;
 
 /**
- * Returns the best of all combinations. The most promising ones are measured again with many requests. `seconds`: the
- * total time for measuring all combinations.
+ * Returns the best of all combinations. The most promising combinations are measured again with many requests.
+ * `seconds`: the total time for measuring all combinations.
  */
 export function exhaustive(
   surface: Surface,

@@ -1,5 +1,5 @@
-// Tests calls that are forced on an untrained model: whatever it samples must be a valid call to one of the tools, in
-// every syntax.
+// Tests calls that are forced on an untrained model: every output that the model samples must be a valid call to one of
+// the tools, in every syntax.
 import t from 'tap';
 import { Engine } from '../../../src/engine/engine.js';
 import type { EngineEvent } from '../../../src/engine/events.js';

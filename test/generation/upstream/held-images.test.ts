@@ -49,8 +49,8 @@ const refused = async (t: Tap): Promise<void> => {
 };
 type Tap = Pick<typeof t, 'equal' | 'match' | 'ok'>;
 
-// The images of a single request always fit, even five of the largest ones, so five requests with one image each fit as
-// well.
+// The images of a single request always fit, even five of the largest images, so five requests with one image each fit
+// as well.
 const FIT = 5;
 
 t.test('requests in progress hold image memory, and further ones are refused until one ends', async (t) => {

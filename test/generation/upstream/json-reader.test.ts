@@ -1,5 +1,5 @@
-// Tests the streaming JSON reader: however the input is split, it keeps only the members that an API format uses,
-// within its limit.
+// Tests the streaming JSON reader: regardless of how the input is split, the reader keeps only the members that an API
+// format uses, within its limit.
 import t from 'tap';
 import { JsonEntries, JsonReader, RawJson } from '../../../src/generation/upstream/json-reader.js';
 

@@ -1,6 +1,6 @@
 // Tests that a completed request leaves little memory until the next full garbage collection. Minor collections copy
-// what it leaves into the old generation, and their pauses delay other requests. Measured as old-generation growth per
-// request in a separate server.
+// the remaining objects into the old generation, and the pauses of these collections delay other requests. Measured as
+// old-generation growth per request in a separate server.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';

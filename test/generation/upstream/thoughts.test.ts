@@ -331,7 +331,7 @@ for (const whole of [false, true]) {
       t.match(await ask('/v1/messages', continued('a', content, more)), ok);
       t.same(thoughtsIn(serverA.heard.at(-1)), a.issued.slice(issued, issued + 2));
       t.match(serverA.heard.at(-1)!.body['thinking'], { type: 'enabled' });
-      // Later turns carry the blocks of earlier ones.
+      // Later turns contain the blocks of earlier turns.
       const talk = [
         question,
         { role: 'assistant', content },

@@ -52,7 +52,7 @@ const calls =
 const searches = (...queries: string[]): Say =>
   calls(...queries.map((query): [string, object] => ['web_search', { query }]));
 
-/** The responses to the next requests, in order. The last one is repeated. */
+/** The responses to the next requests, in order. The last response is repeated. */
 let script: Say[] = [];
 const upstream = await startStandIn((response, heard) =>
   (script.length > 1 ? script.shift() : script[0])?.(response, heard),

@@ -8,7 +8,7 @@ import crypto from 'node:crypto';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { performance } from 'node:perf_hooks';
 
-/** What the clock needs to know about a simulated thread. */
+/** The state of a simulated thread that the clock uses. */
 export interface Owner {
   alive: boolean;
 }

@@ -694,7 +694,7 @@ export class World {
     });
   }
 
-  /** Does what HttpWorkers does: releases what the thread held, and restarts it. */
+  /** Does the same as HttpWorkers: frees what the thread held, and restarts the thread. */
   #threadEnded(process: Process, index: number, owner: Owner): void {
     const { time } = this;
     const { primary, hub } = process;

@@ -18,8 +18,8 @@ export interface CallSpec {
 export type Body = Record<string, unknown>;
 
 /**
- * What the server does with a key. refused: an error names it. ignored: a header names it. prompt: it changes the
- * prompt. silent: none of these. broken: an error that does not name it, so the sample or the server is wrong.
+ * The outcome for a key. refused: an error names the key. ignored: a header names the key. prompt: the key changes the
+ * prompt. silent: none of these. broken: an error that does not name the key, so the sample or the server is wrong.
  */
 export type Outcome = 'refused' | 'ignored' | 'prompt' | 'silent' | 'broken';
 export interface Finding {
