@@ -88,7 +88,7 @@ async function measure(
     const usage = new UsageRecorder(new LmdbUsageStore(writing.store), SILENT);
     const times: Record<Step, number[]> = { key: [], reserve: [], headers: [], settle: [], together: [], usage: [] };
     for (let run = -10; run < runs; run++) {
-      // Each step is timed over a whole run's requests at once, because reading the clock takes as long as one step.
+      // Each step is timed once for all requests of a run, because reading the clock takes as long as a single step.
       const chosen = Array.from(
         { length: requests },
         () => `Bearer ${secrets[Math.floor(Math.random() * secrets.length)] ?? ''}`,
@@ -170,7 +170,7 @@ async function measure(
   }
 }
 
-/** Without a monthly cap, a reservation never waits. */
+/** Reserves synchronously: without a monthly cap, a reservation never waits. */
 function atOnce(admission: LocalAdmission, request: ReserveRequest): Reservation {
   const reservation = admission.reserve(request);
   if (reservation instanceof Promise) throw new Error('the reservation is asynchronous');
@@ -203,7 +203,8 @@ async function keysOf(store: Store, accounts: Accounts, count: number): Promise<
 }
 
 /**
- * Wraps the store. take() returns how many milliseconds its transactions have blocked this thread since the last call.
+ * Wraps the store. take() returns the number of milliseconds for which the store's transactions have blocked this
+ * thread since the last call.
  */
 function timed(store: Store): { store: Store; take(): number } {
   let busy = 0;

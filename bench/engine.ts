@@ -1,13 +1,13 @@
 // Measures how fast the engine computes: prefill by prompt length, and decode by batch size and by context depth. It
 // makes the same calls as the server, including scheduling, sampling and detokenization, but without HTTP and chat
-// templates. It also reports each operation's share of the step time and how close it comes to the machine's limit.
-// Another engine (the peer) can be measured for comparison.
+// templates. It also reports each operation's share of the step time, and how close the operation comes to the
+// machine's limit. Another engine (the peer) can be measured for comparison.
 //
 //   npm run bench -- engine --model FILE --json OUT --peer LLAMA_BENCH --peer-batched LLAMA_BATCHED_BENCH
 //
 // Each pass measures every point once, alternating between this engine and the peer, so that a period in which the
 // machine is slow affects both. The read-bandwidth loop runs before and after each single-stream decode, because memory
-// bandwidth is what limits it.
+// bandwidth is what limits single-stream decode.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 

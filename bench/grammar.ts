@@ -312,7 +312,7 @@ const RECORDS = {
 
 /**
  * Decodes constrained and unconstrained streams alternately, with sampling. Returns the speed of the constrained
- * streams as a fraction of that of the unconstrained ones.
+ * streams as a fraction of the speed of the unconstrained streams.
  */
 async function measureDecode(model: string, streams: number, tokens: number, repeats: number): Promise<DecodeFigures> {
   const load = { ...benchLoadOptions, maxSequences: streams };
@@ -348,7 +348,7 @@ async function measureDecode(model: string, streams: number, tokens: number, rep
 
 const PROMPT_TOKENS = 16;
 
-/** Returns the total tokens per second across all streams, over the time that the slowest stream took. */
+/** Returns the total tokens per second across all streams, measured until the slowest stream has ended. */
 async function decode(engine: Engine, streams: number, tokens: number, format: NativeGrammar | null): Promise<number> {
   const ends = await Promise.all(
     Array.from({ length: streams }, (_, index) =>

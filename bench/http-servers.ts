@@ -1,5 +1,6 @@
-// Compares the HTTP servers (http.server uws and node). Each runs in its own process. The benchmark measures them in
-// alternating turns, so that other load on the machine affects both equally. The client's cost is the same for both.
+// Compares the HTTP servers (http.server uws and node). Each HTTP server runs in its own process. The benchmark
+// measures both in alternating turns, so that other load on the machine affects both equally. The client's cost is the
+// same for both.
 //
 //   npm run bench -- http --servers --json OUT
 import { spawn } from 'node:child_process';
@@ -32,13 +33,13 @@ interface RunningServer {
 
 /** Measurements of one turn. CPU time covers the server's main thread, which runs HTTP but not the engine. */
 interface Turn {
-  /** Median and 99th percentile of requests sent one after the other on one connection, in ms. */
+  /** Median and 99th percentile latency of requests sent one after another on one connection, in ms. */
   requestMs: number;
   requestP99Ms: number;
   requestCpuUs: number;
   /** Requests per second over 64 connections. */
   requestsPerSecond: number;
-  /** Median time to the first token of streams that run one after the other, in ms. */
+  /** Median time to the first token of streams that run one after another, in ms. */
   firstTokenMs: number;
   tokenCpuUs: number;
 }

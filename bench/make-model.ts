@@ -29,7 +29,8 @@ export interface MakeModelOptions {
   readonly architecture?: Architecture; // default llama
   readonly type?: ModelType; // default q8_0
   readonly seed?: number; // default 1; 32 bits
-  // for architectures that exist both dense and as a mixture of experts: whether to write the latter; default false
+  // for architectures that exist both dense and as a mixture of experts: whether to write a mixture of experts; default
+  // false
   readonly experts?: boolean;
   readonly shape?: Partial<ModelShape>; // fields to override in the preset
   // GGUF file whose family and metadata keys replace preset, architecture and shape
@@ -159,7 +160,8 @@ function writeFully(file: number, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done, bytes.length - done, position + done);
 }
 
-// About 2 MiB of whole blocks, a multiple of 4: small enough to stay in the cache between filling and writing.
+// Size of the buffer for whole blocks, whose number is a multiple of 4. Small enough to stay in the CPU cache between
+// filling and writing.
 const BUFFER_BYTES = 2 << 20;
 
 function writeTensor(file: number, position: number, tensor: RandomTensor, key: number, buffer: ArrayBuffer): void {
@@ -199,7 +201,7 @@ function describedModel(
     ...(tied ? [] : [{ name: 'output.weight', dims: table }]),
     ...optional,
   ]);
-  // Models that scale their embeddings up get smaller ones. A tied embedding table also produces the logits.
+  // Models that scale their embeddings up get smaller embeddings. A tied embedding table also produces the logits.
   const embeddingGain = tied ? 2.5 : Math.sqrt(embedding) / (embeddingScale === 'root' ? Math.sqrt(embedding) : 1);
   const factors = optional
     .filter(({ name }) => isRead(name))

@@ -60,7 +60,7 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
     }
     const figures = new Map(Object.keys(ways).map((way) => [way, [] as number[]]));
     for (let round = -1; round < rounds; round++) {
-      // The order rotates, so that each server takes its turn at being the first after a pause.
+      // The order rotates, because the first server in each round is measured after a pause.
       const order = [...servers].map(
         (_, at, all) => all[(at + Math.max(0, round)) % all.length] as (typeof all)[number],
       );
@@ -100,7 +100,7 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
 
 const cell = (value: number): string => value.toFixed(0).padStart(7);
 
-/** Waits for deferred work: within a second, log batches are written and spans are sent. */
+/** Waits until deferred work is done: within a second, log batches are written and spans are sent. */
 const settled = (): Promise<void> => new Promise((done) => setTimeout(done, 1_300));
 
 async function ask(server: MeasuredServer, number: number): Promise<void> {
@@ -128,8 +128,8 @@ async function drive(server: MeasuredServer, requests: number): Promise<void> {
 }
 
 /**
- * Starts one server for each choice of metric names and scrapes them in turn after each has served the same number of
- * requests.
+ * Starts one server for each choice of metric names. After each server has served the same number of requests, the
+ * servers are scraped in turn.
  */
 async function scrapeCosts(model: string): Promise<{ names: string; microseconds: Spread }[]> {
   const all: { names: string; server: MeasuredServer; runs: number[] }[] = [];

@@ -1,5 +1,6 @@
-// Measures how refusing one organization's large requests affects another's time to first byte. Some clients repeatedly
-// send a chat with a huge number of messages, while another organization keeps requesting two tokens.
+// Measures how refusing one organization's large requests affects another organization's time to first byte. Some
+// clients repeatedly send a chat with a huge number of messages, while another organization keeps requesting two
+// tokens.
 //
 //   npm run bench -- refused
 //   npm run bench -- refused --event-loop-ms off     without the limit

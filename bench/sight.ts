@@ -5,8 +5,8 @@
 //
 // SMALL.gguf can be any small text model of the Gemma 3 architecture whose vocabulary has <start_of_image> and
 // <end_of_image>. The benchmark writes a 1B model with the same metadata and a SigLIP so400m, both with random F16
-// weights. Wall-clock time depends on other load on the machine, so each server's CPU time is reported too; compare
-// that on a machine that is not idle.
+// weights. Wall-clock time depends on other load on the machine, so each server's CPU time is reported too. On a
+// machine that is not idle, compare the CPU times.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

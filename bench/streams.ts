@@ -78,7 +78,7 @@ interface Run {
   frontUsPerAnswer: number | null;
 }
 
-/** The results of an engine that has no other work. */
+/** The results of an engine that serves no HTTP requests (engine-alone.ts). */
 interface AloneRun {
   engineWaited: number;
   tokensPerSecond: number;
@@ -301,7 +301,7 @@ function between(before: Look, after: Look): Passed {
 
 /**
  * Returns the first run, out of at most `tries`, in which the engine did not have to wait for a processor, or else the
- * run in which it waited the least.
+ * run in which the engine waited the least.
  */
 async function calmest<T extends { engineWaited: number }>(tries: number, work: () => Promise<T>): Promise<T> {
   let best = await work();
@@ -312,7 +312,9 @@ async function calmest<T extends { engineWaited: number }>(tries: number, work: 
   return best;
 }
 
-/** Keeps the number of open streams constant by replacing each one that ends, and counts the events in the interval. */
+/**
+ * Keeps the number of open streams constant by replacing each stream that ends, and counts the events in the interval.
+ */
 async function measure(server: MeasuredServer, format: Format, load: Load): Promise<Run> {
   const { streams, stalled, tokens, seconds, pin } = load;
   const { path, body } = FORMATS[format];
@@ -357,7 +359,7 @@ async function measure(server: MeasuredServer, format: Format, load: Load): Prom
   }
 }
 
-/** Measures a server whose only client is itself. */
+/** Measures a server that generates for itself and has no other client (engine-alone.ts). */
 async function engineOf(server: MeasuredServer, seconds: number): Promise<AloneRun> {
   await pause(1_000);
   const before = await look(server);

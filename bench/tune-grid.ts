@@ -176,7 +176,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       return trialOf({ settings, load }, await measure({ load, seed, mayStopEarly, signal: never }));
     };
 
-    // Discard the first measurement, so that the server is warm for the ones that count.
+    // Discard the first measurement, so that the server is warm for the measurements that count.
     await one({ settings: before, load: 8 }, 1, false);
     const points = shuffled(gridOf(plan, engine, steps));
     say(
@@ -204,7 +204,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     if (values.json !== undefined && earlier === null) write(values.json, { grid: gridReport });
     await engine.release();
     const best = grid.filter(({ met }) => met).sort((a, b) => b.goodput - a.goodput);
-    // Ignores the objectives: `any` may narrowly miss one but have a higher goodput than `best`.
+    // `any` ignores the objectives: it may narrowly miss an objective but have a higher goodput than `best`.
     const [any] = grid.filter(({ stopped }) => !stopped).sort((a, b) => b.goodput - a.goodput);
 
     const budget = SHARE * gridSeconds;
@@ -245,7 +245,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
           });
       };
       place('found', result.best ?? result.current);
-      // If the tuner is not certain that any settings are better, it recommends keeping the current ones.
+      // If the tuner is not certain that any settings are better, it recommends keeping the current settings.
       if (result.outcome === 'kept' && result.best !== null) place('as it was', result.current);
     });
     engine = await server.hold('tun_bench_again');

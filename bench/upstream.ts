@@ -242,7 +242,9 @@ function waitsOf(server: ChildProcess, ends: number): Waits {
   };
 }
 
-/** Starts measuring the share of CPU time that other processes use, and returns a function that reads it. */
+/**
+ * Starts measuring the share of CPU time that other processes use. Returns a function that reports the share so far.
+ */
 function foreign(...ours: number[]): () => number {
   const ticks = (): { busy: number; all: number } => {
     const all = readFileSync('/proc/stat', 'latin1').split('\n')[0]!.trim().split(/\s+/).slice(1, 9).map(Number);
@@ -307,7 +309,7 @@ interface Driven {
   out_ms: number[];
 }
 
-/** The client and the fake upstream, which share one process. */
+/** The child process that contains both the client and the fake upstream. */
 class Ends {
   private constructor(
     private readonly child: ChildProcess,
@@ -326,7 +328,7 @@ class Ends {
   }
 
   /**
-   * Sends requests at their scheduled times, whether or not earlier ones have completed, but with at most `most` in
+   * Sends requests at their scheduled times, whether or not earlier requests have completed, but with at most `most` in
    * flight; 0 means no limit.
    */
   async drive(

@@ -156,7 +156,7 @@ async function seeing(engine: Engine, { width, height }: Size): Promise<() => Pr
   const pixels = new Uint8Array(3 * width * height).map((_, index) => (index * 31) & 255);
   let seen = 0;
   return async () => {
-    // Every tile differs from all earlier ones, however the image is tiled.
+    // Every tile differs from all earlier tiles, regardless of how the image is tiled.
     seen++;
     for (let at = seen % 97; at < pixels.length; at += 97) pixels[at] = (pixels[at]! + seen) & 255;
     const image = await engine.prepareImage(pixels, width, height, false);
@@ -183,7 +183,7 @@ async function measure(
   }
 }
 
-/** An inter-token latency, and when it ended. */
+/** The gap between two tokens of a stream: its length in ms, and when it ended. */
 interface Gap {
   readonly ms: number;
   readonly at: number;
@@ -215,12 +215,12 @@ async function measureBeside(
   }
   for (const answers of steady) answers.check();
   const sorted = gaps.map(({ ms }) => ms).sort((a, b) => a - b);
-  // The longest gaps, each with the time since the other request started.
+  // The longest gaps between tokens, each with the time since the competing request started.
   const longest = gaps
     .toSorted((a, b) => b.ms - a.ms)
     .slice(0, 8)
     .map(({ ms, at }) => ({ ms, afterMs: at - (beginnings.findLast((began) => began <= at) ?? at) }));
-  // Null if no gap ended during the other request.
+  // Null if no gap between tokens ended while the competing request was running.
   const at = (share: number): number | null =>
     sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
   return {
@@ -262,7 +262,7 @@ class SteadyAnswers {
     this.#handle?.cancel();
   }
 
-  /** Throws if a response has failed, because the gaps would then come from fewer streams. */
+  /** Throws if a response has failed, because the gaps would then have been measured on fewer streams. */
   check(): void {
     if (this.#failure !== null) throw new Error(`victim: a steady response failed: ${this.#failure}`);
   }

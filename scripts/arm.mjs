@@ -1,6 +1,6 @@
 // npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU. Every
 // executable runs on an emulated processor with all extensions. Some backend tests also run on a processor without the
-// int8 matrix-multiply instructions, and on one that lacks the dot-product instructions as well and must use the
+// int8 matrix-multiply instructions, and on a processor that also lacks the dot-product instructions and must use the
 // portable kernels. Emulation checks results, not speed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -13,9 +13,9 @@ const kLimitMs = 3_600_000; // per executable: emulation is about thirty times s
 // The instruction set that the engine must detect on each emulated processor.
 const kBest = { max: 'neon_i8mm', 'cortex-a76': 'neon', 'cortex-a72': 'plain' };
 
-// The executables to run on each processor, each with test name filters; [''] runs all tests. From tests_model, only
-// tests that cover something no other test does are run. From tests_engine, only a few are run, because its tests wait
-// at most 20 seconds for the engine, which is too short for most of them under emulation.
+// The executables to run on each processor, each with test name filters; [''] runs all tests. Of tests_model, only the
+// tests that cover something no other test covers are run. Of tests_engine, only a few tests are run: its tests wait at
+// most 20 seconds for the engine, which is too short for most of them under emulation.
 const kRuns = [
   { cpu: 'max', name: 'tests_base', filters: [''] },
   { cpu: 'max', name: 'tests_gguf', filters: [''] },

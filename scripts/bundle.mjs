@@ -42,7 +42,8 @@ export async function bundleTap() {
   writeFileSync(description, JSON.stringify({ name: 'tap', version, main: './node_modules/@tapjs/index.mjs' }));
 }
 
-// Entry points of worker threads and child processes of the server: [the module that starts it, its script].
+// Entry points of worker threads and child processes of the server, each as a pair: the module that starts it, and its
+// script.
 const kThreads = [
   ['server/workers/http-workers.js', 'server/workers/worker.js'],
   ['storage/lmdb/database-copy.js', 'storage/lmdb/database-work.js'],

@@ -1,4 +1,4 @@
-// npm run docs:notices: writes THIRD-PARTY-NOTICES.md, the licences of all packages except development packages, and of
+// npm run docs:notices: writes THIRD-PARTY-NOTICES.md, the licenses of all packages except development packages, and of
 // the packages that Vite bundles into the page. The texts come from the packages installed on this machine. Packages
 // built for a specific processor type are included only for this machine's type.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -48,7 +48,7 @@ function notices() {
     const folder = join(root, place);
     const { version, license = 'see its text', optional } = lock.packages[place];
     const name = place.slice(place.lastIndexOf('node_modules/') + 'node_modules/'.length);
-    // Packages for other machines are not installed, but have the same authors and licence as the installed ones.
+    // Packages for other machines are not installed, but have the same authors and license as the installed packages.
     if (!existsSync(folder)) {
       if (optional === true) continue;
       throw new SetupError(`notices: ${place} is not installed: run npm ci`);

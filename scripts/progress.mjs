@@ -1,6 +1,6 @@
 // Shows build progress on stderr, parsed from the output of Ninja and Make: the current target, the percentage and the
-// estimated remaining time. On a terminal, it is a single line that is overwritten; otherwise, one line every 15
-// seconds.
+// estimated remaining time. On a terminal, progress is a single line that is overwritten; otherwise, one line is
+// printed every 15 seconds.
 
 // "[12/263] Building CXX object CMakeFiles/x.dir/engine/plan.cc.o"; "[ 12%] Building CXX object …"
 const kStep = /^\[\s*(\d+)(?:\/(\d+)|%)\] (?:Building \S+ object|Linking|nvcc|Generating)\s?(.*)$/;

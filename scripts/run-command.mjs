@@ -13,7 +13,7 @@ const kWarning = /\bwarning: /;
 /** Number of lines of a log file that are shown if the step fails. */
 const kShownLines = 40;
 
-/** Where the output of a step is kept. */
+/** Returns the path of the log file that holds the output of a step. */
 export const logPath = (name) => join(root, 'build', 'logs', `${name}.log`);
 
 /**

@@ -1,4 +1,4 @@
-// Runs compiled test files, several at a time, and reports them in TAP. `tap run` does the same, but it loads a
+// Runs compiled test files, several at a time, and reports the results in TAP. `tap run` does the same, but it loads a
 // TypeScript compiler and other hooks into every test process and every server that a test starts: about two seconds of
 // CPU time per file.
 import { spawn } from 'node:child_process';
@@ -115,7 +115,8 @@ function runFile(name, { timeoutS, running, node }) {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     running.add(child);
-    // The tests end at their time limits, unless the event loop is blocked. The process may outlast them.
+    // The tests end at their own time limits, unless the event loop is blocked. The process may keep running after its
+    // last test.
     const kill = () => child.kill('SIGKILL');
     let limit = setTimeout(kill, 6000 * timeoutS);
     let output = '';

@@ -130,7 +130,7 @@ await run(async () => {
           ...options(join(finds, 'report')),
         },
       });
-      // The tests do not print their servers' output, so print the reports here.
+      // The tests do not print their servers' output, so this script prints the reports.
       const reports = readdirSync(finds).flatMap((one) => reportsIn(kind, readFileSync(join(finds, one), 'utf8')));
       for (const one of reports) process.stderr.write(`${one}\n`);
       const ended = reports.length > 0 ? `${reports.length} reports` : (signal ?? status);

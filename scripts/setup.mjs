@@ -90,7 +90,7 @@ function install(lock, installed) {
   // A manual installation after the last change to the lock file counts too.
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
-    // npm ci would empty the directory that the link points to, which other checkouts use.
+    // npm ci would empty the directory that the link points to, but other checkouts use this directory.
     if (lstatSync(at('node_modules'), { throwIfNoEntry: false })?.isSymbolicLink() === true)
       throw new SetupError(
         `node_modules is a link to ${realpathSync(at('node_modules'))}, which does not match package-lock.json. Update it with npm ci there, or remove the link`,
@@ -205,8 +205,8 @@ function webHash() {
   return hash.digest('hex');
 }
 
-// Files are compressed once, at the highest Brotli level, so that the server only has to pick one. A compressed version
-// that is not smaller than the original is not written.
+// Files are compressed once, at the highest Brotli level, so that the server only has to pick a version. A compressed
+// version that is not smaller than the original is not written.
 function compressWeb(folder) {
   for (const path of filesUnder(folder)) {
     if (!kCompressible.has(extname(path))) continue;

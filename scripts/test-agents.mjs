@@ -1,6 +1,6 @@
-// npm run test:agents [FOLDER]: installs real coding agents from npm into FOLDER (default: a folder for temporary files)
-// and lets each of them read, edit and test a file through a server of this checkout (test/agents). An agent that cannot
-// be installed is skipped.
+// npm run test:agents [FOLDER]: installs real coding agents from npm into FOLDER (default: a temporary directory) and
+// lets each agent read, edit and test a file through a server of this checkout (test/agents). An agent that cannot be
+// installed is skipped.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { runTests } from './run-tests.mjs';
 import { buildNative, buildTypeScript, ensurePackages, ensureTools, run } from './setup.mjs';
 
 /**
- * The packages, each at the version that was tested last. Install scripts must run, because some agents get their
+ * The packages, each at the version that was last tested. Install scripts must run, because some agents get their
  * executable that way. Crush is left out: its script downloads the executable from a website.
  */
 const kAgents = {

@@ -50,7 +50,7 @@ function install(folder) {
   writeFileSync(stamp, wanted.join('\n'));
 }
 
-/** The Rust library's ids for all texts. It recognizes special tokens in a text, but adds none. */
+/** The Rust library's ids for all texts. The library recognizes special tokens in a text, but adds none. */
 async function referenceIds(library, json, list) {
   const tokenizer = library.Tokenizer.fromString(json);
   const ids = (await tokenizer.encodeBatch(list, { addSpecialTokens: false })).map((encoding) => encoding.getIds());

@@ -24,10 +24,10 @@ import {
 } from './setup.mjs';
 import { missingTestPrograms, sayLeftOut } from './tools.mjs';
 
-/** Major versions to test in addition to the installed one. */
+/** Major versions to test in addition to the installed version. */
 const kOtherNodes = ['22', '26'];
 
-// Most tests wait more than they compute.
+// Most tests spend more time waiting than computing.
 const kJobs = availableParallelism() + 2;
 
 await run(async () => {
@@ -46,7 +46,7 @@ await run(async () => {
   if (options['without-programs']) sayLeftOut(programs);
   await ensureTools({ always: true, installs: true, tests: options['without-programs'] ? [] : programs });
   ensurePackages();
-  // Concurrently, because the TypeScript compiler uses only one processor.
+  // Both builds run concurrently, because the TypeScript compiler uses only one processor.
   await allOrNone([buildScripts(), buildNative({ tests: true, slow: options.slow === true })]);
   // Temporary files from all tests (data directories, models, browser profiles) are removed after the run, even if a
   // test crashed.
@@ -83,7 +83,7 @@ async function buildScripts() {
   process.env.MONOLITH_TEST_MAIN = await bundleServer(); // test/e2e/monolith.ts starts it
 }
 
-/** Waits for all builds. If one of them fails, ends this process, and with it the other builds, immediately. */
+/** Waits for all builds. If a build fails, immediately ends this process, and the other builds with it. */
 async function allOrNone(builds) {
   try {
     await Promise.all(builds);

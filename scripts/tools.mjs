@@ -1,5 +1,5 @@
-// The programs that building and testing need. On Debian and Ubuntu, they are installed: as root immediately, on a
-// terminal after one question. Elsewhere, the command to type is printed.
+// The programs that building and testing need. On Debian and Ubuntu, they are installed: immediately if the user is
+// root, otherwise after one question on a terminal. Elsewhere, the command to type is printed.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline/promises';
 import { root, say, SetupError, which } from './common.mjs';
 import { logPath } from './run-command.mjs';
 
-/** The missing programs that a build of the engine needs, as Debian's package names. */
+/** The missing programs that a build of the engine needs, as names of Debian packages. */
 export function missingBuildPackages(has = which) {
   const missing = [];
   if (!has('cmake')) missing.push('cmake');
@@ -113,7 +113,7 @@ function importsOf(module, known) {
   return imports;
 }
 
-/** Whether programs are installed without a question ('install'), after one ('ask'), or not at all ('print'). */
+/** How programs are installed: without a question ('install'), after a question ('ask'), or not at all ('print'). */
 export function installMode({ hasApt, isRoot, hasSudo, isTerminal }) {
   if (!hasApt) return 'print';
   if (isRoot) return 'install';
@@ -174,7 +174,10 @@ async function agreed(packages) {
   }
 }
 
-/** `tools` are required; a program that cannot be installed causes only a message. */
+/**
+ * Installs `tools`, which are required, and `programs`. If one of the programs cannot be installed, only a message is
+ * printed.
+ */
 function install(tools, programs, [command, ...words]) {
   say(`installing ${listed([...tools, ...programs])} with apt-get; this may take a few minutes`);
   const path = logPath('apt');
@@ -191,6 +194,6 @@ function install(tools, programs, [command, ...words]) {
     process.stderr.write(`${readFileSync(path, 'utf8').trimEnd().split('\n').slice(-15).join('\n')}\n`);
     throw new SetupError(`installing ${listed(tools)} failed; the lines above are the end of ${relative(root, path)}`);
   }
-  // One by one, so that a package that cannot be installed does not block the others.
+  // Installs the programs one by one, so that a program that cannot be installed does not block the others.
   for (const one of programs) if (!apt(...kInstall, one)) say(`could not install ${one}; see ${relative(root, path)}`);
 }

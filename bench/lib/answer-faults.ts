@@ -18,7 +18,7 @@ export function strayMarkers(text: string): string[] {
   return MARKERS.filter((marker) => text.includes(marker)).map((marker) => `marker ${marker}`);
 }
 
-/** Maximum length of a repeated run that is detected, in characters. */
+/** Maximum length of the run whose repetition is detected, in characters. */
 const LONGEST = 240;
 /**
  * Minimum total length of a loop, in characters. Shorter repetitions are normal: a row of dashes, zeros, "ha ha ha".

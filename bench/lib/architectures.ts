@@ -1,4 +1,4 @@
-// What make-model writes for each architecture that it knows by name: the metadata keys and the optional tensors. The
+// The metadata keys and the optional tensors that make-model writes for each architecture that it knows by name. The
 // metadata determines all other tensors (wanted-tensors.ts).
 
 import type { MetadataValue } from './gguf-writer.js';

@@ -1,6 +1,6 @@
-// The ways in which one organization may try to slow down others. Each attack is a load that runs until it is stopped.
-// It runs in a separate process at the lowest priority, so that the measured effect is due to the server's work and not
-// to this client. The process is started with fork(). The first message defines the attack; on the second one, the
+// Ways in which one organization may try to slow down others. Each attack is a load that runs until it is stopped. It
+// runs in a separate process at the lowest priority, so that the measured effect is due to the server's work and not to
+// this client. The process is started with fork(). The first message defines the attack; after the second message, the
 // process replies with its counts and exits.
 
 import { fork, type ChildProcess } from 'node:child_process';
@@ -121,7 +121,10 @@ async function picture(): Promise<string> {
 
 const agent = new Agent({ keepAlive: true });
 
-/** Sends a POST request, or a GET request if `body` is null. Resolves with the start of the response. */
+/**
+ * Sends a POST request, or a GET request if `body` is null. Resolves with the start of the response body, or with an
+ * empty string if the connection broke.
+ */
 function post({ port, key }: Attack, body: Buffer | null, path = '/v1/chat/completions'): Promise<string> {
   return new Promise((resolve) => {
     const headers = {
@@ -192,7 +195,10 @@ function large(attack: Attack): Promise<string> {
 const headOf = ({ port, key }: Attack, length: number): string =>
   `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
 
-/** Sends a request whose response is never read. Resolves when the server drops it, so that the next one can start. */
+/**
+ * Sends a request whose response is never read. Resolves when the server closes the connection, so that the next
+ * request can start.
+ */
 function unread(attack: Attack): Promise<void> {
   return new Promise((resolve) => {
     const body = chat(attack.model, fresh(4), 1_000, { ignore_eos: true });
@@ -226,7 +232,7 @@ function dropped(attack: Attack): Promise<void> {
 
 /** Number of streams across all clients. */
 const BURST = 1_000;
-// Built only once, so that the load is on the server and not on this client.
+// The list is built only once, so that the load is on the server and not on this client.
 const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');
 
 const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {

@@ -41,8 +41,8 @@ export async function undisturbed<T>(work: () => Promise<T>): Promise<{ value: T
 
 /**
  * Returns the first run, out of at most `tries`, in which other processes used less than `limit` of the machine's CPU
- * time, or else the least disturbed run. `lacking`, called right after a run, returns the share of the machine's speed
- * that was missing in ways that CPU times do not show.
+ * time, or else the least disturbed run. `lacking` is called right after a run. It returns how much of the machine's
+ * speed was missing during the run, as a fraction, for reasons that CPU times do not show.
  */
 export async function leastDisturbed<T>(
   tries: number,

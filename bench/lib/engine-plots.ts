@@ -9,7 +9,7 @@ const spread = ({ median, min, max }: { median: number; min: number; max: number
   high: max,
 });
 
-/** Returns the plots by file name suffix, without empty ones. */
+/** Returns the plots by file name suffix, without empty plots. */
 export function plotsOf(result: EngineResult): Map<string, string> {
   const { model, machine, backend, commit, peerName } = result;
   const note = `${model.quantization ?? ''}, ${((model.parameters ?? 0) / 1e9).toFixed(1)} B parameters, ${backend.isa}, ${backend.threads} threads; ${machine.cpu}; ${commit}`;

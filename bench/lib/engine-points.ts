@@ -22,9 +22,9 @@ export interface Point {
   kind: 'prefill' | 'batch' | 'depth';
   size: number; // prompt tokens, sequences, or context depth in tokens, depending on the kind of point
   measure(): Promise<Measured>;
-  /** Null if this peer cannot measure the point, or if it would take too long. */
+  /** Null if this peer cannot measure the point, or if measuring it would take too long. */
   peer(): (() => Promise<number>) | null;
-  /** For single-stream decode: bytes of weights and of keys and values that are read per token. */
+  /** For single-stream decode: bytes of weights, keys and values read per token. */
   bytesPerToken?: number;
 }
 
@@ -114,7 +114,7 @@ async function measurePrefill(engine: Engine, length: number): Promise<Measured>
 
 /**
  * Measures from the step in which the last sequence received its first token to the step in which the first sequence
- * ended, so that all of them decode during the whole interval.
+ * ended, so that all sequences decode during the whole interval.
  */
 async function measureDecode(engine: Engine, submissions: SubmitOptions[]): Promise<Measured> {
   const now = () => ({ at: performance.now(), tokens: engine.stats().decodeTokens, costs: costsOf(engine) });

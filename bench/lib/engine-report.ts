@@ -23,7 +23,7 @@ export interface PointResult extends Spread {
   size: number;
   costs: StepCosts;
   operations: OpShare[];
-  /** For single-stream decode: bytes of weights and of keys and values that are read per token. */
+  /** For single-stream decode: bytes of weights, keys and values read per token. */
   bytesPerToken?: number;
   gigabytesPerSecond?: number;
   /** For each run, its share of the bandwidth that the read loop reached just before and just after it. */

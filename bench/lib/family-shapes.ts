@@ -1,7 +1,7 @@
-// Shapes of published models for make-model --family. Each one lists the metadata keys to change in a tiny file of the
-// same family to give it that shape. Models that are too large get fewer layers, fewer experts or a smaller vocabulary,
-// which `cut` describes. Widths, heads, states, expert widths and the number of experts per token are those of the
-// published model.
+// Shapes of published models for make-model --family. Each shape lists the metadata keys to change in a tiny file of
+// the same family. Models that are too large get fewer layers, fewer experts or a smaller vocabulary, which `cut`
+// describes. Widths, heads, states, expert widths and the number of experts per token are the same as in the published
+// model.
 
 export interface FamilyShape {
   readonly like: string; // file name of a golden vector, in ../shared/vectors2/models or MONOLITH_VECTORS2
@@ -18,7 +18,8 @@ const repeated = <T>(count: number, pattern: readonly T[]) =>
   Array.from({ length: count }, (_, i) => pattern[i % pattern.length] as T);
 const times = (count: number, pattern: readonly (number | boolean)[]) => repeated(count, pattern).join(',');
 
-// Converts Nemotron-H's layer string to metadata keys. It has one letter per layer: state space, attention or MLP.
+// Converts Nemotron-H's layer string to metadata keys. The string has one letter per layer: state space, attention or
+// MLP.
 const letters = (layers: string, kvHeads: number, width: number) => ({
   block_count: String(layers.length),
   'attention.head_count_kv': [...layers].map((layer) => (layer === '*' ? kvHeads : 0)).join(','),
@@ -124,7 +125,7 @@ export const FAMILY_SHAPES = {
       'rope.dimension_count': '256',
       'attention.sliding_window': '512',
     },
-    // Published files also contain the key and value tensors of layers that reuse those of another layer.
+    // Published files contain key and value tensors even for layers that reuse the keys and values of another layer.
     tensors: {
       'per_layer_token_embd.weight': [30 * 256, 131_072],
       'attn_k.weight': [2048, 512],

@@ -21,7 +21,7 @@ export interface Weighting {
   readonly type: ModelType;
   readonly layers: number;
   readonly experts?: number; // for tables of expert indices: the number of experts
-  // the embeddings' standard deviation times the square root of the embedding length; by default, the standard
+  // the embeddings' standard deviation, multiplied by the square root of the embedding length; if absent, the standard
   // deviation is 1
   readonly embeddingGain?: number;
   // if a row is not a whole number of blocks, fall back to an encoding with smaller blocks, as quantizers do; otherwise

@@ -1,5 +1,5 @@
 // Creates a model like an existing one but with different sizes: the same metadata with some keys changed. The addon
-// determines which tensors it needs, as it does when it loads a model, so this module has no code for specific
+// determines which tensors the model needs, as it does when it loads a model, so this module has no code for specific
 // families.
 
 import { encodeNumber, readPattern, type Pattern, type PatternValue } from './gguf-reader.js';

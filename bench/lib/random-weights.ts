@@ -102,8 +102,8 @@ const MXFP4_LEVELS = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 const SIX_BIT_SCALES = [...range(-32, -17), ...range(16, 31)];
 const equalPairs = (byte: number) => (byte & 0x55) * 3;
 
-// For each i-quant type, the offset of d in a block and, for d = 1, the root mean square of random bits, measured by
-// dequantizing a million of them.
+// For each i-quant type, the offset of d in a block and, for d = 1, the root mean square of the values that random bits
+// represent, measured by dequantizing a million values.
 const LATTICES = {
   iq1_s: { d: 0, rms: 7.16 },
   iq1_m: { d: 48, rms: 7.19 },
@@ -347,8 +347,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
         putHalf(bytes, at, scales[choice] ?? 0);
         putHalf(bytes, at + 2, minima[choice] ?? 0);
         for (let j = 0; j < 4; j++) {
-          // Scales j and j + 4 are 6-bit numbers. The low bits of scale j + 4 are in byte 8 + j, and its top bits above
-          // those of scale j. The minima are stored the same way.
+          // Scales j and j + 4 are 6-bit numbers. The low bits of scale j + 4 are in byte 8 + j, and its top bits are
+          // stored above the bits of scale j. The minima are stored the same way.
           const low = 32 | ((word >>> (8 + 3 * j)) & 31),
             high = 32 | ((word >>> (20 - 3 * j)) & 31);
           bytes[at + 4 + j] = bytes[at + 8 + j] = low | ((high >>> 4) << 6);
@@ -370,5 +370,5 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
   }
 }
 
-// Derives a tensor's key from the file's seed and the tensor's index in it.
+// Derives a tensor's key from the file's seed and the tensor's index in the file.
 export const tensorKey = (seed: number, index: number) => mix(index + 1, mix(seed, 0x85ebca6b));

@@ -41,7 +41,7 @@ export interface WireBody {
 /** How long idle connections stay open, so that a client can reuse them after a pause. */
 const KEEP_MS = 60_000;
 
-/** The number of tokens in a text, as this server counts them. */
+/** The number of tokens in a text, as the fake upstream counts tokens. */
 export const tokensOf = (text: string): number =>
   text
     .trim()
@@ -95,7 +95,7 @@ const VOICES: Readonly<Record<string, Voice>> = {
 };
 
 export class StandInServer {
-  /** The bodies of generation requests in order of arrival, if the server is set to keep them. */
+  /** The bodies of generation requests in order of arrival, if the server is configured to keep bodies. */
   readonly bodies: WireBody[] = [];
   /** The arrival time of each request, from performance.now(). */
   readonly times: number[] = [];

@@ -62,8 +62,8 @@ export class MeasuredServer {
       ],
       {
         stdio: ['ignore', 'pipe', 'inherit'],
-        // Set as environment variables, so that flags can override them. The KV memory limit is per model, and leaves
-        // room for a second build that is measured at the same time.
+        // The settings are environment variables, so that flags can override them. The KV memory limit is per model,
+        // and leaves room for a second build that is measured at the same time.
         env: { ...process.env, MONOLITH_ENGINE_STEP_MS: '0', MONOLITH_ENGINE_KV_BYTES: '1GiB' },
       },
     );
@@ -101,7 +101,10 @@ export class MeasuredServer {
     };
   }
 
-  /** Pins the engine thread to the first processor and all other threads to the rest, as pinFront() does. */
+  /**
+   * Pins the engine thread to the first processor. Pins all other threads to the remaining processors, as pinFront()
+   * does.
+   */
   pin(): void {
     pinFront(this.child.pid ?? 0);
     for (const { id, name } of this.#threads()) {

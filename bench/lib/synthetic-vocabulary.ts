@@ -1,6 +1,6 @@
-// A byte-level BPE vocabulary of any size that merges English-looking text like a real one. It contains every byte,
-// then the merges learned from a few hundred common words, then tokens extended letter by letter along a Markov chain
-// of those words, then control tokens for ChatML. No part of it is taken from another vocabulary.
+// A byte-level BPE vocabulary of any size that merges English-looking text like a real vocabulary. It contains every
+// byte, then the merges learned from a few hundred common words, then tokens extended letter by letter along a Markov
+// chain of those words, then control tokens for ChatML. No part of it is taken from another vocabulary.
 
 import { byteCharacters, GGUF_CONTROL, GGUF_NORMAL } from './byte-level.js';
 import type { Metadata } from './gguf-writer.js';
@@ -90,7 +90,8 @@ interface Piece {
   readonly probability: number;
 }
 
-// The merges of all words. Training takes seconds, and a shorter list is the beginning of the longer one.
+// Returns the merges of all words. They are learned only once, because training takes seconds and a shorter list of
+// merges is a prefix of a longer one.
 let trained: Merge[] | null = null;
 const trainedMerges = (words: Map<string, number>): Merge[] => (trained ??= trainMerges(words));
 
@@ -136,7 +137,7 @@ export function syntheticTokenizer(size: number): Metadata {
   return [...latest.keys];
 }
 
-// Tests write many models of one size.
+// The latest vocabulary is cached, because tests write many models of one size.
 let latest: { readonly size: number; readonly keys: Metadata } | null = null;
 
 function tokenizerOf(size: number): Metadata {

@@ -1,6 +1,6 @@
-// A byte-level vocabulary of 128,000 tokens, similar to those in use, made from the texts in this repository: bytes,
-// numbers, runs of blanks, frequent words and punctuation from code and prose, and characters from other scripts. It
-// has no merges, so text is tokenized by longest match. The same texts give the same vocabulary.
+// A byte-level vocabulary of 128,000 tokens, similar to the vocabularies of published models, made from the texts in
+// this repository: bytes, numbers, runs of blanks, frequent words and punctuation from code and prose, and characters
+// from other scripts. It has no merges, so text is tokenized by longest match. The same texts give the same vocabulary.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { byteCharacters, GGUF_NORMAL, GGUF_CONTROL } from './byte-level.js';
@@ -12,7 +12,7 @@ const FROM_TEXTS = 100_000;
 const LONGEST_PREFIX = 16,
   LONGEST_INNER = 5;
 
-/** The directories to read, and the file types to read in them. */
+/** The directories to read, and the types of the files to read in each directory. */
 const FOLDERS = ['bench', 'docs', 'models/training', 'native', 'src', 'test'] as const;
 const TEXTS = /\.(ts|mjs|tsx|cc|h|py|md|json|txt)$/;
 const MAX_OF_A_FILE = 1 << 19;

@@ -1,4 +1,4 @@
-// Starts a separate server to measure a tuning run on, with a new data directory and the operator API enabled.
+// Starts a separate server for a tuning run, with a new data directory and the operator API enabled.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';

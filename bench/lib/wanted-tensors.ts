@@ -1,4 +1,4 @@
-// Finds out which tensors a model needs, by asking the addon, which determines them as it does when it loads a model.
+// Determines which tensors a model needs by asking the addon, which uses the same code as when it loads a model.
 
 import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,10 @@ export interface WantedTensor {
   readonly vector: boolean;
 }
 
-/** Whether the reader checks a tensor's values. It checks RoPE factors, which are all written as 1 here. */
+/**
+ * Whether the engine checks a tensor's values when it reads the file. The engine checks RoPE factors, which are all
+ * written as 1 here.
+ */
 export const isRead = (name: string): boolean => name.startsWith('rope_');
 
 /**

@@ -36,8 +36,8 @@ struct Case {
   int n_sequences, n_tokens, depth;  // Each sequence computes n_tokens new tokens after `depth` positions in the cache.
   int others_depth = -1;             // Depth of all sequences except the last; -1: `depth`.
   int window = 0;
-  // For latent attention (MLA): how many of the head_dim elements of a latent row are the value; 0: separate keys and
-  // values.
+  // For latent attention (MLA): how many of the head_dim elements of a latent row form the value; 0: keys and values
+  // are separate.
   int value_dim = 0;
 };
 
@@ -75,7 +75,7 @@ void measure(const Case& c, CpuIsa isa, int threads, double bandwidth, double pe
   CpuBackend backend(isa, threads);
   if (!backend.reserve(n_rows, q_dim, context, c.head_dim, {})) std::abort();
 
-  // The 20th percentile excludes most calls that other programs on the machine slowed down.
+  // The 20th percentile excludes most of the calls that other programs on the machine slowed down.
   std::vector<double> times;
   backend.begin_step({});
   for (const double start = seconds(); times.size() < 40 || seconds() - start < least_seconds;) {

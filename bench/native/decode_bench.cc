@@ -2,9 +2,9 @@
 // or Node. Reports the memory bandwidth as a share of what a plain read loop reaches, and the time per operation. The
 // read loop and decoding alternate, so that slowdowns of the machine affect both.
 //
-// Decoding starts after DEPTH positions whose keys and values are zero, which saves a prefill. They are read like any
-// others. The bytes per token are those of the weights (in an MoE layer, only the selected experts), those of the keys
-// and values once, and those of the recurrent state twice.
+// Decoding starts after DEPTH positions whose keys and values are zero, which saves a prefill. The zeros are read like
+// any other keys and values. The bytes per token count the weights once (in an MoE layer, only the selected experts),
+// the keys and values once, and the recurrent state twice.
 //
 //   usage: decode_bench FILE [isa] [threads] [passes] [depth]
 #include <algorithm>

@@ -64,8 +64,8 @@ VocabularyFile vocabulary() {
   return file;
 }
 
-// Returns the maximum number of tokens per request: one for each measured step, plus those generated while the other
-// streams' prompts are in prefill.
+// Returns the maximum number of tokens per request: one token for each measured step, plus the tokens generated while
+// the other streams' prompts are in prefill.
 int most_tokens(const Options& options) { return options.steps + 2 * options.streams * options.context / 2048 + 200; }
 
 GenerationRequest request_of(const Options& options, int i) {

@@ -105,7 +105,7 @@ void put_layer(File& file, const std::string& block, uint64_t width, bool expert
     file.zeros(block + "ffn_down.weight", width, n_ff);
     return;
   }
-  // The architecture requires at least one MoE layer. This one has two small experts.
+  // The architecture requires at least one MoE layer. The MoE layer of this model has two small experts.
   file.ones(block + "exp_probs_b.bias", 2);
   file.zeros(block + "ffn_gate_inp.weight", 2, width);
   for (const char* name : {"ffn_gate_exps.weight", "ffn_up_exps.weight"})
@@ -241,8 +241,8 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   return run;
 }
 
-// Generates one response and, if `counts` is set, adds its measurements to `run`. Text 0 counts on from the prompt;
-// text 1 repeats one word.
+// Generates one response and, if `counts` is set, adds its measurements to `run`. Text 0 continues counting from the
+// prompt; text 1 repeats one word.
 void answer(Run& run, const Options& options, int text, int round, bool counts) {
   GenerationRequest request;
   for (int i = 0; i < 12; ++i) request.prompt.push_back(300 + (round * 97 + i * i * 31) % 3000);

@@ -56,7 +56,7 @@ export async function nativeBranches(folder) {
 
 /**
  * Adds one report's line counts to `files`. A line in a header has counts for each file that includes it, and a line in
- * a template has counts for each instantiation; a branch counts as taken if any of them takes it.
+ * a template has counts for each instantiation; a branch counts as taken if it is taken in at least one of them.
  */
 export function add(files, path, lines) {
   const counted = files.get(path) ?? new Map();

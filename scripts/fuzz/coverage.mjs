@@ -17,7 +17,7 @@ export async function load(url, context, next) {
   return { ...loaded, source: instrumented(String(loaded.source)) };
 }
 
-/** Returns the source with counters, and passes the literals that it compares with to the fuzzer. */
+/** Returns the source with counters added. Passes the literals in the source's comparisons to the fuzzer. */
 export function instrumented(source) {
   const file = ts.createSourceFile('x.js', source, ts.ScriptTarget.ESNext, true, ts.ScriptKind.JS);
   const inserted = []; // [position, order, text]; at the same position, closing text precedes opening text
@@ -86,7 +86,7 @@ export function instrumented(source) {
   visit(file);
   let out = '',
     from = 0;
-  // At the same position, opening texts stay in tree order, and closing texts are reversed.
+  // Of insertions at the same position, opening texts stay in tree order, and closing texts are reversed.
   inserted
     .map((one, index) => [...one, index])
     .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[3] - b[3])

@@ -270,7 +270,7 @@ await fuzzServer({
       const isOperator = path.startsWith(`${API}/operator`);
       const at = below(people.length),
         one = isOperator ? operator : people[at];
-      // Requests usually use the ids of the user's own objects, sometimes those of another user's.
+      // Requests usually use the ids of the user's own objects, and sometimes the ids of another user's objects.
       const ids = { ...(below(16) === 0 ? all : one.seen).ids };
       ids.org = isOperator || below(16) === 0 ? people.map(({ organization }) => organization) : [one.organization];
       ids.user = [...(ids.user ?? []), ...people.map(({ id }) => id)].filter((id) => id !== operator.id);
@@ -280,7 +280,7 @@ await fuzzServer({
         ids,
         told(status, text) {
           if (status === 200) for (const seen of [all, one.seen]) seen.hear(text.slice(0, 16_384));
-          // The user was signed out, locked or deleted: replace it if sign-up is still possible.
+          // The user was signed out, locked or deleted: replace the user if sign-up is still possible.
           if (
             status === 401 &&
             !isOperator &&

@@ -111,7 +111,7 @@ const kClasses = Uint8Array.from({ length: 256 }, (_, n) =>
 );
 const seen = new Uint8Array(MAX_COUNTERS);
 const words32 = new Uint32Array(counters.buffer);
-/** Whether this run took a new branch or, with `counts`, took a known branch a number of times that is new. */
+/** Returns whether this run took a new branch or, with `counts`, took a known branch a new number of times. */
 function isNew(counts) {
   let found = false;
   for (let word = 0; word < words32.length; word++) {

@@ -1,8 +1,8 @@
 // Sends requests to a whole server until the time is up or a request fails. The following count as failures: status 500
 // or 502, a response that reports a storage failure, no response within a minute, invalid JSON in a JSON response, a
-// broken connection, an error in the log, and the server's exit. It is not coverage-guided; it tests how components
-// work together that the other targets test in isolation. Used by server.mjs and dashboard.mjs, which define the
-// requests and the callers.
+// broken connection, an error in the log, and the server's exit. The fuzzer is not coverage-guided. It tests the
+// interaction of components that the other targets test in isolation. Used by server.mjs and dashboard.mjs, which
+// define the requests and the callers.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -253,7 +253,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
       body === undefined ? undefined : tame(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))),
     ],
   ]);
-  // Send the seeds unchanged first and report those that the server refuses, because mutating a refused seed is
+  // Send the seeds unchanged first and report the seeds that the server refuses, because mutating a refused seed is
   // pointless.
   const refused = [];
   for (const [request] of families) {

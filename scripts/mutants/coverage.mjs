@@ -47,7 +47,7 @@ export async function coverageOf(test, folder, limitMs) {
 function reached(file, functions) {
   const text = readFileSync(file, 'utf8');
   const map = new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')));
-  // Ranges are nested: a later, inner range overrides the count for its part of the outer one.
+  // Ranges are nested: a later, inner range overrides the count of the outer range for its part.
   const ran = new Uint8Array(text.length).fill(1);
   for (const { ranges } of functions) {
     for (const { startOffset, endOffset, count } of ranges) ran.fill(count > 0 ? 1 : 0, startOffset, endOffset);

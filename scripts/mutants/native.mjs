@@ -37,8 +37,8 @@ const kChanges = [
 ];
 const kStatement = /^\s+[a-z_][\w.>-]*(\(.*\)|\+\+);$/;
 /**
- * Lines that are not mutated, because no test can or should detect a change in them: types, messages, assertions and
- * memory reservations.
+ * Lines that are not mutated, because no test can or should detect a change in these lines: types, messages, assertions
+ * and memory reservations.
  */
 const kLeftAlone = /^\s*(#|\/\/|static_assert|assert|namespace|using|template)|\.reserve\(/;
 

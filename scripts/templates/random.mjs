@@ -108,7 +108,9 @@ const QUESTIONS = [
 const inner = (type, depth) => (chance(0.85) ? `(${expression(type, depth - 1)})` : expression(type, depth - 1));
 const any = (depth) => inner(pick(TYPES), depth);
 
-/** For each type, the makers of expressions of that type, all picked with equal probability. */
+/**
+ * For each type, the functions that generate expressions of that type. Each function is picked with equal probability.
+ */
 const MAKERS = {
   text: [
     (depth) => `${inner('text', depth)} | ${pick(TEXT_FILTERS)}`,

@@ -12,8 +12,8 @@ const BYTE_CHARACTERS = (() => {
 })();
 
 /**
- * Learns merges of the most frequent adjacent pairs, counted across whole texts. Since merges may cross word
- * boundaries, a wrong split by the pre-tokenizer changes which merges apply.
+ * Learns the merges of the most frequent adjacent pairs, counted across whole texts. Merges may cross word boundaries,
+ * so a wrong split by the pre-tokenizer changes which merges apply.
  */
 function learnMerges(sequences, count) {
   const merges = [];
@@ -530,7 +530,7 @@ function* steps() {
         added_tokens: [...ends, ...list(piecesEnd)],
       }),
     };
-    // Ordinary text never produces a special token here, even if it spells one.
+    // In this configuration, ordinary text never produces a special token, even if it spells one.
     if (!flag.special)
       yield {
         name: `runs of ▁, ${name}`,
@@ -580,8 +580,8 @@ const show = (text) =>
 export const stepTexts = () => [...texts(300, WORDS, 3), ...WORDS, ...WORDS.map((word) => `x ${word} y`)];
 
 /**
- * Compares the selected components. Returns how many are neither applied as the library applies them nor refused with
- * an error that names them.
+ * Compares the selected components. Returns the number of components that are neither applied as the library applies
+ * them nor refused with an error that names them.
  */
 export async function compareSteps(library, addon, folder, isWanted = () => true) {
   const list = stepTexts();

@@ -1,4 +1,5 @@
-// Tests stored API keys: rotation, changes, limits, lists, a key's identity, and databases written by earlier releases.
+// Tests stored API keys: rotation, changes, limits, lists, the identity that a key authenticates as, and databases
+// written by earlier releases.
 
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Tests attempt limits and settings leases in LMDB after the clock has been wrong.
+// Tests attempt limits and settings leases stored in LMDB while the clock was wrong.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

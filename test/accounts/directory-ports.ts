@@ -1,4 +1,5 @@
-// Tests that every implementation of Directory must pass. They run each port's transactions, using only the ports.
+// Tests that every implementation of Directory must pass. They use only the directory's ports, including the ports'
+// transactions.
 import t, { type Test } from 'tap';
 import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Actor } from '../../src/accounts/audit.js';
@@ -627,7 +628,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       ],
       [null, null, null, null, null, false],
     );
-    // A user from an identity provider joins another organization and then leaves it.
+    // A user from an identity provider joins another organization, and then leaves that organization.
     const { token } = await directory.invites.create(org, 'c@example.com', 'viewer', user.id, actorOf(user));
     const identity = { issuer: 'https://id.example.com', subject: 'c' };
     const wish = { email: 'c@example.com', name: 'c', organizationName: null, invite: token, code: null, identity };

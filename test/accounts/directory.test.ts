@@ -85,7 +85,8 @@ t.test('checking for the first user leaks no database reader', async (t) => {
     users.create({ email: 'reader@example.com', name: 'R', passwordHash: '', operator: false }),
   );
   for (let i = 0; i < 140; i++) {
-    // The loop runs more often than the database has reader slots. Each write makes the next check open a new reader.
+    // The loop has more iterations than the database has reader slots. Each write makes the next check open a new
+    // reader.
     t.notOk(users.none);
     await store.transaction(() => users.change(users.withEmail('reader@example.com')?.id ?? '', { name: `R${i}` }));
     await new Promise((done) => setTimeout(done, 1));

@@ -1,5 +1,5 @@
-// Tests the limits on unknown API keys: 30 per minute and address, and two concurrent lookups per thread. These limits
-// never delay known keys.
+// Tests the limits on lookups of unknown API keys: 30 per minute for each address, and two concurrent lookups per
+// thread. These limits never delay known keys.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Tests options.arithmetic: what `fast` needs, how settings select it, and that it computes nearly the same.
+// Tests options.arithmetic: what `fast` requires, how settings select it, and that its results are nearly the same.
 import t, { type Test } from 'tap';
 import { loadConfig } from '../../src/config/load.js';
 import type { LoadOptions } from '../../src/engine/addon-types.js';

@@ -115,7 +115,7 @@ t.test('all events of many requests on one channel arrive, with fewer wake-ups t
   t.teardown(() => engine.close());
   const recorder = new Recorder(engine);
   const prompt = promptOf(engine);
-  // Control tokens have no text, so they cause no text event. Exclude them.
+  // Control tokens have no text and so cause no text event. Exclude these tokens.
   const logitBias = engine.info.specialTokens.map((spelling) => ({ token: engine.findToken(spelling), bias: -1000 }));
   const ids = Array.from({ length: 6 }, (_, i) =>
     recorder.channel.submit(

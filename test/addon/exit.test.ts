@@ -1,5 +1,5 @@
-// Tests of how a process with engines exits: an idle engine does not keep it alive, exiting does not crash, and running
-// out of memory in a native function does not end it.
+// Tests how a process with engines exits: an idle engine does not keep the process alive, exiting does not crash, and
+// running out of memory in a native function does not end the process.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 

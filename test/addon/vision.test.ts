@@ -124,7 +124,7 @@ t.test(
         );
         const [max] = pair.tolerance.logits.f32;
         const expected = logProbabilities(one.logits);
-        // The error of a log probability is the error of a logit plus that of the sum over all logits.
+        // The error of a log probability is the error of one logit plus the error of the sum over all logits.
         if (!unsaid.has(must(one.greedy.tokens[0]))) {
           const worst = Math.max(
             ...must(said[0]).top.map(({ token, logprob }) => Math.abs(logprob - must(expected[token]))),
@@ -134,7 +134,7 @@ t.test(
             `${what}: logits (off by ${(worst / one.std).toExponential(1)} deviations)`,
           );
         }
-        // Compares the output up to the first step in which the two best tokens are nearly tied in exact arithmetic.
+        // Compares the output up to the first step whose two best tokens are nearly tied in exact arithmetic.
         const undecided = one.greedy.margins.findIndex((margin) => margin < 2 * max * one.std);
         const path = one.greedy.tokens
           .slice(0, undecided === -1 ? undefined : undecided)
@@ -154,7 +154,7 @@ t.test('pixels may change as soon as prepareImage() has returned', async (t) => 
     () => {},
   );
   const { data, width, height } = await rgb(join(small, 'shapes.png'));
-  // More images than pool threads, so most of them wait.
+  // There are more images than pool threads, so most images must wait.
   const copies = Array.from({ length: 16 }, () => Uint8Array.from(data));
   const preparing = copies.map((pixels) => engine.prepareImage(pixels, width, height, true));
   for (const pixels of copies) pixels.fill(0);

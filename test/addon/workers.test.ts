@@ -18,7 +18,9 @@ async function generate(engine: NativeEngine, seed: number, maxTokens: number): 
   return recorder.text(id);
 }
 
-/** Waits until nothing is running, because requests on a closed channel end only before the next step. */
+/**
+ * Waits until nothing is running. After a channel has been closed, its requests end just before the next engine step.
+ */
 async function idle(engine: NativeEngine): Promise<void> {
   for (let i = 0; i < 500 && engine.stats().running + engine.stats().waiting > 0; i++)
     await new Promise((resolve) => setTimeout(resolve, 10));

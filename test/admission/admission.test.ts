@@ -151,7 +151,7 @@ t.test("a settlement returns tokens to the bucket's current level", (t) => {
 });
 
 t.test('unfinished requests are counted per organization and model', (t) => {
-  // The table has a single record, because the record at index 0 must be distinguishable from a missing one.
+  // The table has a single record, because the record at index 0 must be distinguishable from a missing record.
   const admission = new LocalAdmission(configWith({}).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
   t.equal(admission.standing(ORG, 'hal-1.0').unfinished, 0);
   const reservation = reserve(admission, ask({ n: 3 }));
@@ -500,7 +500,7 @@ t.test('a monthly token cap refuses requests once it is used up', async (t) => {
   t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored totals are read once per month');
 });
 
-/** A table, and a store whose lookups the test resolves by hand. */
+/** Creates a table, and a store whose lookups the test resolves by hand. */
 function months(): {
   table: RecordTable;
   looked: () => number;

@@ -1,4 +1,4 @@
-// Tests which limits apply to a requester, and in which scopes requests are counted.
+// Tests which limits apply to a requester, and the scopes that count its requests.
 import t from 'tap';
 import { LimitScopes } from '../../src/admission/limit-scopes.js';
 import { keyLimits, organizationLimits } from '../../src/admission/limits.js';

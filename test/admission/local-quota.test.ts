@@ -1,5 +1,5 @@
-// Tests what one process admits on its own while the shared counters are unavailable, and the values that it keeps from
-// Redis. The tests do not connect to Redis.
+// Tests what one process admits on its own while the shared counters are unavailable, and the values from Redis that it
+// caches. The tests do not connect to Redis.
 import t from 'tap';
 import type { Limited, Reservation, ReserveRequest } from '../../src/admission/admission.js';
 import { COUNTER_BYTES } from '../../src/admission/counter-memory.js';
@@ -70,7 +70,7 @@ t.test('a process admits its share of each limit; only a prompt above the whole 
 
 t.test("a limit too small to divide is refused, for each of the three kinds and for the key's limits", (t) => {
   for (const one of ['rpm', 'tpm', 'concurrency'] as const) {
-    // this process comes first in order of name
+    // This process's name sorts first, so it gets the only unit of the limit.
     reserve(share({ [one]: 1 }, { others: 2 }).own, { promptTokens: { tokens: 1, exact: true } }).refund();
   }
   const settings = configWith({ limits: { rpm: null, tpm: null, concurrency: null } }).limits;

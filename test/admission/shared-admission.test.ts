@@ -43,7 +43,7 @@ async function refusal(work: () => Promise<unknown>): Promise<ApiError> {
   throw new Error('expected a refusal, but the request was admitted');
 }
 
-/** Admits requests until a limit refuses one. */
+/** Admits requests until a limit refuses a request. */
 async function fill(admission: Admission, more: Parameters<typeof ask>[0] = {}): Promise<Reservation[]> {
   const all: Reservation[] = [];
   for (;;) {
@@ -61,7 +61,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
   t.teardown(() => redis.stop());
   let number = 0;
 
-  /** Creates several processes with their own set of counters. */
+  /** Creates several processes that share a new, separate set of counters. */
   async function processes(
     t: Test,
     count: number,

@@ -1,4 +1,5 @@
-// A child process of shared-processes.test.ts, one of several that share counters. It receives its orders over IPC.
+// A child process of shared-processes.test.ts. Several such processes share counters. Each receives its orders over
+// IPC.
 import { randomBytes } from 'node:crypto';
 import type { Limited, Reservation } from '../../src/admission/admission.js';
 import { COUNTER_BYTES } from '../../src/admission/counter-memory.js';
@@ -7,8 +8,8 @@ import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/shared/errors.js';
 
 /**
- * Sends `rounds` requests one after another in each of `lanes` lanes, and holds each for `holdMs` milliseconds; 0 holds
- * them until the process ends.
+ * Sends `rounds` requests one after another in each of `lanes` lanes, and holds each request for `holdMs` milliseconds.
+ * If `holdMs` is 0, the requests are held until the process ends.
  */
 export interface Order {
   lanes: number;

@@ -22,7 +22,7 @@ async function together(asked: Omit<Asked, 'gauge' | 'seed'>): Promise<Told[]> {
       const worker = new Worker(new URL('./threads-worker.js', import.meta.url), {
         workerData: { ...asked, gauge, seed: at * 7_919 + 1 } satisfies Asked,
       });
-      // Both listeners are attached together, because a thread may send its message and exit before this code runs
+      // Attaches both listeners at the same time, because a thread may send its message and exit before this code runs
       // again.
       const [[told]] = await Promise.all([once(worker, 'message') as Promise<[Told]>, once(worker, 'exit')]);
       return told;
@@ -58,7 +58,7 @@ t.test('concurrent requests never exceed the slots, and no slot is taken at the 
 });
 
 t.test('exactly as many requests and tokens are admitted as the bucket holds', async (t) => {
-  // The requests are held to the end, so nothing is returned.
+  // All requests are held until the end, so no tokens or requests are returned to the bucket.
   for (const limits of [
     { rpm: 600, tpm: null },
     { rpm: null, tpm: 12_000 },

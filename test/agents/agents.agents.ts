@@ -1,7 +1,8 @@
-// Runs real coding agents against a server whose model is on a scripted upstream: the agent sends its own prompt and
-// tools, the model calls three of them, and the agent reads a file, edits it and runs the project's test. No request may
-// fail. `monolith agents --write` configures the agents that it knows. npm run test:agents installs them. With MONOLITH_AGENTS_RECORD=FOLDER, their requests are written into the folder, without their
-// texts; test/data/agents holds such files.
+// Runs real coding agents against a server with a scripted upstream. Each agent sends its own prompt and tools, the
+// model calls three of the tools, and the agent reads a file, edits it and runs the project's test. No request may
+// fail. Agents that `monolith agents` knows are configured with `monolith agents --write`. `npm run test:agents`
+// installs the agents. With MONOLITH_AGENTS_RECORD=FOLDER, the agents' requests are written to the folder with their
+// texts removed, like the files in test/data/agents.
 import t from 'tap';
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,9 +32,12 @@ interface ToolCall {
 }
 
 interface Agent {
-  /** Also the agent's name for `monolith agents`, unless it writes its own configuration. */
+  /** Name of the agent. Unless `configure` is set, `monolith agents` must know the agent by this name. */
   name: string;
-  /** Script below the folder of the agents, or program if it is not JavaScript. */
+  /**
+   * Script to run, relative to the folder in which the agents are installed; an executable if the agent is not written
+   * in JavaScript.
+   */
   program: string;
   /** The agent's own tools that the model calls, to read a file, edit it, and run the project's test. */
   calls(work: string): ToolCall[];
@@ -41,7 +45,7 @@ interface Agent {
   /** Absent: MODEL. */
   model?: string;
   env?: (at: Place) => Record<string, string>;
-  /** Writes a configuration file. Absent: `monolith agents NAME --write` does. */
+  /** Writes the agent's configuration file. If absent, `monolith agents NAME --write` writes it. */
   configure?: (at: Place) => void;
 }
 
@@ -59,7 +63,7 @@ const after = "module.exports = 'goodbye';\n";
 const PATCH =
   "*** Begin Patch\n*** Update File: greeting.js\n@@\n-module.exports = 'hello';\n+module.exports = 'goodbye';\n*** End Patch";
 
-/** The three calls, for agents that only differ in the names of tools and parameters. */
+/** Builds the three calls for agents that differ only in the names of their tools and parameters. */
 function usual(tools: readonly [string, string, string], path: string, [old, changed]: readonly [string, string]) {
   return (work: string): ToolCall[] => {
     const file = { [path]: join(work, 'greeting.js') };
@@ -232,8 +236,8 @@ interface Upstream {
 }
 
 /**
- * Starts an upstream whose model makes the calls one after the other. It ends after the last one, or at a tool that the
- * agent does not offer.
+ * Starts an upstream whose model makes the calls one after another. The model ends its turn after the last call, or
+ * when the agent does not offer the tool that is called next.
  */
 async function startUpstream(calls: readonly ToolCall[]): Promise<Upstream> {
   const missing: string[] = [];

@@ -82,7 +82,7 @@ test('a model made from a pattern has its architecture and the requested sizes',
     );
   }
   const like = join(folder, 'llama.gguf');
-  // Per-layer values are repeated like the layers.
+  // Metadata with one value per layer is repeated together with the layers.
   const byLayer = makeModel({
     like,
     set: { 'attention.head_count_kv': '2,2' },
@@ -166,7 +166,7 @@ test('the merges produce exactly the tokens of the vocabulary, each from earlier
   }
 });
 
-// Checks only the plan of what would be written, because the real files are several gigabytes.
+// Checks only the plan of the tensors to write, because the real files are several gigabytes.
 test('the shapes of published models have the widths listed for them', async (t) => {
   const folder = fileURLToPath(new URL('../../../test/data/vectors2/models/', import.meta.url));
   let seen = 0;
@@ -210,8 +210,8 @@ test('the shapes of published models have the widths listed for them', async (t)
       t.strictSame(dims(`.${suffix}`) ?? dims(suffix), wanted, `${name}: ${suffix}`);
     if (dims('rope_freqs.weight') !== undefined)
       t.strictSame(dims('rope_freqs.weight'), [Number(set['rope.dimension_count']) / 2], `${name}: rotation factors`);
-    // If the layers are not in the pattern's order, every sliding-window layer that does not share another layer's
-    // cache has its own value tensor.
+    // With `layers`, the order of the layers differs from the pattern's. Every sliding-window layer that does not share
+    // another layer's cache must still have its own value tensor.
     if (layers !== undefined) {
       const windows = (set['attention.sliding_window_pattern'] ?? '')
         .split(',')

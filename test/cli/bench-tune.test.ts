@@ -48,7 +48,7 @@ function command(args: readonly string[]): {
 }
 
 t.test('tunes a running server', async (t) => {
-  // The server has no configured API key, so the command creates one.
+  // The server has no configured API key, so the command creates a key.
   const server = await startMonolith({
     env: { MONOLITH_DATA_DIR: data.path, MONOLITH_API_KEY: '', MONOLITH_ADMIN_TOKEN: TOKEN, MONOLITH_ADMIN_PORT: '0' },
   });
@@ -85,8 +85,8 @@ t.test('tunes a running server', async (t) => {
     'the server lists the run',
   );
 
-  // The first run's requests are in the request log and serve as a workload, like those of any client. This run uses a
-  // rate and is interrupted by Ctrl-C.
+  // The first run's requests are in the request log, so they serve as a workload like the requests of any client. This
+  // run uses a rate and is interrupted by Ctrl-C.
   t.ok(
     await eventually(async () => (await get<{ data: unknown[] }>('/request-shapes?model=hal-1.0')).data.length >= 20),
   );

@@ -287,7 +287,8 @@ t.test('chats with a running server, and without one', async (t) => {
   });
   const state = join(dataDir, 'state');
   const shapes = join(packageRoot, 'test', 'data', 'vision', 'shapes.png');
-  // `script` runs the command in a terminal of its own. The pasted lines are one message, sent by the line end after it.
+  // `script` gives the command its own terminal. The pasted lines form one message, which the line break after the
+  // paste sends.
   const typed = spawnSync('script', ['-qec', `'${process.execPath}' '${main}' chat --url ${server.url}`, '/dev/null'], {
     input: `/set temperature 0\n/system Be brief.\n\u001b[200~What is the capital\nof France?\u001b[201~\n/image ${shapes} What is this?\n/exit\n`,
     encoding: 'utf8',

@@ -17,7 +17,7 @@ writeFileSync(join(folder, 'zsh'), zshScript(table));
 writeFileSync(join(folder, 'fish'), fishScript(table));
 writeFileSync(join(folder, 'weights.gguf'), '');
 
-/** What each shell must offer for a line, and must not. `files`: whether the shell completes files. */
+/** The completions that each shell must offer (`offers`) and must not offer (`not`) for a command line. */
 const CASES: readonly { line: string[]; offers: string[]; not?: string[] }[] = [
   { line: ['ser'], offers: ['serve'], not: ['chat'] },
   { line: [''], offers: commands.map(({ name }) => name) },

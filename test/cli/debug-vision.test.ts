@@ -1,5 +1,5 @@
 // Runs `monolith debug vision` on the vision vectors, if they are present. It prints values for comparison with other
-// engines, which must be the ones that the engine computes.
+// engines. The test checks that they are the values that the engine computes.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

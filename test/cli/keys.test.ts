@@ -95,7 +95,8 @@ t.test('sets limits and organizations, and rotates keys', async (t) => {
     all.find((one) => one['id'] === id),
     { status: 'active', revoked_at: /^\d{4}-/ },
   );
-  // By name: the successor is rotated, not the key that is about to be revoked; revoking needs an ID while both are valid.
+  // Given a name, `rotate` selects the successor, not the key that is about to be revoked. `revoke` requires an ID
+  // while several keys with this name are valid.
   const again = await monolith(['keys', 'rotate', 'limited']);
   t.match(again, { status: 0, out: /^sk-/ });
   const ambiguous = await monolith(['keys', 'revoke', 'limited']);

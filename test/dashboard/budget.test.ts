@@ -1,5 +1,5 @@
-// Tests an organization's monthly budget: who can set and read it, how spending is computed, and the alerts by mail and
-// signed webhook, each sent once.
+// Tests an organization's monthly budget: who can set and read it, how spending is computed, and the alerts by email
+// and by signed webhook, each sent once.
 import { createHmac } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -258,7 +258,7 @@ t.test(
     );
     const inside = await receiver([]);
     t.teardown(() => inside.close());
-    // A loopback or private address in every notation, and a name that resolves to one.
+    // A loopback or private address in every notation, and a host name that resolves to such an address.
     for (const host of [
       '127.0.0.1',
       'localhost',

@@ -1,4 +1,4 @@
-// Tests how fast one user may make changes, and how many organizations a user may own.
+// Tests the rate limit on one user's changes, and the limit on the number of organizations that a user may own.
 import t from 'tap';
 import { ChangePace } from '../../src/dashboard/api/change-pace.js';
 import { startDashboard } from '../support/dashboard-server.js';

@@ -140,7 +140,7 @@ t.test('only owners appoint and remove owners, and the last one stays', async (t
   });
   t.match(await refusal(owner.patch(path('user_x'), { role: 'viewer' })), { status: 404, code: 'resource_not_found' });
 
-  // If two owners demote each other concurrently, one of them remains an owner.
+  // If two owners demote each other concurrently, one owner remains.
   await owner.patch(path(admin.id), { role: 'owner' });
   const answers = await Promise.allSettled([
     owner.patch(path(admin.id), { role: 'viewer' }),
@@ -394,7 +394,7 @@ t.test('deleting an organization revokes its keys and erases its data', async (t
   );
   t.ok(tenants, 'the id of a deleted organization is not reused');
   t.match(await client.get('/organizations'), { data: [{ id: again.id, name: 'Next' }] });
-  // The API keys are deleted together with the usage rows that refer to them.
+  // The API keys are deleted together with the usage rows that refer to the keys.
   const directory = folderDirectory(dashboard.server);
   const responses = openResponseStore(directory.store, configWith().responses, {
     onError: (error) => {

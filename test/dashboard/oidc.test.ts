@@ -25,8 +25,8 @@ t.teardown(() => dashboard.close());
 provider.register(`${dashboard.url}/dashboard/api/oidc/callback`);
 
 /**
- * Follows redirects from `from` to a dashboard page with a browser's cookies. Returns the page's address without
- * loading it.
+ * Follows redirects from `from` to a dashboard page, sending cookies as a browser does. Returns the page's address
+ * without loading the page.
  */
 async function follow(
   client: DashboardClient,
@@ -59,7 +59,7 @@ async function follow(
   }
   throw new Error('too many redirects');
 }
-/** Cookies set by responses that were not navigations. */
+/** Additional cookies to send for a client: those set by API responses rather than during redirects. */
 const journeys = new Map<DashboardClient, [string, string][]>();
 const come = (client: DashboardClient, query = ''): Promise<URL> => follow(client, `/dashboard/api/oidc/start${query}`);
 const failureOf = (url: URL): string | null => url.searchParams.get('oidc');

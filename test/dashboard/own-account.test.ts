@@ -1,4 +1,5 @@
-// Tests changing the e-mail address, with mail through a real SMTP server and without mail, and deleting an account.
+// Tests changing the e-mail address and deleting an account, on a server that sends email through a real SMTP server
+// and on one that sends no email.
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';

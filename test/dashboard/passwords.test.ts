@@ -1,4 +1,5 @@
-// Tests changing and resetting passwords, with mail through a real SMTP server and without mail.
+// Tests changing and resetting passwords, on a server that sends email through a real SMTP server and on one that sends
+// no email.
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';
@@ -131,7 +132,7 @@ t.test('with mail, verification and reset links are sent to the user', async (t)
     name: 'StartError',
     message: /dashboard\.url/,
   });
-  // With one connection, mails arrive in the order in which they were sent.
+  // With a single SMTP connection, messages arrive in the order in which they were sent.
   const dashboard = await startDashboard({
     mail: { smtp_url: `smtp://127.0.0.1:${port}/?maxConnections=1` },
     dashboard: { url: 'http://localhost:9999/' },
@@ -173,7 +174,7 @@ t.test('with mail, verification and reset links are sent to the user', async (t)
   const {
     organizations: [home],
   } = await user.get<Me>('/me');
-  /** Sends an invitation, which arrives after all earlier mails. */
+  /** Sends an invitation, which arrives after all messages sent before. */
   const lastOfAll = async (email: string): Promise<void> => {
     await user.post(`/organizations/${home?.id ?? ''}/invites`, { email, role: 'viewer' });
     if (!(await eventually(() => mails.some(({ to }) => to.includes(email))))) throw new Error(`no mail to ${email}`);

@@ -1,4 +1,4 @@
-// Tests token prices: operators set them, and the usage pages and table show costs at current prices.
+// Tests token prices: operators set the prices, and the usage pages and table show costs at current prices.
 import t from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';

@@ -38,7 +38,7 @@ const model = 'tycho-1.0';
 const newest = async (query = ''): Promise<RequestObject[]> =>
   (await owner.get<ListPage<RequestObject>>(`${LIST}?limit=100${query}`)).data;
 /**
- * Waits for `wanted` entries in addition to the `before` existing ones, because entries are written with a short delay.
+ * Waits until there are `wanted` more entries than `before`, because entries are written with a short delay.
  */
 async function since(before: number, wanted = 1): Promise<RequestObject[]> {
   await eventually(async () => (await newest()).length >= before + wanted);

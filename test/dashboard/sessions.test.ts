@@ -171,8 +171,8 @@ t.test('failed sign-ins are rate-limited and do not reveal which accounts exist'
     }),
   );
   await client.login('owner@example.com');
-  // The limit for an address is 10 failures. This one has failed twice before, and seven more failures are counted
-  // here. The attempts are concurrent, because sending them in parallel must not allow more of them.
+  // An address is limited to 10 failures. Two have already occurred, and the next line adds seven. The following
+  // attempts run concurrently, because parallel attempts must not allow more failures than the limit.
   const { attempts } = own.server.directory;
   for (let i = 0; i < 7; i++) await attempts.count('login', ['address 127.0.0.1']);
   const tries = await Promise.all(

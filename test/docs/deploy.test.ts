@@ -1,6 +1,6 @@
-// Checks that the files in deploy/ agree with the server: the settings, paths and ports in them exist, the chart's
-// values are used, and the server provides, in the expected form, the metrics that the Gateway API inference
-// extension's endpoint picker reads.
+// Checks that the files in deploy/ agree with the server: the settings, paths and ports that they name exist, the
+// chart's values are used, and the server provides the metrics that the Gateway API inference extension's endpoint
+// picker reads, in the expected form.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ t.test('every chart value is used, and every used value exists', async (t) => {
     if (value!.trim() !== '') set.add(indent === '' ? name : `${parent}.${name}`);
   }
   t.same([...used].sort(), [...set].sort());
-  // Because of this schema, Helm refuses any other value.
+  // This schema makes Helm refuse any other value.
   interface Part {
     readonly properties?: Readonly<Record<string, Part>>;
     readonly additionalProperties?: unknown;
@@ -70,7 +70,7 @@ t.test('the chart has the version of the server', (t) => {
   t.end();
 });
 
-/** Values for the chart, and the kinds of objects that it makes of them. */
+/** Values for the chart, and the kinds of Kubernetes objects that the chart renders from them. */
 const charts: readonly [values: string[], kinds: string[]][] = [
   [['apiKey=sk-12345678'], ['Deployment', 'PersistentVolumeClaim', 'Secret', 'Service', 'ServiceAccount']],
   [
@@ -136,7 +136,7 @@ t.test('metrics that an endpoint picker reads are served', async (t) => {
   const text = await response.text();
   for (const name of ['num_requests_waiting', 'num_requests_running', 'kv_cache_usage_perc', 'cache_config_info']) {
     t.ok(text.includes(`# TYPE vllm:${name} gauge\n`), name);
-    // The endpoint picker takes the first of several series, so there must be exactly one.
+    // If there are several series, the endpoint picker reads the first, so there must be exactly one series.
     const series = text.split('\n').filter((line) => line.startsWith(`vllm:${name}{`));
     t.equal(series.length, 1, name);
     t.ok(Number(series[0]!.slice(series[0]!.lastIndexOf(' '))) >= 0, name);

@@ -106,8 +106,8 @@ t.test('every block without a marker succeeds', async (t) => {
   t.teardown(() => rmSync(data, { recursive: true, force: true }));
   const server = await startMonolith({ env: { MONOLITH_DATA_DIR: data } });
   t.teardown(() => server.stop());
-  // The directory is inside the repository so that imports find its packages. It looks like a checkout, and is on the
-  // PATH like an installation.
+  // The directory is inside the repository so that imports find its packages. It has the layout of a checkout, and is
+  // on the PATH as after an installation.
   const folder = join(root, 'build', 'test', 'docs', 'examples');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -120,7 +120,7 @@ t.test('every block without a marker succeeds', async (t) => {
     MONOLITH_DATA_DIR: data,
     PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}`,
   };
-  // Replace the address, the key and the model of the guide for agents with those of this server.
+  // Replace the examples' address, key and model (as used in the guide for agents) with those of this server.
   const here = (code: string): string =>
     code
       .replaceAll('http://127.0.0.1:8080', server.url)

@@ -30,7 +30,7 @@ const start = (httpServer: string): Promise<Monolith> =>
       MONOLITH_DASHBOARD_URL: `https://${HOST}`,
     },
   });
-// On a Node.js version without a binary, only node is tested.
+// If this Node.js version has no binary of uWebSockets.js, only node:http is tested.
 const kinds = [...new Set([chosen, 'node'])];
 const servers = new Map(await Promise.all(kinds.map(async (kind) => [kind, await start(kind)] as const)));
 for (const server of servers.values()) t.teardown(() => server.stop());
@@ -168,7 +168,7 @@ for (const { name, file, configure, check, run, kind, server } of pairs) {
           `a header without a name is refused: ${JSON.stringify(nameless)}`,
         );
 
-      // The wait does not depend on the server, so each proxy is tested with one of them.
+      // How long the proxy waits does not depend on the server, so each proxy is tested with only one server.
       if ((name === 'nginx') === (kind === 'node') || servers.size === 1) {
         await Promise.all(Array.from({ length: 8 }, () => get(ports.tls, server.key, '/v1/models')));
         const since = performance.now();

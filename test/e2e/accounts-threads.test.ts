@@ -38,7 +38,7 @@ async function asked(key: string, path: string, body?: object): Promise<Answer[]
 const chat = { model, messages: [{ role: 'user', content: 'A: x' }] };
 const MOMENT_MS = 900; // shorter than the second after which a worker rechecks a cached key on its own
 
-/** Returns whether both workers respond as wanted before they would recheck their caches on their own. */
+/** Returns whether both workers respond as expected before they would recheck their caches without a notification. */
 const onBoth = (
   key: string,
   path: string,

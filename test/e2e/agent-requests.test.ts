@@ -14,7 +14,7 @@ const server = await startScripted({
 });
 t.teardown(() => server.stop());
 
-/** The names in the x-ignored-* headers, over all requests of a session. */
+/** Collects the names in the x-ignored-* headers of all responses in a session. */
 const ignored: Readonly<Record<AgentName, readonly string[]>> = {
   codex: ['client_metadata', 'text.verbosity', 'tool_search', 'web_search'],
   'claude-code': [],

@@ -50,7 +50,7 @@ const failure = (promise: Promise<unknown>): Promise<unknown> =>
     () => null,
     (error: unknown) => error,
   );
-/** The parts of a message that are the same in every response to the same request. */
+/** Selects the parts of a message that are the same in every response to the same request. */
 const lasting = ({ content, stop_reason, stop_sequence, usage }: Anthropic.Message) => ({
   content: content.map((block) =>
     block.type === 'tool_use' ? { ...block, id: '' } : { ...block, parsed_output: undefined },

@@ -13,8 +13,8 @@ const CONST = '1234567890123456789',
   SMALLEST = '-9223372036854775808';
 
 /**
- * Writes JSON that JSON.stringify cannot: integers beyond 2^53, and integer names in their original order. Both are
- * given as `"#digits"`. The "#" is removed here and, unless the string is a name, its quotation marks as well.
+ * Writes JSON that JSON.stringify cannot write: integers beyond 2^53, and integer names in their original order. Both
+ * are given as `"#digits"`. This function removes the "#" and, unless the string is a name, the quotation marks.
  */
 const raw = (body: object): string =>
   JSON.stringify(body)

@@ -27,7 +27,10 @@ interface Got {
   destroy(): void;
 }
 
-/** Sends a request over its own socket. Resolves with a stream's first data, or with the end of any other response. */
+/**
+ * Sends a request over its own socket. Resolves when the first data of a stream arrives, or when any other response
+ * ends.
+ */
 function send(server: Monolith, agent: Agent, model: string, body: object): Promise<Got> {
   return new Promise((resolve, reject) => {
     const sent = request(

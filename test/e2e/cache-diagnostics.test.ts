@@ -1,5 +1,5 @@
-// Compares requests with earlier ones through the official clients. The test model's prompts have one token per byte
-// and a few control tokens, so all counts are checked against /tokenize.
+// Compares requests with earlier requests through the official clients. The test model's prompts have one token per
+// byte and a few control tokens, so all counts are checked against /tokenize.
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
@@ -39,7 +39,7 @@ async function post<T>(path: string, body: object): Promise<T> {
   return (await response.json()) as T;
 }
 
-/** The tokens of a conversation, and the number of those at the end that start the response. */
+/** Returns the tokens of a conversation's prompt, and how many of the last tokens open the response. */
 async function tokensOf(messages: Turn[], more: object): Promise<{ tokens: number[]; start: number }> {
   const body = { messages, reasoning_effort: 'none', ...more };
   const { tokens } = await post<{ tokens: number[] }>('/tokenize', body);
@@ -49,7 +49,10 @@ async function tokensOf(messages: Turn[], more: object): Promise<{ tokens: numbe
   return { tokens, start: count };
 }
 
-/** The counts for two prompts: all tokens of the earlier one that can be repeated, and those that are missing. */
+/**
+ * Returns the expected counts for two prompts. `all`: the earlier prompt's tokens, without those that open the
+ * response. `missed`: how many of them come after the first difference from the later prompt.
+ */
 async function counts(
   earlier: Turn[],
   later: Turn[],

@@ -1,5 +1,6 @@
 // Tests every row of the request tables for Chat Completions (sections 1.2 to 1.5 of the contract) over HTTP. Values at
-// the bounds are accepted, values just outside get a 422, a wrong type gets a 400, and null counts as absent.
+// the bounds are accepted, values just outside result in a 422, a wrong type results in a 400, and null counts as
+// absent.
 import t from 'tap';
 import { mismatch } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';

@@ -51,7 +51,7 @@ async function whole(letter: string, change: Request = {}): Promise<OpenAI.ChatC
   return answer;
 }
 
-/** A stream's chunks, and the completion that the client's own helper assembles from them. */
+/** A stream's chunks, and the completion that the client's own helper assembles from the chunks. */
 async function streamed(
   letter: string,
   change: Request = {},

@@ -1,4 +1,4 @@
-// Requests in the forms that agents and other clients send, in all formats.
+// Tests requests in the forms that agents and other clients send, in all API formats.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { ask } from '../support/wire.js';

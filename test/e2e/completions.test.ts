@@ -514,7 +514,7 @@ t.test(
       );
       t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
     }
-    // The limit also applies over a WebSocket and in the background.
+    // The limit also applies to requests over a WebSocket and in the background.
     const wide = {
       input: 'x',
       max_output_tokens: 100,

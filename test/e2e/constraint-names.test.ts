@@ -1,5 +1,5 @@
-// Output constraints under the names of other servers, in all formats: the output has the form, two constraints are
-// refused, and members without effect are named.
+// Tests other servers' names for output constraints, in all API formats: the output satisfies the constraint, a request
+// with two constraints is refused, and members without effect are listed.
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 

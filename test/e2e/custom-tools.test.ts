@@ -1,5 +1,6 @@
-// Custom tools through the unmodified official client, with an embedded model: the input matches the tool's grammar,
-// streamed or not, in chat completions and responses; calls and outputs are read back from the history.
+// Tests custom tools through the unmodified official client, with an embedded model, in chat completions and responses.
+// The input matches the tool's grammar, streamed or not, and later requests can contain earlier calls and their
+// outputs.
 import OpenAI from 'openai';
 import type { Response, ResponseStreamEvent, Tool } from 'openai/resources/responses/responses';
 import t from 'tap';

@@ -1,7 +1,7 @@
-// One organization floods the engine with hundreds of endless requests while another sends small ones, over HTTP with
-// the keys of two organizations. The test compares the second organization's time to first token with that on an idle
-// server in the same run. test/native/engine/schedule/scheduler_test.cc checks the exact number of steps; this test
-// allows for noise on the machine. Part of npm run test:slow.
+// One organization floods the engine with hundreds of endless requests while another organization sends small requests,
+// over HTTP with the keys of two organizations. The test compares the second organization's time to first token with
+// its time to first token on an idle server in the same run. test/native/engine/schedule/scheduler_test.cc checks the
+// exact number of steps; this test allows for noise on the machine. Part of npm run test:slow.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import type { Monolith } from './monolith.js';

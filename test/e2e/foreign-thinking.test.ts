@@ -76,7 +76,7 @@ const input = (...items: object[]): object[] => [
   { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Paris.' }] },
   { role: 'user', content: 'A: and now?' },
 ];
-/** All prompt tokens of a Messages response. */
+/** Returns the total number of prompt tokens in a Messages response, including cached ones. */
 const promptOf = ({ body: { usage } }: Answer): number =>
   (usage?.input_tokens ?? NaN) + (usage?.cache_read_input_tokens ?? 0);
 const logOf = (server: Monolith): string[] =>

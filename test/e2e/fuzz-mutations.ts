@@ -1,7 +1,7 @@
 // Mutations of request bodies: values of the wrong type anywhere in the body, and bytes that are not JSON.
 import type { Random } from '../support/random.js';
 
-/** Values to put anywhere in a JSON document. Each one is created when it is used, because some are large. */
+/** Values to put anywhere in a JSON document. Each value is created when it is used, because some values are large. */
 const VALUES: readonly (() => unknown)[] = [
   () => null,
   () => true,

@@ -1,5 +1,6 @@
-// Sends mutated requests to every endpoint that takes a body. Each must get a JSON response in its API's error format,
-// with a documented status and code. Afterwards, the server must still work and hold no resources for them.
+// Sends mutated requests to every endpoint that takes a body. Each request must get a JSON response in its API's error
+// format, with a documented status and code. Afterwards, the server must still work and hold no resources for these
+// requests.
 import t from 'tap';
 import { ERRORS, ERROR_TYPES, type ErrorCode } from '../../src/shared/error-codes.js';
 import { randomFrom } from '../support/random.js';
@@ -32,7 +33,7 @@ interface Endpoint {
   bodies: Record<string, unknown>[];
 }
 
-/** A Messages request whose conversation is edited and compacted. */
+/** A Messages request whose `context_management` edits and compacts the conversation. */
 const edited = {
   model: 'clarke-1.0',
   max_tokens: 4,
@@ -350,7 +351,7 @@ function send(path: string, body: string | Uint8Array): Promise<Response> {
   });
 }
 
-/** Describes what is wrong with an error body; null if it is correct. */
+/** Returns a description of what is wrong with an error body, or null if the body is correct. */
 function errorProblem(status: number, text: string, shape: Endpoint['shape']): string | null {
   if (shape === 'ollama') {
     const { error, ...rest } = JSON.parse(text) as { error: unknown };
@@ -379,7 +380,10 @@ function errorProblem(status: number, text: string, shape: Endpoint['shape']): s
   return shape === 'chat' && 'request_id' in body ? 'not the error format of Chat Completions' : null;
 }
 
-/** Describes what is wrong with a stream; null if every event's data is JSON and it ends as its format requires. */
+/**
+ * Returns a description of what is wrong with a stream, or null if the data of every event is JSON and the stream ends
+ * as its format requires.
+ */
 function streamProblem(text: string, path: string): string | null {
   const events = text.split('\n\n').filter((event) => event !== '' && !event.startsWith(':'));
   const data = events.map((event) => /(?:^|\n)data: (.*)$/.exec(event)?.[1]);
@@ -391,7 +395,10 @@ function streamProblem(text: string, path: string): string | null {
     : null;
 }
 
-/** Describes what is wrong with JSON lines. Null: every line parses, and the last one is the end or an error. */
+/**
+ * Returns a description of what is wrong with a JSON Lines stream, or null if every line is valid JSON and the last
+ * line is the terminal record or an error.
+ */
 function linesProblem(text: string): string | null {
   const lines = text.split('\n');
   if (lines.pop() !== '') return 'the last line has no end';
@@ -399,7 +406,7 @@ function linesProblem(text: string): string | null {
   return last?.done === true || last?.error !== undefined ? null : 'the stream does not end with done or an error';
 }
 
-/** Describes what is wrong with the response to a body; null if it is correct. */
+/** Returns a description of what is wrong with the response to a body, or null if the response is correct. */
 async function problemOf({ path, shape }: Endpoint, body: string | Uint8Array): Promise<string | null> {
   const response = await send(path, body);
   const text = await response.text();

@@ -163,7 +163,7 @@ t.test(
       stream: true,
       ignore_eos: true,
     };
-    // This client reads choices[0] of every event, so every event must have one.
+    // This client reads choices[0] of every event, so every event must have a choice.
     const chunks = await chunksOf(await post('/v1/completions', body));
     t.ok(chunks.every(({ choices }) => typeof choices?.[0]?.text === 'string'));
     const whole = await json<{ choices: { text: string }[]; usage: Usage }>('/v1/completions', {
@@ -281,8 +281,8 @@ t.test(
       );
       t.ok(told.every((one) => typeof one === 'number' && one <= 0));
       const tops = logprobs.top_logprobs.slice(ctxlens[at], -1);
-      // lm-eval compares the token's log probability with the largest in its row, so if the token is the most likely
-      // one, the row must contain it.
+      // lm-eval compares the token's log probability with the largest one in its row. If the token is the most likely
+      // token, the row must therefore contain it.
       for (const [place, top] of tops.entries()) t.ok(Math.max(...Object.values(top!)) >= told[place]! - 1e-9);
     }
     const generated = await json<Scored>('/v1/completions', {

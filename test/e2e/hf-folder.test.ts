@@ -12,7 +12,7 @@ t.setTimeout(300_000); // the machine may be busy
 const scratch = mkdtempSync(join(tmpdir(), 'monolith-folder-'));
 t.teardown(() => rmSync(scratch, { recursive: true, force: true }));
 const folder = join(scratch, 'starter');
-// The 8-bit weights are written as floats here and quantized to the same 8 bits when the directory is loaded.
+// Writes the 8-bit weights as floats. Loading the directory quantizes them to the same 8 bits again.
 writeCheckpoint(embeddedModel, folder, 2);
 
 function run(args: string[]): { status: number | null; out: string; err: string } {

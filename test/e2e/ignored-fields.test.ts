@@ -1,5 +1,5 @@
-// Fields without effect, at any depth, are listed in x-ignored-parameters and in the request log. Values that change
-// nothing in the vendors' services either are not listed.
+// Tests that fields without effect, at any depth, are listed in x-ignored-parameters and in the request log. Values
+// that have no effect in the vendors' services either are not listed.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';

@@ -1,4 +1,4 @@
-// Sends images through a whole server to a model that accepts them and to one that rejects them.
+// Sends images through a whole server to a model that accepts images and to a model that rejects them.
 import OpenAI from 'openai';
 import sharp from 'sharp';
 import t from 'tap';

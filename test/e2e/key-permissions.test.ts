@@ -26,7 +26,7 @@ const chat = (apiKey: string, model = 'tycho-1.0') =>
 const message = (apiKey: string, model = 'tycho-1.0') =>
   anthropic(apiKey).messages.create({ model, max_tokens: 20, messages: [{ role: 'user', content: 'A: x' }] });
 
-/** The message in the response. The Anthropic client puts the whole body into its own. */
+/** Returns the error message in the response body. The Anthropic client's own message contains the whole body. */
 const messageOf = (error: unknown): string =>
   error instanceof Anthropic.APIError
     ? ((error.error as { error?: { message?: string } }).error?.message ?? '')
@@ -43,7 +43,7 @@ function keys(...args: string[]): string {
   return stdout.trim();
 }
 
-/** Returns the status and error code with which a call fails; null if it succeeds. */
+/** Returns the status and error code of a failed call, or null if the call succeeds. */
 async function code(call: Promise<unknown>): Promise<unknown> {
   try {
     await call;

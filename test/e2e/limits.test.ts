@@ -55,7 +55,7 @@ const formats: readonly Format[] = [
   },
 ];
 
-/** Checks all eight headers, in the format's names and units. Returns what remains of each limit. */
+/** Checks all eight headers, in the format's names and units. Returns the remaining amount of each limit. */
 function limitsOf(t: Test, { prefix }: Format, headers: Headers): Record<string, number> {
   const of = (what: string, field: string): string | null =>
     headers.get(prefix === 'x' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`);
@@ -135,7 +135,8 @@ t.test('returns a 429 when the concurrency slot is taken and a 503 when the engi
     () => true,
     () => false,
   );
-  // This organization has small limits. Anything consumed by a refused request would still be missing in its headers.
+  // This organization has small limits. If a refused request consumed anything, that amount would be missing from the
+  // headers of the following responses.
   const other = await keyOf(data.path, 'second', { limits: { '*': { rpm: 6, tpm: 600 } } });
   for (const format of formats) {
     const full = await ask(server, format.path, format.body('hal-1.0', 'A: x'));

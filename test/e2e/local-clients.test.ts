@@ -1,4 +1,4 @@
-// Features that clients of llama-server and of model hubs use: model names with a slash, GGUF version 2, and the
+// Tests features that clients of llama-server and of model hubs use: model names with a slash, GGUF version 2, and the
 // rendered prompt.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

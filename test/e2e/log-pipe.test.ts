@@ -10,11 +10,11 @@ import { eventually, startMonolith, type Monolith } from './monolith.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
-/** Their log lines exceed the server's buffer of 1 MiB. */
+/** Number of requests to send. Their log lines exceed the server's buffer of 1 MiB. */
 const REQUESTS = 3_300;
 const DROPPED = 'monolith_log_lines_dropped_total';
 
-/** A pipe, and read(), which returns its content. */
+/** Creates a named pipe. read() returns everything written to the pipe so far. */
 function openPipe(folder: string): { fd: number; read(): string; close(): void } {
   const path = join(folder, 'log');
   execFileSync('mkfifo', [path]);

@@ -17,7 +17,7 @@ const LONG = [
 ];
 /**
  * Occupies the engine with requests that run far longer than these tests, so that all other requests queue. Calling the
- * returned function aborts them.
+ * returned function aborts these long requests.
  */
 function occupy({ url, key }: Monolith): () => Promise<unknown> {
   const leaving = new AbortController();

@@ -1,6 +1,6 @@
-// A client sends large requests to a real server, which rejects all of them. Their event-loop time must count towards
-// the organization's limit in every API format, and both the operator and the organization must be able to see it. Also
-// tests the size limit for headers with several HTTP workers.
+// A client sends large requests to a real server, which rejects all of them. The event-loop time of these requests must
+// count towards the organization's limit in every API format, and both the operator and the organization must be able
+// to see it. Also tests the size limit for headers with several HTTP workers.
 import t from 'tap';
 import { withoutThreads } from '../support/http-server.js';
 import { WebSocket } from 'ws';

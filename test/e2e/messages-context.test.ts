@@ -47,7 +47,7 @@ const uses = (count: number, { name = 'get_weather', from = 0, input = {} as obj
       ],
     },
   ]).flat();
-/** The same conversation with the results of these calls replaced. */
+/** Returns the conversation with the results of the calls `ids` replaced by the placeholder. */
 const withoutResults = (messages: readonly Param[], ids: readonly number[]): Param[] =>
   messages.map((message): Param => {
     if (message.role !== 'user' || typeof message.content === 'string') return message;
@@ -385,7 +385,7 @@ t.test('while the summary is written, the stream is kept alive, and a disconnect
   const leaving = new AbortController();
   const long: Param[] = [{ role: 'user', content: 'x '.repeat(50_000) }, { role: 'assistant', content: 'y' }, ask];
   const response = await stream(long, leaving.signal);
-  // All names of the file share one engine, whose metrics have the first name.
+  // All model names of the file share one engine, whose metrics are labeled with the first name.
   const metric = async (name: string) => (await slow.metrics()).get(`${name}{model="hal-1.0"}`);
   t.ok(await eventually(async () => (await metric('monolith_sequences_running')) === 1));
   leaving.abort();

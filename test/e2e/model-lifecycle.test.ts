@@ -1,4 +1,4 @@
-// Tests a whole server that loads models on demand and unloads idle ones, with one and with two HTTP workers.
+// Tests a whole server that loads models on demand and unloads idle models, with one and with two HTTP workers.
 
 import t from 'tap';
 import { post } from '../support/wire.js';

@@ -1,4 +1,5 @@
-// Repeats the openai client's tests with its version 7. newer-clients.slow.ts repeats the others that use this client.
+// Repeats the openai client's tests with version 7 of the client. newer-clients.slow.ts repeats the other tests that
+// use this client.
 import { testWithOpenAi7 } from '../support/newer-node.js';
 
 testWithOpenAi7('e2e/openai-client');

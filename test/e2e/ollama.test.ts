@@ -47,7 +47,7 @@ const person = {
   required: ['name', 'age', 'tags'],
 };
 
-/** The message and status with which a call fails. */
+/** Returns the message and status of a failed call. */
 async function failure(call: Promise<unknown>): Promise<{ message: string; status: unknown }> {
   try {
     await call;

@@ -1,6 +1,6 @@
-// Tests the same cases as the Open Responses compliance suite, written from scratch: over JSON, event streams and
-// WebSocket, with several reasoning settings. Every resource and every event is validated against the published schema.
-// Like the suite, the client does not identify itself.
+// Tests the cases that the Open Responses compliance suite covers, reimplemented from scratch: over JSON, event streams
+// and WebSocket, with several reasoning settings. Every resource and every event is validated against the published
+// schema. As in the suite, the client does not identify itself.
 import sharp from 'sharp';
 import t, { type Test } from 'tap';
 import { mismatch, openResponsesEvents } from '../support/open-api.js';

@@ -316,8 +316,8 @@ t.test("only an operator's credentials can read /metrics and the details of /rea
     'the scrape token is not an API key',
   );
 
-  // A key has its creator's permissions. An operator's key can read /metrics whatever its organization, and a member's
-  // key cannot.
+  // A key has its creator's permissions. An operator's key can read /metrics regardless of its organization, and a
+  // member's key cannot.
   const mine = (await operator.get<{ organizations: { id: string }[] }>('/me')).organizations[0]!.id;
   const own = await operator.post<CreatedApiKey>(`/organizations/${mine}/api-keys`, { name: 'scraper' });
   t.equal((await metrics(own.secret)).status, 200);

@@ -1,5 +1,5 @@
-// Predicted outputs in chat completions, with the embedded model: the response is the same as without a prediction, and
-// the usage counts the prediction's tokens.
+// Tests predicted outputs in chat completions, with the embedded model: the response is the same as without a
+// prediction, and the usage counts the prediction's tokens.
 import OpenAI from 'openai';
 import t from 'tap';
 import { embeddedModel, startMonolith, type Monolith } from './monolith.js';
@@ -13,7 +13,7 @@ const clientOf = ({ url, key }: Monolith): OpenAI => new OpenAI({ baseURL: `${ur
 const client = clientOf(server);
 
 type Params = Partial<OpenAI.ChatCompletionCreateParamsNonStreaming>;
-/** The model's responses are short, so it does not get to end them. */
+/** Sets `ignore_eos`, because the model would otherwise end its response early. */
 const body = {
   model,
   messages: [{ role: 'user' as const, content: 'Tell me a long story about a ship.' }],

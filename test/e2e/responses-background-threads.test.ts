@@ -1,5 +1,5 @@
 // Tests background responses on a server with two HTTP workers: every worker must report the same events and the same
-// end.
+// terminal event.
 import { once } from 'node:events';
 import OpenAI from 'openai';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// Tests background responses that are polled, streamed, resumed, cancelled in the queue or while running, or
-// interrupted by a restart.
+// Tests background responses that are polled, streamed, resumed, cancelled while queued or running, or interrupted by a
+// restart.
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// Creates responses with the unmodified official client against a real server with scripted models: sections 1 to 5 of
-// the responses contract, and chaining.
+// Tests creating responses with the unmodified official client against a real server with scripted models: sections 1
+// to 5 of the responses contract, and chaining.
 import OpenAI from 'openai';
 import { zodTextFormat } from 'openai/helpers/zod';
 import type {

@@ -64,7 +64,7 @@ t.test('how a WebSocket connection of /v1/responses ends', async (t) => {
     const [idle, busy] = await Promise.all([open(), open()]);
     const before = Date.now();
     let turns = 0;
-    // Responses run one after another, so that one is in progress when the connection reaches its maximum age.
+    // Responses run one after another, so that a response is in progress when the connection reaches its maximum age.
     const ran = (async () => {
       for (;;) {
         const events = await busy.turn({ input: 'L: story', max_output_tokens: 100, store: false });

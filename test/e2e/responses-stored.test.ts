@@ -205,8 +205,8 @@ t.test('items of a chain can be referenced even after their response is deleted'
     ],
   });
   t.equal(next.output_text, said('A').content);
-  // The reasoning in a running tool loop is part of the prompt, however it is passed, so the token count must be the
-  // same.
+  // The reasoning in a running tool loop is part of the prompt, regardless of how it is passed, so the token count must
+  // be the same.
   const loop = (item: object) =>
     client.responses.inputTokens.count({
       model: 'tycho-1.0',

@@ -1,4 +1,5 @@
-// Samplers of other servers: in every format, a request that turns one on is rejected with an error that names it.
+// Tests samplers that only other servers have: in every format, a request that enables such a sampler is rejected with
+// an error that names the sampler.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { ask } from '../support/wire.js';

@@ -1,6 +1,6 @@
-// Reads the request types of the official SDKs and checks that the server drops none of their keys without notice. It
-// refuses the key by name, lists it in an x-ignored-* header, shows it to the model, or honors it. The keys that it
-// honors without a visible change to the prompt are listed in support/sdk/honoured.ts.
+// Reads the request types of the official SDKs and checks that the server drops none of their keys without notice. The
+// server must refuse a key by name, list it in an x-ignored-* header, show it to the model, or honor it. The keys that
+// are honored without a visible change to the prompt are listed in support/sdk/honoured.ts.
 import t from 'tap';
 import { callSpecs, model, type Stored } from '../support/sdk/calls.js';
 import { honouredAnywhere, honouredKeys, sentAsHeaders } from '../support/sdk/honoured.js';
@@ -35,7 +35,7 @@ async function stored(): Promise<Stored> {
 }
 const specs = callSpecs(await stored());
 
-/** The calls, each with the call whose keys it shares and its minimum number of keys. */
+/** Name of each call, the call with which it shares nested keys, and the minimum number of keys that must be found. */
 const calls = [
   ['chat', null, 90],
   ['completions', null, 18],
@@ -50,7 +50,7 @@ const known = new Map<string, Set<string>>();
 for (const [call, shared, least] of calls) {
   t.test(`${call}: no key is dropped without notice`, async (t) => {
     const others = shared === null ? undefined : known.get(shared);
-    // The calls read these members with the same code.
+    // Both calls parse the shared nested members with the same code, so they are tested only once.
     const skips = (path: string): boolean =>
       sentAsHeaders.includes(path) || (/[.[]/.test(path) && others?.has(path) === true);
     const findings = await new KeyWalk(server, specs[call], skips).run(types.get(call)!);

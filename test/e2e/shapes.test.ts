@@ -29,7 +29,10 @@ const schema = {
   additionalProperties: false,
 };
 
-/** One conversation, expressed in each format. The optional fields are what each kind of response adds to it. */
+/**
+ * One kind of response to a conversation that is expressed in each API format. The optional fields are what this kind
+ * adds to the conversation.
+ */
 interface Kind {
   name: string;
   says: string;

@@ -1,6 +1,6 @@
-// Tests two server processes that share one PostgreSQL and one Redis; one of them has several HTTP workers. Changes to
-// keys, organizations, sessions and settings on one process must take effect on the other within a second, even if
-// notifications are lost. Usage must add up exactly. A database outage is covered as well.
+// Tests two server processes that share one PostgreSQL and one Redis; one of the processes has several HTTP workers.
+// Changes to keys, organizations, sessions and settings on one process must take effect on the other within a second,
+// even if notifications are lost. Usage must add up exactly. Also covers a database outage.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import type { ApiKeyObject } from '../../src/shared/wire/api-keys.js';
@@ -32,7 +32,7 @@ const start = (more: string[] = [], env: Record<string, string> = {}): ReturnTyp
   });
 const a = await start();
 t.teardown(() => a.stop());
-// This server's clock is ten minutes slow; nothing below may depend on it.
+// Server `b` has a clock that is ten minutes slow. No test may depend on the clock.
 const BEHIND_MS = 600_000;
 const b = await start(['--http-threads', '2', '--metrics-token', 'token-that-reads-all'], clockAhead(-BEHIND_MS));
 t.teardown(() => b.stop());
@@ -258,11 +258,12 @@ t.test('a slow database delays requests but does not fail them, even with a key 
     state,
     'BEGIN; LOCK TABLE accounts_state IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2.5); COMMIT',
   );
-  // While recent changes cannot be read, the next poll starts within 300 ms and counts as overdue a second later.
+  // While the lock keeps recent changes from being read, the next poll starts within 300 ms and counts as overdue after
+  // another second.
   await sleep(1_700);
   t.equal(await said(b.url, secret), '200');
   await slow;
-  // Wait for the next poll: keys cached since an old poll would be valid for less time in the next test.
+  // Wait for the next poll. Otherwise, keys cached since an older poll would be valid for less time in the next test.
   await sleep(700);
 });
 

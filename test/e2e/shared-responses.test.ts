@@ -1,7 +1,7 @@
-// Tests two server processes that share one PostgreSQL; one of them has several HTTP workers. A response stored by one
-// process can be read, continued, listed and deleted on the other immediately. Background responses can be followed and
-// cancelled from either process, and fail when their own process dies. Database outages are reported, and the servers
-// recover from them.
+// Tests two server processes that share one PostgreSQL; one of the processes has several HTTP workers. A response
+// stored by one process can be read, continued, listed and deleted on the other immediately. Background responses can
+// be followed and cancelled from either process, and fail when their own process dies. Database outages are reported,
+// and the servers recover from them.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -133,7 +133,7 @@ t.test('a background response can be cancelled from the other server within a se
   const { secret } = await stranger.post<{ secret: string }>(`/organizations/${organization.id}/api-keys`, {
     name: 'k',
   });
-  // Created only now, because it would finish on its own after a few seconds.
+  // Created only now, because the response would complete on its own after a few seconds.
   const { id } = await one.responses.create(ENDLESS);
   t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
   for (const { url } of [a, b])
@@ -164,7 +164,7 @@ t.test('a background response can be cancelled from the other server within a se
 t.test('responses of a killed process fail and keep their partial output', async (t) => {
   const doomed = await start();
   const done = await clientOf(doomed).responses.create({ model, input: 'A: x' });
-  // Created only here, because it would finish on its own.
+  // Created only here, because the response would complete on its own.
   const { id } = await clientOf(doomed).responses.create(ENDLESS);
   const following = logOf(b, id);
   for await (const { type } of await other.responses.retrieve(id, { stream: true }))

@@ -128,7 +128,7 @@ t.test('a second SIGTERM ends the process immediately', async (t) => {
   const response = await begin(server, 2_000);
   server.process.kill('SIGTERM');
   t.ok(await notReady(server));
-  // Send the signal repeatedly, because shortly after the first one, another is treated as a duplicate.
+  // Send the signal repeatedly, because a signal that arrives shortly after the first signal is treated as a duplicate.
   t.ok(await eventually(() => !server.process.kill('SIGTERM') || server.process.exitCode !== null));
   t.equal(server.process.exitCode, 1);
   await response.text().catch(() => undefined);

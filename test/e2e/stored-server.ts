@@ -24,8 +24,8 @@ export async function inside<T>(path: string, work: (store: Store) => Promise<T>
 }
 
 /**
- * Creates a key and returns its secret. It belongs to the first organization or to a second one, which is created if
- * needed.
+ * Creates a key and returns its secret. The key belongs to the first organization or to a second one, which is created
+ * if needed.
  */
 export function keyOf(path: string, which: 'first' | 'second', options: Partial<NewKey> = {}): Promise<string> {
   return inside(path, async (store) => {

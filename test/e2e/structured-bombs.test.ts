@@ -113,7 +113,7 @@ setInterval(() => { const now = performance.now(); late.push(Math.max(0, now - d
 parentPort.once('message', () => { late.sort((a, b) => a - b); parentPort.postMessage(late[Math.floor(late.length * 0.99)] ?? 0); parentPort.close(); });`;
 
 /**
- * Measures how late an idle thread wakes up (p99, in ms) under the same CPU load. That much of a stream's latency is
+ * Measures how late an idle thread wakes up under the same CPU load (p99, in ms). This part of a stream's latency is
  * due to the machine.
  */
 function lateness(): { end(): Promise<number> } {
@@ -171,7 +171,8 @@ t.test(
             slowest = Math.max(slowest, performance.now() - began);
             const outcome = `${response.status} ${code}`;
             outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-            // Some schemas make the prompt that includes them too long, which is checked only after compilation.
+            // Some schemas are so long that the prompt containing them exceeds the context. This is checked only after
+            // compilation.
             if (
               ![200, 400, 422].includes(response.status) ||
               (response.status === 400 && code !== 'context_length_exceeded')
@@ -203,8 +204,8 @@ t.test(
       }
     };
     // The target is a factor of 1.5. On a shared machine, other processes may delay a step, and each of the few
-    // handovers between threads in a step may be as late as an idle thread. Since that delays whole runs, up to three
-    // are measured.
+    // handovers between threads in a step may be as late as an idle thread. Because such delays affect a whole run, up
+    // to three runs are measured.
     let before = await streamsBeside(plain);
     let during = await streamsBeside(bombs);
     const within = (): boolean => during.p99 <= 1.5 * before.p99 + 25 + 4 * during.late;

@@ -1,5 +1,5 @@
-// Tests that a suspended organization's requests and those with a revoked key are refused on every endpoint, and that
-// running ones end with an error within 5 seconds in every format, whichever process made the change.
+// Tests that all requests of a suspended organization or a revoked key are refused on every endpoint, and that its
+// running requests end with an error within 5 seconds in every format, whichever process made the change.
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Tests template variables in all formats. The model's template prints them at the start of the prompt.
+// Tests template variables in all formats. The model's template prints the variables at the start of the prompt.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 
@@ -25,7 +25,9 @@ async function post(path: string, body: object): Promise<{ status: number; body:
 
 const messages = [{ role: 'user', content: 'A: hi' }];
 
-/** What the template printed for a chat completions request. */
+/**
+ * Returns the text that the template printed for a chat completions request, or the status and `param` of the refusal.
+ */
 async function printed(more: object): Promise<string> {
   const { status, body } = await post('/tokenize', { messages, ...more });
   if (status !== 200) return `${status} ${(body['error'] as { param: string }).param}`;

@@ -1,5 +1,5 @@
-// Tests token counting: each count endpoint must return the prompt length that the same request body would have, for
-// any output token limit.
+// Tests token counting: for the same request body, each count endpoint must return the actual prompt length, regardless
+// of the output token limit.
 
 import t from 'tap';
 import { startMonolith } from './monolith.js';

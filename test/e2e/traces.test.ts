@@ -39,7 +39,10 @@ async function ask(
   return { status: response.status, text: await response.text(), traceId };
 }
 
-/** `loads`: the request loads its model. On a busy machine, a request for a loaded model may have such a span too. */
+/**
+ * `loads`: whether to include `load model` spans. On a busy machine, a request for a loaded model may have such a span
+ * too.
+ */
 async function spansOf(
   receiver: OtlpReceiver,
   traceId: string,
@@ -356,7 +359,7 @@ t.test('an invalid or repeated traceparent header is ignored, and a later versio
   t.ok(await eventually(() => receiver.spans.length >= before + 5));
   t.not(receiver.spans.slice(before).find(({ kind }) => kind === SERVER)!.traceId, trace);
 
-  // A later version of the header may add fields after the known ones.
+  // A later version of the header may add fields after the known fields.
   const later = hex(16);
   await ask(
     server,

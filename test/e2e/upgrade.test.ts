@@ -26,7 +26,7 @@ interface Written {
 interface Facts {
   /** Unix time in seconds. */
   writtenAt: number;
-  /** A key that was set as `api_key`, so that it was never stored. */
+  /** A key that was configured as `api_key`, and is therefore not stored. */
   operatorKey: string;
   lmdb: Written;
   postgres: Written;
@@ -101,7 +101,7 @@ for (const release of releases) {
     const url = await postgres.create();
     const dump = gunzipSync(readFileSync(join(folder, `${release}.sql.gz`))).toString();
     await postgres.ask(url, dump.replace(/^\\.*$/gm, '')); // psql's own commands
-    // PostgreSQL's clock decides what has expired.
+    // Moves the stored times, because PostgreSQL's clock decides what has expired.
     const sinceS = Math.floor(sinceMs / 1000);
     await postgres.ask(
       url,

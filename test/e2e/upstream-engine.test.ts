@@ -29,7 +29,10 @@ const openai = (at: { url: string; key: string }): OpenAI =>
 const anthropic = (at: { url: string; key: string }): Anthropic =>
   new Anthropic({ baseURL: at.url, apiKey: at.key, maxRetries: 0 });
 
-/** Requests by name. Each returns the part of the response that must be the same from both servers. */
+/**
+ * Requests by test title. `of` sends the request and returns the part of the response that must be the same from both
+ * servers.
+ */
 const asks: Record<
   string,
   { apis: readonly Api[]; of(at: { url: string; key: string }, model: string): Promise<unknown> }

@@ -145,8 +145,8 @@ t.test('usage on the dashboard equals the sum of the usage fields of all respons
   });
   responsesUsage(compacted.usage, '/v1/responses/compact');
 
-  // The request is cancelled while it is running. The tokens generated until then count, and the response reports how
-  // many there are.
+  // The request is cancelled while it is running. The tokens generated before the cancellation count, and the response
+  // reports their number.
   const endless = await openai.responses.create({
     model,
     input: 'R: tell me',

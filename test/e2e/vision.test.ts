@@ -113,7 +113,7 @@ t.test('a comparison of prompts distinguishes images of the same size', async (t
     cache_missed_input_tokens: number;
   };
   t.match([other, later], [{ type: 'messages_changed' }, { type: 'messages_changed' }]);
-  // The marker before the image is the same, and so are the text's first tokens.
+  // Both prompts have the same marker before the image and the same first tokens of the text.
   const imageTokens = other.cache_missed_input_tokens - later.cache_missed_input_tokens;
   t.ok(
     imageTokens >= SHAPES_TOKENS && imageTokens <= SHAPES_TOKENS + 4,

@@ -46,7 +46,7 @@ const asked = (content: string): Anthropic.MessageParam[] => [{ role: 'user', co
 const types = (list: readonly { type: string }[]): string[] => list.map(({ type }) => type);
 const total = ({ usage }: Anthropic.Message): number => usage.input_tokens + (usage.cache_read_input_tokens ?? 0);
 
-/** The parts of a message that are the same in every response to the same request. */
+/** Selects the parts of a message that are the same in every response to the same request. */
 const lasting = ({ content, stop_reason, usage }: Anthropic.Message): object => ({
   content: content.map((block) => ({
     ...block,
@@ -377,7 +377,7 @@ t.test('without the setting, search tools are ignored and web_search_options is 
   t.match(chat, { status: 422, body: { error: { code: 'unsupported_feature', param: 'web_search_options' } } });
 });
 
-/** The client adds a member to the response. */
+/** Removes `output_text`, which the client adds to the response. */
 function withoutText({ output_text: _text, ...response }: OpenAI.Responses.Response): object {
   return response;
 }

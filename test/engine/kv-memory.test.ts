@@ -1,4 +1,5 @@
-// Tests that a KV cache without a configured size is large, uses memory only as it fills, and is counted only once.
+// Tests that a KV cache without a configured size has a large capacity, uses memory only as it fills, and is counted
+// only once.
 
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';

@@ -14,7 +14,8 @@ import { loadOptions, must } from '../addon/starter.js';
 import { eventually } from '../e2e/monolith.js';
 
 const [HAL, CLARKE, TYCHO] = readCatalog() as [CatalogModel, CatalogModel, CatalogModel];
-// The automatic size of the KV pool depends on the memory that is free at the moment, and so does the size of a model.
+// `kvBytes` is fixed, because the automatic size of the KV pool, and therefore the size of a loaded model, depends on
+// the memory that is currently free.
 const LOAD_OPTIONS = { ...loadOptions, kvBytes: 67_108_864 };
 const GRAMMAR = { whiteSpace: 'compact', callWhiteSpace: 'flexible' } as const;
 

@@ -22,7 +22,7 @@ const { rowsOf, writeFolder, writeGguf } = (await import(
 const { models, lists } = JSON.parse(
   readFileSync(join(packageRoot, 'test', 'engine', 'tokenizer-lists.json'), 'utf8'),
 ) as Saved;
-/** llama.cpp's names for the pre-tokenizers whose published files have the same steps. */
+/** llama.cpp's pre-tokenizer name for each vocabulary whose published file has the same tokenization steps. */
 const GGUF: Record<string, string> = {
   'Qwen 3': 'qwen2',
   'DeepSeek V3': 'deepseek-v3',

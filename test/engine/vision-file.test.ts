@@ -21,7 +21,7 @@ t.test('a vision encoder in the folder of its model is found under common names'
       'SmolVLM-256M-Instruct.mmproj.gguf',
     ],
     ['big-00001-of-00002.gguf', ['big-00002-of-00002.gguf', 'mmproj.gguf'], 'mmproj.gguf'],
-    // It is unclear which of the two models the vision encoder belongs to.
+    // The directory contains two models, so it is unclear which of them the vision encoder belongs to.
     ['a.gguf', ['b.gguf', 'mmproj-F16.gguf'], null],
     ['a.gguf', ['notes.txt'], null],
     ['a.gguf', [], null],

@@ -82,8 +82,8 @@ const callable = new Map<string, Record<string, unknown> | null>([
 ]);
 
 /**
- * Returns the joined events that a stream emits for these pieces. Checks their order and that complete arguments are
- * JSON.
+ * Returns the joined events that a stream emits for the pieces in `cut`. Checks that the events are in order and that
+ * complete arguments are JSON.
  */
 function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): string {
   const all: string[] = [];

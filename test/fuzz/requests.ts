@@ -1,5 +1,5 @@
-// Fuzzes request bodies given as bytes: an invalid request must be refused with a declared error, and it must be
-// possible to serialize an accepted one as JSON.
+// Fuzzes request bodies given as bytes: an invalid request must be refused with a declared error, and an accepted
+// request must be serializable as JSON.
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { decodeBase64, dataOfUrl } from '../../src/generation/images/base64.js';
 import { parseJsonBody } from '../../src/http/json.js';

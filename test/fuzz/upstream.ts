@@ -1,5 +1,5 @@
-// Fuzzes upstream responses, given as bytes of a stream. However the bytes are split, they must result in events in a
-// valid order or in an UpstreamFault.
+// Fuzzes upstream responses, given as bytes of a stream. Regardless of how the bytes are split, they must result in
+// events in a valid order or in an UpstreamFault.
 import { AnswerEvents } from '../../src/generation/upstream/answer-events.js';
 import { parsed } from '../../src/generation/upstream/apis/api.js';
 import { chatCompletions } from '../../src/generation/upstream/apis/chat-completions.js';

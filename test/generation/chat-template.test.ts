@@ -286,8 +286,8 @@ const TOO_MUCH: [name: string, source: string][] = [
 
 /** Templates with other faults, and the reason reported for each. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
-  // Looking up a name in a deeply nested scope takes more steps. The compiler determines how deep the stack may get,
-  // and so which limit is reached first.
+  // Name lookups take more steps in a deeply nested scope. How deep the compiled code can recurse determines whether
+  // the depth limit or the step limit is reached first.
   ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /recurses endlessly|takes too much/],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
   ['a range with a list as argument', `${nested}{{ range(ns.l) }}`, /range\(\): arguments must be/],
@@ -328,7 +328,7 @@ t.test(
 );
 
 /**
- * Each of these costs more than a budget that is sufficient for the rest of the template. `c` has 200,000 characters;
+ * Each operation exceeds a budget that would be sufficient for the rest of its template. `c` has 200,000 characters;
  * `l` and `map` have 10,000 entries.
  */
 const PAID: [source: string, budget?: number][] = [

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { FairSlots } from '../../src/generation/fair-slots.js';
 
-/** Jobs that run until the test ends them. */
+/** Jobs that run until the test ends each job. */
 class Bench {
   readonly begun: string[] = [];
   readonly #ends: (() => void)[] = [];
@@ -87,7 +87,7 @@ t.test('no organization has two slots while a waiting one has none', async (t) =
   const bench = new Bench(new FairSlots(2, 'tests', 100));
   const all = Promise.all(['a', 'a', 'a', 'a', 'b', 'b', 'b'].map((organization) => bench.add(organization)));
   for (let i = 0; i < 4; i++) await bench.next();
-  // From the second job onwards, b has one of the two running jobs until its queue is empty.
+  // Starting with the second job, b occupies one of the two slots until its queue is empty.
   t.equal(bench.begun.join(''), 'aababa', 'the jobs of a and b alternate');
   for (let i = 0; i < 3; i++) await bench.next();
   await all;

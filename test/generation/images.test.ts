@@ -206,7 +206,7 @@ t.test('stops when the client disconnects, and limits an organization with many 
   // The bytes differ, so none is cached yet.
   const bodies = Array.from({ length: 24 }, (_, i) => base64(Buffer.concat([big, Buffer.from([i])])));
   const loader = createImageLoader({ ...configWith({}).images, max_pixels: 1e9 });
-  // Loads the library before the measurement.
+  // Load the image library before the measurement.
   await loader.load([message(base64(png))], claimant, loader.hold(1, false));
   const client = new AbortController();
   let done = 0;

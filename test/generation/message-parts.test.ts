@@ -18,7 +18,8 @@ const CALL = `${START}<|channel|>commentary to=functions.f <|constrain|>json<|me
 const OTHER_ORDER = `${START} to=functions.f<|channel|>commentary json<|message|>`;
 
 /**
- * Returns the parts emitted when the content arrives in these pieces. Adjacent parts in the same section are joined.
+ * Returns the parts emitted when the content arrives in the given pieces. Adjacent parts in the same section are
+ * joined.
  */
 function told(
   pieces: readonly string[],
@@ -195,7 +196,7 @@ t.test('emits a response with channels as events for the client', async (t) => {
     ),
     ['reasoning Hm.', 'content Look:', 'start f', 'args {}', 'end true', 'finished tool_calls 1 of 4 tokens'],
   );
-  // The other order, which no engine marker reports.
+  // A header with its parts in the other order. The engine reports no marker for this order.
   t.same(
     events(
       [

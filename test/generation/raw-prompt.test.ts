@@ -1,4 +1,4 @@
-// Tests which tokens a model reads for a prompt without messages and for fill-in-the-middle.
+// Tests which tokens a model receives for a prompt without messages and for fill-in-the-middle.
 import t from 'tap';
 import { RawPrompts } from '../../src/generation/local/raw-prompt.js';
 

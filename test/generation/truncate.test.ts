@@ -2,7 +2,10 @@ import t from 'tap';
 import { droppableGroups, withoutUpTo } from '../../src/generation/local/truncate.js';
 import type { Message } from '../../src/generation/types.js';
 
-/** Creates one message per letter: `s`, `u`, `a`, `c` (an assistant message with a call) or `t`. */
+/**
+ * Creates one message per letter: `s` (system), `u` (user), `a` (assistant), `c` (an assistant message with a call) or
+ * `t` (tool).
+ */
 function conversation(roles: string): Message[] {
   return [...roles].map((role): Message => {
     switch (role) {

@@ -113,7 +113,7 @@ t.test('a connection without a complete request is closed without a response', a
     const began = performance.now();
     t.match(await server.raw('GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n', 60_000), /^HTTP\/1\.1 404 /);
     const after = Math.round(performance.now() - began);
-    // node: http.idle_ms, to which later versions add a second
+    // node: http.idle_ms, plus a second in later Node.js versions
     const [least, most] = onNode ? [1_900, 15_000] : [10_000, 50_000];
     t.ok(after > least && after < most, `after a response, the connection was idle for ${after} ms`);
   };

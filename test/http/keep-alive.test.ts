@@ -5,7 +5,7 @@ import { startScripted } from '../support/script-model.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
-/** The data of each event as older versions of openai-go read them: every blank line ends an event. */
+/** Returns the data of each event as older versions of openai-go parse it: every blank line ends an event. */
 function dispatched(stream: string): string[] {
   const events: string[] = [];
   let data = '';

@@ -1,5 +1,5 @@
-// Tests large responses. They are held in memory only once and count towards a memory budget. Slow readers are dropped,
-// and responses above the limit are refused.
+// Tests large responses. Each is held in memory only once and counts towards a memory budget. Slow readers are
+// disconnected, and responses above the limit are refused.
 import { createHash } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -77,7 +77,7 @@ t.test('http.library accepts a file or a package folder', (t) => {
   t.end();
 });
 
-/** Runs `serve` with a Node.js program and settings under which it cannot start. Returns what it wrote. */
+/** Runs `serve` with a Node.js program and settings that prevent a start. Returns the output. */
 async function startFailing(node: string, settings: Record<string, string>): Promise<string> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-library-'));
   const child = spawn(node, [main, 'serve', '--log', 'json'], {
@@ -90,7 +90,7 @@ async function startFailing(node: string, settings: Record<string, string>): Pro
 }
 
 t.test('the HTTP server is chosen, and the log says why', { timeout: 120_000 }, async (t) => {
-  // The server chooses, and then finds no model file.
+  // The process selects an HTTP server and then exits because it finds no model file.
   const failing = { MONOLITH_PORT: '0', MONOLITH_MODEL: 'none=/nowhere/none.gguf', MONOLITH_HTTP_SERVER: 'auto' };
   const here = await startFailing(process.execPath, failing);
   t.match(here, /none\.gguf/);

@@ -1,4 +1,4 @@
-// Tests reading request bodies: memory accounting of incomplete bodies, and release of complete ones.
+// Tests reading request bodies: memory accounting of incomplete bodies, and freeing the memory of complete bodies.
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';

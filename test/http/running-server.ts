@@ -88,8 +88,8 @@ export async function startRoutes(
       new Promise((resolve) => {
         const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
         let text = '';
-        // The wait is split into ten parts. The server runs in this process and must get its turn in between, even if a
-        // timer is late.
+        // The wait is split into ten parts. The server runs in this process and must be able to run in between, even if
+        // a timer is late.
         let parts = 10;
         const timer = setInterval(() => {
           if (--parts === 0) socket.destroy();

@@ -12,7 +12,7 @@ import { StartQueue } from '../../src/http/start-queue.js';
 import { startRoutes, type RunningServer } from './running-server.js';
 
 const BUSY_MS = 1;
-/** How many starts of BUSY_MS each fit in one time slice, plus the first one, which does not wait. */
+/** Number of starts of BUSY_MS each that fit in one time slice, plus the first start, which does not wait. */
 const MAX_IN_AN_ITERATION = 5;
 
 function busy(): void {

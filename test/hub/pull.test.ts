@@ -324,7 +324,7 @@ t.test(
       /cannot be reached: the connection was refused \(ECONNREFUSED\)$/,
     );
     t.equal(retries.splice(0).length, 1);
-    // The host of a redirect counts by itself, and the error names it.
+    // A redirect's host is also treated as a host that has never responded, and the error names this host.
     hub.faults = { answers: [{ status: 302, headers: { location: 'http://nowhere.invalid/x' } }] };
     t.match(await failureOf(get('o/m', { onRetry })), /^unreachable: http:\/\/nowhere\.invalid cannot be reached/);
     t.same(retries, []);
@@ -370,8 +370,8 @@ t.test('supports mirrors that list only names, and hubs below a path', async (t)
 });
 
 /**
- * A mirror that lists names without sizes and serves no file contents. `onHead` may fail a request; `peak` is the
- * maximum number of concurrent requests.
+ * A mirror that lists names without sizes and serves no file contents. `onHead` returns the status of each HEAD
+ * request; `peak` is the maximum number of concurrent requests.
  */
 async function namesOnly(
   t: Test,

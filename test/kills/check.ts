@@ -98,8 +98,8 @@ async function wrongOf(target: Checked, known: KnownResponse): Promise<string[]>
 }
 
 /**
- * Returns the text of all its input items. If the previous response is long, it fills whole pages that come before
- * them.
+ * Returns the text of all input items of a response. The items of a long previous response fill whole pages before the
+ * response's own items.
  */
 async function itemsOf(get: (path: string) => Promise<Response>): Promise<string> {
   let text = '';

@@ -1,5 +1,5 @@
-// Clients of a server that will be killed. The ledger records everything acknowledged to a client, but not a request
-// that is in flight when the connection breaks. Each client has its own random seed.
+// Clients of a server that will be killed. The ledger records everything that the server acknowledged to a client, but
+// not a request that is in flight when the connection breaks. Each client has its own random seed.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import type { UsagePage } from '../../src/shared/wire/usage.js';
@@ -11,7 +11,7 @@ import { MODEL, type Victim } from './victim.js';
 const CLIENTS = 8;
 /** Maximum length of a chain, because the context grows with it. */
 const DEEPEST = 5;
-/** More items than fit in one transaction, so that such a response is saved in several. */
+/** More items than fit in one transaction, so that a response with this many items is saved in several transactions. */
 const MANY_ITEMS = 290;
 
 export interface Target {
@@ -193,8 +193,8 @@ class Client {
   }
 
   /**
-   * Reads a stream to its end; returns null if it broke off. `begin` is passed for a background response, whose events
-   * are recorded as they arrive.
+   * Reads a stream to its end; returns null if the stream breaks off. `begin` is passed for a background response,
+   * whose events are recorded as they arrive.
    */
   async #follow(response: Response, begin: ((id: string) => KnownResponse) | null): Promise<Resource | null> {
     let known: KnownResponse | null = null;

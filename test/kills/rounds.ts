@@ -1,7 +1,7 @@
 // Repeatedly starts a server, puts it under load, kills it at a random moment, restarts it and checks it. Some servers
-// are killed while they are starting or shutting down. Several rounds share a data directory; after the last one, the
-// server is shut down cleanly and the whole directory is checked. The seed and the round number determine all random
-// choices, but not what the kill interrupts.
+// are killed while they are starting or shutting down. Several rounds share a data directory. After the last of these
+// rounds, the server is shut down cleanly and the whole directory is checked. The seed and the round number determine
+// all random choices, but not what the kill interrupts.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

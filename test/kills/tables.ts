@@ -94,7 +94,9 @@ export function wrongInTables(store: Store): string[] {
   return wrong;
 }
 
-/** Interrupted saves and unfinished erasures. At startup, the server rolls back the former and completes the latter. */
+/**
+ * Interrupted saves and unfinished erasures. At startup, the server rolls back the saves and completes the erasures.
+ */
 export function leftToDo(store: Store): string[] {
   store.refresh();
   const { times, heads } = new ResponseTables(store);

@@ -92,7 +92,7 @@ export class Victim {
     return this.#ending;
   }
 
-  /** Whether the server exited without having been terminated. */
+  /** Whether the server exited on its own, rather than because it was terminated or killed. */
   get fell(): boolean {
     return this.#ended && !this.#ending;
   }
@@ -125,7 +125,7 @@ export class Victim {
     return (await this.#exited)[0] as number | null;
   }
 
-  /** Lines in the server's log above level warn. */
+  /** Returns the lines in the server's log with a level above warn. */
   errors(): string[] {
     return this.#log.split('\n').filter((line) => line !== '' && !/"level":"?(warn|info|40|30)/.test(line));
   }

@@ -91,8 +91,8 @@ t.test('an open loop sends at the planned times, however slow the server is, and
   );
   const summary = summarize(result, run);
   t.equal(summary.concurrency.peak, 2, 'the maximum concurrency is respected');
-  // 30 requests of 60 ms, two at a time, take 900 ms but are due within 300 ms. The last ones must wait, and the
-  // summary must show that.
+  // 30 requests of 60 ms, two at a time, take 900 ms but are due within 300 ms. The last requests must wait, and the
+  // summary must show this wait.
   t.ok((summary.queued?.max ?? 0) > 300, `waited ${summary.queued?.max}`);
   t.ok((summary.ttft?.max ?? 0) > (summary.queued?.max ?? 0), 'latency includes the wait');
   t.ok(summary.client.lagP99 < 100, "waiting for a free slot doesn't count as client lag");

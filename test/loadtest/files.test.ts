@@ -1,4 +1,4 @@
-// Tests reading workload files: the requests in valid files, and errors with line numbers for invalid ones.
+// Tests reading workload files: the requests in valid files, and the errors with line numbers for invalid files.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

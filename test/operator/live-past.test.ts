@@ -1,5 +1,5 @@
-// Tests the live view's history: aggregated samples, rings that get coarser with age, persistence across restarts, load
-// per API key, and change markers.
+// Tests the live view's history: aggregated samples, ring buffers with lower resolution for older samples, persistence
+// across restarts, load per API key, and change markers.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

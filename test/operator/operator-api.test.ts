@@ -300,7 +300,7 @@ t.test('a model can be drained and loaded again while the server runs', async (t
 
 t.test('an address is blocked temporarily after ten wrong tokens', async (t) => {
   const statuses: number[] = [];
-  // Five wrong tokens were sent above. Concurrent attempts must not allow more failures than sequential ones.
+  // Five wrong tokens were sent above. Concurrent attempts must not allow more failures than sequential attempts.
   await Promise.all(
     Array.from({ length: 30 }, async (_, i) => {
       statuses.push((await admin('GET', '/users', undefined, `${TOKEN}${i}`)).status);

@@ -1,5 +1,5 @@
 // Tests operators' and users' settings on a real PostgreSQL: each change is stored together with its audit log entry or
-// not at all, whichever process writes it.
+// not at all, regardless of which process writes it.
 import t, { type Test } from 'tap';
 import { PostgresDirectory } from '../../src/storage/postgres/accounts/directory.js';
 import { PostgresEngineSettings } from '../../src/storage/postgres/dashboard/engine-settings.js';

@@ -134,6 +134,7 @@ for (const threads of [1, 2]) {
       await eventually(async () => ((await pullOf(again))?.bytes ?? 0) > 300_000),
       'a restarted download resumes where it stopped',
     );
-    // The server stops during the download. If it did not, the teardown would wait forever.
+    // The download is still running when the test ends. If the server waited for the download, the teardown would never
+    // finish.
   });
 }

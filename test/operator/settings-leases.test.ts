@@ -1,6 +1,6 @@
-// Tests leases on engine settings, with which a tuning client tries settings on a running engine. There is only one
-// holder at a time, nothing is stored, and the previous settings are restored when the lease is released, times out or
-// is overridden, or when the server is killed.
+// Tests leases on engine settings, which let a tuning client try settings on a running engine. There is only one holder
+// at a time, nothing is stored, and the previous settings are restored when the lease is released, times out or is
+// overridden, or when the server is killed.
 import { once } from 'node:events';
 import t from 'tap';
 import type { EngineTunables } from '../../src/shared/wire/tunables.js';
@@ -61,7 +61,7 @@ for (const threads of [1, 2]) {
       });
       t.same(shown((await hold({ ...mine, is_new: false, values: { ...VALUES, step_ms: 41 } })).body), [64, 3, 41]);
 
-      // Releasing the lease restores the settings; releasing with another id changes nothing.
+      // Releasing the lease restores the previous settings; releasing with another id changes nothing.
       await client.delete('/operator/tunables/hal-1.0/hold?id=tun_other');
       t.same(shown(await engine()), [64, 3, 41]);
       await client.delete('/operator/tunables/hal-1.0/hold?id=tun_mine');

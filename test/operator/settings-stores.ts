@@ -1,4 +1,4 @@
-// Tests that every store of operators' settings must pass, whatever its backend.
+// Tests that every store of operators' settings must pass, regardless of its backend.
 import t, { type Test } from 'tap';
 import type { Actor, AuditLog, AuditNote } from '../../src/accounts/audit.js';
 import type { EngineSettingsStore } from '../../src/dashboard/admin/engine-settings-store.js';
@@ -10,7 +10,10 @@ export const note = (action: string): AuditNote => ({ actor: ACTOR, action, deta
 const actions = async (audit: AuditLog): Promise<string[]> =>
   (await audit.list(null, 100, null)).data.map(({ action, target }) => `${action} ${target}`);
 
-/** `open` returns a new, empty store, which is removed when the test ends, and the audit log that it writes to. */
+/**
+ * `open` returns a new, empty store and the audit log to which the store writes. The store is removed when the test
+ * ends.
+ */
 export function modelSettingsStoreTests(
   open: (t: Test) => Promise<{ settings: ModelSettingsStore; audit: AuditLog }>,
 ): void {

@@ -1,4 +1,4 @@
-// Tests operators' settings on a real database, and the cache that an HTTP worker keeps in front of a slow one.
+// Tests operators' settings on a real database, and the cache that an HTTP worker keeps in front of a slow database.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Pure functions that check a history's invariants, whatever faults occurred. Each rule allows only the exceptions
-// stated in the documentation.
+// Pure functions that check a history's invariants, regardless of the faults that occurred. Each rule allows only the
+// exceptions stated in the documentation.
 import {
   answerTo,
   promptOf,
@@ -13,8 +13,8 @@ import {
 } from './history.js';
 
 /**
- * Tolerance for clock differences between logs, and for the delay between a process's log line that it now counts
- * alone, or with the others again, and the moment it starts to do so.
+ * Tolerance for clock differences between logs, and for the delay from a process's log line about counting alone, or
+ * counting with the others again, to the moment when the process starts to do so.
  */
 const BLUR_MS = 100;
 const ENDED: ReadonlySet<string | null> = new Set(['completed', 'failed', 'cancelled', 'incomplete']);
@@ -66,7 +66,7 @@ interface Seen {
 }
 
 const name = ({ n, what, round, process }: Operation): string => `round ${round}, ${what} ${n} on process ${process}`;
-/** Periods in which a process counted alone, or may have. */
+/** Returns the periods between `from` and `to` in which the operation's process counted alone or may have done so. */
 const apart = ({ aways }: Seen, { process, life }: Operation, from: number, to: number): Away[] =>
   aways.filter(
     (one) => one.process === process && one.life === life && one.from - BLUR_MS <= to && one.to + BLUR_MS >= from,
@@ -121,7 +121,7 @@ function places(seen: Seen): string[] {
   return problems;
 }
 
-/** Requests may use the bucket and its refill, plus the shares of all processes that counted alone in the meantime. */
+/** Requests may use the bucket and its refill, plus the shares of all processes that counted alone during that time. */
 function requests(seen: Seen): string[] {
   const { perMinute } = seen.bounds;
   const counted = seen.operations.filter(({ what, seen: was }) => what === 'ask' && was);

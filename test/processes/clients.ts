@@ -98,8 +98,8 @@ export class Clients {
   }
 
   /**
-   * Repeats an operation once all faults have been removed. On a busy machine, it may still be late occasionally, but
-   * not every time.
+   * Performs an operation. Once all faults have been removed (`quiet`), a failed operation is repeated: on a busy
+   * machine, an operation may be late occasionally, but not every time.
    */
   async #asWell(quiet: boolean, act: () => Promise<Operation>): Promise<Operation> {
     for (let left = quiet ? QUIET_ATTEMPTS : 1; ; left--) {

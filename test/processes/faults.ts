@@ -64,7 +64,8 @@ export function planOf(round: number, random: Random, acts: number): Planned[] {
         if (way === 'reset') return proxy.reset();
         proxy.set(way, 120);
         await sleep(ms);
-        // Requests sent during such a fault got no reply (with `deaf`, they were executed), so reset their connections.
+        // While a connection was held or deaf, requests got no reply (with `deaf`, they were executed), so reset the
+        // connections.
         if (way === 'held' || way === 'deaf') proxy.reset();
         proxy.set('through');
       },

@@ -1,6 +1,6 @@
 // Everything that happened in the rounds: the clients' requests and responses, the generations, and the injected
 // faults. All times are in milliseconds on the test process's clock, which is the only clock used. Nothing is left out,
-// so that a failing round can be analysed.
+// so that a failing round can be analyzed.
 
 /**
  * The clients' operations. `hold`: a stream from which the client disconnects; `ask`: a request that counts towards the
@@ -28,9 +28,9 @@ export interface Operation {
   process: number;
   life: number;
   organization: number;
-  /** The API key whose limits apply. */
+  /** The API key whose limits apply to the request. */
   key: string;
-  /** The operation whose response this one reads, deletes or continues. */
+  /** The earlier operation whose response is read, deleted or continued. */
   of: number | null;
   began: number;
   ended: number;
@@ -46,7 +46,7 @@ export interface Operation {
   seen: boolean;
   /** Sent after all faults were removed, so it must not be refused. */
   quiet: boolean;
-  /** Any other problem, described in words. */
+  /** Description of any other problem. */
   odd: string | null;
 }
 

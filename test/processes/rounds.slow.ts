@@ -1,6 +1,6 @@
 // Runs a few rounds with three processes under faults (rounds.ts); one of the processes has several threads. A process,
-// PostgreSQL and Redis are killed, connections fail, and the history must satisfy all rules. To run many rounds, use
-// npm run faults:processes. Part of npm run test:slow.
+// PostgreSQL and Redis are killed, connections fail, and the history must satisfy all rules. `npm run faults:processes`
+// runs many rounds. Part of npm run test:slow.
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';

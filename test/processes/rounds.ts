@@ -14,11 +14,12 @@ import { startTeller } from './teller.js';
 
 export interface RoundsSettings {
   rounds: number;
-  /** Number of the first round, which determines what is killed. */
+  /** Number of the first round. The number of a round determines what is killed. */
   first?: number;
   seed: number;
   /**
-   * Whether to wait at the end for background responses of killed processes, which takes at least a lease's 15 seconds.
+   * Whether to wait at the end for background responses of killed processes. The wait takes at least 15 seconds, the
+   * length of a lease.
    */
   abandoned?: boolean;
   /** Where to write the history of a failed run. */
@@ -36,7 +37,7 @@ const BOUNDS: Bounds = { places: 2, perMinute: 6 };
 const LANES = 12;
 /** Number of operations per lane in a round. */
 const ACTS = 10;
-/** Longer than a process's lease of 15 seconds, plus as long again in case the database was unreachable. */
+/** Longer than twice a process's lease of 15 seconds, in case the database was unreachable for that long. */
 const ABANDONED_MS = 60_000;
 /** Number of responses from earlier rounds that are read again at the end. */
 const READ_AGAIN = 300;

@@ -115,7 +115,7 @@ export class Service {
               ((await ready.json()) as { counters: { state: string } }).counters.state !== 'shared'
             )
               return false;
-            // Sent concurrently, so that every thread gets one.
+            // The requests are sent concurrently, so that every thread receives at least one.
             const asked = await Promise.all(
               Array.from({ length: 6 }, async () => {
                 const response = await fetch(`${server.url}/v1/responses/resp_${'0'.repeat(48)}`, {

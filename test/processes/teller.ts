@@ -1,5 +1,6 @@
-// The upstream that serves the rounds' models. The prompt specifies its output and pace (history.ts). It records when
-// each generation held its concurrency slot. It runs in the test's process, so both use the same clock.
+// The upstream that serves the models used in the rounds. The prompt specifies the output and its pace (history.ts).
+// The upstream records when each generation held its concurrency slot. It runs in the test's process, so both use the
+// same clock.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -32,7 +33,8 @@ export async function startTeller(note: (generation: Generation) => void): Promi
     const [n, , gapMs = 0] = prompt.slice(1).split(' ').map(Number) as [number, number, number];
     const generation: Generation = { kind: 'generation', n, from: performance.now(), to: Infinity, messages };
     note(generation);
-    // The client disconnected or was killed. From now on, its slot may be given to another request.
+    // Called when the output is complete, and when the client disconnects or is killed. From then on, its slot may be
+    // given to another request.
     const over = (): void => {
       generation.to = Math.min(generation.to, performance.now());
     };

@@ -1,4 +1,5 @@
-// Tests how work done for a request (loading a model, fetching an image) is notified that its client has disconnected.
+// Tests that work done for a request (loading a model, fetching an image) is notified when the request's client
+// disconnects.
 import t from 'tap';
 import type { Identity } from '../../src/shared/identity.js';
 import { contextOf, unattendedContext, type Caller } from '../../src/protocol/caller.js';

@@ -1,4 +1,4 @@
-// Tests the order of a response's events: every event at every stage, and the error for one out of order.
+// Tests the order of a response's events: every event at every stage, and the error for an event out of order.
 import t from 'tap';
 import { EventOrder, type ChoiceEvent } from '../../src/protocol/chat-completions/event-order.js';
 
@@ -17,7 +17,7 @@ const finished: ChoiceEvent = {
   timings: { prefillMs: 1, decodeMs: 1 },
 };
 
-/** Indices of the events that may come next. */
+/** Events to try at each stage. allowed() returns the indices of those that may come next. */
 const ALL: readonly ChoiceEvent[] = [
   text,
   started(0),

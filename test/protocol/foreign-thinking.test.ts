@@ -1,5 +1,5 @@
-// Tests reasoning that another service sealed, that was sealed with a removed key, or that another model of this server
-// wrote: in every format, it is left out of the prompt and listed.
+// Tests reasoning that cannot be used: reasoning sealed by another service or with a removed key, or written by another
+// model of this server. In every format, such reasoning is left out of the prompt and listed.
 import t from 'tap';
 import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
 import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';

@@ -1,5 +1,5 @@
 // Tests that a response that ended on its own either has the requested format or counts as a failure. A response with
-// tool calls does not need to have the format, and a truncated one may end anywhere.
+// tool calls does not need to have the format, and a truncated response may end anywhere.
 import t from 'tap';
 import type { EndReason } from '../../src/generation/types.js';
 import { FormatGuard } from '../../src/protocol/format-guard.js';

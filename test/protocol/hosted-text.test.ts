@@ -1,4 +1,4 @@
-// Calls and results of hosted tools as the model sees them, and the members that it does not see.
+// Tests how a model sees calls and results of hosted tools, and which members are hidden from the model.
 import t from 'tap';
 import { hostedText, unshownMembers } from '../../src/protocol/hosted-text.js';
 

@@ -39,7 +39,7 @@ const messagesOf = (messages: unknown[], change: object = {}) => parse({ message
 const bare = (messages: unknown[], change: object = {}) =>
   messagesOf(messages, change).map(({ path: _, ...message }) => JSON.parse(JSON.stringify(message)) as unknown);
 
-/** Returns the refusal's [code, param]. Its status must match the stage that raised it. */
+/** Returns [code, param] of the refusal. The refusal's status must match the stage that raised it. */
 function refusal(
   change: object,
   more: Partial<ThinkingPolicy> = {},

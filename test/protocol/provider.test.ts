@@ -1,4 +1,4 @@
-// Tests a provider other than the local engine, whose prompt size is an estimate until the generation starts. Limits,
+// Tests a provider other than the local engine. Its prompt size is an estimate until the generation starts. Limits,
 // responses and usage records are checked through the real routes on a real server and database.
 import t from 'tap';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
@@ -42,8 +42,8 @@ type Course =
   | 'holds everything back';
 
 /**
- * Generates "one two" as two tokens per choice. It reports the estimated prompt size first, and the actual one after
- * the start.
+ * Generates "one two" as two tokens per choice. Reports the estimated prompt size first, and the actual prompt size
+ * after the start.
  */
 class Elsewhere implements Provider {
   readonly contextWindow = 4_096;

@@ -59,7 +59,7 @@ t.test('a parent response is kept from its lookup until the run ends for any rea
   t.same(await open.rows(), EMPTY, 'a request refused for its content releases the parent');
 
   const { created } = await begin();
-  // These are the members that a request uses before admission. It ends before anything is admitted.
+  // `deps` and `caller` have only the members used before admission, and the request fails before anything is admitted.
   await t.rejects(
     startResponseRun(deps, caller, model, created, { take: null, dialect: 'openai', errorEvents: false }),
     {

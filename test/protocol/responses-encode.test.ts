@@ -380,7 +380,7 @@ t.test('for any response, the stream is valid, its deltas add up, and the comple
     };
     const response = checkStream(sent, names);
     const texts = response.output.map(textOf);
-    // Every complete response has at least one message.
+    // A complete response has at least one message, which is empty if the model wrote no text.
     if (texts.at(-1) === '' && expected.length < texts.length) texts.pop();
     t.same(texts, expected);
     t.equal(whole.sent.length, 0);

@@ -1,5 +1,6 @@
-// Quick builds compile several files of a folder together (native/CMakeLists.txt). A constant or type in a file's
-// anonymous namespace would then hide one of the same name in an outer namespace from the other files, without an error.
+// Quick builds compile several files of a folder together (native/CMakeLists.txt). If one file's anonymous namespace
+// declares a constant or type with the same name as one in an outer namespace, the other files would then use the wrong
+// declaration, without an error.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

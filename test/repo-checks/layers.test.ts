@@ -184,12 +184,17 @@ t.test('engine.h does not include models, kernels or file formats', async (t) =>
   );
 });
 
-/** What the scheduler and the KV cache must not depend on: text, grammars, sampling, requests and the loop. */
+/**
+ * Whether the scheduler and the KV cache must not depend on this file: text, grammars, sampling, requests and the loop.
+ */
 const aboveScheduling = (file: string): boolean =>
   /^native\/(text|formats\/hf)\//.test(file) ||
   (file.startsWith('native/engine/') && !/^native\/engine\/(kv\/|schedule\/|inputs\.h$)/.test(file));
 
-/** Files of engine/schedule and engine/kv that include such a file, directly or indirectly. */
+/**
+ * Returns the files of engine/schedule and engine/kv that directly or indirectly include a file for which
+ * aboveScheduling() is true.
+ */
 const schedulingViolations = (links: Links): string[] =>
   [...links.keys()]
     .filter((file) => /^native\/engine\/(schedule|kv)\//.test(file))

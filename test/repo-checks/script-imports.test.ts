@@ -1,5 +1,6 @@
-// Checks that every import in a script (.mjs) names an existing module and export. No compiler reads these files
-// otherwise, so moving a source file would break them unnoticed until someone runs the script.
+// Checks that every import in a script (.mjs) names an existing module and export. No compiler reads these files, so
+// without this check, an import that breaks when a source file is moved would go unnoticed until someone runs the
+// script.
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';

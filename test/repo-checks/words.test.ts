@@ -1,5 +1,6 @@
 // Checks that comments, strings and docs contain no wording that docs/internals/contributing.md rules out. A program
-// can check only this minimum, so every text must still be read. If a sentence needs such a wording, add it to ALLOWED.
+// can check only this minimum, so every text must still be read. If a sentence needs a ruled-out wording, add the
+// sentence to ALLOWED.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';
@@ -15,9 +16,9 @@ const COVERED = [
 ];
 /** Recorded results and test data. */
 const DATA = /^(bench\/results\/.*\.(md|json)|test\/(data|fuzz\/corpus)\/)/;
-/** Files that quote the wordings to rule them out. */
+/** Files that quote the ruled-out wordings. */
 const QUOTING = new Set(['docs/internals/contributing.md']);
-/** Whole lines, trimmed, to exempt, by file. */
+/** Lines that are exempt, by file, as whole trimmed lines. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {};
 
 const words = readFileSync(join(root, 'test', 'repo-checks', 'words.txt'), 'utf8')
@@ -75,7 +76,8 @@ const withoutCode = (text: string): string => text.replace(/`[^`]*`/g, '');
 
 function linesOf(file: string): { line: number; text: string }[] {
   const source = readFileSync(join(root, file), 'utf8');
-  // Most files contain none of the wordings, not even in code. Parsing them would take ten times as long.
+  // Most files contain none of the wordings, not even in code. Parsing such files anyway would make the test ten times
+  // as slow.
   if (!source.split('\n').some((line) => ruledOut.test(line) || ruledOut.test(withoutCode(line)))) return [];
   const texts = /\.(tsx?|mjs)$/.test(file)
     ? textsOf(file, source)

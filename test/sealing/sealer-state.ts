@@ -5,7 +5,8 @@ import type { SealerState } from '../../src/accounts/sealing/sealer-state.js';
 const DAY_MS = 24 * 3_600_000;
 
 /**
- * `open` returns a function that opens another SealerState on the same, initially empty, state, with the given clock.
+ * `open` creates a new, empty state and returns a function that opens another SealerState on this state, with the given
+ * clock.
  */
 export function sealerStateTests(open: (t: Test) => Promise<(now: () => number) => SealerState>): void {
   t.test('SealerState creates one key for all callers and expires it after it is replaced', async (t) => {

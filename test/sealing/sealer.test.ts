@@ -149,7 +149,8 @@ t.test('opening returns the model that sealed the value, and fails for a model t
 });
 
 t.test('field boundaries are authenticated', async (t) => {
-  // Model names that give the same concatenated bytes and the same model byte. Only their lengths differ.
+  // Two model names, `x` with a number and the number alone. With organizations `org_` and `org_x`, both give the same
+  // concatenated bytes and the same model byte. Only the field lengths differ.
   const byte = (name: string) => createHash('sha256').update(name).digest()[0];
   let whole = '';
   for (let n = 0; whole === ''; n++) if (byte(`x${n}`) === byte(`${n}`)) whole = `x${n}`;

@@ -1,5 +1,5 @@
-// Tests that ActiveSet holds the objects in use and does not retain removed ones. With a plain Set, the second test
-// would find all of them in the old generation.
+// Tests that ActiveSet holds the objects in use and does not retain removed objects. With a plain Set, the second test
+// would find all removed objects in the old generation.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import { ActiveSet } from '../../src/shared/active-set.js';

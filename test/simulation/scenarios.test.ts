@@ -104,7 +104,7 @@ t.test('usage is counted once per response when the disk fills up while lost res
   for (let count = 0; count < 3; count++) await scenario.generate(0, 1_000, 100);
   await scenario.pass(2_000);
   scenario.kill();
-  // The next start finds them and reports their usage, because the killed process reported none.
+  // The next start finds the interrupted responses and reports their usage, which the killed process did not report.
   await scenario.start();
   t.equal(scenario.told.length, 3);
   scenario.told.length = 0;

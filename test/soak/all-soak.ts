@@ -20,13 +20,16 @@ import { MODELS, Traffic } from './traffic.js';
 
 const CLIENTS = 24;
 const SAMPLE_MS = 5_000;
-/** All threads run a full collection before every COLLECT-th sample. */
+/** Every COLLECT-th sample is taken after a full collection in all threads. */
 const COLLECT = 3;
 const THREADS = 2;
 const FLAT = 0.02;
-/** Allowance for database readers and for connections that are kept open. */
+/** Number of additional descriptors that are allowed: database readers, and connections that are kept open. */
 const DESCRIPTORS_MORE = 8;
-/** A thread creates an arena if all existing ones are in use at that moment, so one may appear late in the run. */
+/**
+ * A thread creates an arena if all existing arenas are in use at that moment, so a new arena may appear late in the
+ * run.
+ */
 const ARENAS_MORE = 1;
 
 const { values } = parseArgs({
@@ -195,7 +198,9 @@ async function sum(name: string): Promise<number> {
     .reduce((all, [, value]) => all + value, 0);
 }
 
-/** Returns the endpoints in the server's OpenAPI document, except those that only operators call (people.ts). */
+/**
+ * Returns the endpoints in the server's OpenAPI document, except the endpoints that only operators call (people.ts).
+ */
 async function documented(): Promise<string[]> {
   const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
     paths: Record<string, Record<string, unknown>>;

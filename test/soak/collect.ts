@@ -1,6 +1,6 @@
 // Preloaded into the server under a soak test. On SIGUSR2, every isolate runs a full garbage collection, and the memory
-// that each one retains is written to the file MONOLITH_TEST_COLLECTED. Memory between collections shows only how V8
-// paces them, not what is retained.
+// that each isolate retains is written to the file MONOLITH_TEST_COLLECTED. Between collections, memory usage shows
+// only how V8 schedules its collections, not how much memory is retained.
 import { renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from 'node:v8';
@@ -8,7 +8,9 @@ import { runInNewContext } from 'node:vm';
 import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
 import type { Isolate } from './sample.js';
 
-/** How long to wait for the other threads to collect. On a busy machine, a busy thread may be late. */
+/**
+ * How long to wait until the other threads have run their collections. On a busy machine, a busy thread may be late.
+ */
 const WAIT_MS = 30_000;
 
 /** Number of threads in addition to the main one. */

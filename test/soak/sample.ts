@@ -12,7 +12,7 @@ export interface Sample {
   arenas: number;
 }
 
-/** Memory that a JavaScript thread retains, in bytes (collect.ts). */
+/** Memory in bytes that a JavaScript thread retains after a collection (collect.ts). */
 export interface Isolate {
   thread: number;
   used: number;
@@ -47,7 +47,10 @@ export function sampleOf(pid: number): Sample {
   };
 }
 
-/** Makes all threads of the process collect and takes a sample; null if the process did not respond in time. */
+/**
+ * Runs a full collection in all threads of the process and takes a sample. Returns null if the process did not respond
+ * in time.
+ */
 export async function keptOf(pid: number, file: string, threads: number): Promise<Kept | null> {
   rmSync(file, { force: true });
   process.kill(pid, 'SIGUSR2');
@@ -72,7 +75,7 @@ function arenasIn(maps: string): number {
 }
 
 /**
- * Growth from the third quarter of the samples to the last, as a fraction. Medians are compared because
+ * Growth from the third quarter of the samples to the fourth, as a fraction. Medians are compared because
  * garbage-collected memory fluctuates.
  */
 export function growth(samples: readonly number[]): number {

@@ -29,7 +29,7 @@ interface Request {
 }
 
 export class Traffic {
-  /** How often each outcome occurred: a status code, or an event such as a disconnect. */
+  /** Number of occurrences of each outcome. An outcome is a status code, or an event such as a disconnect. */
   readonly statuses = new Map<string, number>();
   /** Endpoints that were called, with {id} in place of ids. */
   readonly endpoints = new Set<string>();
@@ -274,7 +274,7 @@ export class Traffic {
         );
       }
     });
-    // The rest disconnect before the socket is open.
+    // A quarter of the clients disconnect before the socket is open.
     if (draw(4) > 0) await Promise.race([ended, new Promise((resolve) => socket.on('open', resolve))]);
     await Promise.race([ended, sleep(draw(400))]);
     if (draw(2) === 0) socket.close();

@@ -9,8 +9,8 @@ import { Recorded, wrongAfter } from './recorded.js';
 
 const ENDS = ['kill', 'torn', 'power'] as const satisfies readonly Fault[];
 /**
- * Faults that hit the first call of their kind at or after a position, so positions between two such calls are
- * equivalent.
+ * Faults that hit the first call of the matching kind at or after a position. All positions between two such calls are
+ * therefore equivalent.
  */
 const SEEK: readonly Fault[] = ['sync', 'meta'];
 

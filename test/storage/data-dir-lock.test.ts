@@ -85,7 +85,7 @@ t.test('child processes do not inherit the lock, and threads do not release it',
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   await once(child.stdout, 'data');
-  // POSIX record locks are released when the process closes any descriptor of the file.
+  // POSIX releases a process's record locks when the process closes any descriptor of the file.
   const worker = new Worker(
     `const fs = require('node:fs'); fs.closeSync(fs.openSync(${JSON.stringify(lockPath(path))}, 'r+'));`,
     { eval: true },

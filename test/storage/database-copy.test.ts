@@ -267,8 +267,8 @@ t.test('a damaged database file is refused with an error before LMDB maps it', a
         `flags ${flags}`,
       );
   }
-  // The same applies while a server has the file open: damage must not be mistaken for a page that has been reused
-  // since.
+  // The check must also report the damage while a server has the file open. Damage must not be mistaken for a page that
+  // has been reused since.
   const served = lockDataDir(bad);
   await t.rejects(checkDatabase(bad), { name: 'StorageError', message: /is damaged/ });
   served.release();

@@ -1,5 +1,5 @@
-// Tests how failures of the shared database are classified by the SQLSTATE that the PostgreSQL client reports, and what
-// API clients see of them.
+// Tests how failures of the shared database are classified by the SQLSTATE that the PostgreSQL client reports, and
+// which errors API clients get.
 import t from 'tap';
 import {
   isAnswer,

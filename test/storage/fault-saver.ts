@@ -9,7 +9,9 @@ import { openResponseStore } from '../../src/storage/lmdb/responses/open-respons
 import { expected } from './saver.js';
 
 const ROUNDS = 6;
-/** Printed when the file has its final name. Until then, it is a temporary file that nothing reads. */
+/**
+ * Printed once the database file has its final name. Until then, the file has a temporary name, and nothing reads it.
+ */
 export const MADE = 'made';
 
 const idOf = (number: number): string =>

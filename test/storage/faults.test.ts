@@ -23,7 +23,7 @@ const PLACES: Readonly<Record<Fault, readonly number[]>> = {
   power: [2, 232, 300],
 };
 
-/** Calls made while the file is being created and shortly after; all of them are tested. */
+/** Number of calls made while the file is being created and shortly after. All of these calls are tested. */
 const FIRST = 6;
 
 for (const fault of FAULTS) {

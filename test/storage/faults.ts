@@ -1,5 +1,5 @@
-// Runs fault-saver.ts with a fault injected at one of its writes or syncs (test/native/faults/storage_faults.cc) and
-// checks the reopened database.
+// Runs fault-saver.ts with a fault injected at one of the process's writes or syncs
+// (test/native/faults/storage_faults.cc) and checks the reopened database.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { databasePath, openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { isWhole } from './whole.js';
 
-/** A longer run is considered stuck. The limit allows for busy machines. */
+/** A run that takes longer is considered stuck. The limit allows for busy machines. */
 const STUCK_MS = 300_000;
 
 export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 'power'] as const;

@@ -58,7 +58,7 @@ export interface OpenedResponses {
   rows(): Promise<Record<string, number>>;
   /** Returns the number of rows that only record pending work. */
   noted(): Promise<number>;
-  /** Reopens the store as another process would after the first one has ended. */
+  /** Reopens the store as a new process would after the first process has ended. */
   reopen(): Promise<void>;
   close(): Promise<void>;
 }

@@ -21,7 +21,9 @@ export async function allOf<T>(some: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
-/** `begin` returns a new, empty store with a clock that the tests control. `chainLength`: of the longest chain. */
+/**
+ * `begin` returns a new, empty store with a clock that the tests control. `chainLength`: length of the longest chain.
+ */
 export async function responseStoreTests(begin: () => Promise<OpenedResponses>, chainLength: number): Promise<void> {
   const open = await begin();
   t.teardown(() => open.close());
@@ -323,7 +325,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>, 
     for (const newestFirst of [false, true]) {
       const all = newestFirst ? oldest.toReversed() : oldest;
       t.same(await listed(newestFirst, null), all);
-      // Every seventh item, and those at the start and the end of each response.
+      // Every seventh item, and the items at the start and the end of each response.
       const starts = [...all.entries()].filter(
         ([index, id]) => index % 7 === 0 || /^[abcd](0|1|2|68|69|128|129)$/.test(id),
       );
@@ -858,8 +860,8 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>, 
     t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
     const ms = spent();
     t.ok(ms < 3_000, `the chain was read in ${ms.toFixed(0)} ms`);
-    // By now, the reader has released the chain. If it had not, it would have to erase responses deleted in the
-    // meantime.
+    // By now, the reader has released the chain. Otherwise, the reader would have to erase the responses that are
+    // deleted next.
     await responses.sweep();
     const deleted = all.slice(0, -1).map((id) => responses.delete('org_a', id));
     t.equal(await responses.delete('org_a', previousId!), true);

@@ -37,7 +37,7 @@ export function recordAgent(into: string, agent: string, requests: readonly Agen
 const KEPT_HEADERS = ['anthropic-beta', 'anthropic-version', 'openai-beta', 'x-stainless-helper-method'];
 /** Lists whose entries are names. */
 const NAMES = new Set(['enum', 'required', 'include', 'betas']);
-/** Members that contain text of a person or the agent, or that identify a machine. */
+/** Members that contain text written by a person or the agent, or that identify a machine. */
 const TEXTS = new Set([
   'text',
   'content',

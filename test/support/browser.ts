@@ -24,12 +24,14 @@ const ARGUMENTS = [
 
 const executable = process.env['CHROMIUM'] ?? PLACES.find((path) => existsSync(path));
 
-/** For `{ skip: notBuilt }` in tests that need the built page but no browser. */
+/**
+ * The reason to skip tests that need the built page but no browser (`{ skip: notBuilt }`); false if the page is built.
+ */
 export const notBuilt: string | false = existsSync(join(root, 'dist', 'web', 'index.html'))
   ? false
   : 'the page is not built (npm run build:web)';
 
-/** Why browser tests cannot run on this machine, for `{ skip: noBrowser }`; false if they can. */
+/** The reason to skip browser tests on this machine (`{ skip: noBrowser }`); false if they can run. */
 export const noBrowser: string | false =
   executable === undefined ? 'no Chromium on this machine (apt-get install chromium, or set CHROMIUM)' : notBuilt;
 
@@ -70,7 +72,8 @@ export async function openWindow(
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
   page.on('console', (message) => {
-    // The browser logs every error status. Tests provoke such responses on purpose, so they do not count as problems.
+    // The browser logs every error status. Tests provoke error responses on purpose, so these log entries do not count
+    // as problems.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
       problems.push(`console: ${message.text()}`);
   });
@@ -150,7 +153,7 @@ export async function noneWrong(t: Test, { page, problems }: Opened, where: stri
   t.equal(await overflow(page), 0, `${where}: no horizontal scrolling`);
 }
 
-/** Opens a page through its navigation link, after switching to the other area if the link is there. */
+/** Opens a page through its navigation link. If the page belongs to the other area, switches to that area first. */
 export async function go(page: Page, link: string): Promise<void> {
   const found = page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: link, exact: true });
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').first().waitFor();

@@ -1,5 +1,5 @@
 // Converts a GGUF file of the llama architecture with a byte-level vocabulary back to a Hugging Face directory in F32,
-// the inverse of llama.cpp's converter. For tests that serve such a directory.
+// the inverse of llama.cpp's converter. Used by tests that serve a Hugging Face directory.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -124,7 +124,7 @@ function withHalves(values: Float32Array, cols: number, heads: number): Float32A
   return out;
 }
 
-/** Writes `shards` tensor files, with an index if there is more than one. */
+/** Writes `shards` tensor files, with an index if there is more than one file. */
 export function writeCheckpoint(gguf: string, folder: string, shards: number): void {
   const file = readGguf(gguf);
   const known = (key: string): Value => {

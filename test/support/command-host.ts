@@ -1,5 +1,5 @@
-// Runs commands one after another in a process that stays loaded: starting a process for each costs a second of CPU
-// time. Use a real process for commands that read standard input, serve, or react to signals.
+// Runs commands one after another in a process that stays loaded, because starting a process for each command would
+// cost a second of CPU time. Use a real process for commands that read standard input, serve, or react to signals.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Test } from 'tap';

@@ -2,7 +2,7 @@
 // with other work.
 
 /**
- * Starts measuring. The function that it returns reports the CPU milliseconds that this process has used since then.
+ * Starts measuring. The returned function reports the CPU milliseconds that this process has used since the start.
  */
 export function cpuTime(): () => number {
   const before = process.cpuUsage();

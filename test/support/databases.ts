@@ -1,4 +1,4 @@
-// PostgreSQL databases for storage tests. Each one is new, has all tables, and is dropped when its test ends.
+// PostgreSQL databases for storage tests. Each database is new, has all tables, and is dropped when its test ends.
 
 import type { Test } from 'tap';
 import { openPool, type Database } from '../../src/storage/postgres/database.js';

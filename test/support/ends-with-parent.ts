@@ -1,5 +1,6 @@
-// Preloaded (--import) into the servers that tests start. The test process holds this process's standard input open,
-// and this process exits when it closes, so no server outlives its test, even if a timeout kills the test.
+// Preloaded (--import) into the servers that tests start. The test process holds this process's standard input open.
+// This process exits when its standard input is closed, so no server outlives its test, even if a timeout kills the
+// test.
 import { isMainThread } from 'node:worker_threads';
 
 if (isMainThread) {

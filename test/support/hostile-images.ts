@@ -16,8 +16,8 @@ function zeroBits(count: number): Buffer {
 const repeated = (bytes: Buffer, count: number): Buffer => Buffer.alloc(bytes.length * count, bytes);
 
 /**
- * Returns a valid grayscale JPEG. Progressive: each scan except the first covers all AC coefficients. Sequential: two
- * components, one per scan.
+ * Returns a valid JPEG. Progressive: one component, and each scan except the first covers all AC coefficients.
+ * Sequential: three components, one per scan.
  */
 export function jpegOfScans(
   side: number,
@@ -114,7 +114,10 @@ function pngChunk(type: string, data: Uint8Array): Buffer {
   return out;
 }
 
-/** Returns a black 1-bit PNG whose header declares this size but which contains only `rows` rows of pixels. */
+/**
+ * Returns a black 1-bit PNG whose header declares `width` by `height` pixels, but which contains only `rows` rows of
+ * pixels.
+ */
 export function pngOf(width: number, height: number, rows: number): Buffer {
   const header = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
   header.writeUInt32BE(width, 0);

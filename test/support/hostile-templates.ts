@@ -1,5 +1,5 @@
 // Random malicious chat templates. They use every language feature, nested, in loops and macros, on growing texts and
-// lists. None does anything costly unless the first message is `go`, so that it can still be loaded.
+// lists. No template does anything costly unless the first message is `go`, so a server can still load it.
 import type { Random } from './random.js';
 
 const TEXTS = [

@@ -17,13 +17,13 @@ export interface HubRepo {
 export interface Faults {
   /** Breaks the connection after this many bytes of a large file: one entry per connection, in order. */
   breakAfter?: number[];
-  /** Responses to the first requests, whatever they are, before normal handling starts. */
+  /** Responses to the first requests, regardless of their path, before normal handling starts. */
   answers?: { status: number; headers?: Record<string, string> }[];
   /** How many times each path is served with bytes that do not match its hash. */
   wrongBytes?: Map<string, number>;
   /** Answers a range request with the whole file. */
   ignoresRanges?: boolean;
-  /** File lists use `siblings` instead of the tree, with or without hashes. */
+  /** If set, file lists use `siblings` instead of the tree, with or without hashes. */
   noTree?: 'with_blobs' | 'names_alone';
   /** Stalls after this many bytes of a large file. */
   stallAfter?: number;

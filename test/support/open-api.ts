@@ -25,7 +25,7 @@ function document(spec: Spec): Document {
   return content;
 }
 
-// Corrections to the descriptions, where clients or the other description require something else.
+// Corrections to the descriptions, for cases where clients or the other description require something else.
 const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
   openai: [
     allowNull,
@@ -48,7 +48,7 @@ const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
     },
   ],
   openresponses: [
-    // The response's text.format.schema may only be null according to the description, but the openai client needs the
+    // According to the description, the response's text.format.schema can only be null, but the openai client needs the
     // object.
     (schemas) =>
       replaceIn(schemas['JsonSchemaResponseFormat'], 'schema', { anyOf: [{ type: 'object' }, { type: 'null' }] }),

@@ -60,7 +60,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
 
 type Fields = Map<number, (Buffer | bigint)[]>;
 
-/** Decodes a protobuf message into its fields by number; a value is bytes or a number. */
+/** Decodes a protobuf message into its fields by number. Each value is either bytes or a number. */
 function fieldsOf(bytes: Buffer): Fields {
   const fields: Fields = new Map();
   let at = 0;

@@ -64,7 +64,7 @@ export async function startPostgres({
   const programs = postgresPrograms();
   if (programs === null) throw new Error('PostgreSQL is not installed: apt-get install postgresql');
   const user = process.getuid?.() === 0 ? serviceUser() : null;
-  // Not in the test run's own directory, because the service's user cannot enter it.
+  // The directory is not inside the test run's own directory, because the service's user cannot enter that directory.
   const folder = mkdtempSync('/tmp/monolith-postgres-');
   const data = join(folder, 'data');
   const as = user === null ? {} : { uid: user.uid, gid: user.gid };
@@ -136,8 +136,8 @@ export async function startPostgres({
     }
   };
   const start = async (): Promise<void> => {
-    // A wrapper shell holds the read end of a pipe whose write end we hold. When the pipe closes, the shell stops the
-    // server.
+    // A wrapper shell holds the read end of a pipe, and this process holds the write end. When the pipe closes, the
+    // shell stops the server.
     server = spawn(
       '/bin/sh',
       [
@@ -162,7 +162,7 @@ export async function startPostgres({
     const exited = running ? once(ended, 'exit') : null;
     ended.ref();
     const pid = running ? Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]) : 0;
-    // The main process forwards every signal to its children except SIGKILL, so SIGKILL must be sent to each of them.
+    // The main process forwards every signal except SIGKILL to its children, so SIGKILL must be sent to each process.
     for (const one of running && signal === 'SIGKILL' ? [pid, ...childrenOf(pid)] : running ? [pid] : [])
       process.kill(one, signal);
     await exited;

@@ -1,4 +1,5 @@
-// A real local Prometheus that scrapes one server every second: the one from Debian's package or any in the PATH.
+// A real local Prometheus that scrapes one server every second. The program comes from Debian's package or from the
+// PATH.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -58,7 +58,7 @@ export interface ScriptModelOptions {
   scripts?: Readonly<Record<string, Script>>;
   /** Maximum length of prompt plus output, in tokens; default 16,384. */
   context?: number;
-  /** The template opens the reasoning section in the prompt, so the model does not have to. */
+  /** Whether the template opens the reasoning section in the prompt, so that the model does not have to open it. */
   opensThinking?: boolean;
   /** Jinja source at the start of the template. */
   templateHead?: string;
@@ -128,7 +128,7 @@ interface Shape {
   classes: ReadonlyMap<number, number>;
 }
 
-/** A head copies a token's class. Class 0 is that of all tokens to which no vote refers. */
+/** An attention head copies a token's class. Tokens that no vote refers to have class 0. */
 function shapeOf({ spellings, votes, anchors }: Plan): Shape {
   const classes = new Map<number, number>();
   const asked = [...anchors, ...votes.flatMap(({ where, token }) => (where === 0 ? [] : [token]))];
@@ -141,7 +141,7 @@ function shapeOf({ spellings, votes, anchors }: Plan): Shape {
 function tensorsOf(plan: Plan): Tensor[] {
   const { vocabulary, head, width, classes } = shapeOf(plan);
   const heads = LOOKS.length;
-  // The residual stream holds the last token, a constant one, and the value that each head has copied.
+  // The residual stream holds the last token, the constant 1, and the value that each head has copied.
   const one = vocabulary,
     copied = vocabulary + 1;
   const tensors: Tensor[] = [];
@@ -188,7 +188,8 @@ function tensorsOf(plan: Plan): Tensor[] {
   matrix('blk.0.ffn_gate.weight', width, 32);
   matrix('blk.0.ffn_up.weight', width, 32);
   matrix('blk.0.ffn_down.weight', 32, width);
-  // The input has two values plus one per head, all equal. With these weights, the norm maps each of them to 1.
+  // The input has two nonzero values plus one per head, all equal. With these weights, the norm maps each nonzero value
+  // to 1.
   vector('output_norm.weight', width, () => Math.sqrt((2 + heads) / width));
   matrix('output.weight', width, vocabulary, (put) => {
     for (let byte = 0; byte < 256; byte++) put(byte, one, -BYTE_HANDICAP);
@@ -202,8 +203,8 @@ function tensorsOf(plan: Plan): Tensor[] {
 }
 
 /**
- * One half of a pair of dimensions in a head's query. Keys point along the first half, so scores are sums of
- * cos(frequency * distance + turn).
+ * Returns one of the two halves of a dimension pair in a head's query. Keys point along the first half, so scores are
+ * sums of cos(frequency * distance + turn).
  */
 function query(look: (typeof LOOKS)[number], pair: number, second: boolean, head: number): number {
   const along = (turn: number): number => (second ? Math.sin(turn) : Math.cos(turn));

@@ -1,7 +1,10 @@
 // Turns scripts into a plan of votes: which token follows which, and what must be remembered where the last token alone
 // does not determine the next one. Independent of weights and files. script-model.ts explains the whole mechanism.
 
-/** A part repeated without end. The pieces after it are reached only when the engine forces the reasoning to end. */
+/**
+ * A part that is repeated without end. The pieces after it are reached only when the engine forces the reasoning to
+ * end.
+ */
 export interface Repeat {
   readonly repeat: readonly (string | Uint8Array)[];
 }
@@ -255,8 +258,8 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
 }
 
 /**
- * Weights with which an anchor votes for each byte of its tool's name. They make that name win at every byte where
- * another known name differs from it.
+ * Weights of an anchor's votes for the bytes of its tool's name. With these weights, the name wins at every byte where
+ * another known name differs.
  */
 function nameWeights(tool: string, all: readonly string[]): Map<string, number> {
   const weights = new Map([...tool].map((byte) => [byte, NAME_LEAD]));

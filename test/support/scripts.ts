@@ -1,5 +1,5 @@
-// Scripts that tests share, and the output that a client should receive for each. See script-model.ts for how to use
-// them.
+// Scripts that tests share, and the output that a client should receive for each script. script-model.ts describes how
+// to use the scripts.
 import type { Piece, Script } from './script-plan.js';
 
 /** A response after its markers are removed. Endless parts appear once. */

@@ -1,6 +1,6 @@
 // If TEST_UPSTREAM is set to an API format, servers started by tests run no model themselves. A second process serves
-// the models, and the first one uses it as an upstream in that format. `npm run test:upstream` sets it for the suites
-// that run the official clients.
+// the models, and the server uses this process as an upstream in that format. `npm run test:upstream` sets the variable
+// for the suites that run the official clients.
 import type { UpstreamApi } from '../../src/config/upstream.js';
 
 export interface Start {
@@ -10,11 +10,11 @@ export interface Start {
   stderr?: number;
 }
 
-/** Upstream format if the models run in a second process; undefined if they run in the first one. */
+/** Upstream format if the models run in a second process; undefined if they run in the first process. */
 export const askedIn = process.env['TEST_UPSTREAM'] as UpstreamApi | undefined;
 
 /**
- * The options for the process with the engine: the models and how to compute them. Limits, storage and threads are
+ * Options for the process that runs the engine: the models and how to compute them. Limits, storage and threads are
  * options of the first process.
  */
 export function engineOf({ args = [], env = {} }: Start): Start {

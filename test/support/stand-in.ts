@@ -22,7 +22,7 @@ export interface StandIn {
   /** Number of requests whose connection was closed before their response was complete. */
   readonly left: number;
   readonly sockets: ReadonlySet<Socket>;
-  /** Sets the responses to the next requests; the last one is repeated. */
+  /** Sets the responses to the next requests; the last response is repeated. */
   say: Say;
   /** Responses, by path, to requests for information such as model metadata. These requests are not recorded. */
   facts: Readonly<Record<string, object>>;
@@ -105,7 +105,7 @@ export interface Gateway extends Pick<Monolith, 'close' | 'drain' | 'url'> {
   get(path: string): Promise<Response>;
 }
 
-/** Starts a complete Monolith server in this process whose models are upstream models. */
+/** Starts a complete Monolith server in this process. All models of the server are upstream models. */
 export async function startGateway(models: Record<string, object>, settings: object = {}): Promise<Gateway> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-upstream-'));
   const logs: string[] = [];

@@ -13,7 +13,7 @@ export type Way = 'through' | 'cut' | 'held' | 'deaf' | 'slow';
 export interface TcpProxy {
   readonly port: number;
   set(way: Way, slowMs?: number): void;
-  /** Resets the existing connections; new ones are forwarded as before. */
+  /** Resets the existing connections. New connections are forwarded as before. */
   reset(): void;
   close(): Promise<void>;
 }

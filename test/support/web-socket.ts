@@ -128,7 +128,7 @@ export function textOf({ output }: Pick<Resource, 'output'>): string {
     .join('');
 }
 
-/** Returns the HTTP status with which a handshake is refused. */
+/** Returns the HTTP status of a refused handshake. */
 export async function handshakeStatus(port: number, key: string): Promise<number | undefined> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/responses`, { headers: { authorization: `Bearer ${key}` } });
   socket.on('error', () => undefined);

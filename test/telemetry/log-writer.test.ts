@@ -19,7 +19,7 @@ function pipe(folder: string): string {
 
 const opened = (path: string, mode: number): number => openSync(path, mode | constants.O_NONBLOCK);
 
-/** Returns what can be read at the moment. */
+/** Returns the data that can be read at the moment. */
 function readNow(fd: number): string {
   const parts: Buffer[] = [];
   for (;;) {

@@ -156,7 +156,8 @@ t.test('text log lines are readable and contain no control characters', (t) => {
     ),
     '2026-01-02T03:04:05.678Z info  started  status=200 ms=1.23 name="a b"\n',
   );
-  // A request: status, route, model and duration first, no usual values, IDs last.
+  // The fields of a request: status, route, model and duration come first and IDs last; fields with their usual value
+  // are omitted.
   const request = {
     level: 'info',
     time: '2026-01-02T03:04:05.678Z',

@@ -44,7 +44,7 @@ export class SimulatedEngine implements HeldEngine {
   }
 }
 
-/** `worse` returns a factor for the latencies. */
+/** `worse` returns a factor by which the measured latencies are multiplied. */
 export function measuring(surface: Surface, engine: SimulatedEngine, worse: () => number = () => 1): Measure {
   return ({ load, seed }) => {
     const { throughput, ttft, itl, seconds } = simulate(surface, engine.inForce, load, REQUESTS, seed);
@@ -77,12 +77,12 @@ export function truth(surface: Surface, settings: TuneSettings, load: number): T
   return { throughput, worst: Math.max(ttft / surface.ttftMs, itl / surface.itlMs) };
 }
 
-/** How far a measured percentile may differ from the true one. */
+/** Maximum ratio between a measured percentile and the true one. */
 export const TOLERANCE = 1.1;
 
 /**
- * Returns the best of all combinations. The most promising ones are measured again with many requests. `seconds`: the
- * total time for measuring all combinations.
+ * Returns the best of all combinations. The most promising combinations are measured again with many requests.
+ * `seconds`: the total time for measuring all combinations.
  */
 export function exhaustive(
   surface: Surface,

@@ -13,7 +13,7 @@ export interface Machine {
 }
 export interface Surface {
   readonly machine: Machine;
-  /** Mean lengths in tokens, and the relative spread around them. */
+  /** Mean lengths in tokens, and the relative spread around these means. */
   readonly prompt: number;
   readonly answer: number;
   readonly spread: number;

@@ -141,7 +141,8 @@ t.test('the Pareto front contains the points that no other point dominates', asy
 });
 
 t.test('points are ranked by goodput, not by throughput', async (t) => {
-  // All requests are good up to a = 100. Above that, throughput still grows, but fewer and fewer requests are good.
+  // Up to a = 100, all requests meet the objectives. Above that, throughput still grows, but fewer and fewer requests
+  // meet the objectives.
   const measure = (point: Point): Observation => {
     const a = point['a'] as number;
     const throughput = 10 + Math.log(a);
@@ -157,7 +158,7 @@ t.test('points are ranked by goodput, not by throughput', async (t) => {
   for (let at = 0; at < 16; at++) search.tell(measure(search.ask()));
   const [best] = search.ranked();
   t.ok((best?.['a'] as number) > 40 && (best?.['a'] as number) < 200, `measured: ${best?.['a']}`);
-  // This also holds for values that were never measured.
+  // The search also finds good settings if a value must be used that was never measured.
   const { a, b } = search.believed({ b: 33 }) as { a: number; b: number };
   t.ok(a > 40 && a < 200 && b === 33, `believed: ${a}`);
   const hopeless = new Search({ knobs: KNOBS, seed: 3 });

@@ -1,6 +1,6 @@
 // `npm run test:upstream`: runs the official clients' suites again, with every model in a second Monolith process,
-// which the first one uses as an upstream. Tests whose results may differ are listed here with the reason. Any other
-// difference is a fault, and so is a listed test that no longer differs.
+// which the first process uses as an upstream. Tests whose results may differ are listed in this file with the reason.
+// Any other difference is a fault, and so is a listed test that no longer differs.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { root } from '../e2e/monolith.js';

@@ -22,7 +22,8 @@ latencyTests(open);
 t.test('a batch whose commit was not confirmed is counted only once, and a lost batch is written again', async (t) => {
   const real = await databaseFor(t, postgres);
   let lose: 'answer' | 'request' | null = null;
-  // A database connection that can drop a transaction before or after it is executed.
+  // A database connection that can be lost before a transaction is executed, or after it is executed but before its
+  // result arrives.
   const database: Database = {
     address: real.address,
     load: () => real.load(),

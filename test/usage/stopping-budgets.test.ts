@@ -138,7 +138,7 @@ t.test(
     t.teardown(() => watch.close());
     const begin = Date.parse('2026-11-01T00:00:00Z');
     const hour = 3_600_000;
-    /** Input tokens at 2 EUR each, except cached ones at 0.5 EUR. */
+    /** Input tokens cost 2 EUR each, except cached input tokens, which cost 0.5 EUR each. */
     const use = (at: number, keyId: string, inputTokens: number, cachedTokens = 0, model = 'hal-1.0'): Promise<void> =>
       usage.record([
         { usage: finished({ keyId, inputTokens, cachedTokens, outputTokens: 5, model, endedAt: at }), at },

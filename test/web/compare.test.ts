@@ -189,7 +189,7 @@ test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 
     await member.page.getByText('This link is not available').waitFor();
     await page.keyboard.press('Escape');
 
-    // The conversation is in the history of this browser, after a reload too, until the user signs out.
+    // The conversation is in this browser's history, even after a reload, until the user signs out.
     await page.getByRole('button', { name: 'New chat' }).click();
     await page.reload();
     await page.getByRole('button', { name: 'History' }).click();

@@ -1,4 +1,4 @@
-// Tests that the dashboard's colours meet WCAG AA: a contrast of 4.5:1 for text and 3:1 for control borders, meters and
+// Tests that the dashboard's colors meet WCAG AA: a contrast of 4.5:1 for text and 3:1 for control borders, meters and
 // chart lines.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

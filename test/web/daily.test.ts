@@ -186,7 +186,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await part.getByRole('button', { name: 'Save budget' }).click();
     await page.getByRole('table', { name: 'Budgets of members and keys' }).getByText('of €0.01').waitFor();
     await page.reload();
-    // The watch finds the spent budget within seconds.
+    // The server detects within seconds that the budget is spent.
     await page.waitForTimeout(2_500);
     await page.reload();
     await page

@@ -275,8 +275,8 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     ];
     await drop('dot.png', 'image/png', png);
     await page.getByText('hal-1.0 accepts text only. Remove the images or choose another model.').waitFor();
-    // None of these models supports images. This route makes the page believe that clarke-1.0 does; the API accepts
-    // images for it anyway.
+    // None of these models supports images. This route makes the page believe that clarke-1.0 does. The API accepts
+    // images for this model anyway.
     await page.route('**/models', async (route) => {
       const response = await route.fetch();
       const body = (await response.json()) as { data: { id: string; input_modalities: string[] }[] };

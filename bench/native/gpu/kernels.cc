@@ -211,8 +211,8 @@ class Kernels {
     else
       results_.left_out.push_back("cuBLASLt: " + (library ? alone.error() : library.error()).message);
   }
-  // Times the same matmul with cuBLASLt in two ways: as the engine uses it, which includes unpacking the weights and
-  // converting the activations, and on its own, with inputs that are already in the library's layout.
+  // Times the same matmul with cuBLASLt in two ways: as the engine uses cuBLASLt, which includes unpacking the weights
+  // and converting the activations, and on its own, with inputs that are already in the library's layout.
   void time_library(const DenseScratch& scratch, const std::string& name,
                     const std::vector<std::unique_ptr<Matrix>>& weights, const float* x, float* out, int64_t n,
                     double bytes) {

@@ -35,7 +35,7 @@ std::vector<float> read(Runtime& runtime, const float* from, size_t n) {
   return values;
 }
 
-// Returns how many distinct experts tokens with these router logits select in total.
+// Returns the number of distinct experts that tokens with these router logits select in total.
 int experts_in_use(const std::vector<float>& logits, const MixtureShape& shape) {
   const auto n = static_cast<size_t>(shape.n_experts);
   std::vector<bool> used(n);

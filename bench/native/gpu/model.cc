@@ -312,7 +312,7 @@ void measure_models(const Options& options, const Clock& clock, Results& results
   ModelBench bench(options, clock, results);
   const std::vector<int> all = options.tiny ? std::vector{1, 3} : std::vector{1, 16, 64, 256};
   const std::vector<int> ends = {all.front(), all.back()};
-  // The most important measurements come first, because time may run out.
+  // The most important measurements come first, because the available time may run out.
   bench.run(TensorType::kBF16, {}, all, true);
   bench.run(TensorType::kF8E4M3, {}, all, true);
   bench.run(TensorType::kQ8_0, {}, all, true);

@@ -1,5 +1,5 @@
-// Tests calls that are forced on an untrained model: whatever it samples must be a valid call to one of the tools, in
-// every syntax.
+// Tests calls that are forced on an untrained model: every output that the model samples must be a valid call to one of
+// the tools, in every syntax.
 import t from 'tap';
 import { Engine } from '../../../src/engine/engine.js';
 import type { EngineEvent } from '../../../src/engine/events.js';
@@ -66,7 +66,7 @@ t.test('a forced call is always valid', async (t) => {
   }
   for (const [family, syntax] of syntaxes) {
     if (syntax.several === undefined) continue;
-    // The model would end some lists immediately.
+    // Discourage the token that ends a list of calls, because the model would end some lists immediately.
     if (
       !several.has(family) &&
       (await forcedCall(native, engine, syntax, { tools, seed: 0n, parallel: true, unwanted: syntax.several.end }))

@@ -1,4 +1,4 @@
-// Texts as models write them, each with the expected result, which must not depend on how the text is split.
+// Texts as models write them, each with the expected result. The result must not depend on how the text is split.
 import { HERMES } from '../../../src/generation/local/tools/hermes.js';
 import { MISTRAL } from '../../../src/generation/local/tools/json-list.js';
 import { COMMAND } from '../../../src/generation/local/tools/command.js';
@@ -19,7 +19,7 @@ import type { ToolSyntax } from '../../../src/generation/local/tools/syntax.js';
 import { XML } from '../../../src/generation/local/tools/xml.js';
 import type { CallableTools } from '../../../src/generation/local/tools/call-reader.js';
 
-/** `call NAME ARGUMENTS` for a complete call, `cut NAME ARGUMENTS` for a truncated one, `text TEXT` for content. */
+/** `call NAME ARGUMENTS` for a complete call, `cut NAME ARGUMENTS` for a truncated call, `text TEXT` for content. */
 export type Told = string;
 
 export interface CallFixture {
@@ -27,7 +27,7 @@ export interface CallFixture {
   syntax: ToolSyntax;
   text: string;
   told: Told[];
-  /** The response was truncated; if not set, it ended on its own. */
+  /** Whether the response was truncated. If not set, it ended on its own. */
   cut?: true;
 }
 

@@ -4,7 +4,10 @@ import type { ToolSyntax } from '../../../src/generation/local/tools/syntax.js';
 import { cpuTime } from '../../support/cpu-time.js';
 import { fixtures, tools, type Told } from './call-fixtures.js';
 
-/** Returns the joined events for these pieces. Checks their order, and that complete arguments are valid JSON. */
+/**
+ * Returns the joined events for the given pieces. Checks that the events are in order and that complete arguments are
+ * valid JSON.
+ */
 function read(syntax: ToolSyntax, pieces: readonly string[], cut: boolean): Told[] {
   const told: Told[] = [];
   let open: { name: string; text: string } | null = null;

@@ -1,5 +1,5 @@
-// Forces an untrained model to call custom tools: whatever it samples must match the tool's grammar, in every call
-// syntax. The tests check the output without the grammar engine.
+// Forces an untrained model to call custom tools: every output that the model samples must match the tool's grammar, in
+// every call syntax. The tests check the output without the grammar engine.
 import t from 'tap';
 import { Engine } from '../../../src/engine/engine.js';
 import { customParameters, CustomInputReader } from '../../../src/generation/custom-tools.js';

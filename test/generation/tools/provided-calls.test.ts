@@ -162,7 +162,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
         Number.isInteger(count)
       );
     };
-    // If the headers differ, one token leads to the response and another one to a call.
+    // If the headers of a response and of a call differ, the first different token decides between the two.
     const encode = (text: string): Promise<Int32Array> =>
       engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 });
     const answer = await encode(answerHead);
@@ -184,7 +184,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
         t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\||>>>/);
       }
     }
-    // The same holds after a header that the model itself closes: any sample is one of the two.
+    // After a header that the model closes by itself, every sample must also be either a formatted response or a call.
     const end = (await encode('<|end|>'))[0]!;
     for (let seed = 0n; seed < 4n; seed++) {
       const events = await run(

@@ -37,7 +37,7 @@ t.test('parses a marker inside a response', async (t) => {
       .join('');
   const whole = textOf(await say({}));
   const tokens = [...native.tokenize(whole, plainText)].map((token) => native.detokenize(Int32Array.of(token)));
-  // A marker that occurs only once, after some content, and the token after it.
+  // A marker that occurs only once in the response, after some content, and the token that follows it.
   const at = tokens.findIndex(
     (text, index) =>
       index > 0 && text.trim() !== '' && whole.split(text).length === 2 && (tokens[index + 1] ?? '').trim() !== '',

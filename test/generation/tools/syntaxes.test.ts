@@ -297,8 +297,8 @@ t.test('a grammar allows the syntax that its model was trained on', async (t) =>
         grammars,
       );
       const { calls: text } = writtenBy(one, [{ id: 'call_1', name, arguments: json }]);
-      // gpt-oss's template orders the parts differently from the model. The end of a list is not part of the grammar. A
-      // constrained call's id is a number.
+      // gpt-oss's template writes the parts of a call in a different order than the model. The end of a list is not
+      // part of the grammar. A constrained call's id is a number.
       const learned =
         family === 'harmony'
           ? `${syntax.engineOpen}${syntax.head(name)}${json}`
@@ -466,7 +466,7 @@ t.test('every text that the grammar allows parses as a call of the tool', async 
   t.ok(whole > families.length * 6, `${whole} complete texts`);
 });
 
-/** Whether arguments match the schema of the test above, by type. */
+/** Returns whether the types of the arguments match the schema of the test above. */
 function fits(json: string): boolean {
   let value: Record<string, unknown>;
   try {

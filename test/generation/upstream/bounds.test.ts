@@ -14,7 +14,8 @@ const model = (api: string, more: object = {}): object => ({
   context_window: 100_000,
   max_output_tokens: 2_000,
 });
-// The client shares an event loop with a stand-in that sends as fast as it can, so it may read slowly.
+// The buffer is large because the client may read slowly: it shares an event loop with a stand-in that sends as fast as
+// it can.
 const http = { stream_buffer_bytes: 67_108_864 };
 const settings = { upstream: { retries: 2, breaker_failures: 1_000 }, limits: { concurrency: null }, http };
 const gateway = await startGateway(
@@ -409,7 +410,7 @@ t.test('handles one event of 2 MB with log probabilities and the following event
 });
 
 t.test('http.max_answering_bytes limits all responses together, and all memory is freed afterwards', async (t) => {
-  // 2 MiB for one organization is the minimum: twice the largest body.
+  // Although the limit is 1,024 bytes, one organization may use 2 MiB: the minimum is twice the largest body.
   const tight = await startGateway(
     { chat: model('chat-completions') },
     { ...settings, http: { ...http, max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } },

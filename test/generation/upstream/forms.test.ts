@@ -1,5 +1,6 @@
-// Tests structured output from upstream models. If the upstream enforces the format, it is passed on; otherwise, the
-// output is validated here, and this is reported. The small schema validator is compared with a complete one.
+// Tests structured output from upstream models. If the upstream enforces the format, the format is passed on.
+// Otherwise, the server validates the output itself and reports this. The small schema validator is compared with a
+// complete validator.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { schemaProblem } from '../../../src/generation/upstream/schema-problem.js';

@@ -1,5 +1,5 @@
 // Tests how publicly reported deviations of real servers from their documentation are handled. The result must be the
-// same in every client format, and none of them may count as an upstream failure.
+// same in every client format, and no deviation may count as an upstream failure.
 import t from 'tap';
 import { startGateway, startStandIn, type Say } from '../../support/stand-in.js';
 

@@ -1,5 +1,5 @@
-// Tests the limit on image memory for upstream requests: if many large images wait for a slow upstream, further ones
-// are refused, whatever the client. Each request frees its memory when it ends.
+// Tests the limit on image memory for upstream requests: if many large images wait for a slow upstream, further images
+// are refused for all clients. Each request frees its memory when it ends.
 import sharp from 'sharp';
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
@@ -49,8 +49,8 @@ const refused = async (t: Tap): Promise<void> => {
 };
 type Tap = Pick<typeof t, 'equal' | 'match' | 'ok'>;
 
-// The images of a single request always fit, even five of the largest ones, so five requests with one image each fit as
-// well.
+// The images of a single request always fit, even five of the largest images, so five requests with one image each fit
+// as well.
 const FIT = 5;
 
 t.test('requests in progress hold image memory, and further ones are refused until one ends', async (t) => {

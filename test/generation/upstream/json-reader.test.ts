@@ -1,5 +1,5 @@
-// Tests the streaming JSON reader: however the input is split, it keeps only the members that an API format uses,
-// within its limit.
+// Tests the streaming JSON reader: regardless of how the input is split, the reader keeps only the members that an API
+// format uses, within its limit.
 import t from 'tap';
 import { JsonEntries, JsonReader, RawJson } from '../../../src/generation/upstream/json-reader.js';
 
@@ -28,7 +28,7 @@ function read(text: string, cut: number, { maxBytes = 1_000_000, logprobs = true
   return kept;
 }
 
-/** Converts lists stored as text to lists, and leaves values stored as JSON text unchanged. */
+/** Recursively converts JsonEntries to arrays and RawJson to `{ raw: text }`. */
 const plain = (value: unknown): unknown => {
   if (value instanceof JsonEntries) return [...value.batches()].flat();
   if (value instanceof RawJson) return { raw: value.text };

@@ -1,6 +1,6 @@
 // Tests that a completed request leaves little memory until the next full garbage collection. Minor collections copy
-// what it leaves into the old generation, and their pauses delay other requests. Measured as old-generation growth per
-// request in a separate server.
+// the remaining objects into the old generation, and the pauses of these collections delay other requests. Measured as
+// old-generation growth per request in a separate server.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -105,7 +105,7 @@ void t.test('completed requests barely grow the old generation', async (t) => {
   };
 
   await many(500);
-  // Some requests are in progress, so that old objects point to them.
+  // Collects while some requests are in progress, so that objects in the old generation refer to those requests.
   const [, before] = await Promise.all([many(200), tell('collect')]);
   await many(REQUESTS);
   const each = ((await tell('tell')) - before) / REQUESTS;

@@ -1,5 +1,6 @@
-// Upstream output: recorded from llama-server (our own build, with the embedded models), and in the form that vLLM,
-// Ollama and hosted models produce: the same chunks and fields in the same order, with texts written for these tests.
+// Upstream output. Part of it was recorded from llama-server (our own build, with the embedded models). The rest has
+// the same chunks and fields, in the same order, as the output of vLLM, Ollama and hosted models, with texts written
+// for these tests.
 const chunk = (choices: object[], more: object = {}): object => ({
   id: 'chatcmpl-1',
   object: 'chat.completion.chunk',

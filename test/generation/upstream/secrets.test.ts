@@ -27,7 +27,7 @@ t.teardown(async () => {
   await standIn.close();
 });
 
-/** The forms in which a server may include a secret in its message. */
+/** The forms that a secret may have in a server's message. */
 const forms = (secret: string): string[] => [
   secret,
   encodeURIComponent(secret),

@@ -22,7 +22,10 @@ const sse = (named: boolean, events: Json[]): string =>
 /** Set by a test: whether the vendors return complete responses although streams were requested. */
 let answersWhole = false;
 
-/** A Messages vendor. Thinking is signed for the model and, like the redacted blocks, accepted only unchanged. */
+/**
+ * A vendor with the Messages API. It signs thinking for the model, and accepts thinking and redacted blocks only
+ * unchanged.
+ */
 class MessagesVendor {
   readonly issued: Json[] = [];
   readonly say: Say = (response, heard) => {
@@ -131,7 +134,10 @@ class MessagesVendor {
   }
 }
 
-/** A Responses vendor. It stores nothing, so reasoning comes back encrypted, unchanged and before what followed it. */
+/**
+ * A vendor with the Responses API. It stores nothing, so clients must send reasoning back in encrypted form, unchanged
+ * and before the item that followed it.
+ */
 class ResponsesVendor {
   readonly issued: Json[] = [];
   readonly say: Say = (response, heard) => {
@@ -325,7 +331,7 @@ for (const whole of [false, true]) {
       t.match(await ask('/v1/messages', continued('a', content, more)), ok);
       t.same(thoughtsIn(serverA.heard.at(-1)), a.issued.slice(issued, issued + 2));
       t.match(serverA.heard.at(-1)!.body['thinking'], { type: 'enabled' });
-      // Later turns carry the blocks of earlier ones.
+      // Later turns contain the blocks of earlier turns.
       const talk = [
         question,
         { role: 'assistant', content },
@@ -445,7 +451,7 @@ t.test('a tool loop that moves between upstreams continues with thinking off', a
   ] as const) {
     const content = await first(from);
     const moved = await ask('/v1/messages', continued(to, content));
-    // The positions of reasoning that was split by text differ.
+    // If text split the reasoning, its blocks are at different positions.
     t.match(moved, { status: 200, parameters: 'thinking' }, `${from} to ${to}`);
     t.match(moved.content, from === 'b' ? 'messages[1].content[0], messages[1].content[2]' : places);
     t.match(serverA.heard.at(-1)!.body['thinking'], { type: 'disabled' });
@@ -503,7 +509,8 @@ t.test('foreign reasoning, or reasoning whose key was removed, in a tool loop tu
   t.teardown(() => rotated.close());
   const removed = await gatewayWith(KEYS[1]!);
   t.teardown(() => removed.close());
-  // Another database has other organizations, so only a key in common makes no difference there.
+  // Each gateway has its own database and therefore other organizations, so a key in common is not enough to accept
+  // reasoning.
   const own = await ask('/v1/messages', request('a', [question]), { by: rotated });
   t.match(await ask('/v1/messages', continued('a', own.body['content'] as Json[]), { by: rotated }), ok);
   t.match(await ask('/v1/messages', continued('a', own.body['content'] as Json[]), { by: removed }), {

@@ -52,7 +52,7 @@ const calls =
 const searches = (...queries: string[]): Say =>
   calls(...queries.map((query): [string, object] => ['web_search', { query }]));
 
-/** The responses to the next requests, in order. The last one is repeated. */
+/** The responses to the next requests, in order. The last response is repeated. */
 let script: Say[] = [];
 const upstream = await startStandIn((response, heard) =>
   (script.length > 1 ? script.shift() : script[0])?.(response, heard),
@@ -71,7 +71,7 @@ const startWith = (timeout_ms: number): Promise<Gateway> =>
     },
   );
 const gateway = await startWith(400);
-/** Its searches do not time out during a test. */
+/** The gateway's web searches do not time out during a test. */
 const patient = await startWith(60_000);
 t.teardown(async () => {
   await Promise.all([gateway.close(), patient.close()]);

@@ -194,8 +194,8 @@ export class LimitsWitness {
     try {
       const reserved = admission.reserve(request);
       if (!(reserved instanceof Promise)) return this.#reserved(reserved, request, outcomes, wanted);
-      // The month's usage had to be looked up first. Only now can the outcome be predicted, except for the tokens that
-      // this request has already reserved.
+      // The month's usage had to be looked up first, so the outcome can be predicted only now. The prediction of
+      // `wanted`, the number of tokens to reserve, remains valid.
       return reserved.then(
         (reservation) => this.#reserved(reservation, request, this.#foretold(request).outcomes, wanted),
         (error: unknown) => this.#refused(error, request, this.#foretold(request).outcomes),

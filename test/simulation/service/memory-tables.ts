@@ -1,5 +1,6 @@
-// In-memory tables that behave like LMDB: the same key order, values copied through msgpack, atomic transactions. They
-// are fast enough for millions of steps; service.test.ts compares them with LMDB by running the same histories.
+// In-memory tables that behave like LMDB: the same key order, values copied through msgpack, and atomic transactions.
+// The tables are fast enough for millions of steps. service.test.ts compares them with LMDB by running the same
+// histories on both.
 import { pack, unpack } from 'msgpackr';
 import type { Key, KeyRange, Table, TableName } from '../../../src/storage/store.js';
 

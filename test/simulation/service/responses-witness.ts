@@ -27,12 +27,12 @@ export interface Known {
   readonly input: string;
   /** The final state as JSON; null while no client has seen the response end. */
   ended: string | null;
-  /** Seconds since 1970. The response did not end before this time. */
+  /** Earliest time at which the response may have ended, in seconds since 1970. */
   readonly seenAt: number;
   /** When the creating request was received, in microseconds. */
   readonly askedAt: number;
   deleteAsked: boolean;
-  /** When a client first learned of the deletion, in microseconds; Infinity: not yet. */
+  /** When a client first learned of the deletion, in microseconds; Infinity if no client has yet. */
   deletedAt: number;
   /** The log's events by sequence number. */
   readonly events: Map<number, string>;
@@ -87,7 +87,7 @@ export class ResponsesWitness {
     return known.deleteAsked || this.isExpired(known) || !known.stored;
   }
 
-  /** Records the state in which a client received the response. */
+  /** Checks a resource that a client received, and records its final state. */
   saw(known: Known, resource: Resource): void {
     const { id, status } = resource;
     if (id !== known.id) this.violated(`${known.id} was requested, but ${id} came`);
@@ -137,8 +137,8 @@ export class ResponsesWitness {
   }
 
   /**
-   * Log events with numbers above `after`. `isWhole`: no more events follow. `wasWell`: no write to the log failed;
-   * otherwise, events may have been sent but not stored.
+   * A client received log events with numbers above `after`. `isWhole`: no more events follow. `wasWell`: no write to
+   * the log failed; otherwise, events may have been sent but not stored.
    */
   followed(known: Known, events: readonly SentEvent[], after: number, isWhole: boolean, wasWell: boolean): void {
     let next = after + 1;
@@ -150,7 +150,7 @@ export class ResponsesWitness {
         code,
       } = JSON.parse(data) as { sequence_number: number; response?: Resource; code?: string };
       if (type === 'error' && code === 'response_not_found') {
-        // This event is not part of the log.
+        // The error event is not part of the log.
         if (!this.isLost(known))
           this.violated(`${known.id} is reported as deleted to a subscriber, but no client has deleted it`);
         continue;
@@ -180,7 +180,7 @@ export class ResponsesWitness {
       this.violated(`the events of ${known.id} end with ${last.type}`);
   }
 
-  /** Returns the texts from which a continuation is built; null if some of them are unknown. */
+  /** Returns the texts from which a continuation is built, or null if some of the texts are unknown. */
   texts(known: Known): string[] | null {
     if (known.ended === null) return null;
     const before = known.previous === null ? [] : this.texts(known.previous);

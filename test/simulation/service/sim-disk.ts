@@ -40,7 +40,7 @@ export async function openLmdb(time: SimTime, folder: string): Promise<Backing> 
 }
 
 export class SimDisk {
-  /** Until this time (in microseconds), all writes fail, or the fraction `fullShare` of them. */
+  /** Time in microseconds until which writes fail. `fullShare`: the fraction of writes that fail during that time. */
   fullUntil = 0;
   fullShare = 1;
   /** Maximum duration of a commit in microseconds. */

@@ -10,7 +10,7 @@ export interface SentEvent {
   readonly type: string;
 }
 
-/** How many unread bytes a client that does not read leaves in the server's memory. */
+/** Number of unread bytes in the server's memory for a client that is currently not reading. */
 const UNREAD_BYTES = 1_000_000;
 
 export interface SimRequest {

@@ -1,6 +1,6 @@
-// Simulated models. The request itself specifies the output: how many tokens, how fast, and how it ends. This is one
-// simulated thread's provider, with the fair slots that long prompts wait for and a record of what its engines have
-// reported for each request.
+// The model provider of one simulated HTTP thread. Each request specifies its own output: how many tokens, how fast,
+// and how it ends. The provider has the fair slots that long prompts wait for, and records what its engines reported
+// for each request.
 import { apiError } from '../../../src/shared/errors.js';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
 import type { RequestContext, PreparedGeneration, Provider } from '../../../src/generation/provider.js';
@@ -10,7 +10,7 @@ import type { Owner } from './sim-time.js';
 
 export const ENDS = ['ok', 'fails', 'fails first', 'fails after the start', 'is refused', 'waits too long'] as const;
 
-/** The behaviour specified by a request's text. */
+/** The behavior that a request's text specifies. */
 export interface Course {
   tag: number;
   prompt: number;

@@ -8,7 +8,7 @@ import crypto from 'node:crypto';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { performance } from 'node:perf_hooks';
 
-/** What the clock needs to know about a simulated thread. */
+/** The state of a simulated thread that the clock uses. */
 export interface Owner {
   alive: boolean;
 }
@@ -73,8 +73,8 @@ export class SimTime {
   }
 
   /**
-   * Schedules a callback. `run` may return a promise that the real machine resolves; no other callback runs until it
-   * has.
+   * Schedules a callback. `run` may return a promise that the real machine resolves; no other callback runs until that
+   * promise is resolved.
    */
   at(us: number, owner: Owner, run: () => unknown): Due {
     const due: Due = { at: Math.max(us, this.#now), order: this.#order++, owner, run, cancelled: false };

@@ -1,5 +1,5 @@
 // One part of a simulation run: a sequence of service processes on one disk, their clients, and the actions and faults
-// applied to them. Each action is drawn from its own number, so leaving some out does not change the rest.
+// applied to them. Each action is derived from its own number, so leaving some actions out does not change the others.
 import { createHash, type Hash } from 'node:crypto';
 import { configWith } from '../../../src/config/load.js';
 import type { Config } from '../../../src/config/settings.js';
@@ -284,7 +284,7 @@ export class World {
           draws,
         );
         if (known === undefined) return;
-        // A time just before, at, or just after the expiry.
+        // Jumps to a time just before, at, or just after the expiry.
         time.leapWall(this.#responses.expiresAt(known) * 1000 - time.wall + [-1001, -1, 0, 1][draws.below(4)]!);
         return;
       }
@@ -510,7 +510,7 @@ export class World {
     let resource = over && status === 200 ? (exchange.answer as Resource | null) : null;
     const [first] = events ?? [];
     const last = events?.filter(({ data }) => data !== '[DONE]').at(-1);
-    // A foreground stream is stored before its last event. A failed one is not guaranteed to be stored.
+    // A foreground stream is stored before its last event. A failed stream is not guaranteed to be stored.
     if (kind === 'stream' && (last?.type === 'response.completed' || last?.type === 'response.incomplete'))
       resource = (JSON.parse(last.data) as { response: Resource }).response;
     if (kind === 'background' && first !== undefined)
@@ -694,7 +694,7 @@ export class World {
     });
   }
 
-  /** Does what HttpWorkers does: releases what the thread held, and restarts it. */
+  /** Does the same as HttpWorkers: frees what the thread held, and restarts the thread. */
   #threadEnded(process: Process, index: number, owner: Owner): void {
     const { time } = this;
     const { primary, hub } = process;
@@ -736,7 +736,7 @@ export class World {
     await this.time.settle();
   }
 
-  /** Returns the requests that the engines were generating for a thread that has ended. */
+  /** Removes and returns the requests that the engines were generating for a thread that has ended. */
   #gone(owner: Owner): { identity: Identity; model: string; n: number }[] {
     const gone = [...this.#running].filter((told) => told.owner === owner);
     for (const told of gone) this.#running.delete(told);

@@ -1,5 +1,5 @@
-// How each call is tested: its path, values for members whose type is not specific enough, and the rest of the request
-// that makes a member valid.
+// Describes how each call is tested: its path, sample values for members whose type is not specific enough, and the
+// rest of the request that a member needs in order to be valid.
 import type { Body, CallSpec } from './walk.js';
 import type { Call } from './types.js';
 
@@ -22,7 +22,7 @@ const after = (name: string, entries: (list: Entries) => Entries) => (body: Body
 const set = (members: Body) => (body: Body) => {
   Object.assign(body, members);
 };
-/** The blocks of the last message's content. */
+/** Returns the content blocks of the last message. */
 const blocks = (entries: Entries): Entries => (entries.at(-1)?.['content'] ?? []) as Entries;
 
 const chatCall = (id: unknown) => ({ type: 'function', id, function: { name: 'word', arguments: '{}' } });
@@ -136,7 +136,7 @@ const responses: CallSpec = {
     'input[compaction_trigger]': (body) => {
       body['input'] = [greeting, ...list(body, 'input')];
     },
-    // Templates show only the reasoning of the current turn.
+    // The item goes into the current turn, because templates show only the reasoning of that turn.
     'input[reasoning]': (body) => {
       body['input'] = [
         greeting,

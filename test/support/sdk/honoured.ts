@@ -1,13 +1,14 @@
-// The keys that the server honours without a visible effect on the prompt, by call and by the tests of that effect.
-// `{a,b}` stands for each of its parts. A path names one key; there are no wildcards, so that a new key is not covered
-// by accident.
+// The keys that the server honors without a visible effect on the prompt, by call and by the test or rule that covers
+// them. `{a,b}` expands to both names. There are no other wildcards: each path names one key, so that a new key is not
+// covered by accident.
 import type { Call } from './types.js';
 
 type Table = Readonly<Record<string, readonly string[]>>;
 
 /**
- * Members that mean the same wherever they occur. The prefix cache is always on, so a mark with the default lifetime
- * changes nothing. The model is the only caller of tools. Both are tested in test/e2e/ignored-fields.test.ts.
+ * Members with the same meaning wherever they occur. The prefix cache is always on, so a cache mark with the default
+ * lifetime changes nothing. The model is the only caller of tools. Both rules are tested in
+ * test/e2e/ignored-fields.test.ts.
  */
 export const honouredAnywhere: readonly string[] = [
   'cache_control[ephemeral]',
@@ -241,7 +242,7 @@ const tables: Readonly<Record<Exclude<Call, 'socket'>, Table>> = {
   },
 };
 
-/** The paths of the keys of a call that are honoured. */
+/** Returns the paths of a call's keys that the server honors. */
 export function honouredKeys(call: Exclude<Call, 'socket'>): Set<string> {
   return new Set(Object.values(tables[call]).flatMap((paths) => paths.flatMap(expanded)));
 }

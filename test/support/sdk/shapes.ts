@@ -3,13 +3,13 @@ import type { Field, Shape } from './types.js';
 
 /** All variants of an object that have the same `type` and `role`, merged. */
 export interface Variant {
-  /** The values of `type` and `role`, or '' if the object has neither. */
+  /** The values of `type` and `role`, joined; '' if the object has neither. */
   tag: string;
   /** The members that make up the tag. */
   literals: Readonly<Record<string, unknown>>;
   /** All other members. */
   fields: readonly Field[];
-  /** Equal for the same merged types. */
+  /** Two variants have the same key if they have the same tag and were merged from the same types. */
   key: string;
 }
 
@@ -25,7 +25,7 @@ function idOf(type: object): number {
 
 export const optionsOf = (shape: Shape): readonly Shape[] => (shape.kind === 'union' ? shape.options : [shape]);
 
-/** The object variants among the options of a type, merged by tag. */
+/** Returns the object types among a type's options, merged by tag. */
 export function variantsOf(shape: Shape): Variant[] {
   const byTag = new Map<string, { literals: Record<string, unknown>; types: Extract<Shape, { kind: 'object' }>[] }>();
   for (const option of optionsOf(shape)) {
@@ -45,7 +45,7 @@ export function variantsOf(shape: Shape): Variant[] {
   }));
 }
 
-/** Every combination of values that the tags of an object can have. */
+/** Returns every combination of values that an object's tag members can have. */
 function tagsOf(fields: readonly Field[]): Record<string, unknown>[] {
   let combinations: Record<string, unknown>[] = [{}];
   for (const name of TAGS) {
@@ -75,7 +75,7 @@ function merged(lists: readonly (readonly Field[])[]): Field[] {
   });
 }
 
-/** The entries of the lists among the options of a type, or null if it cannot be a list. */
+/** Returns the entry types of all lists among a type's options, or null if the type cannot be a list. */
 export function entriesOf(shape: Shape): Shape | null {
   const lists = optionsOf(shape).flatMap((option) => (option.kind === 'list' ? optionsOf(option.entries) : []));
   return lists.length === 0 ? null : { kind: 'union', options: lists };
@@ -84,13 +84,13 @@ export function entriesOf(shape: Shape): Shape | null {
 export const tagged = (path: string, { tag }: Pick<Variant, 'tag'>): string => (tag === '' ? path : `${path}[${tag}]`);
 export const member = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 
-/** Values for paths whose type is not specific enough. A function receives the length that texts should have. */
+/** Sample values for paths whose type is not specific enough. A function receives the length that texts should have. */
 export type Samples = Readonly<Record<string, unknown>>;
 
 export class Sampler {
   constructor(private readonly samples: Samples) {}
 
-  /** `size`: texts and numbers of different sizes differ in the number of characters. */
+  /** `size`: determines the number of characters in texts and numbers. */
   value(path: string, shape: Shape, size: number): unknown {
     const known = this.#known(path, size);
     if (known !== undefined) return known;

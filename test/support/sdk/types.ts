@@ -20,7 +20,7 @@ export interface Field {
   shape(): Shape;
 }
 
-/** The request bodies by call. A call that exists in a stable and in a beta form has the union of both types. */
+/** The request body types by call. A call with a stable and a beta form has the union of both types. */
 const SOURCE = `
 import type * as Chat from 'openai-7/resources/chat/completions/completions';
 import type * as Completions from 'openai-7/resources/completions';
@@ -105,7 +105,7 @@ class Reader {
     if (type.isUnion()) return union(type.types.filter(isPresent).map((option) => this.shape(option)));
     if (type.flags & ts.TypeFlags.StringLike) return { kind: 'string' };
     if (type.flags & ts.TypeFlags.NumberLike) return { kind: 'number' };
-    // `string & {}` keeps the names of known strings in a union with string.
+    // In a union with string, `string & {}` preserves the names of the known strings.
     if (type.isIntersection() && type.types.some(({ flags }) => flags & ts.TypeFlags.StringLike))
       return { kind: 'string' };
     if (checker.isArrayType(type) || checker.isTupleType(type))

@@ -9,7 +9,7 @@ export interface CallSpec {
   /** Members of every request. */
   base: Readonly<Record<string, unknown>>;
   samples?: Samples;
-  /** By path: makes a request valid that has this path. */
+  /** By path: changes a request that contains this path so that the request is valid. */
   repairs?: Readonly<Record<string, (body: Body) => void>>;
   /** Returns the size of the prompt, if it is known. */
   promptTokens(answer: unknown): number | undefined;
@@ -18,8 +18,8 @@ export interface CallSpec {
 export type Body = Record<string, unknown>;
 
 /**
- * What the server does with a key. refused: an error names it. ignored: a header names it. prompt: it changes the
- * prompt. silent: none of these. broken: an error that does not name it, so the sample or the server is wrong.
+ * The outcome for a key. refused: an error names the key. ignored: a header names the key. prompt: the key changes the
+ * prompt. silent: none of these. broken: an error that does not name the key, so the sample or the server is wrong.
  */
 export type Outcome = 'refused' | 'ignored' | 'prompt' | 'silent' | 'broken';
 export interface Finding {
@@ -38,7 +38,7 @@ interface Answer {
   body: unknown;
 }
 
-/** Errors about a value that the server would otherwise accept: the sample is wrong. */
+/** Error codes for wrong values of known keys. They mean that the sample is wrong. */
 const WRONG_SAMPLE = new Set([
   'invalid_type',
   'missing_required_parameter',
@@ -60,7 +60,7 @@ interface Place {
   wrap(value: unknown): Body;
   /** The same request without the value, or null if it is required. */
   without: Body | null;
-  /** Keys of the objects around this place. */
+  /** Keys (Variant.key) of the objects that enclose this place. */
   around: readonly string[];
 }
 
@@ -72,7 +72,7 @@ export class KeyWalk {
   readonly #waiting: (() => void)[] = [];
   #running = 0;
 
-  /** `skips`: whether a path needs no test. */
+  /** `skips`: returns whether a path needs no test. */
   constructor(
     private readonly server: Monolith,
     private readonly spec: CallSpec,
@@ -142,7 +142,7 @@ export class KeyWalk {
     await this.#fields(variant, { ...place, wrap, without: null }, sample);
   }
 
-  /** Tests the values of a member that are not objects. A value of a list is sent as a list with one entry. */
+  /** Tests the non-object values of a member. If the member is a list, each value is sent as a list with one entry. */
   async #leaf(shape: Shape, entries: Shape | null, place: Place): Promise<void> {
     const isList = entries !== null && !optionsOf(shape).some(({ kind }) => kind === 'string');
     const options = optionsOf(isList ? entries : shape).filter(({ kind }) => kind !== 'object' && kind !== 'list');
@@ -234,7 +234,8 @@ export class KeyWalk {
 }
 
 /**
- * An object without an effect of its own is in the prompt if one of its members is, and ignored if all of them are.
+ * An object without an effect of its own counts as `prompt` if one of its members does, and as `ignored` if all of them
+ * do.
  */
 function outcomeOf({ path, outcome }: Finding, all: readonly Finding[]): Outcome {
   if (outcome !== 'silent') return outcome;
@@ -247,7 +248,10 @@ const plainPath = (path: string): string => path.replace(/\[[^\]]*\]/g, '');
 const isWithin = (path: string, outer: string): boolean =>
   path === outer || path.startsWith(`${outer}.`) || path.startsWith(`${outer}[`);
 
-/** The path of an object in a request, such as `input[1].content[0]`, or null. */
+/**
+ * Returns the path of an object in a request, such as `input[1].content[0]`, or null if the request does not contain
+ * the object.
+ */
 function placeOf(body: unknown, value: unknown, path = ''): string | null {
   if (typeof value !== 'object' || value === null) return null;
   if (body === value) return path;
@@ -281,7 +285,7 @@ function refusal(answer: Answer, path: string, at: string | null, value: unknown
 function isNamed(answer: Answer, path: string, at: string | null, value: unknown): boolean {
   const list = (name: string): string[] => answer.headers.get(`x-ignored-${name}`)?.split(/, ?/) ?? [];
   const plain = plainPath(path);
-  // Names in the header have at most 64 characters.
+  // The header truncates names to 64 characters.
   const shown = (name: string): boolean => isWithin(plain, name) || (name.length === 64 && plain.startsWith(name));
   if (list('parameters').some((name) => shown(name) || name === `${plain}.type`)) return true;
   if (at !== null && list('content').some((place) => isWithin(at, place))) return true;
