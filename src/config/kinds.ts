@@ -63,7 +63,7 @@ export const searchUrl: Kind<string> = {
         (pathname + search).includes(MARK)
       );
     }),
-  expects: 'a URL that starts with http:// or https:// and has {query} in its path or query',
+  expects: 'a URL that starts with http:// or https:// and contains {query} in its path or query string',
   metavar: 'URL',
 };
 /** Stands in for the query while a URL is checked. In lower case, because URL() converts hosts to lower case. */
@@ -380,12 +380,12 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   context_window: {
     expects: 'an integer from 1',
     fallback: 'the limit in the file, as far as memory allows',
-    help: 'Maximum prompt plus output, in tokens.',
+    help: 'Maximum length of prompt and output together, in tokens.',
   },
   max_output_tokens: {
     expects: 'an integer from 1 to 65,535',
     fallback: 'what remains of the context window, at most 65,535',
-    help: 'Maximum output of one response, in tokens. Also the default for requests that set no maximum.',
+    help: 'Maximum output of one response, in tokens. Also the default for requests without an output limit.',
   },
   max_repeats: {
     expects: 'an integer from 2 to 1000, or null',
@@ -425,12 +425,12 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   image_input: {
     expects: '`refuse` or `note`',
     fallback: '`refuse`',
-    help: 'What a model without vision does with images: refuse the request, or replace each image with a text note.',
+    help: 'What to do with images for a model without vision: refuse the request, or replace each image with a text note.',
   },
   lifecycle: {
     expects: '`active`, `deprecated` or `retired`',
     fallback: '`active`',
-    help: 'Lifecycle of the model name ([details](admin-api.md#model-lifecycle)).',
+    help: 'Lifecycle stage of the model name ([details](admin-api.md#model-lifecycle)).',
   },
   deprecated_at: {
     expects: 'an RFC 3339 time, or null',
@@ -467,7 +467,7 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   upstream: {
     expects: 'an object',
     fallback: '',
-    help: 'Declares an upstream model, see [below](#upstream-settings-of-a-model).',
+    help: 'Declares an upstream model. See [below](#upstream-settings-of-a-model).',
   },
 };
 

@@ -78,12 +78,12 @@ export const UPSTREAM_HELP: Readonly<
   url: {
     expects: 'an http or https URL',
     fallback: '',
-    help: 'Base URL of the server with the API version, for example `http://127.0.0.1:8000/v1`. Required unless `servers` is set.',
+    help: 'Base URL of the server, including the API version, for example `http://127.0.0.1:8000/v1`. Required unless `servers` is set.',
   },
   servers: {
     expects: 'a list of 1 to 64 objects',
     fallback: '',
-    help: 'Several servers. Each has a `url` and may have its own `api`, `model`, `key`, `key_variable`, `headers` and `weight`; fields that a server omits are taken from `upstream`.',
+    help: 'A list of servers. Each has a `url` and may have its own `api`, `model`, `key`, `key_variable`, `headers` and `weight`; fields that a server omits are taken from `upstream`.',
   },
   api: {
     expects: '`chat-completions`, `completions`, `responses` or `messages`',
@@ -120,7 +120,7 @@ export const UPSTREAM_HELP: Readonly<
   thinking: {
     expects: '`reasoning_effort`, `enable_thinking` or `none`',
     fallback: '`reasoning_effort`',
-    help: 'Parameter that controls reasoning.',
+    help: 'Request parameter that controls reasoning on the server.',
   },
   thinking_field: {
     expects: '`reasoning_content`, `reasoning` or `none`',

@@ -25,7 +25,7 @@ export interface RequestContext {
 
 /** A model that is ready. Holds no per-request state. */
 export interface Provider {
-  /** Maximum prompt plus output, in tokens. */
+  /** Maximum length of prompt and output together, in tokens. */
   readonly contextWindow: number;
   /** Maximum output tokens of one response, even if the client requests more. */
   readonly maxOutputTokens: number;

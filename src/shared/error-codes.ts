@@ -31,7 +31,8 @@ export const ERRORS = {
   invalid_json: {
     status: 400,
     meaning: 'The request body is not valid JSON.',
-    cause: 'A syntax error, invalid UTF-8, more than 512 nesting levels, 500,000 members or 1,000,000 values.',
+    cause:
+      'The body contains a syntax error, invalid UTF-8, more than 512 nesting levels, more than 500,000 members or more than 1,000,000 values.',
     action: 'Correct the JSON. Split very large requests.',
   },
   invalid_body: {
@@ -44,7 +45,7 @@ export const ERRORS = {
     status: 400,
     meaning: 'The server cannot read this body format.',
     cause: '`Content-Type` is not `application/json`, or `Content-Encoding` is neither `gzip` nor `identity`.',
-    action: 'Send JSON, uncompressed or compressed with gzip.',
+    action: 'Send JSON, either uncompressed or compressed with gzip.',
   },
   missing_required_parameter: {
     status: 400,
@@ -96,13 +97,13 @@ export const ERRORS = {
   request_timeout: {
     status: 400,
     meaning: 'The request body did not arrive in time.',
-    cause: 'A body took longer than 300 seconds, or a chunked body paused for 20 seconds.',
+    cause: 'The body took longer than 300 seconds to arrive, or no data of a chunked body arrived for 20 seconds.',
     action: 'Send the request again. Check the network and any proxy.',
   },
   headers_too_large: {
     status: 400,
     meaning: 'The request headers are too large.',
-    cause: 'More than `http.max_header_bytes` in total, or more than 98 headers.',
+    cause: 'The headers exceed `http.max_header_bytes` in total, or there are more than 98 of them.',
     action: 'Send fewer or shorter headers, or raise the setting.',
   },
   context_length_exceeded: {
@@ -115,18 +116,19 @@ export const ERRORS = {
   malformed_http: {
     status: 400,
     meaning: 'The bytes received are not valid HTTP/1.1.',
-    cause: 'A faulty client or proxy, TLS sent to the plain-text port, or a trailer after a chunked body.',
+    cause: 'The client or a proxy is faulty, TLS was sent to the plain-text port, or a chunked body has trailers.',
     action: 'Use an HTTP/1.1 client, and check the proxy.',
   },
   invalid_token: {
     status: 400,
     meaning: 'A link, invitation or sign-in ticket is no longer valid.',
-    cause: 'It has expired, was used or revoked, or its account or organization was deleted. Dashboard only.',
+    cause:
+      'The link or ticket has expired, has already been used or was revoked, or its account or organization was deleted. Dashboard only.',
     action: 'Request a new link or invitation, or sign in again.',
   },
   websocket_connection_limit_reached: {
     status: 400,
-    meaning: 'The WebSocket connection is too old for another request.',
+    meaning: 'The WebSocket connection has reached its maximum age and accepts no further requests.',
     cause: 'The connection is older than `ws.max_age_s`.',
     action: 'Open a new connection and send the request there.',
   },
@@ -140,15 +142,15 @@ export const ERRORS = {
   invalid_api_key: {
     status: 401,
     meaning: 'The API key is unknown.',
-    cause: 'A mistyped or deleted key, a key for another server, or a wrong operator token.',
+    cause: 'The key is mistyped, was deleted or belongs to another server, or the operator token is wrong.',
     action: 'Check the key, or create a new one.',
   },
   api_key_expired: {
     status: 401,
     meaning: 'The API key has expired.',
     cause:
-      'Its `expires_at` has passed, or the overlap after a rotation has ended. Running requests that use the key are ended too.',
-    action: 'Create a new key or use the successor key.',
+      "The key's `expires_at` has passed, or the overlap period after its rotation has ended. Running requests that use the key are ended too.",
+    action: 'Create a new key or, after a rotation, use the new key.',
   },
   api_key_revoked: {
     status: 401,
@@ -159,19 +161,20 @@ export const ERRORS = {
   not_signed_in: {
     status: 401,
     meaning: 'The dashboard session is missing or has ended.',
-    cause: 'No session cookie, an expired or revoked session, or a deleted account. Dashboard only.',
+    cause:
+      'There is no session cookie, the session has expired or was revoked, or the account was deleted. Dashboard only.',
     action: 'Sign in again.',
   },
   invalid_credentials: {
     status: 401,
     meaning: 'The e-mail address or the password is wrong.',
-    cause: 'A typo, or the account does not exist. Dashboard only.',
-    action: 'Check both, or reset the password.',
+    cause: 'The address or password was mistyped, or the account does not exist. Dashboard only.',
+    action: 'Check the address and the password, or reset the password.',
   },
   invalid_code: {
     status: 401,
     meaning: 'The two-factor authentication code is wrong.',
-    cause: 'A typo, a code that was already used, or a wrong clock on the device. Dashboard only.',
+    cause: 'The code was mistyped or has already been used, or the clock of the device is wrong. Dashboard only.',
     action: 'Enter the current code, or a recovery code.',
   },
 
@@ -189,26 +192,26 @@ export const ERRORS = {
   },
   address_not_allowed: {
     status: 403,
-    meaning: 'The API key must not be used from this IP address.',
+    meaning: 'The API key is not allowed from this IP address.',
     cause: "The client's address is not in the key's `allowed_addresses`. Behind a proxy, see `http.trust_proxy`.",
     action: 'Send the request from an allowed address, or ask an admin of the organization to add the address.',
   },
   organization_suspended: {
     status: 403,
     meaning: 'The organization is suspended.',
-    cause: 'An operator suspended it. Running requests are ended too.',
+    cause: 'An operator suspended the organization. Running requests are ended too.',
     action: "Contact the server's operator.",
   },
   role_not_allowed: {
     status: 403,
     meaning: "The user's role does not permit this action.",
-    cause: 'The action requires a higher role in the organization, or an operator. Dashboard only.',
+    cause: 'The action requires a higher role in the organization, or operator rights. Dashboard only.',
     action: 'Ask an admin or owner of the organization.',
   },
   invalid_csrf_token: {
     status: 403,
     meaning: 'The `X-CSRF-Token` or `Origin` header is missing or wrong.',
-    cause: 'A request from another site, a stale page, or a proxy that changes `Host`. Dashboard only.',
+    cause: 'The request came from another site or from a stale page, or a proxy changed `Host`. Dashboard only.',
     action: 'Reload the page. Behind a proxy, set `dashboard.url`.',
   },
   signup_closed: {
@@ -233,15 +236,16 @@ export const ERRORS = {
   recent_sign_in_required: {
     status: 403,
     meaning: 'The action requires a sign-in within the last ten minutes.',
-    cause: 'The account has no password with which to confirm the action. Dashboard only.',
+    cause:
+      'The account has no password that could confirm the action, so a recent sign-in is required instead. Dashboard only.',
     action: 'Sign out, sign in again, and repeat the action.',
   },
 
   unknown_endpoint: {
     status: 404,
     meaning: 'The path does not exist.',
-    cause: 'A wrong base URL or a typo in the path.',
-    action: 'Check the URL. The base URL of OpenAI clients ends in `/v1`; that of Anthropic clients does not.',
+    cause: 'The base URL is wrong, or the path was mistyped.',
+    action: 'Check the URL. OpenAI clients need a base URL that ends in `/v1`; Anthropic clients need one without it.',
   },
   method_not_allowed: {
     status: 404,
@@ -252,15 +256,15 @@ export const ERRORS = {
   model_not_found: {
     status: 404,
     meaning: 'No model has this name.',
-    cause: 'A typo, or the model was retired or removed.',
+    cause: 'The name was mistyped, or the model was retired or removed.',
     action:
-      'Use one of the models that the message lists; `GET /v1/models` lists all. For a retired model, the message names the successor.',
+      'Use one of the models in the message; `GET /v1/models` returns all of them. For a retired model, the message names the successor.',
   },
   response_not_found: {
     status: 404,
     meaning: 'No stored response has this ID.',
     cause:
-      'It was created with `store: false`, was deleted, is older than `responses.retention_days`, or belongs to another organization.',
+      'The response was created with `store: false`, was deleted, is older than `responses.retention_days`, or belongs to another organization.',
     action: 'Check the ID and the API key.',
   },
   previous_response_not_found: {
@@ -278,7 +282,8 @@ export const ERRORS = {
   resource_not_found: {
     status: 404,
     meaning: 'The object does not exist.',
-    cause: 'An unknown ID on the dashboard or operator API, or an object that belongs to another organization.',
+    cause:
+      'The ID in a request to the dashboard or operator API is unknown, or the object belongs to another organization.',
     action: 'Check the ID.',
   },
 
@@ -316,38 +321,39 @@ export const ERRORS = {
   too_many_entries: {
     status: 422,
     meaning: 'An object or a collection has too many entries.',
-    cause: 'Too many `logit_bias` or `metadata` entries, API keys, organizations or saved items.',
+    cause:
+      'There are too many `logit_bias` or `metadata` entries, or the maximum number of API keys, organizations or saved items is reached.',
     action: 'Send fewer entries, or delete objects that are no longer needed.',
   },
   conflicting_parameters: {
     status: 422,
     meaning: 'Two parameters contradict each other.',
-    cause: 'For example `tool_choice` requires a tool but `tools` is empty, or `min_tokens` exceeds the output limit.',
+    cause: 'For example, `tool_choice` requires a tool but `tools` is empty, or `min_tokens` exceeds the output limit.',
     action: 'Change one of the parameters that the message names.',
   },
   unsupported_parameter: {
     status: 422,
     meaning: 'The server or the model does not support this parameter.',
-    cause: '`param` names the parameter, for example `stop` with an upstream API that has no stop strings.',
+    cause: '`param` names the parameter. An example is `stop` for an upstream API without stop strings.',
     action: 'Leave the parameter out.',
   },
   unsupported_value: {
     status: 422,
     meaning: 'The server or the model does not support this value.',
     cause:
-      '`param` names the field, for example `n` above 1 with some upstream APIs, or a response larger than half of `http.max_answering_bytes`.',
+      '`param` names the field. Examples are `n` above 1 with some upstream APIs, and a response that would be larger than half of `http.max_answering_bytes`.',
     action: 'Use a supported value.',
   },
   unsupported_feature: {
     status: 422,
     meaning: 'The model or this server does not offer the feature.',
-    cause: 'For example token IDs or grammars with an upstream model, or email when no SMTP server is configured.',
+    cause: 'Examples are token IDs or grammars for an upstream model, and email if no SMTP server is configured.',
     action: 'Do not use the feature, or use another model.',
   },
   unsupported_content: {
     status: 422,
     meaning: 'The message contains a content type that is not supported.',
-    cause: 'For example audio, files, or images in a role that cannot contain them.',
+    cause: 'Examples are audio, files, and images in messages of a role that cannot contain them.',
     action: 'Remove the content part or convert it to a supported type.',
   },
   model_not_vision: {
@@ -360,13 +366,13 @@ export const ERRORS = {
   duplicate_tool_name: {
     status: 422,
     meaning: 'Two tools have the same name.',
-    cause: '`param` names the second of them.',
+    cause: '`param` names the second tool.',
     action: 'Rename one of the tools.',
   },
   invalid_tool_name: {
     status: 422,
     meaning: 'A tool name is invalid.',
-    cause: 'A name must have 1 to 128 letters, digits, `_` or `-`.',
+    cause: 'A name must consist of 1 to 128 letters, digits, `_` or `-`.',
     action: 'Rename the tool.',
   },
   tool_not_found: {
@@ -378,7 +384,7 @@ export const ERRORS = {
   tool_call_not_found: {
     status: 422,
     meaning: 'A tool result does not match a preceding tool call.',
-    cause: 'The call ID is wrong, the call already has a result, or the call is missing from the conversation.',
+    cause: 'The call ID is wrong, the call already has a result, or the conversation does not contain the call.',
     action: 'Send each result once, after its call, with the same ID.',
   },
   missing_tool_output: {
@@ -390,20 +396,21 @@ export const ERRORS = {
   invalid_json_schema: {
     status: 422,
     meaning: 'A JSON Schema is invalid.',
-    cause: 'A malformed schema, a schema that no value can satisfy, or one larger than 256 KiB (2 MiB for all tools).',
-    action: 'Correct the schema. The message says where the error is.',
+    cause:
+      'The schema is malformed, cannot be satisfied by any value, or is larger than 256 KiB (2 MiB for all tools together).',
+    action: 'Correct the schema. The message gives the position of the error.',
   },
   unsupported_json_schema: {
     status: 422,
     meaning: 'A strict JSON Schema uses a keyword that cannot be enforced.',
     cause:
-      'See the keyword table in [structured output](structured-output.md#keywords). This error is also sent if a schema is too expensive to compile.',
+      'The schema uses a keyword that is not in the table under [structured output](structured-output.md#keywords), or it is too expensive to compile.',
     action: 'Remove the keyword, or set `strict` to false.',
   },
   invalid_image: {
     status: 422,
     meaning: 'An image is malformed.',
-    cause: 'Invalid base64, a damaged or truncated file, or a JPEG with more than 100 scans.',
+    cause: 'The base64 is invalid, the file is damaged or truncated, or it is a JPEG with more than 100 scans.',
     action: 'Send a valid image file.',
   },
   unsupported_image_format: {
@@ -415,13 +422,15 @@ export const ERRORS = {
   image_too_large: {
     status: 422,
     meaning: 'An image is too large.',
-    cause: 'It exceeds `images.max_bytes`, `images.max_pixels`, `images.max_tokens` or `images.max_request_tokens`.',
+    cause:
+      'The image exceeds `images.max_bytes`, `images.max_pixels` or `images.max_tokens`, or all images together exceed `images.max_request_tokens`.',
     action: 'Scale the image down, or send fewer images.',
   },
   too_many_images: {
     status: 422,
     meaning: 'The request has too many images.',
-    cause: 'It exceeds `images.max_per_request`. Images from earlier turns of the conversation count too.',
+    cause:
+      'The number of images exceeds `images.max_per_request`. Images from earlier turns of the conversation count too.',
     action: 'Send fewer images.',
   },
   image_fetch_failed: {
@@ -434,13 +443,13 @@ export const ERRORS = {
   response_not_usable: {
     status: 422,
     meaning: 'A stored response cannot be continued.',
-    cause: 'It failed, was cancelled or is still running, or the conversation is too long.',
+    cause: 'The response failed, was cancelled or is still running, or the conversation is too long.',
     action: 'Start a new conversation that contains the messages you need.',
   },
   response_not_cancellable: {
     status: 422,
     meaning: 'The response cannot be cancelled.',
-    cause: 'It is not a background response.',
+    cause: 'The response is not a background response.',
     action: 'Close the connection to cancel a foreground request.',
   },
   steering_not_supported: {
@@ -452,7 +461,7 @@ export const ERRORS = {
   email_taken: {
     status: 422,
     meaning: 'An account with this e-mail address already exists.',
-    cause: 'A sign-up or an address change with an address that is already in use. Dashboard only.',
+    cause: 'A user signed up with, or tried to change to, an address that is already in use. Dashboard only.',
     action: 'Sign in instead, or use another address.',
   },
   last_owner: {
@@ -465,20 +474,22 @@ export const ERRORS = {
   rpm_limit_exceeded: {
     status: 429,
     meaning: 'The limit on requests per minute was reached.',
-    cause: '`limits.rpm`, `limits.read_rpm`, a limit of the API key, or `limits.event_loop_ms` for large requests.',
+    cause:
+      "Requests reached `limits.rpm`, `limits.read_rpm` or the API key's own limit, or large requests reached `limits.event_loop_ms`.",
     action: 'Wait for the time in `Retry-After`, then retry. Ask the operator for a higher limit.',
   },
   tpm_limit_exceeded: {
     status: 429,
     meaning: 'The limit on tokens per minute was reached.',
-    cause: "`limits.tpm` or the limit of the API key. The prompt tokens and the request's output limit are reserved.",
+    cause:
+      "Requests reached `limits.tpm` or the API key's own limit. Each request reserves its prompt tokens and its output limit.",
     action: 'Wait for the time in `Retry-After`, then retry. A lower `max_tokens` reserves fewer tokens.',
   },
   concurrency_limit_exceeded: {
     status: 429,
     meaning: 'Too many requests are running.',
-    cause: '`limits.concurrency`, the limit of the API key, or `ws.max_connections`.',
-    action: 'Wait for running requests to finish, then retry.',
+    cause: "`limits.concurrency`, the API key's own limit, or `ws.max_connections` was reached.",
+    action: 'Wait until running requests have finished, then retry.',
   },
   request_exceeds_tpm_limit: {
     status: 429,
@@ -490,29 +501,29 @@ export const ERRORS = {
     status: 429,
     meaning: 'The monthly budget or token quota is used up.',
     cause:
-      'A budget of the API key, of the member who created it or of the organization is spent, or the organization has reached its `monthly_token_cap`. The response has `x-should-retry: false`.',
+      "The budget of the API key, of the key's creator or of the organization is spent, or the organization has reached its `monthly_token_cap`. The response has `x-should-retry: false`.",
     action:
       'Wait for the next month (UTC), or ask an admin of the organization to raise the budget. Operators can raise the token cap.',
   },
   too_many_attempts: {
     status: 429,
-    meaning: 'Too many failed attempts or sensitive actions.',
+    meaning: 'There were too many failed attempts or sensitive actions.',
     cause:
-      'Unknown API keys, wrong passwords or codes, or too many changes from one address or user. See [throttles](security.md#throttles).',
+      'One address or user sent too many unknown API keys, wrong passwords, wrong codes or changes. See [throttles](security.md#throttles).',
     action: 'Wait for the time in `Retry-After`, then retry with valid credentials.',
   },
 
   internal_error: {
     status: 500,
     meaning: 'The server failed unexpectedly.',
-    cause: 'A bug in the server. The log has the details under the request ID.',
-    action: 'Retry. If it happens again, report the request ID to the operator.',
+    cause: 'The server has a bug. The log contains the details under the request ID.',
+    action: 'Retry. If the error happens again, report the request ID to the operator.',
   },
   model_error: {
     status: 500,
     meaning: 'The model or its upstream server failed during the request.',
     cause:
-      'An engine error, a broken upstream connection, an invalid upstream response, or output that does not match the requested format.',
+      'The engine failed, the upstream connection broke, the upstream response was invalid, or the output did not match the requested format.',
     action: 'Retry. For upstream models, check the upstream server and its log.',
   },
 
@@ -520,7 +531,7 @@ export const ERRORS = {
     status: 503,
     meaning: 'The server is at capacity.',
     cause:
-      'A full queue, a queue timeout, a memory limit for bodies, responses or images, a busy upstream server, or unreachable Redis with `redis.when_unavailable` = `refuse`.',
+      'The queue is full, the request waited too long in the queue, a memory limit for bodies, responses or images was reached, the upstream server is busy, or Redis is unreachable and `redis.when_unavailable` is `refuse`.',
     action: 'Wait for the time in `Retry-After`, then retry. Operators: see [scaling](../guides/scaling.md).',
   },
   model_loading: {
@@ -532,13 +543,13 @@ export const ERRORS = {
   model_unavailable: {
     status: 503,
     meaning: 'The model cannot serve requests.',
-    cause: 'It failed to load, was drained by an operator, or its upstream servers do not respond.',
+    cause: 'The model failed to load or was drained by an operator, or its upstream servers do not respond.',
     action: 'Operators: check `/readyz` and the log. Clients: retry later or use another model.',
   },
   hub_unavailable: {
     status: 503,
     meaning: 'The model hub did not return a usable response.',
-    cause: 'It is unreachable, it refused the request, or `hub.offline` is set. Dashboard and admin API only.',
+    cause: 'The hub is unreachable or refused the request, or `hub.offline` is set. Dashboard and admin API only.',
     action: 'Check `hub.endpoint`, `hub.token` and the network, then retry.',
   },
   maintenance: {

@@ -40,12 +40,12 @@ export class Instruments {
 
   readonly queue = this.histogram(
     'monolith_queue_seconds',
-    'Time from submission to the first engine step, without the time of the vision encoder.',
+    'Time from submission to the first engine step, excluding vision encoder time.',
     LATENCY,
   );
   readonly visionEncoder = this.histogram(
     'monolith_tower_seconds',
-    'Time of the vision encoder per request, for requests with images that were not cached.',
+    'Vision encoder time per request, for requests with uncached images.',
     LATENCY,
   );
   readonly prefill = this.histogram('monolith_prefill_seconds', 'Prefill time of a request.', LATENCY);
@@ -96,7 +96,7 @@ export class Instruments {
 
   private readonly outcomes = this.counts(
     'monolith_outcomes_total',
-    'HTTP requests, WebSocket requests and background responses by outcome (completed, refused, failed, cancelled), independent of the HTTP status.',
+    'HTTP requests, WebSocket requests and background responses by outcome (completed, refused, failed, cancelled), regardless of the HTTP status.',
     ['kind', 'endpoint', 'outcome', 'code'],
   );
   private readonly requests = this.counts(
@@ -106,7 +106,7 @@ export class Instruments {
   );
   private readonly rejects = this.counts(
     'monolith_rejected_total',
-    'Requests refused by a limit (429) or for lack of capacity (503), including refusals inside a stream.',
+    'Requests refused because a limit was reached (429) or capacity was exhausted (503), including refusals inside a stream.',
     ['endpoint', 'code'],
   );
   readonly finished = this.counts('monolith_choices_finished_total', 'Choices by finish reason.', [
@@ -131,7 +131,7 @@ export class Instruments {
   );
   readonly loopRefusals = this.counts(
     'monolith_event_loop_limit_refused_total',
-    'Requests refused before reading because the organization had used up limits.event_loop_ms.',
+    'Requests refused before their body was read, because the organization had used up limits.event_loop_ms.',
     ['endpoint'],
   );
 
@@ -163,7 +163,7 @@ export class Instruments {
 
   private readonly webSearches = this.counts(
     'monolith_web_searches_total',
-    'Web searches that the server ran, by outcome: completed, or the reason of the failure.',
+    'Web searches that the server ran, by outcome: completed, or the reason for the failure.',
     ['outcome'],
   );
   private readonly webSearchSeconds = this.counted(
@@ -184,7 +184,7 @@ export class Instruments {
 
   private readonly loopLag = new Gauge({
     name: 'monolith_event_loop_lag_seconds',
-    help: '99th percentile of the event-loop delay since the last scrape; with several HTTP workers, the slowest.',
+    help: '99th percentile of the event-loop delay since the last scrape; with several HTTP workers, the value of the slowest one.',
     registers: [this.registry],
     aggregator: 'max',
   });
@@ -202,7 +202,7 @@ export class Instruments {
   );
   private readonly kvUsed = this.gauge(
     'monolith_kv_used_bytes',
-    'Memory of KV pages that have been used at least once. The CPU backend allocates pages on first use, the GPU backend at load.',
+    'Memory of the KV pages that have been used at least once. The CPU backend allocates pages on first use, the GPU backend at load.',
     ['model'],
   );
   private readonly stepAge = this.gauge(
@@ -214,7 +214,7 @@ export class Instruments {
   private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the start of the process.', []);
   private readonly preemptions = this.counter(
     'monolith_preemptions_total',
-    'Preempted sequences (their pages were freed and recomputed later).',
+    "Preemptions: a sequence's pages were freed, and their contents recomputed later.",
     ['model'],
     this.common,
   );
@@ -227,7 +227,7 @@ export class Instruments {
   );
   private readonly guesses = this.counter(
     'monolith_guessed_tokens_total',
-    'Draft tokens of speculative decoding: right (accepted) or wrong (rejected).',
+    'Draft tokens in speculative decoding, by outcome: right (accepted) or wrong (rejected).',
     ['model', 'outcome'],
     this.common,
   );
@@ -298,7 +298,7 @@ export class Instruments {
     });
     this.redisProcesses ??= new Gauge({
       name: 'monolith_redis_processes',
-      help: 'Processes that share the limits, as last seen. Only with redis.url.',
+      help: 'Number of processes that shared the limits at the last contact with Redis. Only with redis.url.',
       registers: [this.registry],
       aggregator: 'max',
     });

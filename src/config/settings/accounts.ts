@@ -16,7 +16,7 @@ export const accounts = {
   organizations_per_user: setting(
     kind.integer(1, 50),
     5,
-    'Maximum organizations that one user may own. Operators may own more.',
+    'Maximum number of organizations that one user may own. Operators may own more.',
   ),
 };
 
@@ -27,13 +27,18 @@ export const oidc = {
     'Issuer URL of an OpenID Connect provider for single sign-on, for example https://accounts.example.com. Register this redirect URI with the provider: the dashboard URL followed by /dashboard/api/oidc/callback.',
     { shown: 'none' },
   ),
-  client_id: setting(kind.nullable(kind.text(1, 512)), null, 'Client ID of this server at the provider.', {
-    shown: 'none',
-  }),
+  client_id: setting(
+    kind.nullable(kind.text(1, 512)),
+    null,
+    'Client ID of this server, as registered with the provider.',
+    {
+      shown: 'none',
+    },
+  ),
   client_secret: setting(
     kind.nullable(kind.text(1, 1024)),
     null,
-    'Client secret of this server at the provider. If unset, the server is a public client (PKCE only).',
+    'Client secret of this server, as issued by the provider. If unset, the server is a public client (PKCE only).',
     { secret: true, shown: 'none' },
   ),
   name: setting(kind.text(1, 64), 'single sign-on', 'Provider name on the sign-in button, after "Sign in with".'),
@@ -57,7 +62,7 @@ export const dashboard = {
   url: setting(
     kind.nullable(kind.url('https', 'http')),
     null,
-    'Public URL of the dashboard, for example https://models.example.com. It is used for links in mail, the allowed Origin and Secure cookies. If unset, the URL of each request is used.',
+    'Public URL of the dashboard, for example https://models.example.com. It determines the links in emails, the allowed Origin header and whether cookies are Secure. If unset, the URL of each request is used.',
     { shown: 'from the request' },
   ),
 };
@@ -66,17 +71,17 @@ export const mail = {
   smtp_url: setting(
     kind.nullable(kind.url('smtps', 'smtp')),
     null,
-    'SMTP server for outgoing mail, for example smtps://user:password@mail.example.com; requires dashboard.url. If unset, no mail is sent, and authorized users see invitation and password links on the dashboard.',
+    'SMTP server for outgoing email, for example smtps://user:password@mail.example.com; requires dashboard.url. If unset, no email is sent, and authorized users see invitation and password links on the dashboard.',
     { secret: true, shown: 'none' },
   ),
-  from: setting(kind.text(3, 256), 'Monolith <monolith@localhost>', 'Sender address of mail.'),
+  from: setting(kind.text(3, 256), 'Monolith <monolith@localhost>', 'Sender address of emails.'),
 };
 
 export const admin = {
   token: setting(
     kind.nullable(kind.text(16, 512)),
     null,
-    'Bearer token for the operator API. If unset, the operator API does not listen.',
+    'Bearer token for the operator API. If unset, the operator API is disabled.',
     { secret: true, shown: 'none' },
   ),
   host: setting(kind.text(1, 255), '127.0.0.1', 'Address that the operator API listens on.'),

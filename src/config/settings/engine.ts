@@ -22,18 +22,18 @@ export const engine = {
   arithmetic: setting(
     kind.choice('production', 'fast', 'exact'),
     'production',
-    'Precision of matmuls and attention. production: activations are rounded as the kernels require; fast (requires AMX): BF16 for 96 or more tokens per step, faster, but the output of a request depends on what else is in the batch; exact: fp32, slow, for comparing logits.',
+    "Precision of matmuls and attention. production: activations are rounded as the kernels require; fast (requires AMX): BF16 in steps of 96 or more tokens, which is faster but makes a request's output depend on the other requests in the batch; exact: fp32, slow, for comparing logits.",
     { alias: 'arithmetic' },
   ),
   batch_invariant: setting(
     kind.flag,
     true,
-    'Make the output of a request independent of what else is in the batch, bit for bit. false: a GPU may use faster matmuls that depend on the batch size; a CPU is batch-invariant except with engine.arithmetic fast, which changes the default to false.',
+    'Make the output of a request bit-identical regardless of the other requests in the batch. false: a GPU may use faster matmuls that depend on the batch size. A CPU is always batch-invariant except with engine.arithmetic fast, which changes the default to false.',
   ),
   cublaslt: setting(
     kind.nullable(kind.text(1, 4096)),
     'auto',
-    'cuBLASLt library for long prompts of BF16 models on a GPU, used only with batch_invariant false: auto = the installed one; a path; off = do not use it.',
+    "cuBLASLt library for long prompts to BF16 models on a GPU, used only with batch_invariant false: auto = the system's installation; a path; off = do not use it.",
   ),
   kv_type: setting(
     kind.choice('f16', 'q8_0', 'fp8', 'f32'),
@@ -50,13 +50,13 @@ export const engine = {
   kv_bytes: setting(
     kind.bytes(0, 2 ** 46),
     0,
-    'KV cache memory per model, in bytes (for example 2GiB); 0 = automatic (CPU: a quarter of free memory, at most 8 GiB; GPU: most of the memory that the weights leave free).',
+    'KV cache memory per model, in bytes (for example 2GiB); 0 = automatic (CPU: a quarter of the free memory, at most 8 GiB; GPU: most of the memory that the weights leave free).',
     { alias: 'kv-bytes', main: true },
   ),
   max_batch_tokens: setting(
     kind.integer(0, 65_536),
     0,
-    'Maximum tokens per engine step, decoding first; 0 = automatic (256 on CPU, 2048 on GPU).',
+    'Maximum tokens per engine step, of which decode tokens are scheduled first; 0 = automatic (256 on CPU, 2048 on GPU).',
     { main: true },
   ),
   max_sequences: setting(kind.integer(1, 4_096), 32, 'Maximum concurrently running sequences per model.', {
@@ -71,28 +71,32 @@ export const engine = {
   queue_max: setting(
     kind.integer(1, 1_000_000),
     512,
-    'Maximum queued requests per model. Requests over the limit get 503.',
+    'Maximum queued requests per model. Requests over the limit are rejected with 503.',
   ),
   queue_max_tokens: setting(
     kind.integer(1, 1e9),
     4_000_000,
-    'Maximum prompt tokens of all queued requests per model. Requests over the limit get 503.',
+    'Maximum prompt tokens of all queued requests per model. Requests over the limit are rejected with 503.',
   ),
-  queue_wait_ms: setting(kind.integer(1, 3_600_000), 30_000, 'Maximum time in the queue, in ms; then 503.'),
+  queue_wait_ms: setting(
+    kind.integer(1, 3_600_000),
+    30_000,
+    'Maximum time in the queue, in ms. The request is then rejected with 503.',
+  ),
   load_wait_ms: setting(
     kind.integer(1, 3_600_000),
     120_000,
-    'Maximum time, in ms, that a request waits for its model to load; then 503. Loading continues.',
+    'Maximum time, in ms, that a request waits for its model to load. The request is then rejected with 503, and loading continues.',
   ),
   max_generation_ms: setting(
     kind.integer(1, 86_400_000),
     3_600_000,
-    'Maximum duration of one generation, in ms; it then ends with finish reason `length`.',
+    'Maximum duration of one generation, in ms. A longer generation ends with finish reason `length`.',
   ),
   drain_ms: setting(
     kind.integer(0, 3_600_000),
     30_000,
-    'Time, in ms, that running requests get to finish at shutdown; they then end with finish reason `length`.',
+    'Time, in ms, that running requests have to finish at shutdown. Requests that are still running then end with finish reason `length`.',
   ),
   stall_ms: setting(
     kind.integer(100, 3_600_000),
@@ -103,16 +107,16 @@ export const engine = {
   snapshot_tokens: setting(
     kind.integer(16, 1_048_576),
     1024,
-    'Number of prompt tokens between saved states, for models with recurrent state (prefix caching). A state is also saved at the end of each prompt. `monolith inspect` shows the size of one state.',
+    'Number of prompt tokens between the states saved for prefix caching, for models with recurrent state. A state is also saved at the end of each prompt. `monolith inspect` shows the size of one state.',
   ),
   speculation: setting(
     kind.choice('auto', 'off'),
     'auto',
-    'Speculative decoding with draft tokens from the text itself or from a draft model. It does not change the output. auto: used while it is measured to be faster.',
+    'Speculative decoding with draft tokens from the text itself or from a draft model. It does not change the output. auto: used as long as measurements show that it is faster.',
   ),
   mtp: setting(
     kind.choice('auto', 'always', 'off'),
     'auto',
-    "Draft tokens from the model's own multi-token-prediction layers (`nextn` tensors), used if no draft model is set. auto: CPU only, while it is measured to be faster; always: in every step, including on GPUs; off: the layers are not loaded.",
+    "Draft tokens from the model's own multi-token-prediction layers (`nextn` tensors), used if no draft model is set. auto: on CPUs only, as long as measurements show that it is faster; always: in every step, including on GPUs; off: the layers are not loaded.",
   ),
 };

@@ -36,33 +36,37 @@ export const images = {
   max_per_request: setting(
     kind.integer(1, 10_000),
     100,
-    'Maximum images in one request, including those of the conversation that it continues.',
+    'Maximum number of images in one request, including images from earlier turns of the conversation.',
   ),
   max_tiles: setting(
     kind.integer(0, 1_000),
     0,
-    'Maximum tiles per image, for models that split images into tiles; 0 = the maximum of the model itself.',
+    "Maximum number of tiles per image, for models that split images into tiles; 0 = the model's own maximum.",
   ),
-  max_tokens: setting(kind.integer(1, 1e6), 16_384, 'Maximum prompt tokens of one image. Larger images get 422.'),
+  max_tokens: setting(
+    kind.integer(1, 1e6),
+    16_384,
+    'Maximum prompt tokens per image. Requests with a larger image are rejected with 422.',
+  ),
   max_request_tokens: setting(
     kind.integer(1, 1e7),
     131_072,
-    'Maximum prompt tokens of all images of one request. Requests over the limit get 422.',
+    'Maximum prompt tokens of all images in one request. Requests over the limit are rejected with 422.',
   ),
   cache_bytes: setting(
     kind.bytes(0, 2 ** 40),
     268_435_456,
-    'Memory per model for cached image embeddings, in bytes. Images of running requests may use the same amount again.',
+    'Memory per model for cached image embeddings, in bytes. The image embeddings of running requests may use the same amount in addition.',
   ),
   max_held_bytes: setting(
     kind.bytes(1024, 2 ** 40),
     1_073_741_824,
-    'Memory for the images of all running requests, in bytes; one organization may use half. Requests over the limit get 503. For upstream models an image counts five times its size. The images of a single request always fit.',
+    'Memory for the images of all running requests, in bytes; one organization may use half. Requests over the limit are rejected with 503, except that the images of a single request always fit. For upstream models, an image counts as five times its size.',
   ),
   allowed_hosts: setting(
     kind.list,
     [],
-    'Hosts that images may be downloaded from over https: images.example.com; *.example.com = all subdomains; * = any public host. Other hosts are refused.',
+    'Hosts from which images may be downloaded over https: images.example.com; *.example.com = all subdomains; * = any public host. Images on other hosts are refused.',
     { shown: 'none' },
   ),
   fetch_timeout_ms: setting(
@@ -83,7 +87,7 @@ export const chat = {
 export const foreign_thinking = setting(
   kind.choice('drop', 'reject'),
   'drop',
-  'What to do with reasoning from another service or sealed with a removed key, in all API formats. drop: leave it out of the prompt and list it in x-ignored-content; reject: 400.',
+  'What to do with reasoning that comes from another service or was sealed with a removed key, in all API formats. drop: leave it out of the prompt and list it in x-ignored-content; reject: reject the request with 400.',
   { renamedFrom: { key: 'messages.foreign_thinking' } },
 );
 
@@ -96,12 +100,12 @@ export const responses = {
   reasoning_events: setting(
     kind.choice('auto', 'openai', 'openresponses'),
     'auto',
-    "Names of the stream events for raw reasoning. auto: chosen by the client's User-Agent.",
+    "Names of the stream events for raw reasoning. auto: depends on the client's User-Agent.",
   ),
   openai_user_agents: setting(
     kind.list,
     OPENAI_USER_AGENTS,
-    'User-Agent prefixes that auto treats as OpenAI clients. Clients that send x-stainless headers are always treated as such.',
+    'User-Agent prefixes of clients that responses.reasoning_events auto treats as OpenAI clients. Clients that send x-stainless headers are always treated as OpenAI clients.',
     { shown: OPENAI_USER_AGENTS.join(', ') },
   ),
   compact_max_tokens: setting(

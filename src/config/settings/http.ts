@@ -6,33 +6,33 @@ export const http = {
   max_body_bytes: setting(
     kind.bytes(1024, 1024 ** 3),
     33_554_432,
-    'Maximum size of a request body, in bytes, before and after decompression. Larger bodies get 413.',
+    'Maximum size of a request body, in bytes, before and after decompression. Requests with a larger body are rejected with 413.',
   ),
   max_header_bytes: setting(
     kind.bytes(4096, 1_048_576),
     16_384,
-    'Maximum size of the request line and all headers together, in bytes. Larger ones get 400.',
+    'Maximum total size of the request line and all headers, in bytes. Requests over the limit are rejected with 400.',
   ),
   max_reading_bytes: setting(
     kind.bytes(1024, 1024 ** 4),
     536_870_912,
-    'Memory for request bodies that are being read or decompressed, in bytes; one organization may use half. Requests over the limit get 503. The effective minimum is two bodies of the maximum size.',
+    'Memory for request bodies that are being read or decompressed, in bytes; one organization may use half. Requests over the limit are rejected with 503. The effective minimum is twice http.max_body_bytes.',
   ),
   max_answering_bytes: setting(
     kind.bytes(1024, 1024 ** 4),
     536_870_912,
-    'Memory for responses of 64 KiB or more, in bytes, from generation until the client has read them; one organization may use half. Requests over the limit get 503.',
+    'Memory for responses of 64 KiB or more, in bytes, held until the client has read them; one organization may use half. Requests over the limit are rejected with 503.',
   ),
   keepalive_ms: setting(
     kind.integer(100, 3_600_000),
     15_000,
-    'Interval of keep-alive messages on a silent stream, in ms. The response headers of a stream are sent after at most this long, even before the first event.',
+    'Interval between keep-alive messages on an idle stream, in ms. Response headers are sent within this time, even if there is no event yet.',
   ),
-  cors_origins: setting(kind.list, ['*'], 'Origins that browsers may call the API from; * = any.', { shown: '*' }),
+  cors_origins: setting(kind.list, ['*'], 'Origins from which browsers may call the API; * = any.', { shown: '*' }),
   threads: setting(
     kind.integer(1, 64),
     1,
-    'HTTP worker threads. With more than 1, the workers serve all connections; all share the engine, the limits and the database. With http.server "node", more than 1 needs Node.js 22.12 or later.',
+    'HTTP worker threads. If there is more than one, the workers serve all connections and share the engine, the limits and the database. With http.server "node", more than one requires Node.js 22.12 or later.',
     { main: true },
   ),
   unready_ms: setting(
@@ -54,7 +54,7 @@ export const http = {
   stream_buffer_bytes: setting(
     kind.bytes(16_384, 1024 ** 3),
     1_048_576,
-    'Maximum unsent data of one stream, in bytes. A client that reads too slowly and exceeds it is disconnected, and its request is cancelled.',
+    'Maximum unsent data of one stream, in bytes. A client that reads too slowly and exceeds this limit is disconnected, and its request is cancelled.',
   ),
   server: setting(
     kind.choice('auto', 'uws', 'node'),
@@ -64,12 +64,12 @@ export const http = {
   idle_ms: setting(
     kind.integer(1_000, 3_600_000),
     75_000,
-    'Time after which an idle keep-alive connection is closed, in ms. Only with http.server "node"; uws closes it after about 30 seconds.',
+    'Time after which an idle keep-alive connection is closed, in ms. Applies only to http.server "node"; uws closes idle connections after about 30 seconds.',
   ),
   library: setting(
     kind.nullable(kind.path),
     null,
-    'Path of a uWebSockets.js binary or package folder to load instead of the installed one.',
+    'Path to a uWebSockets.js binary or package folder to load instead of the installed package.',
     { shown: 'the one installed' },
   ),
 };
@@ -83,7 +83,7 @@ export const ws = {
   max_connections: setting(
     kind.integer(1, 1_000_000),
     64,
-    'Maximum open WebSocket connections per organization; further ones get 429. The number of connections times ws.max_message_bytes must fit into half of http.max_reading_bytes; connections beyond that get 503.',
+    'Maximum open WebSocket connections per organization; further connections are rejected with 429. The number of connections times ws.max_message_bytes must fit into half of http.max_reading_bytes; connections beyond that are rejected with 503.',
   ),
   max_message_bytes: setting(
     kind.bytes(1024, 1024 ** 3),

@@ -23,25 +23,25 @@ export const limits = {
   concurrency: setting(
     kind.nullable(kind.integer(1, 1e6)),
     99,
-    'Maximum unfinished requests for each organization and model; off = unlimited. A request with `n` > 1 counts `n` times.',
+    'Maximum number of unfinished requests for each organization and model; off = unlimited. A request with `n` > 1 counts as `n` requests.',
   ),
   event_loop_ms: setting(
     kind.nullable(kind.integer(1, 1_000)),
     250,
-    "Event-loop time, in ms per second and HTTP worker, that one organization's large requests (16 KiB or more) may use for reading and validation, with bursts of ten seconds' worth. Requests over the limit get 429; off = unlimited.",
+    "Event-loop time, in ms per second and HTTP worker, that reading and validating one organization's large requests (16 KiB or more) may take, with bursts of up to ten seconds' worth. Requests over the limit are rejected with 429; off = unlimited.",
     { renamedFrom: { key: 'limits.loop_ms' } },
   ),
   tpm_default_reservation: setting(
     kind.integer(1, 1e9),
     4_096,
-    'Output tokens reserved against tpm for a request that sets no maximum.',
+    'Output tokens that a request without an output limit reserves against limits.tpm.',
   ),
   max_n: setting(kind.integer(1, 128), 8, 'Maximum value of `n` (choices per request).'),
   max_tools: setting(kind.integer(1, MAX_TOOLS), 1_024, 'Maximum number of tools in a request.'),
   overrides: setting(
     kind.limitOverrides,
     {},
-    'Limits for single organizations and models, as JSON: {"org_…": {"hal-1.0": {"rpm": 10, "tpm": null}}}. * matches any organization or model; null = unlimited.',
+    'Limits for individual organizations and models, as JSON: {"org_…": {"hal-1.0": {"rpm": 10, "tpm": null}}}. * matches any organization or model; null = unlimited.',
     { shown: 'none' },
   ),
 };
@@ -50,7 +50,7 @@ export const redis = {
   url: setting(
     kind.nullable(kind.url('redis', 'rediss')),
     null,
-    'Redis server (Redis 7 or Valkey) in which several processes count their limits together: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS. If unset, each process counts on its own.',
+    'Redis server (Redis 7 or Valkey) through which several processes enforce common limits: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS. If unset, each process enforces its limits on its own.',
     {
       alias: 'redis',
       renamedFrom: { key: 'counters.url', alias: 'counters' },
@@ -61,7 +61,7 @@ export const redis = {
   when_unavailable: setting(
     kind.choice('share', 'refuse'),
     'share',
-    'What to do while Redis is unreachable. share: each process enforces an equal share of every limit; refuse: 503.',
+    'What to do while Redis is unreachable. share: each process enforces an equal share of every limit; refuse: requests are rejected with 503.',
     { renamedFrom: { key: 'counters.away' } },
   ),
   timeout_ms: setting(
@@ -73,7 +73,7 @@ export const redis = {
   lease_ms: setting(
     kind.integer(500, 600_000),
     15_000,
-    'Time, in ms, after which the concurrency slots of a terminated process are freed.',
+    'Time, in ms, after which the concurrency slots that a terminated process held are freed.',
     { renamedFrom: { key: 'counters.lease_ms' } },
   ),
   prefix: setting(

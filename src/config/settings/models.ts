@@ -23,12 +23,12 @@ export const upstream = {
   first_token_ms: setting(
     kind.integer(10, 86_400_000),
     300_000,
-    'Maximum time to the first token of an upstream response, in ms, including retries; then 503.',
+    'Maximum time to the first token of an upstream response, in ms, including retries. The request is then rejected with 503.',
   ),
   idle_ms: setting(
     kind.integer(10, 86_400_000),
     60_000,
-    'Maximum time between two tokens of an upstream response, in ms; then the request fails.',
+    'Maximum time between two tokens of an upstream response, in ms. If it is exceeded, the request fails.',
   ),
   concurrency: setting(
     kind.integer(1, 1_000_000),
@@ -38,7 +38,7 @@ export const upstream = {
   retries: setting(
     kind.integer(0, 10),
     2,
-    'Retries of a request that fails before its first token. Other servers of the model are tried first.',
+    'Maximum number of retries for a request that fails before its first token. Other servers of the model are tried first.',
   ),
   breaker_failures: setting(
     kind.integer(1, 1_000),
@@ -48,17 +48,17 @@ export const upstream = {
   breaker_ms: setting(
     kind.integer(10, 3_600_000),
     10_000,
-    'Time, in ms, that a failing upstream server is out of rotation. One request then probes it; each failed probe doubles the time, up to eight times the initial value.',
+    'Time, in ms, for which a failing upstream server is taken out of rotation. One request then probes the server; each failed probe doubles the time, up to eight times the initial value.',
   ),
   max_event_bytes: setting(
     kind.bytes(1024, 1024 ** 3),
     4_194_304,
-    'Maximum size of one event in an upstream stream, in bytes. If an event is larger, the request fails with 500.',
+    'Maximum size of one event in an upstream stream, in bytes. A larger event makes the request fail with 500.',
   ),
   max_answer_bytes: setting(
     kind.bytes(1024, 1024 ** 4),
     268_435_456,
-    'Maximum size of one upstream response, in bytes. If a response is larger, the request fails with 500. Text and tool arguments are limited separately, by max_tokens.',
+    'Maximum size of one upstream response, in bytes. A larger response makes the request fail with 500. Text and tool arguments are limited separately, by max_tokens.',
   ),
 };
 
@@ -66,7 +66,7 @@ export const hub = {
   endpoint: setting(
     kind.url('https', 'http'),
     'https://huggingface.co',
-    'Model hub to download from: any server with the Hugging Face hub API.',
+    'URL of the hub from which models are downloaded: any server with the Hugging Face hub API.',
     { variables: ['HF_ENDPOINT'] },
   ),
   token: setting(

@@ -8,22 +8,26 @@ export const webhooks = {
     true,
     'Send webhooks (budget alerts) to public internet addresses only. Organization admins choose the URLs; false also allows addresses in private networks.',
   ),
-  timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Maximum time for one webhook attempt, in ms.'),
-  attempts: setting(kind.integer(1, 10), 4, 'Attempts per webhook, with increasing delays.'),
+  timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Timeout of one webhook delivery attempt, in ms.'),
+  attempts: setting(
+    kind.integer(1, 10),
+    4,
+    'Maximum number of delivery attempts per webhook, with increasing delays between them.',
+  ),
 };
 
 export const metrics = {
   token: setting(
     kind.nullable(kind.text(16, 512)),
     null,
-    "Bearer token that may read /metrics and the full /readyz. If unset, an operator's API key is needed.",
+    "Bearer token that grants access to /metrics and to the full /readyz response. If unset, an operator's API key is required.",
     { secret: true, shown: 'none' },
   ),
   public: setting(kind.flag, false, 'Serve /metrics without authentication.'),
   names: setting(
     kind.choice('both', 'monolith', 'vllm'),
     'both',
-    'Names of the metrics. monolith: monolith_*; vllm: the names that dashboards and gateways for vLLM expect; both: both sets.',
+    'Metric names to export. monolith: monolith_*; vllm: the names that dashboards and gateways for vLLM expect; both: both sets.',
   ),
 };
 
@@ -32,17 +36,22 @@ export const telemetry = {
     endpoint: setting(
       kind.nullable(kind.url('http', 'https')),
       null,
-      'OTLP/HTTP endpoint for traces, for example http://localhost:4318/v1/traces. OTEL_EXPORTER_OTLP_ENDPOINT also sets it, without /v1/traces. If unset, no traces are sent.',
+      'OTLP/HTTP endpoint for traces, for example http://localhost:4318/v1/traces. OTEL_EXPORTER_OTLP_ENDPOINT, a URL without /v1/traces, also sets it. If unset, no traces are sent.',
       { variables: ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] },
     ),
-    headers: setting(kind.headerFields, {}, 'HTTP headers to send to the collector, such as authorization=Bearer ….', {
-      secret: true,
-      shown: 'none',
-    }),
+    headers: setting(
+      kind.headerFields,
+      {},
+      'HTTP headers to send to the collector, for example authorization=Bearer ….',
+      {
+        secret: true,
+        shown: 'none',
+      },
+    ),
     view_url: setting(
       kind.nullable(kind.url('http', 'https')),
       null,
-      'URL of a trace in your tracing tool, where {trace_id} stands for its ID, such as https://jaeger.example.com/trace/{trace_id}. Operators get a link to it in the request log.',
+      'URL of a trace in your tracing tool, where {trace_id} stands for the trace ID, for example https://jaeger.example.com/trace/{trace_id}. The request log shows operators a link to each trace.',
     ),
     sample_ratio: setting(
       kind.share,

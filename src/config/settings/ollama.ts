@@ -11,7 +11,7 @@ export const ollama = {
   organization: setting(
     kind.nullable(kind.text(1, 128)),
     null,
-    'Organization, by name or ID, that requests without a key count for; required with ollama.open.',
+    'Name or ID of the organization to which requests without a key are attributed; required with ollama.open.',
     { shown: 'none' },
   ),
 };

@@ -17,19 +17,19 @@ export const database = {
   connections: setting(
     kind.integer(2, 1_000),
     10,
-    'Maximum database connections per HTTP worker. One more is used for notifications.',
+    'Maximum database connections per HTTP worker, not counting one connection for notifications.',
     { renamedFrom: { key: 'state.connections' } },
   ),
   timeout_ms: setting(
     kind.integer(100, 600_000),
     5_000,
-    'Maximum time to wait for a database connection, and for one statement, in ms; then 503.',
+    'Maximum time to wait for a database connection and for one statement, in ms. The request is then rejected with 503.',
     { renamedFrom: { key: 'state.timeout_ms' } },
   ),
   stale_keys_s: setting(
     kind.integer(0, 86_400),
     60,
-    'Time, in seconds, for which known API keys stay valid while the database is unreachable. Requests with other keys get 503.',
+    'Time, in seconds, for which known API keys stay valid while the database is unreachable. Requests with other keys are rejected with 503.',
     { renamedFrom: { key: 'state.away_s' } },
   ),
 };
@@ -38,7 +38,7 @@ export const secrets = {
   signing_keys: setting(
     kind.list,
     [],
-    'Keys that sign thinking blocks and encrypt reasoning, 64 hex digits each: the current key first, then older keys that are still accepted. If unset, a key is created and stored in the database.',
+    'Keys that sign thinking blocks and encrypt reasoning, 64 hexadecimal digits each: the current key first, then older keys that are still accepted. If unset, a key is created and stored in the database.',
     { secret: true, shown: 'created' },
   ),
 };
@@ -47,7 +47,7 @@ export const backups = {
   folder: setting(
     kind.nullable(kind.path),
     null,
-    'Directory for backups of the database, which the server then takes while it runs. Not with database.url. See docs/guides/production.md.',
+    'Directory in which the running server stores backups of its database. Cannot be used with database.url. See docs/guides/production.md.',
     { shown: 'no backups' },
   ),
   hours: setting(kind.integer(1, 8_760), 24, 'Hours between two backups.'),
@@ -63,7 +63,7 @@ export const requests = {
   days: setting(
     kind.integer(0, 365),
     7,
-    'Number of days for which the request log is kept; 0 = no request log. It contains prompts and responses only for organizations that enable this.',
+    'Number of days for which the request log is kept; 0 = no request log. The log contains prompts and responses only for organizations that enable this.',
   ),
   max_rows: setting(
     kind.integer(1_000, 1e8),

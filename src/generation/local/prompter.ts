@@ -78,7 +78,7 @@ export class Prompter {
   readonly markers: ReasoningMarkers | null;
   /** The model's tool-call syntax. */
   readonly dialect: ToolDialect;
-  /** Maximum prompt plus output, in tokens. */
+  /** Maximum length of prompt and output together, in tokens. */
   readonly contextWindow: number;
   readonly raw: RawPrompts;
   readonly #writer: PromptWriter;
