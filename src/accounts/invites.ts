@@ -86,6 +86,6 @@ export const inviteOfAnother = (): Error =>
     'invite',
   );
 export const organizationGone = (): Error =>
-  apiError('invalid_token', 'The organization that this invitation was for no longer exists.', 'invite');
+  apiError('invalid_token', 'The organization of this invitation no longer exists.', 'invite');
 export const invalidInvite = (): Error =>
   apiError('invalid_token', 'This invitation is no longer valid. Ask for a new one.', 'invite');

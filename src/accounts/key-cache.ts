@@ -237,7 +237,7 @@ function checkAddress({ addresses, identity, keyId }: KeyHolder, from: Sender | 
   if (!addresses.allows(address))
     throw apiError(
       'address_not_allowed',
-      `This API key must not be used from the address ${address === '' ? '(unknown)' : address}.`,
+      `This API key is not allowed from the address ${address === '' ? '(unknown)' : address}.`,
       null,
       { keyHolder: { organizationId: identity.organizationId, keyId } },
     );

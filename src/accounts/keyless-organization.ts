@@ -40,7 +40,7 @@ export class KeylessOrganization {
     const [one] = found;
     if (one === undefined)
       throw new StartError(
-        `${setting}: there is no organization ${JSON.stringify(reference)}. Name an existing one, by name or ID.`,
+        `${setting}: there is no organization ${JSON.stringify(reference)}. Set it to the name or ID of an existing organization.`,
       );
     if (found.length > 1)
       throw new StartError(

@@ -74,7 +74,8 @@ export class SecondFactorCodes {
       );
     if (code.length > 6) {
       const left = await this.factors.useRecovery(user, hashOf(code), ip);
-      if (left === null) throw wrongCode('This recovery code is wrong or has already been used. Each works once.');
+      if (left === null)
+        throw wrongCode('This recovery code is wrong or has already been used. Each code works only once.');
       return left;
     }
     const secret = this.#secret(user.id, factor.sealed);

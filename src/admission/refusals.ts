@@ -85,7 +85,7 @@ export const capUsed = (cap: number, month: number, headers: HeadersOf): ApiErro
 export const countsFull = (): ApiError =>
   apiError(
     'capacity_exhausted',
-    'The server is tracking the limits of the maximum number of organizations. Retry later.',
+    'The server is already tracking limits for its maximum number of organizations. Retry later.',
     null,
     {
       retryAfterMs: 60_000,

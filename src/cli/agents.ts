@@ -19,9 +19,10 @@ const HELP = `
 Usage: monolith agents AGENT [MODEL] [--url URL] [--key-env NAME] [--write [--replace]] [--file FILE]
 
 Prints the configuration that makes a coding agent use this server. AGENT is claude-code, codex, opencode, qwen-code or
-crush. MODEL is the model that the agent uses; the default is the first one. --url is the server's address; the default
-is MONOLITH_URL, or else the address in the settings. The agent reads the API key from the environment variable --key-env (default MONOLITH_KEY).
-If that variable is set, the models and their context lengths come from the server, otherwise from the settings.
+crush. MODEL is the model that the agent uses (default: the first model). --url is the server's address (default:
+MONOLITH_URL, or else the address in the settings). The agent reads the API key from the environment variable that
+--key-env names (default MONOLITH_KEY). If that variable is set, the models and their context lengths come from the
+server, otherwise from the settings.
 
 --write adds the configuration to the agent's user configuration file, or to --file. Other settings in the file are
 kept. If an existing setting conflicts, nothing is written and the exit status is 1; --replace overwrites it. A file

@@ -158,7 +158,7 @@ function arithmeticHint({ engine }: Config): string {
   } catch {
     return ''; // The command needs no engine of its own.
   }
-  return 'This CPU has AMX. With engine.arithmetic fast, long prompts would be computed faster, but the output of a request would depend on what else is in the batch.\n';
+  return 'This CPU has AMX. With engine.arithmetic fast, long prompts would be computed faster, but the output of a request would depend on the other requests in the batch.\n';
 }
 
 function operatorApi(values: Values, { admin }: Config): OperatorApi {
@@ -210,7 +210,7 @@ async function workloadFor(
   const shapes = await api.shapes(model);
   if (shapes.length < MIN_SHAPES)
     throw new UsageError(
-      `bench tune: the server's request log has ${shapes.length} completed requests of ${model}, but a workload needs ${MIN_SHAPES}; set --prompt-tokens and --output-tokens, or use a trace`,
+      `bench tune: the server's request log has ${shapes.length} completed requests for ${model}, but a workload needs ${MIN_SHAPES}; set --prompt-tokens and --output-tokens, or use a trace`,
     );
   if (loadKind === 'speed') throw new UsageError('bench tune: --load speed needs a trace');
   return workloadOf(shapes);

@@ -54,7 +54,9 @@ export async function converse(peer: Peer, options: ChatOptions): Promise<boolea
   const input = new MessageInput();
   note(`${bold(state.model)} at ${peer.url}  ${dim('/help lists the commands, /exit quits')}\n`);
   if (models.some(({ id, demonstration }) => id === state.model && demonstration === true))
-    note(`${dim(`This is a small demonstration model. For real ones: ${commandName()} models --recommended`)}\n`);
+    note(
+      `${dim(`This is a small demonstration model. For full-size models: ${commandName()} models --recommended`)}\n`,
+    );
   terminal.onInterrupt(() => {
     if (state.answering !== null) state.answering.abort();
     else terminal.close();

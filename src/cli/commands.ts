@@ -64,7 +64,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'models',
-    summary: 'list models and recommended ones; serve or unserve downloaded models',
+    summary: 'list served and recommended models; serve or unserve downloaded models',
     takesSettings: true,
     actions: ['serve', 'unserve'],
     load: async () => {
@@ -176,7 +176,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'completion',
-    summary: 'print the completion script of a shell: bash, zsh or fish',
+    summary: 'print a completion script for bash, zsh or fish',
     takesSettings: false,
     words: 'shell',
     load: async () => {

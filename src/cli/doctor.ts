@@ -10,9 +10,9 @@ import { askedForHelp, table } from './output.js';
 const HELP = `
 Usage: monolith doctor [--json] [settings]
 
-Checks Node.js, the engine, build tools (in a checkout), memory, the models of the settings, the GPU, disk space, the
+Checks Node.js, the engine, build tools (in a checkout), memory, the configured models, the GPU, disk space, the
 permissions of the data directory and the model cache, the ports, and whether the hub is reachable. For each problem, it
-prints what to do. The checks leave nothing behind. The exit status is 1 if a check failed; warnings do not count.
+prints what to do. The checks leave no files behind. The exit status is 1 if a check failed; warnings do not count.
 
 Examples:
   monolith doctor

@@ -16,8 +16,8 @@ import { askedForHelp, table } from './output.js';
 const HELP = `
 Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q6_k|q4_k|q4_0|fp8] [--vision MMPROJ.gguf]
 
-Shows the metadata of a model file and the memory that serving it would take. A Hugging Face folder is shown with the
-GGUF names of its metadata.
+Shows the metadata of a model file and the memory that serving it would take. For a Hugging Face folder,
+the metadata is shown under its GGUF names.
 
   --json             print everything as JSON
   --tensors          list every tensor

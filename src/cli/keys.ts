@@ -36,7 +36,7 @@ permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and i
   --limits JSON         limits per model, in addition to the organization's limits:
                         {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}
   --all                 also list revoked and expired temporary keys (chat and bench create them)
-  --organization ORG    ID or name of the organization; default: the first one for create, all for list
+  --organization ORG    ID or name of the organization; default: the first organization for create, all for list
   --data-dir PATH       the data directory
   --database URL        the database that several servers share
 

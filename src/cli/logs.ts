@@ -15,7 +15,7 @@ Usage: monolith logs [-f|--follow] [-n|--lines N] [--data-dir PATH]
 Shows the last lines of the log of the server that uses the data directory, or of its last run. The log contains no
 prompts, responses or keys. The server keeps up to 16 MiB (--log-file-bytes; 0 = no log file).
 
-  -f, --follow     wait for new lines; Ctrl-C ends
+  -f, --follow     wait for new lines until Ctrl-C
   -n, --lines N    number of lines to show first (default 100; 0 = none)
 
 Examples:

@@ -163,7 +163,7 @@ function row({ name, file, problem, architecture, quantization, memory, fits, by
 
 function tableOf(served: readonly Line[], others: readonly Line[]): string {
   const small = served.some((one) => one['demonstration'] === true)
-    ? `\nThese are small demonstration models. For real ones: ${commandName()} models --recommended\n`
+    ? `\nThese are small demonstration models. For full-size models: ${commandName()} models --recommended\n`
     : '';
   const rest =
     others.length === 0

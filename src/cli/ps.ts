@@ -13,7 +13,7 @@ const HELP = `
 Usage: monolith ps [--json] [--data-dir PATH]
 
 Shows the server that uses the data directory: its URL, process ID and uptime, and for each model its state, memory
-(in use now, and the most it may take), running streams and waiting requests. The exit status is 1 if no server runs.
+(in use now, and the maximum), running streams and waiting requests. The exit status is 1 if no server runs.
 
 Examples:
   monolith ps

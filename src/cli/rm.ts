@@ -20,10 +20,10 @@ import { serverStatus } from './server-status.js';
 const HELP = `
 Usage: monolith rm OWNER/REPO[:QUANTIZATION] [--yes]
 
-Deletes a downloaded model from the cache, with all its revisions; without a quantization, every file of the
-repository. A name from "monolith models --recommended" works too. A model that the server on this data directory
-serves, or that "monolith models serve" added, is not deleted. Asks for confirmation in a terminal; elsewhere, --yes is
-required. Files outside the cache are never deleted.
+Deletes a downloaded model and all its revisions from the cache. Without a quantization, every file of the repository
+is deleted. A name from "monolith models --recommended" can be given instead. A model is not deleted if the server on
+this data directory serves it, or if "monolith models serve" added it. The command asks for confirmation in a terminal;
+elsewhere, --yes is required. Files outside the cache are never deleted.
 
 Examples:
   monolith rm qwen3-4b

@@ -122,7 +122,7 @@ async function onOwnServer(word: string, config: Config, armed: () => void): Pro
   const isTaken = (await serverStatus(config.data_dir)) !== null;
   if (isTaken)
     note(
-      `The running server does not have ${name}; starting a second one until the chat ends. To add a downloaded model to the running server: ${commandName()} models serve NAME MODEL\n`,
+      `The running server does not have ${name}; starting a second server until the chat ends. To add a downloaded model to the running server: ${commandName()} models serve NAME MODEL\n`,
     );
   const folder = isTaken ? mkdtempSync(join(tmpdir(), 'monolith-run-')) : null;
   const { peer, server } = await ownPeer({

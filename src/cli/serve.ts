@@ -192,7 +192,7 @@ function readyText(server: Server, config: Config, paint: Paint = stdoutPaint())
         ? row('Dashboard', server.dashboardUrl)
         : row('Dashboard', server.dashboardUrl, 'Sign up as the first user and operator:', server.setupUrl);
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
-    ? [`Small demonstration models. For real ones: ${commandName()} models --recommended`]
+    ? [`Small demonstration models. For full-size models: ${commandName()} models --recommended`]
     : [];
   const body = JSON.stringify({
     model: server.models.at(-1) ?? '',

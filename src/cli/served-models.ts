@@ -73,7 +73,9 @@ export async function changeServed(
         },
         ACTOR,
       );
-      process.stdout.write(`${name} serves ${source}: on a running server within a second, and after every start\n`);
+      process.stdout.write(
+        `${name} serves ${source}. This takes effect on a running server within a second and persists across restarts.\n`,
+      );
       return 0;
     } catch (error) {
       if (error instanceof ApiError) throw new UsageError(`models: ${error.message}`, error);

@@ -131,7 +131,7 @@ reads \`config.json\` in the data directory, if it exists. Sizes accept the unit
 
 Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard page
 "Tuning". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
-variable or file. In that case the server discards the stored change and logs this.
+variable or file. In that case the server discards the stored change and logs a notice.
 
 ${sections.join('\n')}
 ## Settings of a model

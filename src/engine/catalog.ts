@@ -362,7 +362,7 @@ export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<stri
     }
     if (draft === name) throw new CatalogError(where, 'a model cannot be its own draft');
     if (found.draft !== undefined && found.draft !== null)
-      throw new CatalogError(where, `"${draft}" has a draft of its own, "${found.draft}"`);
+      throw new CatalogError(where, `"${draft}" itself has a draft model, "${found.draft}"`);
     drafts.set(name, found);
   }
   return drafts;

@@ -65,7 +65,7 @@ export class ScheduledBackups {
       log.info({ file: path, bytes, deleted: old.length }, 'database backed up');
       this.#in(hours * HOUR_MS);
     } catch (err) {
-      if (!this.#stop.signal.aborted) log.error({ err, folder }, 'the backup failed; it is tried again in an hour');
+      if (!this.#stop.signal.aborted) log.error({ err, folder }, 'backup failed; will retry in an hour');
       this.#in(Math.min(AGAIN_MS, hours * HOUR_MS));
     }
   }

@@ -117,7 +117,8 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
   options.onLocked?.();
   ensureRoom(config.data_dir);
   await checkAddresses(config);
-  if (withoutUws !== null) log.warn({ reason: withoutUws }, 'uWebSockets.js does not load; using http.server "node"');
+  if (withoutUws !== null)
+    log.warn({ reason: withoutUws }, 'uWebSockets.js could not be loaded; using http.server "node"');
   if (process.versions.node.startsWith('20.'))
     log.warn({ node: process.version }, 'Node.js 20 is deprecated and will not be supported by the next version');
 

@@ -222,7 +222,7 @@ t.test('a key is accepted only from its allowed addresses, as reported by a trus
     const refused = await ask('198.51.100.7, 198.51.101.7');
     t.match(
       [refused.status, await refused.json()],
-      [403, { error: { code: 'address_not_allowed', message: /must not be used from the address 198\.51\.101\.7\./ } }],
+      [403, { error: { code: 'address_not_allowed', message: /is not allowed from the address 198\.51\.101\.7\./ } }],
       n === 0 ? 'before the key is cached' : 'when it is cached',
     );
   }

@@ -74,7 +74,7 @@ t.test('tunes a running server', async (t) => {
   t.match(run, {
     state: 'done',
     objectives: ['ttft_p90=60000ms', 'errors=1%'],
-    workload: 'prompts of 24 tokens, outputs of 6',
+    workload: 'prompts of 24 tokens, outputs of 6 tokens',
     trials: { length: 16 },
   });
   t.ok(run.trials.every(({ errors }) => Object.keys(errors).length === 0));

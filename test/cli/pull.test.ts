@@ -83,7 +83,7 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
   t.equal(listed.status, 0);
   t.match(
     listed.out,
-    /hal-1\.0 .*\n(.*\n)*\nThese are small demonstration models\. For real ones: \S*monolith models --recommended\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /,
+    /hal-1\.0 .*\n(.*\n)*\nThese are small demonstration models\. For full-size models: \S*monolith models --recommended\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /,
   );
   const lines = JSON.parse((await monolith(['models', '--json'])).out) as {
     name: string;
@@ -136,7 +136,7 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
   }
   t.match(await monolith(['run', embeddedModel, 'Hello'], '', { MONOLITH_MODELS: '' }), {
     status: 0,
-    err: /^The running server does not have starter; starting a second one /,
+    err: /^The running server does not have starter; starting a second server /,
   });
   t.equal(statSync(join(folder, 'data', 'status.sock')).mode & 0o777, 0o600, 'only the same user may connect');
   t.match(await monolith(['rm', 'acme/tiny-GGUF', '--yes']), {

@@ -236,7 +236,7 @@ t.test('the URL of a search service has the query after its host', (t) => {
     '/search?q={query}',
   ]) {
     const message = problem(() => load(['--tools-web-search-url', wrong]));
-    t.match(message, /has \{query\} in its path or query/, wrong);
+    t.match(message, /contains \{query\} in its path or query/, wrong);
     t.notOk(message.includes(wrong), 'the URL may contain a key');
   }
   t.end();

@@ -55,7 +55,7 @@ t.test('a chat template over the rendering limits fails only its own model or re
   t.teardown(() => server.stop());
   t.match(
     server.log(),
-    /always.*chat template cannot render one user message: .*takes too much/,
+    /always.*chat template cannot render one user message: .*takes too many steps/,
     'the startup log has the name of the model and the reason',
   );
 
@@ -90,7 +90,7 @@ t.test('a chat template over the rendering limits fails only its own model or re
     body: {
       error: {
         code: 'model_unavailable',
-        message: /^always has an unusable chat template and only serves \/v1\/completions: .*takes too much/,
+        message: /^always has an unusable chat template and only serves \/v1\/completions: .*takes too many steps/,
       },
     },
   });
@@ -136,7 +136,7 @@ t.test('a chat template over the rendering limits fails only its own model or re
     /line 3: 'dict object' has no attribute 'no'","msg":"the chat template of tools fails on tool definitions/,
   );
   const beside = Array.from({ length: 8 }, () => chat('good', 'hi'));
-  const message = /^The model's chat template cannot be used on (messages|input): chat template takes too much/;
+  const message = /^The model's chat template cannot be used on (messages|input): chat template takes too many steps/;
   for (let again = 0; again < 3; again++) {
     t.match(await chat('sometimes', 'go'), {
       status: 422,

@@ -168,7 +168,7 @@ t.test('a draft model must be a different model without a draft model', async (t
     [{ 'hal-1.0': { draft: 'hal-1.0' } }, /models "hal-1\.0": draft: a model cannot be its own draft/],
     [
       { 'hal-1.0': { draft: 'clarke-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } },
-      /models "hal-1\.0": draft: "clarke-1\.0" has a draft of its own, "tycho-1\.0"/,
+      /models "hal-1\.0": draft: "clarke-1\.0" itself has a draft model, "tycho-1\.0"/,
     ],
   ];
   for (const [overrides, message] of refusals) t.throws(() => draftsOf(overrides), { name: 'CatalogError', message });

@@ -111,9 +111,9 @@ t.test('the HTTP server is chosen, and the log says why', { timeout: 120_000 }, 
 
   t.test('on Node 26', { skip: existsSync(newerNode) ? false : 'Node 26 is not installed' }, async (t) => {
     const there = await startFailing(newerNode, failing);
-    t.match(there, /"msg":"uWebSockets\.js does not load; using http\.server \\"node\\""/);
+    t.match(there, /"msg":"uWebSockets\.js could not be loaded; using http\.server \\"node\\""/);
     t.match(there, /"reason":"The HTTP library uWebSockets\.js has no binary for Node\.js v26\./);
-    t.equal(there.split('uWebSockets.js does not load').length, 2, 'in one line');
+    t.equal(there.split('uWebSockets.js could not be loaded').length, 2, 'in one line');
     t.match(
       await startFailing(newerNode, { ...failing, MONOLITH_HTTP_SERVER: 'uws' }),
       /^1 .*no binary for Node\.js v26\..*Set http\.server to "node"/s,

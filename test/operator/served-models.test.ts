@@ -180,7 +180,7 @@ for (const threads of [1, 2]) {
     t.match(await cli('serve', 'tiny', 'acme/Tiny-GGUF'), { status: 2, out: /"tiny" is already taken/ });
     t.match(await cli('serve', 'second', 'acme/Tiny-GGUF', '--display-name', 'Second one'), {
       status: 0,
-      out: 'second serves acme/Tiny-GGUF:F16: on a running server within a second, and after every start\n',
+      out: 'second serves acme/Tiny-GGUF:F16. This takes effect on a running server within a second and persists across restarts.\n',
     });
     t.ok(
       await eventually(async () => (await ask(again.server.url, 'second', 'A')).status === 200),

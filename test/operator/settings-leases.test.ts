@@ -45,7 +45,7 @@ for (const threads of [1, 2]) {
       const mine = { id: 'tun_mine', seconds: 60, values: VALUES };
       t.match(
         await hold({ ...mine, is_new: false }),
-        { status: 422, body: { error: { code: 'conflicting_parameters', message: /hold has ended/ } } },
+        { status: 422, body: { error: { code: 'conflicting_parameters', message: /lease has ended/ } } },
         'a lease that was never started cannot be renewed',
       );
       t.same(shown((await hold({ ...mine, is_new: true })).body), [64, 3, 40]);
@@ -91,7 +91,7 @@ for (const threads of [1, 2]) {
       client = dashboardClient(server.url);
       await client.login('operator@example.com');
       t.same(shown(await engine()), [256, 5, 100]);
-      t.match(server.log(), /ended a hold of the previous server process/);
+      t.match(server.log(), /ended a settings lease of the previous server process/);
       t.equal(
         (await hold({ ...mine, id: 'tun_other', is_new: true })).status,
         200,

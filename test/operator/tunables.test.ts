@@ -48,7 +48,7 @@ t.test('a changed setting takes effect immediately, survives a restart and can b
       default: 256,
       min: 1,
       max: 1_024,
-      help: /^Maximum tokens per engine step, decoding first\.$/,
+      help: /^Maximum tokens per engine step\. Decode tokens are scheduled first\.$/,
       given: null,
     },
     { name: 'max_sequences', value: 2, default: 2, min: 1, max: 8, given: 'MONOLITH_ENGINE_MAX_SEQUENCES' },

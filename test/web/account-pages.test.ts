@@ -269,7 +269,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       await page.goBack();
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
       await page.getByRole('link', { name: 'Forgot your password?' }).click();
-      await page.getByText('cannot send mail').waitFor();
+      await page.getByText('cannot send email').waitFor();
       await screenshots(page, 'forgot-password', { few: true });
       await page.goto('/dashboard/reset?token=nothing');
       await page.getByLabel('New password').fill(PASSWORD);

@@ -5,19 +5,19 @@ const sign = (base: string): string => `\n\n--\nMonolith at ${base}\n`;
 export const resetLetter = (to: string, name: string, url: string, base: string): Mail => ({
   to,
   subject: 'Choose a new password',
-  text: `Hello ${name},\n\nsomeone, probably you, requested a password reset for your account. Set a new password within one hour:\n\n${url}\n\nIf you did not request this, ignore this mail. Your password will not change.${sign(base)}`,
+  text: `Hello ${name},\n\nsomeone, probably you, requested a password reset for your account. Set a new password within one hour:\n\n${url}\n\nIf you did not request this, ignore this email. Your password will not change.${sign(base)}`,
 });
 
 export const verifyLetter = (to: string, name: string, url: string, base: string): Mail => ({
   to,
   subject: 'Confirm your e-mail address',
-  text: `Hello ${name},\n\nplease open this link within one hour to confirm your e-mail address:\n\n${url}\n\nIf you did not sign up, ignore this mail.${sign(base)}`,
+  text: `Hello ${name},\n\nplease open this link within one hour to confirm your e-mail address:\n\n${url}\n\nIf you did not sign up, ignore this email.${sign(base)}`,
 });
 
 export const inviteLetter = (to: string, from: string, organization: string, url: string, base: string): Mail => ({
   to,
   subject: `Invitation to ${organization}`,
-  text: `Hello,\n\n${from} has invited you to join the organization "${organization}". To accept, open this link within 7 days:\n\n${url}\n\nIf you do not know the sender, ignore this mail.${sign(base)}`,
+  text: `Hello,\n\n${from} has invited you to join the organization "${organization}". To accept, open this link within 7 days:\n\n${url}\n\nIf you do not know the sender, ignore this email.${sign(base)}`,
 });
 
 export const changedLetter = (to: string, name: string, base: string): Mail => ({
@@ -29,13 +29,13 @@ export const changedLetter = (to: string, name: string, base: string): Mail => (
 export const newEmailLetter = (to: string, name: string, url: string, base: string): Mail => ({
   to,
   subject: 'Confirm your new e-mail address',
-  text: `Hello ${name},\n\nopen this link within one hour to use this e-mail address for your account:\n\n${url}\n\nIf you did not request this, ignore this mail.${sign(base)}`,
+  text: `Hello ${name},\n\nopen this link within one hour to use this e-mail address for your account:\n\n${url}\n\nIf you did not request this, ignore this email.${sign(base)}`,
 });
 
 export const emailChangedLetter = (to: string, name: string, now: string, base: string): Mail => ({
   to,
   subject: 'Your e-mail address was changed',
-  text: `Hello ${name},\n\nthe e-mail address of your account was just changed to ${now}. This is the last mail to the old address. If this was not you, contact the operator of the server immediately.${sign(base)}`,
+  text: `Hello ${name},\n\nthe e-mail address of your account was just changed to ${now}. This is the last email to the old address. If this was not you, contact the operator of the server immediately.${sign(base)}`,
 });
 
 export const secondFactorLetter = (to: string, name: string, enabled: boolean, base: string): Mail => ({
@@ -56,7 +56,7 @@ const budgetEffect = (stops: boolean, percent: number): string => {
   if (!stops) return 'Requests are not blocked.';
   return percent >= 100
     ? 'Requests are refused until the next month (UTC) or until the budget is raised.'
-    : 'When it is spent, requests are refused.';
+    : 'Requests are refused when the budget is spent.';
 };
 
 export const budgetLetter = (

@@ -47,7 +47,7 @@ export class OidcProvider {
     const { issuer, client_id: clientId } = oidc;
     if (issuer === null) return null;
     if (clientId === null)
-      throw new StartError('oidc.issuer also needs oidc.client_id, the client ID registered at the provider.');
+      throw new StartError('oidc.issuer also needs oidc.client_id, the client ID registered with the provider.');
     const url = new URL(issuer);
     if (url.protocol !== 'https:' && !isLoopback(url.hostname))
       throw new StartError(

@@ -38,7 +38,7 @@ export function verdictOf(
       current,
       best,
       gain,
-      says: `Keep the current settings: ${rate(current)} at ${loadText(plan.loadKind, current.load)}; the best others give ${rate(best)}, which is not a significant gain.`,
+      says: `Keep the current settings: ${rate(current)} at ${loadText(plan.loadKind, current.load)}; the best alternative gives ${rate(best)}, which is not a significant gain.`,
     };
   }
   return {

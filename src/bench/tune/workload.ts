@@ -36,14 +36,14 @@ export function workloadOf(shapes: readonly RequestShape[]): TuneWorkload {
   return { kind: 'rows', rows, blockTokens: BLOCK_TOKENS };
 }
 
-/** A description such as "500 recent requests: prompts of 220 tokens (90 percent up to 900), outputs of 64 (300)". */
+/** A description such as "500 recent requests: median prompt 220 tokens (p90 900), median output 64 tokens (p90 300)". */
 export function workloadText(workload: TuneWorkload, from: 'recent' | 'trace' = 'recent'): string {
   if (workload.kind === 'fixed')
-    return `prompts of ${workload.promptTokens} tokens, outputs of ${workload.outputTokens}`;
+    return `prompts of ${workload.promptTokens} tokens, outputs of ${workload.outputTokens} tokens`;
   const { rows } = workload;
   const at = (values: readonly number[], share: number): number =>
     [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(share * values.length))] ?? 0;
   const prompts = rows.map(({ promptTokens }) => promptTokens);
   const answers = rows.map(({ outputTokens }) => outputTokens);
-  return `${rows.length} ${from === 'recent' ? 'recent requests' : 'requests of a trace'}: prompts of ${at(prompts, 0.5)} tokens (90 percent up to ${at(prompts, 0.9)}), outputs of ${at(answers, 0.5)} (${at(answers, 0.9)})`;
+  return `${rows.length} ${from === 'recent' ? 'recent requests' : 'requests of a trace'}: median prompt ${at(prompts, 0.5)} tokens (p90 ${at(prompts, 0.9)}), median output ${at(answers, 0.5)} tokens (p90 ${at(answers, 0.9)})`;
 }

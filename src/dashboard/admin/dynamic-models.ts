@@ -119,7 +119,7 @@ export class DynamicModels {
         if (!this.#hidden.has(name))
           log.warn(
             { model: name, source: row.source },
-            `model ${name} is in the settings; ignoring the one that operators serve under this name`,
+            `model ${name} is configured in the settings; ignoring the model that operators added under this name`,
           );
         this.#hidden.add(name);
         continue;

@@ -43,7 +43,7 @@ const DECLARED: readonly Declared[] = [
     native: 'maxBatchTokens',
     min: 1,
     max: (stats) => stats.mostBatchTokens,
-    help: 'Maximum tokens per engine step, decoding first.',
+    help: 'Maximum tokens per engine step. Decode tokens are scheduled first.',
   },
   { name: 'max_sequences', native: 'maxSequences', min: 1, max: (stats) => stats.mostSequences },
   { name: 'step_ms', native: 'stepMs', min: 0, max: () => 60_000 },
@@ -138,7 +138,7 @@ export class EngineTuning {
         'conflicting_parameters',
         isNew
           ? 'Settings are already being tried on this engine. Only one run at a time is allowed.'
-          : 'The hold has ended: an operator changed the settings, or it was not extended in time.',
+          : 'The settings lease has ended: an operator changed the settings, or it was not extended in time.',
         'id',
       );
     const kept = await this.store.get(keyOf(pooled));
@@ -167,7 +167,7 @@ export class EngineTuning {
     for (const { engine } of await this.holds.endPast(Infinity))
       this.log.warn(
         { model: engine },
-        'ended a hold of the previous server process; restored the stored engine settings',
+        'ended a settings lease of the previous server process; restored the stored engine settings',
       );
     const sweep = async (): Promise<void> => {
       for (const { engine: model } of await this.holds.endPast(Date.now())) {
@@ -181,7 +181,7 @@ export class EngineTuning {
       this.#sweeping = setTimeout(
         () =>
           void sweep()
-            .catch((err: unknown) => this.log.error({ err }, 'cannot read engine holds'))
+            .catch((err: unknown) => this.log.error({ err }, 'cannot read settings leases'))
             .finally(() => {
               if (this.#sweeping !== null) next();
             }),

@@ -247,7 +247,7 @@ export class Tunings {
     if (shapes.length < MIN_SHAPES)
       throw apiError(
         'invalid_value',
-        `The request log has ${shapes.length} completed requests of this model, but a workload needs ${MIN_SHAPES}. Specify lengths instead.`,
+        `The request log has ${shapes.length} completed requests for this model, but a workload needs ${MIN_SHAPES}. Specify prompt and output lengths instead.`,
         'workload',
       );
     return workloadOf(shapes);

@@ -66,7 +66,7 @@ export function budgetRoutes(deps: BudgetDeps): Route[] {
         if (webhookUrl !== null && config.webhooks.public_only && isInternal(webhookUrl)) {
           throw apiError(
             'invalid_value',
-            '`webhook_url` must be a public internet address. The operator can allow others with `webhooks.public_only`.',
+            '`webhook_url` must be a public internet address. The operator can allow other addresses with `webhooks.public_only`.',
             'webhook_url',
           );
         }

@@ -43,6 +43,6 @@ export function pageQueryOf<T>(
  * found.
  */
 export function listPage<T, O>(slice: Page<T> | null, shown: (entry: T) => O): ListPage<O> {
-  if (slice === null) throw apiError('item_not_found', 'after is not an entry of this list.', 'after');
+  if (slice === null) throw apiError('item_not_found', 'after does not name an entry of this list.', 'after');
   return { object: 'list', data: slice.data.map(shown), has_more: slice.next !== null, next: slice.next };
 }

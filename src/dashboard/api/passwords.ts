@@ -91,7 +91,7 @@ export function passwordRoutes({ guard, signIns, attempts, mailer, log }: Passwo
         if (!mailer.enabled)
           throw apiError(
             'unsupported_feature',
-            'This server does not send mail. To enable it, set mail.smtp_url and dashboard.url.',
+            'This server does not send email. To enable it, set mail.smtp_url and dashboard.url.',
           );
         if (!user.emailVerified) {
           await attempts.count('mail', [user.id]);

@@ -107,7 +107,7 @@ export class ImageFetcher {
     // A single internal address is enough to reject the host, because legitimate names do not resolve to both kinds of
     // addresses. The error does not reveal whether an internal name exists.
     if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address)))
-      refuse('the host of the image has no public address');
+      refuse('the image host has no public address');
     return addresses;
   }
 
@@ -211,11 +211,10 @@ export class ImageFetcher {
 /** Returns the target of a redirect, or null if the response is the image. */
 function redirectOf(response: IncomingMessage, refuse: (why: string) => never): string | null {
   const { statusCode: status = 0, headers } = response;
-  if (REDIRECTS.has(status))
-    return headers.location ?? refuse('the host of the image sent a redirect without a target');
-  if (status !== 200) refuse(`the host of the image responded with status ${status}`);
+  if (REDIRECTS.has(status)) return headers.location ?? refuse('the image host sent a redirect without a target');
+  if (status !== 200) refuse(`the image host responded with status ${status}`);
   if ((headers['content-encoding'] ?? 'identity') !== 'identity')
-    refuse('the host of the image sent an unexpected content encoding');
+    refuse('the image host sent an unexpected content encoding');
   return null;
 }
 

@@ -34,13 +34,13 @@ const MAX_RETRY_AFTER_MS = 60_000;
 
 /** A connection could not be made. */
 export const cannotConnect = (): UpstreamFault =>
-  new UpstreamFault('connect', unavailable('The upstream of this model is unreachable.'), true, true);
+  new UpstreamFault('connect', unavailable('The upstream server for this model is unreachable.'), true, true);
 
 /** The connection ended before the response did. */
 export const brokeOff = (): UpstreamFault =>
   new UpstreamFault(
     'broken',
-    apiError('model_error', 'The connection to the upstream of this model was lost.', null),
+    apiError('model_error', 'The connection to the upstream server for this model was lost.', null),
     true,
     true,
   );
@@ -49,7 +49,7 @@ export const brokeOff = (): UpstreamFault =>
 export const notUnderstood = (what: string): UpstreamFault =>
   new UpstreamFault(
     'protocol',
-    apiError('model_error', `The upstream of this model responded ${what}.`, null),
+    apiError('model_error', `The upstream server for this model responded ${what}.`, null),
     true,
     true,
     true,
@@ -64,8 +64,8 @@ export const tookTooLong = (what: 'first' | 'next'): UpstreamFault =>
     'timeout',
     unavailable(
       what === 'first'
-        ? 'The upstream of this model did not respond in time.'
-        : 'The upstream of this model stopped sending data.',
+        ? 'The upstream server for this model did not respond in time.'
+        : 'The upstream server for this model stopped sending data.',
     ),
     false,
     true,
@@ -75,7 +75,7 @@ export const tookTooLong = (what: 'first' | 'next'): UpstreamFault =>
 export const noneAvailable = (retryAfterMs: number): UpstreamFault =>
   new UpstreamFault(
     'connect',
-    unavailable('All upstreams of this model are unavailable at the moment.', { retryAfterMs }),
+    unavailable('All upstream servers for this model are unavailable at the moment.', { retryAfterMs }),
     false,
     false,
   );
@@ -106,7 +106,7 @@ export function faultOfStatus(
   if (status >= 300 && status < 400)
     return new UpstreamFault(
       'protocol',
-      unavailable('The upstream of this model responded with a redirect, which is not followed.', extra),
+      unavailable('The upstream server for this model responded with a redirect, which is not followed.', extra),
       false,
       true,
     );
@@ -115,7 +115,7 @@ export function faultOfStatus(
       'refused',
       apiError(
         'context_length_exceeded',
-        `The prompt is too long for this model: ${message ?? 'its context is shorter'}`,
+        `The prompt is too long for this model: ${message ?? 'it exceeds the context window.'}`,
         promptParam,
         extra,
       ),
@@ -130,7 +130,7 @@ export function faultOfStatus(
     case 422:
       return refused(
         'invalid_value',
-        `The upstream of this model rejected the request${message === null ? '.' : `: ${message}`}`,
+        `The upstream server for this model rejected the request${message === null ? '.' : `: ${message}`}`,
       );
     case 401:
     case 403:
@@ -138,7 +138,7 @@ export function faultOfStatus(
     case 405:
       return new UpstreamFault(
         'status',
-        unavailable('The upstream of this model rejected the credentials of this server.', extra),
+        unavailable('The upstream server for this model rejected the credentials of this server.', extra),
         true,
         true,
         true,
@@ -150,7 +150,7 @@ export function faultOfStatus(
     case 529:
       return new UpstreamFault(
         'status',
-        apiError('capacity_exhausted', 'The upstream of this model is busy.', null, {
+        apiError('capacity_exhausted', 'The upstream server for this model is busy.', null, {
           ...extra,
           retryAfterMs: waitOf(retryAfter),
         }),
@@ -160,7 +160,7 @@ export function faultOfStatus(
     default:
       return new UpstreamFault(
         'status',
-        apiError('model_error', 'The upstream of this model failed on this request.', null, extra),
+        apiError('model_error', 'The upstream server for this model failed to handle this request.', null, extra),
         true,
         status >= 500,
         status !== 502 && status !== 504,

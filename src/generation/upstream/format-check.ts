@@ -14,7 +14,7 @@ export function checkable(format: OutputFormat): void {
   if (format.type !== 'regex' && format.type !== 'grammar') return;
   throw apiError(
     'unsupported_feature',
-    `${format.path}: the upstream of this model does not support a ${format.type === 'regex' ? 'regular expression' : 'grammar'} as an output format.`,
+    `${format.path}: the upstream server for this model does not support a ${format.type === 'regex' ? 'regular expression' : 'grammar'} as an output format.`,
     format.path,
   );
 }

@@ -288,7 +288,7 @@ const hasImages = ({ messages }: GenerationRequest): boolean =>
 function refusePlain(): never {
   throw apiError(
     'unsupported_feature',
-    'The upstream of this model supports conversations only, not raw prompts.',
+    'The upstream server for this model supports conversations only, not raw prompts.',
     'prompt',
   );
 }

@@ -149,7 +149,7 @@ function loaded({ keep_alive }: Pick<ChatFields, 'keep_alive'>, ignored: string[
   if (keep_alive === 0 || keep_alive === '0' || keep_alive === '0s')
     throw apiError(
       'unsupported_value',
-      'keep_alive: 0 does not unload a model on this server. Operators unload models, and idle ones unload by themselves.',
+      'keep_alive: 0 does not unload a model on this server. Operators can unload models, and idle models are unloaded automatically.',
       'keep_alive',
     );
   return ignored;

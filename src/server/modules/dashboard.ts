@@ -84,7 +84,7 @@ export function openDashboard({
       invites,
       apiKeys,
       audit,
-      mailer: new AccountMailer(signIns, mailer, origin.fixed, (err) => log.error({ err }, 'cannot compose an e-mail')),
+      mailer: new AccountMailer(signIns, mailer, origin.fixed, (err) => log.error({ err }, 'cannot compose an email')),
       codes,
       box,
       oidc: OidcProvider.of(config),

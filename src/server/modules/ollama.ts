@@ -47,7 +47,7 @@ export function openOllama({
     if (ollama.open) {
       if (ollama.organization === null)
         throw new StartError(
-          'ollama.open requires ollama.organization: the organization, by name or ID, that requests without a key count for.',
+          'ollama.open requires ollama.organization: the name or ID of the organization to which requests without a key are attributed.',
         );
       if (primary) await accounts.organizations.ensureFirst();
       const keyless = await KeylessOrganization.open(accounts, ollama.organization, {
@@ -80,7 +80,7 @@ export function openOllama({
         pulls: {
           check: async (exchange) => {
             if (exchange.identity.keyId === KEYLESS_ID)
-              throw apiError('endpoint_not_allowed', "Only operators download models. Send an operator's API key.");
+              throw apiError('endpoint_not_allowed', "Only operators can download models. Send an operator's API key.");
             await readers.check(exchange);
           },
           isServed: (name) => pool.get(name) !== undefined,

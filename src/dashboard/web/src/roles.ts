@@ -5,9 +5,13 @@ const ORDER: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
 
 export const ROLE_CHOICES: readonly { value: Role; label: string; help: string }[] = [
   { value: 'owner', label: 'Owner', help: 'Full access, including deleting the organization' },
-  { value: 'admin', label: 'Admin', help: 'Members, invitations, all keys, stored responses, audit log' },
-  { value: 'developer', label: 'Developer', help: 'Creates API keys and edits their own' },
-  { value: 'viewer', label: 'Viewer', help: 'Sees keys, usage, limits and models' },
+  {
+    value: 'admin',
+    label: 'Admin',
+    help: 'Can manage members, invitations and all keys, and open stored responses and the audit log',
+  },
+  { value: 'developer', label: 'Developer', help: 'Can create API keys and edit their own keys' },
+  { value: 'viewer', label: 'Viewer', help: 'Can view keys, usage, limits and models' },
 ];
 
 export const atLeast = (role: Role, least: Role): boolean => ORDER.indexOf(role) >= ORDER.indexOf(least);

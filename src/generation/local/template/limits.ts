@@ -98,7 +98,7 @@ export class RenderBudget {
     }
     if (!(this.#left >= 0))
       throw new TemplateError(
-        `chat template takes too much: more than ${TEMPLATE_LIMITS.steps} steps plus those for the size of the conversation`,
+        `chat template takes too many steps: more than ${TEMPLATE_LIMITS.steps} plus the allowance for the size of the conversation`,
         true,
       );
   }

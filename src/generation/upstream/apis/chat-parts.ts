@@ -52,7 +52,7 @@ export function refuseTemplateVariables({ templateVariables }: GenerationRequest
   if (templateVariables === undefined) return;
   throw apiError(
     'unsupported_parameter',
-    'chat_template_kwargs: the upstream of this model does not support template variables.',
+    'chat_template_kwargs: the upstream server for this model does not support template variables.',
     'chat_template_kwargs',
   );
 }

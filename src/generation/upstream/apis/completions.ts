@@ -36,7 +36,7 @@ function body({ request, cap, upstream }: Asked): Body {
   if (request.format.type !== 'text')
     throw apiError(
       'unsupported_feature',
-      'Structured output is not supported by the completions format of this upstream.',
+      "This upstream's Completions API does not support structured output.",
       'response_format',
     );
   return given({

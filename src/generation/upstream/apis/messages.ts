@@ -49,11 +49,15 @@ function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
   refuseTemplateVariables(request);
   if (request.n > 1)
-    throw apiError('unsupported_value', 'n must be 1: the upstream of this model returns a single choice.', 'n');
+    throw apiError(
+      'unsupported_value',
+      'n must be 1: the upstream server for this model returns a single choice.',
+      'n',
+    );
   if (request.topLogprobs !== null)
     throw apiError(
       'unsupported_feature',
-      'logprobs: the upstream of this model does not return log-probabilities.',
+      'logprobs: the upstream server for this model does not return log-probabilities.',
       'logprobs',
     );
   const { sampling, stop, tools } = request;

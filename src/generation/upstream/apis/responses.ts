@@ -38,9 +38,17 @@ function body(asked: Asked): Body {
   refuseOwnArithmetic(request);
   refuseTemplateVariables(request);
   if (request.n > 1)
-    throw apiError('unsupported_value', 'n must be 1: the upstream of this model returns a single choice.', 'n');
+    throw apiError(
+      'unsupported_value',
+      'n must be 1: the upstream server for this model returns a single choice.',
+      'n',
+    );
   if (request.stop.length > 0)
-    throw apiError('unsupported_parameter', 'stop: the upstream of this model does not support stop strings.', 'stop');
+    throw apiError(
+      'unsupported_parameter',
+      'stop: the upstream server for this model does not support stop strings.',
+      'stop',
+    );
   const { sampling, effort, tools } = request;
   return given({
     input: request.messages.flatMap(itemsOf),

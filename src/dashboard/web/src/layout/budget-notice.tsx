@@ -43,5 +43,5 @@ function textOf({ data, currency, month }: StoppedBudgets, userId: string, isAdm
     ...(count('member') > 0 ? [plural(count('member'), 'member')] : []),
     ...(count('key') > 0 ? [plural(count('key'), 'API key')] : []),
   ].join(' and ');
-  return `Requests of ${who} are refused, because their budget for ${month} is spent.`;
+  return `Requests from ${who} are refused, because their budget for ${month} is spent.`;
 }

@@ -92,7 +92,7 @@ export function NewOrganizationDialog({ onClose }: { onClose: () => void }): Rea
         error={nameError}
         autoFocus
         maxLength={100}
-        hint="It gets its own keys, members, limits and usage. You become its owner."
+        hint="The new organization has its own keys, members, limits and usage. You become its owner."
       />
       {failure !== null && nameError === null && <Notice tone="danger">{messageOf(failure)}</Notice>}
     </Dialog>

@@ -53,7 +53,7 @@ export function AddModel({ disk, children }: { disk: DiskState; children?: React
               setText(event.target.value);
               if (event.target.value.trim() === '') setSearched(null);
             }}
-            hint="Without a quantization, the largest one that fits half of the memory is chosen."
+            hint="Without a quantization, the largest one that fits into half of the memory is chosen."
           />
           <Button type="submit" variant="primary" busy={pull.action.busy} disabled={text.trim() === ''}>
             {isReference(text) ? 'Download' : 'Search'}

@@ -84,8 +84,8 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
       <figcaption className="hint">
         {shown === null ? (
           <>
-            Goodput (requests per second that met every objective) against latency. Filled points met the objectives.
-            Lines connect the measurements that no other measurement beats in both.
+            Goodput (requests per second that met every objective) against latency. Filled points mark measurements that
+            met the objectives. Lines connect the measurements that no other measurement beats in both.
             {all.length > 1 &&
               all.map(({ label, run }, at) => (
                 <span key={run.id} className={`front-key front-run-${at}`}>

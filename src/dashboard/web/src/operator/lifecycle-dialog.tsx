@@ -120,7 +120,7 @@ export function LifecycleDialog({
           optional
           value={successor}
           error={fieldError(failure, 'successor')}
-          hint="Named in the error that requests for the retired model receive."
+          hint="Requests for the retired model fail with an error that names the successor."
           onChange={(event) => setSuccessor(event.target.value)}
           options={[{ value: '', label: 'none' }, ...others.map(({ id }) => ({ value: id, label: id }))]}
         />

@@ -51,7 +51,8 @@ export function MemoryPlan({
       </dl>
       {fits === 'later' && (
         <Notice tone="warn">
-          More than is free now. Loading it unloads idle models first, and fails if that does not free enough.
+          The model needs more memory than is free now. Loading it first unloads idle models, and fails if that does not
+          free enough memory.
         </Notice>
       )}
     </figure>

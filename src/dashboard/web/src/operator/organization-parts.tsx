@@ -310,7 +310,7 @@ function BudgetForm({ id, budget }: Part & { budget: BudgetObject }): ReactNode 
     return (
       <Panel flush>
         <EmptyState icon="usage" title="No prices are set">
-          A budget needs model prices. Set them on the page Total usage.
+          A budget requires model prices. Set them on the "Total usage" page.
         </EmptyState>
       </Panel>
     );
@@ -318,7 +318,7 @@ function BudgetForm({ id, budget }: Part & { budget: BudgetObject }): ReactNode 
   return (
     <Panel
       title={`Budget for ${month}`}
-      lead={`Owners and admins are notified at 80% and 100%. ${stops ? 'When it is spent, requests are refused.' : 'It does not block requests.'} Months are in UTC.`}
+      lead={`Owners and admins are notified at 80% and 100%. ${stops ? 'Requests are refused when the budget is spent.' : 'The budget does not block requests.'} Months are in UTC.`}
     >
       <div className="stack">
         <div className="use">

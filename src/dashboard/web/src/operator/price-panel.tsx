@@ -33,7 +33,7 @@ export function PricePanel({ prices }: { prices: UseQueryResult<PriceTable> }): 
     <Panel
       title="Prices"
       flush
-      lead="Per million tokens. Costs are computed from the current prices, even for past usage. Nothing is charged."
+      lead="Prices are per million tokens. Costs are computed from the current prices, even for past usage. Nothing is charged."
       actions={
         <Button size="small" disabled={prices.data === undefined} onClick={() => setEditing(true)}>
           Set prices

@@ -96,7 +96,7 @@ export function TuningForm({
         </div>
         <fieldset className="fieldset">
           <legend>Objectives</legend>
-          <p className="hint">The run looks for the settings that keep every objective under the highest load.</p>
+          <p className="hint">The run searches for the settings that meet every objective at the highest load.</p>
           <div className="tuning-fields">
             <TextField
               label="Time to first token (ms)"
@@ -155,7 +155,7 @@ export function TuningForm({
         </fieldset>
         <Checkbox
           label="Apply the result"
-          hint="Only if a confirmation run shows that it is better. Otherwise the previous settings are kept."
+          hint="The result is applied only if a confirmation run shows that it is better. Otherwise the previous settings are kept."
           checked={draft.apply}
           onChange={(event) => set({ apply: event.target.checked })}
         />

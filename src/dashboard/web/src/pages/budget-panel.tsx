@@ -123,7 +123,7 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
         label="E-mail owners and admins"
         checked={mail}
         disabled={!canMail}
-        hint={canMail ? undefined : 'This server is not configured to send mail.'}
+        hint={canMail ? undefined : 'This server is not configured to send email.'}
         onChange={(event) => setMail(event.target.checked)}
       />
       <TextField

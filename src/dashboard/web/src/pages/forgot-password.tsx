@@ -17,7 +17,7 @@ export function ForgotPassword(): ReactNode {
   if (!status.mail) {
     return (
       <SignedOutFrame title="Forgot your password?">
-        <Notice>This server cannot send mail. Ask its operator for a link to set a new password.</Notice>
+        <Notice>This server cannot send email. Ask its operator for a link to set a new password.</Notice>
         <LinkButton href="/signin">Back to sign in</LinkButton>
       </SignedOutFrame>
     );

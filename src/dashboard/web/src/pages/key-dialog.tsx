@@ -214,7 +214,7 @@ export function KeyDialog({
           label="IP addresses and ranges"
           value={addresses}
           placeholder={'203.0.113.7\n2001:db8::/32'}
-          hint="One per line. Requests from other addresses get 403. Leave empty to allow all addresses."
+          hint="One per line. Requests from other addresses are rejected with 403. Leave empty to allow all addresses."
           error={action.errorOf('allowed_addresses')}
           onChange={(event) => setAddresses(event.target.value)}
         />

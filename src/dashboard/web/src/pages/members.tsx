@@ -375,8 +375,8 @@ function InviteLinkDialog({ invite, onClose }: { invite: InviteObject; onClose: 
     >
       <p>
         {status.mail
-          ? 'The link was sent by mail. You can also share it yourself:'
-          : 'This server cannot send mail. Share this link yourself:'}
+          ? 'The link was sent by email. You can also share it yourself:'
+          : 'This server cannot send email. Share this link yourself:'}
       </p>
       <div className="secret">
         <code>{invite.url ?? ''}</code>

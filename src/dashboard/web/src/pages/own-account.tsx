@@ -25,7 +25,7 @@ export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
         password,
       });
       await reload();
-      toast(sent ? `Mail sent to ${next}. Open the link in it to finish.` : 'E-mail address changed');
+      toast(sent ? `Email sent to ${next}. Open the link in it to finish.` : 'E-mail address changed');
       onClose();
     });
   };

@@ -61,7 +61,7 @@ export function PartBudgetsPanel({ currency }: { currency: string }): ReactNode 
   return (
     <Panel
       title="Budgets of members and keys"
-      lead="When one is spent, requests are refused. A member's budget covers the keys they created."
+      lead="Requests are refused when a budget is spent. A member's budget covers the keys that the member created."
       actions={
         mayChange && (
           <Button size="small" onClick={() => setEditing('new')}>
@@ -223,7 +223,7 @@ function PartBudgetDialog({
         label={currency === '' ? 'Amount per month' : `Amount per month in ${currency}`}
         inputMode="decimal"
         value={amount}
-        hint={budget === null ? 'When it is spent, requests are refused.' : 'Leave empty to remove the budget.'}
+        hint={budget === null ? 'Requests are refused when the budget is spent.' : 'Leave empty to remove the budget.'}
         error={isWrong ? 'Must be a number above 0' : action.errorOf('amount')}
         onChange={(event) => setAmount(event.target.value)}
       />

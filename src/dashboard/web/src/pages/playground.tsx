@@ -347,7 +347,7 @@ const WIDE = '(min-width: 1100px)';
 const STATE_TEXTS: Record<DashboardModel['state'], string> = {
   loading: 'This model is still loading. Requests are refused until it is ready.',
   failed: 'This model failed to load. Choose another one.',
-  idle: 'This model is not loaded. The first response waits until it is.',
+  idle: 'This model is not loaded. The first response waits until it is loaded.',
   unloaded: 'This model is not loaded. Choose another one.',
   ready: '',
 };
@@ -384,7 +384,9 @@ function Welcome({
           add a full-size model, the operator runs <Code>monolith pull OWNER/REPO</Code>.
         </div>
       )}
-      <div className="state-text">Requests here count towards the organization's limits and usage like any other.</div>
+      <div className="state-text">
+        Requests here count towards the organization's limits and usage like any other requests.
+      </div>
       <div className="ideas">
         {ideas.map((idea) => (
           <Button key={idea} size="small" disabled={onSay === undefined} onClick={() => onSay?.(idea)}>

@@ -96,7 +96,7 @@ function Person(): ReactNode {
   const sendVerification = (): void => {
     void verification.run(async () => {
       await api.post('/email/send-verification');
-      toast(`Mail sent to ${user.email}`);
+      toast(`Email sent to ${user.email}`);
     });
   };
   return (
@@ -170,7 +170,7 @@ function Password(): ReactNode {
       lead={
         user.has_password
           ? 'Changing your password signs you out on your other devices.'
-          : 'Your account has no password. Use "Forgot your password?" on the sign-in page to set one. If this server does not send mail, ask the operator for a link.'
+          : 'Your account has no password. Use "Forgot your password?" on the sign-in page to set one. If this server does not send email, ask the operator for a link.'
       }
     >
       {user.has_password && (

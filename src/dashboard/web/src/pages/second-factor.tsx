@@ -154,7 +154,7 @@ function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
         </>
       ) : (
         <>
-          <p>Scan this with the app, or type in the secret. Then enter the code that the app shows.</p>
+          <p>Scan this code with the app, or type in the secret. Then enter the code that the app shows.</p>
           <QrCode text={proposal.uri} label="QR code of the secret" />
           <div className="secret">
             <code data-totp-secret>{proposal.secret.match(/.{1,4}/g)?.join(' ')}</code>

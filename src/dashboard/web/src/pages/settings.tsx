@@ -64,7 +64,7 @@ export function Settings(): ReactNode {
             </div>
           </Form>
         ) : (
-          <p className="muted">Admins and owners can rename it.</p>
+          <p className="muted">Admins and owners can rename the organization.</p>
         )}
         <dl className="fact-list">
           <div>

@@ -151,7 +151,7 @@ export function SignUp({ invite }: { invite: string | null }): ReactNode {
             onChange={(event) => setOrganization(event.target.value)}
             error={action.errorOf('organization_name')}
             maxLength={100}
-            hint="Keys, limits and usage belong to it. You can rename it later."
+            hint="Keys, limits and usage belong to the organization. You can rename it later."
           />
         )}
         <FormError action={action} fields={FIELDS} />

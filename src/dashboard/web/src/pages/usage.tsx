@@ -236,7 +236,7 @@ function UsageView({
       <UsageChart span={ask} rows={rows} groupOf={ofRow} nameOf={nameOf} currency={currency} />
       <Panel
         title={`By ${heading === 'API key' ? heading : heading.toLowerCase()}`}
-        lead={group === 'member' ? 'Usage counts for the member who created the API key.' : undefined}
+        lead={group === 'member' ? 'Usage is attributed to the member who created the API key.' : undefined}
         flush
       >
         <Table

@@ -15,7 +15,7 @@ export function CodeDialog({ body, onClose }: { body: ChatBody; onClose: () => v
     <Dialog title="View code" onClose={onClose} size="wide">
       <p className="hint">
         {body.messages.some(({ role }) => role === 'user')
-          ? 'The request of the latest response'
+          ? 'The request that produced the latest response'
           : 'The settings, without a message'}
         , sent with an API key from the environment variable <code>{KEY_VARIABLE}</code>. Create a key under{' '}
         <Link href="/keys">API keys</Link>.

@@ -78,7 +78,7 @@ function Recent({ onOpen }: { onOpen: (entry: HistoryEntry) => void }): ReactNod
         ))}
       </ul>
       <div className="row history-foot">
-        <p className="hint">Kept in this browser until you sign out, without images.</p>
+        <p className="hint">Kept in this browser until you sign out. Images are not kept.</p>
         <Button
           size="small"
           variant="ghost"

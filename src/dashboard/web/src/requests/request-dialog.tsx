@@ -214,7 +214,7 @@ function Phases({ detail: { phases, duration_ms: whole } }: { detail: RequestDet
 
 const CACHE_RESULTS: Readonly<Record<string, string>> = {
   match: 'The prompt continues the earlier one.',
-  evicted: 'The prompt continues the earlier one, but the cache no longer had all of it.',
+  evicted: 'The prompt continues the earlier one, but part of it was no longer in the cache.',
   not_found: 'The earlier prompt was not found in memory.',
   unavailable: 'Token IDs are not available for upstream models.',
   model_changed: 'The model differs.',
