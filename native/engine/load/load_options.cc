@@ -136,7 +136,7 @@ constexpr LoadOption kOptions[] = {
                                          "Type to which the draft model's float matrices are converted."),
     path<&LoadOptions::vision_path>("visionPath", kOptional, "Vision encoder."),
     boolean<&LoadOptions::vision_optional>("visionOptional", kOptional,
-                                           "If the vision encoder does not match the model, load the model without it."),
+                                           "If the encoder does not match the model, load the model without it."),
     integer<&LoadOptions::vision_max_pixels>(
         "visionMaxPixels", kOptional, 1, kMaxSourcePixels,
         "Maximum number of pixels in an input image; 0 stands for the built-in limit."),
