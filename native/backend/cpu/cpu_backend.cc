@@ -216,7 +216,7 @@ BackendKind cpu_backend_kind() {
           .create = [](const BackendOptions& options, int) -> Result<std::unique_ptr<Backend>> {
             if (options.arithmetic == Arithmetic::kFast && options.batch_invariant)
               return Error{ErrorCode::kInvalidArgument,
-                           "engine.arithmetic fast makes the output of a request depend on what else is in the batch, "
+                           "engine.arithmetic fast makes the output of a request depend on the rest of the batch, "
                            "so engine.batch_invariant cannot be true"};
             return make_cpu_backend({.threads = options.threads, .isa = options.isa, .arithmetic = options.arithmetic});
           }};
