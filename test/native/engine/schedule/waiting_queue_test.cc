@@ -1,4 +1,4 @@
-// Tests the queue's fair order in isolation, with sequences that either always fit or never fit.
+// Tests the fair order of the queue in isolation, with sequences that either always fit or never fit.
 #include "engine/schedule/waiting_queue.h"
 
 #include <algorithm>
@@ -77,7 +77,8 @@ TEST(waiting_queue_counts_choices_rather_than_requests) {
   CHECK_EQ(line.order(14), std::string("abcbbcbabcbbcb"));  // Eight slots each.
 }
 
-// An organization's debt remains while its queue is empty, and is cleared when no request at all is waiting.
+// An organization's debt remains while it has no request in the queue, and is cleared when no request of any
+// organization is waiting.
 TEST(waiting_queue_remembers_debts_while_others_wait) {
   Line line;
   for (int i = 0; i < 6; ++i) line.add('b');
