@@ -1,9 +1,8 @@
 // How the keys and values of a model's layers are distributed over pages. All pages of a model have the same size:
 // kPageTokens positions of `layers_per_page` layers. Layers without a sliding window share pages with each other.
-// Layers
-// with a sliding window also share pages with each other; these pages can be freed once the window has moved past them.
-// A sequence has one page table for each set of layers that share pages. Any page can be used for either kind of layer,
-// so long and short sequences share one pool.
+// Layers with a sliding window also share pages with each other; these pages can be freed once the window has moved
+// past them. A sequence has one page table for each set of layers that share pages. Any page can be used for either
+// kind of layer, so long and short sequences share one pool.
 //
 // Layers may store different amounts of data per position. A slot in a page has room for the largest layer that uses
 // it, or for several smaller layers if these have the same shape. The number of slots is chosen to minimize unused

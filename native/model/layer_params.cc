@@ -87,7 +87,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
                    HyperParams& params) {
   const auto n = static_cast<int>(params.layers.size());
   const bool mixed = traits.other_mixer != MixerKind::kNone;
-  // If the interval exceeds the number of layers, no layer has full attention.
+  // If the interval exceeds the number of layers, no layer has attention.
   constexpr int kUsualInterval = 4;
   auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval)
                                             : Result<int>(1);

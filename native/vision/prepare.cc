@@ -20,7 +20,7 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   hash.add_number(params.file.low);
   hash.add_number(static_cast<uint64_t>(piece.width));
   hash.add_number(static_cast<uint64_t>(piece.height));
-  // The layout is part of the hash, because the amount of padding may differ between equal pixels.
+  // The layout is part of the hash, because equal pixels may contain different amounts of padding.
   if (const auto& tiled = piece.tiled)
     for (const int number :
          {tiled->columns, tiled->rows, tiled->left, tiled->top, tiled->grid_columns, tiled->grid_rows})

@@ -1,6 +1,5 @@
 // Parses the start of a GGUF file in a single pass: header, metadata and tensor table. Runs once per file, on the
-// thread
-// that opens the file. Private to this directory. Layout (all little-endian):
+// thread that opens the file. Private to this directory. Layout (all little-endian):
 //
 //   "GGUF"  version u32  n_tensors u64  n_metadata u64
 //   n_metadata times: key (u64 length, bytes)  type u32  value

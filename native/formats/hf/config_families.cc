@@ -51,8 +51,8 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   return global_head_dim;
 }
 
-// Kimi Linear: layers that are not in this list, which counts from 1, are delta-net layers with the same number of
-// heads.
+// Kimi Linear: layers that are not in this list (its layer numbers start at 1) are delta-net layers with the same
+// number of heads.
 void put_kimi_layers(Translation& t, const Config& config) {
   const JsonValue net = t.find("linear_attn_config"), list = net["full_attn_layers"];
   std::vector<int32_t> kv_heads(static_cast<size_t>(config.layers));

@@ -67,7 +67,7 @@ bool SchemaCompiler::objects_exclude(json::Id a, json::Id b, int depth) {
         continue;
       }
       if (doc_.kind(in_y) == Kind::kFalse) return true;
-      // `y` may allow the member to be absent, because `x` requires it.
+      // `y` may allow the member to be absent, but `x` requires it, so its value must satisfy both.
       if (in_x != json::kAbsent && shared_types(in_x, in_y, kAll, depth + 1) == 0) return true;
     }
   }

@@ -83,7 +83,7 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     if (tokens.kind(id) == TokenKind::kNormal && !tokens.bytes(id).empty()) words_.insert(id);
 }
 
-// Encodes the words of one encode() call. Its encode() is called by the pre-tokenizer for each word.
+// Encodes the words of one ByteLevelBpe::encode() call. The pre-tokenizer calls WordEncoder::encode() for each word.
 struct ByteLevelBpe::WordEncoder {
   const ByteLevelBpe& bpe;
   std::vector<TokenId>& out;

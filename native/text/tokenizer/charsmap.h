@@ -1,7 +1,6 @@
 // SentencePiece's precompiled normalization: the string replacements in a file's precompiled_charsmap. The data
-// consists
-// of a 32-bit length in bytes, a double-array trie over bytes of that length, made up of 32-bit units, and then the
-// replacements, each terminated by a zero byte.
+// consists of a 32-bit length in bytes, a double-array trie over bytes of that length, made up of 32-bit units, and
+// then the replacements, each terminated by a zero byte.
 //
 // In a unit, bits 0 to 7 and 31 hold the label, bit 8 indicates whether the node has a replacement, bits 10 to 30 hold
 // the offset, and bit 9 multiplies the offset by 256. In the unit of a replacement, bits 0 to 30 hold its byte offset

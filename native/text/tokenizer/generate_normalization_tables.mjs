@@ -3,9 +3,8 @@
 //   node generate_normalization_tables.mjs compatible > normalization_compatible.cc
 // The data come from the JavaScript engine's own Unicode tables, without the code points that the reference lacks.
 // The reference is Hugging Face's `tokenizers` library. It normalizes with unicode-normalization-alignments 0.1.12,
-// which
-// has the decompositions of Unicode 12.0 and older combining classes. `npm run test:tokenizers` compares every code
-// point with that library.
+// which has the decompositions of Unicode 12.0 and older combining classes. `npm run test:tokenizers` compares every
+// code point with that library.
 
 if (process.versions.unicode !== '17.0') throw new Error(`needs Unicode 17.0 (this Node.js has ${process.versions.unicode})`);
 

@@ -16,8 +16,8 @@ struct SpecialMatch {
   TokenId id;
 };
 
-// A trie that is walked from every byte at which a special token can start. The time is at most the length of the text
-// times the length of a walk, which is limited by kMaxTokenBytes. Matches never overlap.
+// A trie that is walked from every byte at which a special token can start. The time is linear in the length of the
+// text times the length of a walk, which is limited by kMaxTokenBytes. Matches never overlap.
 class SpecialMatcher {
  public:
   // Determines which match is chosen if several overlap.
