@@ -122,7 +122,7 @@ TEST(backend_matrix_bytes_stay_close_to_the_file) {
     const bool six_bit_scales = type == TensorType::kQ3_K || type == TensorType::kQ4_K || type == TensorType::kQ5_K ||
                                 type == TensorType::kIQ4_XS;
     if (is_expanded_type(type) && type != TensorType::kTQ2_0) {
-      // Expanded to one code per value; panels.h gives the size in bits.
+      // Each value is expanded to one code in memory; panels.h states the number of bits.
       const double bits = 8 * held / (4096.0 * 2048);
       const bool two = type == TensorType::kTQ1_0 || type == TensorType::kIQ1_S;
       const bool four = type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S;

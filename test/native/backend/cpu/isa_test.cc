@@ -18,7 +18,8 @@ TEST(isa_plain_is_always_available_and_first) {
 }
 
 // /proc/cpuinfo lists the CPU features that the kernel detected and enabled, based on its own reading of CPUID or of
-// the ARM feature registers. An emulator may show the host's file, which then lacks the emulated CPU's line.
+// the ARM feature registers. An emulator may show the host's file, which does not have a feature line for the emulated
+// CPU.
 TEST(isa_agrees_with_the_operating_system) {
 #if defined(__aarch64__)
   const std::string key = "Features";
@@ -47,7 +48,7 @@ TEST(isa_agrees_with_the_operating_system) {
   CHECK_EQ(cpu_has(CpuIsa::kNeonI8mm), neon && has("i8mm"));
 }
 
-// A test run on a specific CPU (scripts/arm.mjs) sets the instruction set that must be detected.
+// A test run for a specific CPU (scripts/arm.mjs) specifies the instruction set that must be detected.
 TEST(isa_equals_the_expected_one) {
   const char* announced = std::getenv("MONOLITH_TEST_ISA");
   if (announced == nullptr) return check::skip("MONOLITH_TEST_ISA is not set");
