@@ -38,6 +38,7 @@ TEST(isa_agrees_with_the_operating_system) {
   const bool avx512 =
       avx2 && has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq") && has("avx512_vnni");
   CHECK_EQ(cpu_has(CpuIsa::kAvx2), avx2);
+  CHECK_EQ(cpu_has(CpuIsa::kAvxVnni), avx2 && has("avx_vnni"));
   CHECK_EQ(cpu_has(CpuIsa::kAvx512), avx512);
   const bool bf16 = avx512 && has("avx512_bf16"), amx = has("amx_tile") && has("amx_int8") && has("amx_bf16");
   CHECK_EQ(cpu_has_avx512_bf16(), bf16);
