@@ -30,7 +30,7 @@ const USAGE = `npm run bench -- engine --model FILE [options]
   --json OUT          write all results to OUT, and plots next to it
   --append            add the runs to those in OUT with the same model, backend and lengths
   --threads N         compute threads (default: one per core)
-  --isa NAME          auto, plain, avx2, avx512, amx, neon, neon_i8mm (default auto)
+  --isa NAME          auto, plain, avx2, avx_vnni, avx512, amx, neon, neon_i8mm (default auto)
   --prefill LIST      prompt lengths in tokens (default 128,512)
   --batch LIST        numbers of concurrently decoding sequences (default 1,4,16,32)
   --depth LIST        context depths in tokens for decoding one sequence (default 512,1024)

@@ -1,5 +1,5 @@
 // Precompiled header for quick builds (MONOLITH_QUICK in CMakeLists.txt): the headers that nearly every file includes.
-// No file includes it explicitly. Each file includes the headers that it uses itself, and strict builds check this.
+// No file includes it explicitly. Each file still includes all headers that it uses, and strict builds check this.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,4 +1,5 @@
-// Properties of each model architecture that GGUF files do not state. Constant tables that may be used from any thread.
+// Properties of each model architecture that are not stored in GGUF files. Constant tables that may be used from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ enum class Windows : uint8_t {
   kChunks,      // Like kPattern, but with attention in chunks of `default_window` positions, unless the key is 0.
 };
 
-// RoPE frequencies for layers with a sliding window. Layers without one use the frequencies in the file.
+// The RoPE frequencies of layers with a sliding window. All other layers use the frequencies in the file.
 enum class WindowedRope : uint8_t {
   kSame,
   kOwnBase,   // rope.freq_base_swa or windowed_base, and rope.dimension_count_swa, without scaling.
@@ -58,8 +59,8 @@ enum class DeltaNetKind : uint8_t {
   kChannels,  // Kimi delta attention: one decay per key dimension.
 };
 
-// Which hidden states the MTP layer reads, both from the model and, for the next draft token, from itself. The choices
-// match the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
+// Which hidden states the MTP layer reads: the model's and, for each further draft token, its own. The choices match
+// the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
 enum class DraftHidden : uint8_t {
   kLeftOut,  // The architecture's MTP layers are not supported.
   kNormed,   // Hidden states after the final norm.
@@ -71,14 +72,14 @@ struct ArchitectureTraits {
   NormKind norm = NormKind::kRms;
   ParallelResidual parallel_residual = ParallelResidual::kNo;
   // The mixer of layers with 0 KV heads; kNone: every layer has KV heads. Such models may also have layers without a
-  // feed-forward network, for which the file states a feed-forward length of 0.
+  // feed-forward network, whose feed-forward length in the file is 0.
   MixerKind other_mixer = MixerKind::kNone;
   bool one_part = false;  // Layers with a feed-forward network have no mixer.
   DeltaNetKind delta_net = DeltaNetKind::kNone;
-  // The attention layers are determined by attention.recurrent_layers, or are every full_attention_interval-th layer.
+  // The attention layers are listed in attention.recurrent_layers, or every full_attention_interval-th layer is one.
   bool attention_interval = false;
   bool output_gate = false;  // See LayerParams::output_gate.
-  // M-RoPE: rope.dimension_sections states which of the three position components rotates each pair.
+  // M-RoPE: rope.dimension_sections specifies which of the three position components rotates each pair.
   bool rope_sections = false;
   bool interleaved_sections = false;  // The sections are interleaved rather than contiguous.
   bool deepstack = false;             // Reads n_deepstack_layers.
@@ -107,7 +108,7 @@ struct ArchitectureTraits {
   bool soft_cap_keys = false;        // Reads attn_logit_softcapping and final_logit_softcapping.
   float attention_soft_cap = 0.0f;   // Defaults if the file does not state the soft caps.
   float logit_soft_cap = 0.0f;
-  // In models with this number of layers, attention scores are scaled by sqrt(n_heads / n_embd).
+  // If the model has this number of layers, attention scores are scaled by sqrt(n_heads / n_embd).
   int wide_query_layers = 0;
   Windows windows = Windows::kRefused;
   int default_window = 0;
@@ -131,12 +132,13 @@ struct ArchitectureTraits {
   bool limits_input = false;     // See Gating::limits_input.
   bool block_attention = false;  // Layers use block attention, and the model uses hyper-connections.
   bool shared_kv = false;        // Reads attention.shared_kv_layers.
-  // If the file does not state the number of KV-sharing layers, all layers after this many share KV; 0: none do.
+  // Used if the file does not state the number of KV-sharing layers: all layers after the first `own_kv_layers` share
+  // KV; 0: no layer does.
   int own_kv_layers = 0;
   bool per_layer_inputs = false;
   bool streams = false;  // Uses several residual streams (StreamParams); implies per_layer_inputs.
   bool latents = false;  // Attention layers use MLA.
-  // If set, the model has a sparse-attention indexer, whose keys use this RoPE style.
+  // If set, the model has a sparse-attention indexer, and this is the RoPE style of the indexer's keys.
   std::optional<RopeStyle> position_index = std::nullopt;
   bool temperature_keys = false;  // Reads attention.temperature_scale and attention.temperature_length.
   YarnLog yarn_log = YarnLog::kRefused;
@@ -145,7 +147,7 @@ struct ArchitectureTraits {
   SharedExpert shared_expert = SharedExpert::kNone;
 };
 
-// Returns null if the engine does not support the architecture.
+// Returns null if the engine does not support an architecture of this name.
 const ArchitectureTraits* find_architecture(std::string_view name);
 // Returns "llama, qwen2, ...", for error messages.
 std::string known_architectures();

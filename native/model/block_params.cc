@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxRank = 1 << 16;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxIterations = 1000;
-// Positions per block, for the two kinds of blocks that occur in files.
+// The two block sizes that occur in model files, in positions per block.
 constexpr int kOverlappingBlock = 4, kLongBlock = 128;
 
 // Reads the number of positions per block for each layer; 0: no blocks.
@@ -32,7 +32,8 @@ Status read_blocks(const MetadataReader& read, HyperParams& params) {
   return {};
 }
 
-// Reads the RoPE sets for layers without and with blocks. Each set is followed by its inverse.
+// Reads the RoPE sets for layers with and without blocks. Each set is followed by its inverse, which undoes the
+// rotation.
 Status read_angles(const GgufFile& file, const MetadataReader& read, int max_context, HyperParams& params) {
   const int dims = params.blocks.n_rotated;
   auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);

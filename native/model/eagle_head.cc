@@ -32,8 +32,8 @@ void EagleHead::note(int layer, const float* x, RowCount rows) {
   if (layer == last_noted()) fuse(rows.value());
 }
 
-// Computes the step's hidden states from the concatenated source rows. Tokens are processed in groups, which does not
-// affect the results.
+// Computes the step's hidden states from the concatenated source rows. Tokens are processed in groups; the group size
+// does not affect the results.
 void EagleHead::fuse(int n_rows) {
   const int64_t width = eagle_.sources_dim();
   for (int first = 0; first < n_rows; first += kJoinedRows) {

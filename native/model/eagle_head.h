@@ -7,8 +7,8 @@
 //   y[j] = z[j] + feed_forward(norm(z[j]));  logits of token j + 1 = head(norm(y[j]))
 //
 // The published code stores row j at position j - 1 and has no row for the first token. Here, the first token has a row
-// whose hidden state is all zeros. Because RoPE depends only on distances, that extra row is the only difference. It
-// affects only draft tokens, not the output.
+// whose hidden state is all zeros. That extra row is the only difference, because RoPE depends only on distances. The
+// row affects only draft tokens, not the output.
 #pragma once
 
 #include "model/eagle_params.h"

@@ -16,8 +16,8 @@ Error does_not_fit(const std::string& what) {
   return {ErrorCode::kInvalidArgument, "this EAGLE-3 head does not fit the model: " + what};
 }
 
-// Reads `target_layers`, called `extract_layers` in early files. The default is that of the published code: an early, a
-// middle and a late layer.
+// Reads `target_layers`, called `extract_layers` in early files. By default, returns an early, a middle and a late
+// layer, as in the published code.
 Status read_sources(const GgufFile& file, const MetadataReader& read, const HyperParams& model, EagleParams& head) {
   const std::string key = read.key(read.has("target_layers") ? "target_layers" : "extract_layers");
   if (file.find(key) == nullptr) {
@@ -42,7 +42,7 @@ Status read_sources(const GgufFile& file, const MetadataReader& read, const Hype
   return {};
 }
 
-// Reads the sizes of the head, which is described as a one-layer model.
+// Reads the sizes of the head, which the file describes as a one-layer model.
 Status read_own(const GgufFile& file, const MetadataReader& read, int max_context, HyperParams& own) {
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
@@ -86,7 +86,7 @@ Status read_own(const GgufFile& file, const MetadataReader& read, int max_contex
   return {};
 }
 
-// Reads which tokens the head embeds and which tokens its logits are for.
+// Reads which tokens the head can embed and which tokens its logits stand for.
 Status read_vocabulary(const GgufFile& file, const HyperParams& model, EagleParams& head) {
   const auto rows_of = [&](const GgufTensor& tensor) { return tensor.shape[1]; };
   const GgufTensor* const tokens = file.tensor("d2t");

@@ -17,21 +17,21 @@ struct EagleParams {
   // its logits.
   HyperParams own{};
   static constexpr int kSources = 3;
-  // The target model's layers at whose input the head reads the residual stream. A value of n_layers means the output
-  // of the last layer.
+  // The layers of the target model whose input (the residual stream) the head reads. A value of n_layers means the
+  // output of the last layer.
   std::array<int, kSources> sources{};
   int64_t source_dim = 0;             // n_embd of the target model.
   int64_t n_tokens = 0;               // n_vocab of the target model.
   bool norm_before_fc = false;        // The concatenated hidden states pass through a norm before the fusion matrix.
   bool norm_before_residual = false;  // The residual connection starts from the normalized hidden state.
-  // If false, the target model's embedding table or output matrix is used.
+  // If false, the head uses the target model's embedding table or output matrix.
   bool own_embedding = false, own_head = false;
   bool chosen_tokens = false;  // Tensor d2t lists the token IDs of the logits.
 
   int64_t sources_dim() const { return kSources * source_dim; }
 };
 
-// Whether a file is an EAGLE-3 head.
+// Returns whether a file contains an EAGLE-3 head.
 bool is_eagle_head(const GgufFile& file);
 
 // Attaches the head in `file` to the model described by `params`, after the model's layers. `max_context` is the

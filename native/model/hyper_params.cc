@@ -15,15 +15,15 @@
 namespace monolith {
 namespace {
 
-// Limits, set several times higher than in the largest published models.
+// Limits, set several times higher than the values in the largest published models.
 constexpr int64_t kMaxVocab = 1 << 22;
 constexpr int64_t kMaxEmbedding = 1 << 17;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxMtpLayers = 16;
 constexpr int64_t kMaxContext = 1 << 27;
 
-// Metadata keys that change what a model computes, each with the value that means "not used". `computed` is set if the
-// key is read elsewhere for some architectures.
+// Metadata keys that change what a model computes, each with the value that means "not used". If `computed` is set,
+// architectures with that trait support the key and read it elsewhere.
 struct RefusedKey {
   std::string_view name;
   double harmless;
@@ -83,8 +83,7 @@ Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
                "architecture " + in_quotes(**name) + " is not supported (known: " + known_architectures() + ")"};
 }
 
-// The vocabulary size is the number of rows in the embedding table. The tokenizer and the vocab_size key must agree
-// with it.
+// The vocabulary size is the number of rows in the embedding table. The tokenizer and the vocab_size key must match it.
 Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
   const GgufTensor* table = file.tensor("token_embd.weight");
   if (table == nullptr) return Error{ErrorCode::kInvalidFile, "tensor 'token_embd.weight' is missing"};
@@ -99,7 +98,7 @@ Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
                                               " tokens, but tensor 'token_embd.weight' has " + std::to_string(rows) +
                                               " rows"};
   }
-  // Files whose vocabulary was extended may still state the old vocab_size, so the key is ignored if there is a
+  // A file whose vocabulary was extended may still state the old vocab_size, so this key is ignored if there is a
   // tokenizer.
   if (tokens != nullptr) return static_cast<int>(rows);
   auto stated = read.integer("vocab_size", 1, kMaxVocab, rows);
@@ -129,7 +128,7 @@ void read_mtp_layer(const GgufFile& file, const ArchitectureTraits& traits, Hype
   const auto carried = [&](std::string_view name) { return carries(0, name); };
   if (params.n_mtp_layers == 0 || traits.draft_hidden == DraftHidden::kLeftOut || !carried("nextn.eh_proj.weight"))
     return;
-  // Without this tensor, the layer has no sparse-attention indexer, so it cannot run.
+  // The layer cannot run without this tensor, because it would have no sparse-attention indexer.
   constexpr std::string_view kIndex = "indexer.proj.weight";
   if (traits.position_index && !carried(kIndex)) return;
   MtpLayerParams& draft = params.draft;
@@ -152,7 +151,7 @@ void read_mtp_layer(const GgufFile& file, const ArchitectureTraits& traits, Hype
 // Reads n_vocab, n_embd, n_layers and norm_eps.
 Status read_sizes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, bool mtp_layer,
                   HyperParams& params) {
-  // Assigns a field or remembers the first error, so that the code below can be a plain list.
+  // Assigns a field, or keeps the first error so that the code below can be a plain list of calls.
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
     if (!failed) return;
@@ -183,7 +182,7 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read, const Archit
   return failed;
 }
 
-// Reads scales and soft caps. For all of these keys, 0 means "none".
+// Reads scales and soft caps. For each of these keys, 0 means "none".
 Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   const bool wide_queries = traits.wide_query_layers > 0 && params.n_layers == traits.wide_query_layers;
   for (LayerParams& layer : params.layers) {
@@ -235,8 +234,8 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
   return {};
 }
 
-// Detects which optional tensors the file contains. If one layer has an optional tensor, all layers of the same kind
-// must have it.
+// Detects which optional tensors the file contains. An optional tensor must be present in all layers of a kind or in
+// none.
 void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
   const auto carried = [&](std::string_view name) {
     for (int i = 0; i < params.n_layers; ++i)
@@ -244,7 +243,7 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
     return false;
   };
   params.tied_output = file.tensor("output.weight") == nullptr;
-  // Delta-net layers have a different tensor that is also named attn_qkv.
+  // Delta-net layers also have a tensor named attn_qkv, but with a different content.
   const bool fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;
   for (LayerParams& layer : params.layers) layer.fused_qkv = fused_qkv;
   for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)

@@ -10,8 +10,8 @@
 namespace monolith {
 namespace {
 
-// Two segment lists are reserved for the tokens with logits: one for each of the two kinds of layers that read other
-// layers' keys and values.
+// Two segment lists are reserved for the tokens whose logits are requested: one for each of the two kinds of layers
+// that read another layer's keys and values.
 constexpr int64_t kMaxTables = kMaxSegmentLists - 2;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -39,8 +39,8 @@ int64_t KvLayout::positions_in(int64_t n_pages, int64_t n_rows) const {
 
 namespace {
 
-// Number of values that a layer stores per position, as keys and as values. Layers are compared by these numbers,
-// regardless of the bytes per value.
+// The number of values per position that a layer stores as keys and as values. Layers are compared by these counts; the
+// number of bytes per value does not matter.
 struct Kept {
   int64_t keys = 0, values = 0;
   int64_t sum() const { return keys + values; }
@@ -52,14 +52,15 @@ Kept kept(const LayerParams& layer) {
   return layer.keeps_latents() ? Kept{0, heads * layer.key_dim} : Kept{heads * layer.key_dim, heads * layer.value_dim};
 }
 
-// Places layer `index` of its kind: layers fill the tables slot by slot, with `in_slot` layers per slot.
+// Returns the place of the layer with number `index` among the layers of its kind. Layers fill the tables slot by slot,
+// with `in_slot` layers per slot.
 KvPlace place_of(int64_t index, int64_t in_slot, int64_t slots) {
   const int64_t slot = index / in_slot;
   return {static_cast<int>(slot / slots), static_cast<int>(slot % slots), static_cast<int>(index % in_slot)};
 }
 
-// Returns the number of values per position in a page. Each slot is as large as the largest layers that use it in any
-// table.
+// Returns the number of values per position in a page. Each slot is made as large as the largest content that any table
+// stores in it.
 int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std::vector<Kept>& windowed,
                   int64_t windowed_in_slot, int64_t slots) {
   std::vector<Kept> room(static_cast<size_t>(slots));
@@ -77,8 +78,8 @@ int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std
                          [](int64_t sum, const Kept& slot) { return sum + slot.sum(); });
 }
 
-// Returns how many layers of a kind fit in a slot made for one layer of the other kind; 1 unless the layers of each
-// kind are all alike.
+// Returns how many layers of one kind fit in a slot made for one layer of the other kind. Returns 1 unless all layers
+// of each kind have the same shape.
 int64_t most_in_slot(const std::vector<Kept>& kind, const std::vector<Kept>& other) {
   const auto alike = [](const std::vector<Kept>& layers) {
     return std::ranges::all_of(layers, [&](const Kept& layer) { return layer == layers.front(); });
@@ -107,7 +108,8 @@ Kinds kinds_of(const HyperParams& params, bool by_window) {
 }  // namespace
 
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
-  // Compressed blocks are stored in the same pages as the window's vectors.
+  // Sliding windows are not paged separately here, because compressed blocks are stored in the same pages as the
+  // window's vectors.
   if (params.blocks.n_groups > 0) by_window = false;
   const auto [full, windowed, window] = kinds_of(params, by_window);
   const auto n_full = static_cast<int64_t>(full.size()), n_windowed = static_cast<int64_t>(windowed.size());
@@ -117,8 +119,8 @@ KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
   layout.windowed_in_slot = static_cast<int>(packs ? most_in_slot(windowed, full) : 1);
   const int64_t of_full = ceil_div(n_full, layout.full_in_slot),
                 of_windowed = ceil_div(n_windowed, layout.windowed_in_slot);
-  // Tables that are not filled completely waste memory, whereas pages with few layers need many page tables. An
-  // additional table is considered as costly as 1% of the memory.
+  // Partly filled tables waste memory, whereas small pages require many page tables. As a compromise, each additional
+  // table counts as costly as 1% of the memory.
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t slots = std::max(of_full, of_windowed); slots >= 1; --slots) {
     const int64_t n_full_tables = ceil_div(of_full, slots), n_windowed_tables = ceil_div(of_windowed, slots);
@@ -190,7 +192,8 @@ KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pa
       shape.layers.push_back({.kind = StateKind::kNothing});
     }
   }
-  // These entries follow the layers' slots. Models with an indexer or compressed blocks have a single page table.
+  // The entries for indexers and compressed blocks follow the layers' slots. Models that have either use a single page
+  // table.
   const IndexParams& index = params.latents.index;
   int slot = layout.layers_per_page;
   shape.most_chosen = index.most;

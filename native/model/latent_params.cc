@@ -13,8 +13,8 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxIndexHeads = 1024;
 constexpr int64_t kMaxChosen = 1 << 20;
 
-// Reads which layers have their own sparse-attention indexer. In GLM 5.2 files that predate the key, these are the
-// first two layers and every fourth layer after them.
+// Reads which layers have their own sparse-attention indexer. GLM 5.2 files may predate the key; in these files, the
+// first two layers and every fourth layer after them have one.
 Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kTypes = "attention.indexer.types";
   constexpr int kSharesWithout = 1 << 20;
@@ -26,7 +26,7 @@ Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   for (size_t i = 0; i < params.layers.size(); ++i) {
     LayerParams& layer = params.layers[i];
     if (!layer.latent()) continue;
-    // An MTP layer needs its own indexer, because earlier layers have selected positions for other tokens.
+    // An MTP layer needs its own indexer, because the positions that earlier layers selected are for other tokens.
     const bool drafts = i >= static_cast<size_t>(params.n_layers);
     layer.chooses = drafts || (shares ? i < 2 || (i - 2) % 4 == 0 : (*types)[i] == 1);
     any |= layer.chooses;
@@ -77,8 +77,8 @@ Status read_latents(const GgufFile& file, const MetadataReader& read, const Arch
     else
       failed = result.error();
   };
-  // In files without the keys that end in _mla, the other keys state the sizes of a head. In newer files, those keys
-  // hold the sizes of the cached data.
+  // In files without the keys that end in _mla, the keys without this suffix state the sizes of a head. In newer files,
+  // they hold the sizes of the cached data.
   const bool stated = read.has("attention.key_length_mla");
   set(latents.rank, read.integer("attention.kv_lora_rank", 1, kMaxRank));
   set(latents.shared_dim, read.integer("rope.dimension_count", 2, kMaxHeadDim));

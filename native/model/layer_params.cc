@@ -19,9 +19,9 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxWindow = INT32_MAX;
 constexpr int64_t kMaxExperts = 1 << 12;
 
-// Reads the window pattern: windowed[i] means that layer i has a sliding window. The key holds a period n (every n-th
-// layer has none) or one flag per layer. If the file says nothing about the MTP layers, they follow the pattern of the
-// first layers (as in EXAONE files).
+// Reads the window pattern: windowed[i] means that layer i has a sliding window. The key holds either a period n,
+// meaning that every n-th layer has no window, or one flag per layer. If the file does not cover the MTP layers, they
+// follow the pattern of the first layers (as in EXAONE files).
 Result<std::vector<bool>> read_pattern(const MetadataReader& read, const ArchitectureTraits& traits,
                                        const HyperParams& params) {
   constexpr std::string_view kKey = "attention.sliding_window_pattern";
@@ -31,7 +31,7 @@ Result<std::vector<bool>> read_pattern(const MetadataReader& read, const Archite
     auto flags = read.flags(kKey);
     if (!flags) return flags.error();
     for (size_t i = 0; flags->size() >= own && flags->size() < n && i < own; ++i) flags->push_back((*flags)[i]);
-    // The file may contain additional flags for layers that are not loaded.
+    // The file may contain extra flags for layers that are not loaded.
     if (flags->size() < n) {
       return Error{ErrorCode::kInvalidFile, "metadata key '" + read.key(kKey) + "' has " +
                                                 std::to_string(flags->size()) + " elements, expected one per layer, " +
@@ -82,7 +82,7 @@ Error not_a_multiple(const MetadataReader& read, std::string_view key, int value
                                        read.key(divisor_key) + "' (" + std::to_string(divisor) + ")"};
 }
 
-// Reads kinds, head counts and sizes. Keys that end in _swa apply to layers with a sliding window.
+// Reads kinds, head counts and sizes of the layers. Keys that end in _swa apply to layers with a sliding window.
 Status read_shapes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                    HyperParams& params) {
   const auto n = static_cast<int>(params.layers.size());
@@ -108,7 +108,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
                       ? read.integers("attention.head_count_kv", n, mixed ? 0 : 1, kMaxHeads)
                       : heads;
   if (!kv_heads) return kv_heads.error();
-  // Models with only MoE layers need not state the width of dense layers.
+  // In a model that has only MoE layers, the width of dense layers may be missing.
   const bool may_lack_ff = mixed || traits.block_attention;
   const bool unstated =
       may_lack_ff && (traits.experts == Experts::kRequired || traits.other_mixer == MixerKind::kMamba2);
@@ -119,7 +119,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   const int first_heads = with_heads == heads->end() ? 0 : *with_heads;
   if (!read.has("attention.key_length") && first_heads > 0 && params.n_embd % first_heads != 0)
     return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count", first_heads);
-  // Not used if there are no attention heads.
+  // This value is not used if there are no attention heads.
   const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;
   auto key_dim = read.integer("attention.key_length", 2, kMaxHeadDim, usual);
   if (!key_dim) return key_dim.error();
@@ -161,8 +161,8 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   return {};
 }
 
-// The last layers may use the keys and values of another layer: the last layer that has its own or, for layers with a
-// sliding window, the layer before that one. That layer must have the same shape.
+// The last layers may use the keys and values of another layer. That is the last layer that has its own or, for layers
+// with a sliding window, the layer before it. It must have the same shape as the layer that uses it.
 Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   if (!traits.shared_kv) return {};
   const int n = params.n_layers;
@@ -186,8 +186,8 @@ Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& trai
   return {};
 }
 
-// Reads the number of leading dimensions with RoPE, either for layers with a sliding window or for those without.
-// `usual` is the key's default. Returns 0 if there are no such layers.
+// Reads the number of leading dimensions with RoPE, for layers with (`windowed`) or without a sliding window. `usual`
+// is the default if the key is missing. Returns 0 if there are no such layers.
 Result<int> read_rope_dims(const MetadataReader& read, std::string_view key, const HyperParams& params, bool windowed,
                            std::optional<int> usual = std::nullopt) {
   int head = 0;
@@ -214,7 +214,7 @@ Status refuse_other_rotations(const MetadataReader& read, const ArchitectureTrai
   return read.refuse_unless("rope.freq_base_swa", *base, "a different RoPE base in layers with a sliding window");
 }
 
-// Adds the second RoPE set if layers with a sliding window have their own.
+// Adds a second RoPE set if layers with a sliding window have different RoPE settings.
 Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& traits, int dims, HyperParams& params) {
   const bool own = traits.windowed_rope == WindowedRope::kOwnBase;
   auto base = own ? read.number("rope.freq_base_swa", kMinRopeBase, kMaxRopeBase, traits.windowed_base)
@@ -259,7 +259,8 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
   return read_windowed_rope(read, traits, *windowed_dims, params);
 }
 
-// Reads the xIELU parameters. Their keys do not start with the architecture's name; each holds one number per layer.
+// Reads the xIELU parameters. Each key holds one number per layer, and the keys do not start with the architecture's
+// name.
 Status read_xielu(const GgufFile& file, HyperParams& params) {
   if (params.activation != Activation::kXielu) return {};
   const MetadataReader read(file, "xielu");
@@ -278,7 +279,7 @@ Status read_xielu(const GgufFile& file, HyperParams& params) {
   return {};
 }
 
-// Reads the attention temperature, which determines how much queries are scaled up with their position.
+// Reads the attention temperature settings, which scale up queries at later positions.
 Status read_temperature(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kScale = "attention.temperature_scale", kLength = "attention.temperature_length";
   if (traits.windows == Windows::kChunks) {  // Llama 4 files do not state the temperature.
@@ -306,7 +307,7 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
   return {};
 }
 
-// Determines which layers are MoE layers: every n-th one, starting at the stated first layer.
+// Determines which layers are MoE layers: the stated first one, and every n-th layer after it.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
   // MTP layers are MoE layers if they have a router.
@@ -346,8 +347,8 @@ Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, con
                                             read.key("leading_dense_block_count") + "' leave no layer for experts"};
 }
 
-// Returns the width of the shared expert. Its tensors take precedence over the key, because converters do not agree on
-// whether the key counts one shared expert or all of them.
+// Returns the width of the shared expert. The shape of its tensors takes precedence over the key: in files from
+// different converters, the key may be the width of one shared expert or of all together.
 Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& read, const std::string& block, int n_ff) {
   auto count = read.integer("expert_shared_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
@@ -372,7 +373,8 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
   if (!score) return score.error();
   if (*score == kSoftmax || *score == kSoftmaxOfChosen) {
     router.score = RouterScore::kSoftmax;
-    // A softmax over the logits of the selected experts equals a full softmax renormalized over them.
+    // A softmax over the logits of the selected experts equals a softmax over all experts that is renormalized over the
+    // selected experts.
     if (*score == kSoftmaxOfChosen) {
       router.normalized = true;
       experts.choice_bias = false;
@@ -458,7 +460,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   const std::string block = "blk." + std::to_string(first - params.layers.begin()) + ".";
   ExpertParams& experts = params.experts;
   experts.count = *count;
-  // Older files may lack the key; the tensor's shape then determines the width.
+  // Older files may lack the key; in that case, the tensor's shape determines the width.
   const GgufTensor* gate = file.tensor(block + "ffn_gate_exps.weight");
   const int64_t held = gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : dense_ff;
   auto used = read.integer("expert_used_count", 1, *count);
@@ -517,8 +519,8 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
 
 namespace {
 
-// Reads activation_sparsity_scale. Gemma 3n files omit the key; by default, 95% of the gate values in the first ten
-// layers are dropped.
+// Reads activation_sparsity_scale. Gemma 3n files may omit the key; by default, the first ten layers drop 95% of their
+// gate values.
 Status read_sparsity(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kKey = "activation_sparsity_scale";
   constexpr int kSparseLayers = 10;
@@ -546,7 +548,7 @@ Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const
   const auto n = static_cast<int>(params.layers.size());
   params.limits_input = traits.limits_input;
   if (traits.limit_keys) {
-    // If one limit applies to both, files state only the first key.
+    // If the same limit applies to both, model files set only the first key.
     const bool both = traits.limits_input && !read.has("swiglu_clamp_shexp");
     for (const auto& [key, field] : {std::pair{"swiglu_clamp_exp", &LayerParams::expert_limit},
                                      std::pair{"swiglu_clamp_shexp", &LayerParams::gate_limit}}) {

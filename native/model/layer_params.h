@@ -1,5 +1,5 @@
 // The steps of HyperParams::read for properties that can differ per layer: kinds, shapes, sliding windows, RoPE,
-// experts. They require that the sizes in `params` have been read, and fill the rest. Errors name the key.
+// experts. The sizes in `params` must have been read; these functions fill the remaining fields. Errors name the key.
 #pragma once
 
 #include "base/result.h"
@@ -15,8 +15,8 @@ inline constexpr int64_t kMaxFeedForward = 1 << 20;
 Status read_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
                    HyperParams& params);
 
-// Fills the block attention layers, params.blocks, the indexer in params.latents, and stream_mix. Called by
-// read_layers().
+// Fills the fields of the block attention layers, params.blocks, the indexer in params.latents, and stream_mix. Called
+// by read_layers().
 Status read_block_attention(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                             int max_context, HyperParams& params);
 
@@ -27,7 +27,7 @@ Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, 
 Status read_latents(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                     HyperParams& params);
 
-// Fills delta_net if any layer is a delta net. Must be called after read_layers().
+// Fills delta_net if any layer is a delta-net layer. Must be called after read_layers().
 Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                        HyperParams& params);
 

@@ -40,7 +40,8 @@ Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t 
   } else {
     auto number = file_.unsigned_integer(full);
     if (!number) return number.error();
-    // Larger than any limit used here; clamped so that the comparison below can be signed.
+    // Values above INT64_MAX exceed every limit in use. They are clamped to it, so that the comparison below can be
+    // signed.
     value = **number > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(**number);
   }
   if (value < low || value > high) {
@@ -66,7 +67,7 @@ Result<double> MetadataReader::number(std::string_view name, double low, double 
 
 namespace {
 
-// Arrays may be longer, with additional elements for layers that are not loaded.
+// An array may be longer than `count`, with extra elements for layers that are not loaded.
 template <typename Value, typename Item>
 Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<Item>& items, int count, double low,
                                      double high) {
@@ -135,7 +136,7 @@ Result<std::vector<bool>> MetadataReader::flags(std::string_view name) const {
   const GgufValue* found = file_.find(full);
   if (found == nullptr) return missing(full);
   if (found->type == GgufValueType::kArray && found->element_type != GgufValueType::kBool) {
-    // Some converters copy the checkpoint's own list, which may consist of 0 and 1 (MiMo V2).
+    // Some converters copy the list from the checkpoint unchanged, which may consist of 0 and 1 (MiMo V2).
     if (auto items = file_.integers(full); items && *items) {
       std::vector<bool> flags;
       for (const int64_t item : **items) flags.push_back(item != 0);

@@ -23,7 +23,7 @@ class MetadataReader {
 
   // Returns an integer in [low, high]. An array of equal numbers (per-layer values) counts as one number; an array of
   // different numbers is kUnsupported. If the key is missing, returns `fallback`, which must also be in range, or
-  // kInvalidFile if there is no fallback.
+  // kInvalidFile if no fallback is given.
   Result<int> integer(std::string_view name, int64_t low, int64_t high,
                       std::optional<int64_t> fallback = std::nullopt) const;
   // Returns one value for each of `count` layers. A single number applies to all layers; an array must have at least
@@ -41,7 +41,7 @@ class MetadataReader {
   Result<std::string> string(std::string_view name, std::string_view fallback) const;
 
   // Returns kUnsupported if the key exists with a value other than `harmless`. False counts as 0 and true as 1. An
-  // array is rejected if any of its elements differs.
+  // array is rejected if any element differs from `harmless`.
   Status refuse_unless(std::string_view name, double harmless, std::string_view what) const;
 
  private:

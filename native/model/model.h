@@ -37,8 +37,8 @@ enum class NormKind : uint8_t {
 enum class MixerKind : uint8_t {
   kAttention,
   kLatentAttention,  // MLA: the keys and values of all heads come from one latent vector per position.
-  // Also one latent vector per position, but with attention over a sliding window and over compressed blocks of earlier
-  // positions.
+  // Like kLatentAttention, one latent vector per position, but attention covers a sliding window and compressed blocks
+  // of earlier positions.
   kBlockAttention,
   kDeltaNet,
   kMamba2,
@@ -52,7 +52,7 @@ enum class FeedForwardKind : uint8_t {
   kGated,    // W_down (activation(W_gate x) * W_up x)
   kPlain,    // W_down activation(W_up x)
   kMixture,  // Mixture of experts, optionally with a shared expert.
-  // A gated MLP and experts in parallel, each between its own norms; their outputs are added (Gemma 4).
+  // A gated MLP and experts in parallel, each between its own pair of norms; the two outputs are added (Gemma 4).
   kGatedAndMixture,
   kNone,
 };
@@ -63,11 +63,11 @@ struct RopeSet {
   std::vector<float> inverse_frequency;  // n_dims / 2 RoPE frequencies, with all factors and scaling applied.
   float magnitude = 1.0f;                // Multiplies cos and sin (YaRN, LongRoPE).
   float score_factor = 1.0f;             // Multiplies the attention scores of MLA layers (YaRN).
-  // See RopeParams::axes. Empty: a single position component rotates all dimensions.
+  // See RopeParams::axes. If empty, a single position component rotates all dimensions.
   std::vector<uint8_t> axes;
 };
 
-// Parameters of the delta-net layers (DeltaRule), the same for all of them.
+// Parameters of the delta-net layers (DeltaRule). All these layers have the same parameters.
 struct DeltaNetParams {
   int n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0;
   int conv_kernel_size = 0;    // Kernel size of the convolution over queries, keys and values.
@@ -96,7 +96,7 @@ struct DeltaNetParams {
   int64_t decays() const { return rule(0).decays(); }
 };
 
-// Parameters of the state-space layers (StateSpace), the same for all of them.
+// Parameters of the state-space layers (StateSpace). All these layers have the same parameters.
 struct StateSpaceParams {
   int n_heads = 0, n_groups = 0, head_dim = 0, state_dim = 0;
   int conv_kernel_size = 0;  // Kernel size of the convolution over x, B and C.
@@ -128,23 +128,24 @@ struct LayerParams {
   Xielu xielu = {};                // Parameters of Activation::kXielu.
   float temperature_scale = 0.0f;  // Attention temperature; see AttentionParams.
   int temperature_length = 1, temperature_offset = 0;
-  // Block attention: positions per compressed block (0: the layer has only a sliding window), and BlockPool::overlap.
+  // Block attention: the number of positions per compressed block (0: the layer has only a sliding window), and whether
+  // blocks overlap (BlockPool::overlap).
   int block = 0;
   bool blocks_overlap = false;
   // Whether the layer has its own sparse-attention indexer (IndexParams), which selects the positions to attend to.
   bool chooses = false;
   // Whether the attention output is multiplied elementwise by a sigmoid gate computed from the layer's input.
   bool output_gate = false;
-  // Whether the layer has no value projection and uses the keys before norm and RoPE as values.
+  // Whether the layer has no value projection. Its keys before norm and RoPE then serve as values.
   bool value_is_key = false;
   float output_scale = 1.0f;  // Factor for the residual stream after the layer.
-  // Gating::limit for the experts, and for the dense network or shared expert; 0: no limit.
+  // Gating::limit, one for the experts and one for the dense network or shared expert; 0: no limit.
   float expert_limit = 0.0f, gate_limit = 0.0f;
   bool fused_qkv = false;  // Whether one tensor holds Q, K and V, concatenated by rows.
-  // Keeps only gate values that exceed their mean by this many standard deviations; 0: keeps all.
+  // Keeps only gate values that exceed the mean of all gate values by this many standard deviations; 0: keeps all.
   float sparse_deviations = 0.0f;
 
-  // Whether the token ID selects the experts, so the router only determines their weights.
+  // Whether the token ID determines the experts, so that the router computes only their weights.
   bool experts_by_token = false;
 
   bool latent() const { return mixer == MixerKind::kLatentAttention; }
@@ -161,13 +162,13 @@ struct LayerParams {
   bool has_experts() const { return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture; }
 };
 
-// Parameters of the MoE layers, the same for all of them.
+// Parameters of the MoE layers. All these layers have the same parameters.
 struct ExpertParams {
   int count = 0;  // Number of experts per layer. If 0, the other fields are meaningless.
   int used = 0;   // Experts used per token.
   int n_ff = 0;   // Hidden size of one expert's MLP.
-  // Width of the latent space in which experts work, with one projection into it and one back; 0: experts work on the
-  // hidden size.
+  // Width of the latent space in which the experts work, with one projection into this space and one back; 0: experts
+  // work at the hidden size.
   int latent = 0;
   Router router;             // Router settings, without the bias, which differs per layer.
   bool choice_bias = false;  // Whether layers have a Router::bias.
@@ -195,20 +196,21 @@ struct StreamParams {
   int laurel_rank = 0;
 };
 
-// The sparse-attention indexer of MLA and block attention layers (SparseIndexer). Takes effect once there are more
-// positions than it selects. Layers without their own indexer use the selection of the nearest earlier layer that has
-// one.
+// The sparse-attention indexer of MLA and block attention layers (SparseIndexer). It takes effect once a sequence has
+// more positions than the indexer selects. Layers without their own indexer use the selection of the nearest earlier
+// layer that has one.
 struct IndexParams {
   int most = 0;  // Number of positions to select (top-k); 0: there is no indexer.
   int n_heads = 0, key_dim = 0;
-  // RoPE style for the leading dimensions of the indexer's queries and keys. The frequencies are those of the layer.
+  // RoPE style for the leading dimensions of the indexer's queries and keys. The frequencies are the same as for the
+  // layer's attention.
   RopeStyle rope_style = RopeStyle::kHalves;
   float norm_eps = 1e-6f;  // Epsilon of the LayerNorm (with bias) that is applied to the keys.
 };
 
-// Parameters of the MLA layers, the same for all of them. A latent vector consists of `rank` normalized values and
-// `shared_dim` values with RoPE, and serves as the key of all heads. For each head, one matrix maps its query to the
-// latent space, and another maps the attention output back.
+// Parameters of the MLA layers, which are the same for all of them. A latent vector consists of `rank` normalized
+// values and `shared_dim` values with RoPE, and serves as the key for all heads. Each head has one matrix that maps its
+// query to the latent space and another that maps the attention output back.
 struct LatentParams {
   int rank = 0;                    // Width of the latent space; 0: there are no MLA layers.
   int shared_dim = 0;              // Number of trailing query dimensions with RoPE; all heads share their key part.
@@ -225,8 +227,8 @@ struct MtpLayerParams {
   bool used = false;  // Whether there is a drafter and it is loaded.
   int n_levels = 1;   // Number of MTP layers. Each drafts the token after the one drafted by the previous layer.
   std::shared_ptr<const EagleParams> eagle;  // The EAGLE-3 head; null for MTP layers, to which all fields below apply.
-  // Whether the hidden states that MTP layers read are normalized: those of the model by its final norm, those of the
-  // MTP layers by the norm before their head.
+  // Whether the hidden states that MTP layers read are normalized: the model's hidden states by its final norm, the MTP
+  // layers' own by the norm before their head.
   bool normed = false;
   bool own_embedding = false, own_head = false;  // If false, the model's embedding table or output matrix is used.
   std::string_view head_norm_name;               // Name of the norm before the head; empty: the model's final norm.
@@ -240,7 +242,8 @@ struct BlockAttentionParams {
   int n_rotated = 0;  // Number of trailing dimensions of each head with RoPE.
 };
 
-// Hyper-connections: several residual streams, which each block reads from and writes to (HyperConnections).
+// Hyper-connections: several residual streams. Each block reads from all of them and writes to all of them
+// (HyperConnections).
 struct StreamMixParams {
   int n_streams = 0;  // 0: a plain residual stream.
   int iterations = 0;
@@ -267,7 +270,8 @@ struct HyperParams {
   // Number of additional parts in an embedding row (DeepStack, Meng et al. 2024, arXiv:2406.04334). Part i has n_embd
   // values and is added to the residual stream after layer i.
   int n_deepstack = 0;
-  // n_layers entries, followed by the MTP layers or the EAGLE-3 head if these are used.
+  // One entry for each of the n_layers layers, followed by entries for the MTP layers or the EAGLE-3 head if these are
+  // used.
   std::vector<LayerParams> layers;
 
   float attention_soft_cap = 0.0f;  // Soft cap for attention scores; 0: no soft cap.
@@ -309,7 +313,7 @@ struct HyperParams {
   bool gate_bias, up_bias, down_bias;
   bool fused_gate_up;  // Whether ffn_up holds gate and up.
 
-  // Values per row of an embedding span.
+  // Number of values in each row of an embedding span.
   int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
   // Whether RoPE positions have three components (M-RoPE).
   bool uses_mrope() const { return !ropes.empty() && !ropes[0].axes.empty(); }
@@ -322,8 +326,8 @@ struct HyperParams {
     return most;
   }
 
-  // `max_context` is the maximum number of positions per sequence, which selects between LongRoPE's frequencies for
-  // short and long contexts; 0: context_length. With `mtp_layer`, MTP layers are included if the file has any that the
+  // `max_context` is the maximum number of positions per sequence; 0: context_length. It selects between LongRoPE's
+  // frequencies for short and long contexts. With `mtp_layer`, MTP layers are included if the file has any that the
   // engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
   // type).
   static Result<HyperParams> read(const GgufFile& file, int max_context = 0, bool mtp_layer = false);
@@ -342,8 +346,8 @@ struct ModelLimits {
   bool pages_by_window = false;
   bool mtp_layer = false;  // Whether to load MTP layers if the file has any (see Model::drafts()).
 
-  // Number of hidden states per sequence that are saved between steps for the drafter: those of the sequence's last
-  // token and of the draft tokens after it.
+  // Number of hidden states that are saved for the drafter between steps, per sequence: the hidden state of the
+  // sequence's last token, and those of the draft tokens after it.
   int kept_of_each() const { return 1 + draft_rows; }
   int sequences_limit() const { return std::max(1, max_logit_rows - draft_rows); }
   int kept_rows() const { return sequences_limit() * kept_of_each(); }
@@ -355,7 +359,7 @@ struct MemoryPlan {
   size_t kv_bytes;          // Upper limit of the KV cache (see kv_start_bytes).
   size_t activation_bytes;  // Buffers for one step, and the backend's scratch memory.
   size_t page_bytes;        // Bytes per KV page.
-  // The part of kv_bytes that is allocated during loading. The rest is allocated as pages are first used.
+  // The part of kv_bytes that is allocated during loading. The remaining bytes are allocated as pages are first used.
   size_t kv_start_bytes = 0;
   size_t slot_bytes = 0;          // Recurrent state per sequence; 0: the model has none.
   size_t slots_bytes = 0;         // Recurrent state of all slots.
@@ -366,18 +370,18 @@ struct MemoryPlan {
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
 
-// Tokens of a step whose embeddings come from an embedding span (an image).
+// A range of a step's tokens whose embeddings come from an embedding span (an image).
 struct EmbeddedRows {
   int first_row = 0, n_rows = 0;
   const float* rows = nullptr;  // Shape [n_rows][HyperParams::input_width()].
 };
 
-// Consecutive tokens of one sequence in a step, for the drafter. Saved hidden states are numbered from 0 to
+// A range of consecutive tokens of one sequence in a step, for the drafter. Saved hidden states are numbered from 0 to
 // ModelLimits::kept_rows() - 1.
 struct HiddenRange {
   int first_row, n_rows;
-  // Number of the saved hidden state for the position before the first token; -1: there is none, for example at the
-  // start of a text.
+  // Number of the saved hidden state for the position before the first token. -1: no hidden state is saved, for example
+  // at the start of a text.
   int from;
   int to;      // Number under which the first of the last `n_kept` hidden states is saved.
   int n_kept;  // Number of hidden states to save.
@@ -386,26 +390,25 @@ struct HiddenRange {
 // Input of one step. The tokens of a segment are consecutive. All arrays are in host memory.
 struct Batch {
   std::span<const int32_t> tokens;  // Token IDs; for embedded tokens, any ID in range.
-  // The segments cover all tokens in order. They are repeated for each additional page table in MemoryPlan::layout,
-  // with the same token ranges and that table's pages. In the tables of layers with a sliding window, pages that no
-  // token attends to any more are not accessed.
+  // The segments cover all tokens in order. For each additional page table in MemoryPlan::layout, the same segments
+  // follow again, with the same token ranges and the pages in that table. In the tables of layers with a sliding
+  // window, pages to which no token attends any more are not accessed.
   std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, ascending.
   bool leaves_logits = false;           // Whether the logits stay in the backend's memory for its sample().
-  // Runs that cover all tokens in order; for each, the drafter saves the hidden states that it needs. Empty: the
-  // drafter does not run.
+  // Ranges that cover all tokens in order and specify which hidden states the drafter saves. If empty, the drafter does
+  // not run.
   std::span<const HiddenRange> hidden = {};
   std::span<const EmbeddedRows> embedded = {};  // Tokens from embedding spans, in ascending order.
 };
 
 // One pass of the drafter over one token per sequence, which drafts the next token. If there are several MTP layers
-// (MtpLayerParams), the pass of layer k also processes the k tokens before that token, because no step has run layer k
-// on them.
+// (MtpLayerParams), the pass of layer k also processes the k preceding tokens, for which no step has run layer k.
 struct DraftBatch {
   std::span<const int32_t> tokens;
   std::span<const Segment> segments;  // One segment per sequence, with the same page tables as in Batch.
-  // For each token, the hidden state of the previous position: the number of a saved hidden state, or -1 - i for the
-  // output of token i in the previous pass.
+  // The hidden state of the position before each token: the number of a saved hidden state, or -1 - i for the output of
+  // token i in the previous pass.
   std::span<const int32_t> hidden;
   int level = 0;  // The MTP layer to run; beyond the last one, the last one runs again.
 };
@@ -414,8 +417,8 @@ class Model {
  public:
   using Progress = std::function<void(float fraction)>;  // Called on the loading thread.
 
-  // `file` may be destroyed after load() returns, unless the backend maps it. The Error names every tensor that is
-  // missing or has the wrong shape or type. `head` is the file of an EAGLE-3 head for this model (eagle_params.h),
+  // `file` may be destroyed after load() returns, unless the backend maps the file. The Error names every tensor that
+  // is missing or has the wrong shape or type. `head` is the file of an EAGLE-3 head for this model (eagle_params.h),
   // which is used instead of any MTP layers; null if there is none.
   static Result<std::unique_ptr<Model>> load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                              const Progress& progress, const GgufFile* head = nullptr);
@@ -429,9 +432,10 @@ class Model {
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
 
-  // Runs one step. Returns logits [logit_rows.size()][n_vocab], valid until the next call. They are in host memory,
-  // unless the batch leaves them in the backend. Does not allocate memory, unless logits are read from a backend that
-  // samples on its own device. The batch must respect limits(), and all token IDs must be in range (both are asserted).
+  // Runs one step. Returns logits [logit_rows.size()][n_vocab], valid until the next call. The logits are in host
+  // memory, unless the batch leaves them in the backend. Does not allocate memory, unless logits are read from a
+  // backend that samples on its own device. The batch must respect limits(), and all token IDs must be in range (both
+  // are asserted).
   virtual const float* forward(const Batch& batch) = 0;
 
   // Whether the model has a drafter that forward() feeds.
@@ -440,10 +444,11 @@ class Model {
   // order.
   virtual std::span<const int32_t> draft_tokens() const { return {}; }
   virtual int draft_levels() const { return 1; }
-  // Runs one pass of the drafter. The number of sequences is limited like the logits of a step, and the number of
-  // tokens like the tokens of a step. Returns the logits of each sequence's last token in host memory
-  // (draft_tokens().size() or n_vocab values each), valid until the next call to draft() or forward(). The drafter's
-  // keys and values for these positions are overwritten by the next step that computes them. Does not allocate.
+  // Runs one pass of the drafter. The number of sequences is limited like the number of logit rows of a step, and the
+  // number of tokens like the number of tokens of a step. Returns the logits of each sequence's last token in host
+  // memory (draft_tokens().size() or n_vocab values each), valid until the next call to draft() or forward(). The
+  // drafter's keys and values for these positions are overwritten by the next step that computes them. Does not
+  // allocate.
   virtual const float* draft(const DraftBatch& batch) { return static_cast<void>(batch), nullptr; }
 };
 

@@ -44,7 +44,7 @@ void MtpLayer::feed(const Batch& batch, std::span<const std::span<const Segment>
     assert(hidden_.size() == batch.tokens.size());
     StepRows rows = project(level, batch.tokens, hidden_, tables);
     keep(level, batch);
-    // The outputs of the last level are not needed, so only its first block, which stores keys and values, runs.
+    // The outputs of the last level are not needed, so only its first block runs, which stores the keys and values.
     const bool last = level == last_level();
     for (size_t i = 0; i < levels_[static_cast<size_t>(level)].size() && rows.count.value() > 0; ++i) {
       const LayerBlock& part = *levels_[static_cast<size_t>(level)][i];
@@ -54,7 +54,7 @@ void MtpLayer::feed(const Batch& batch, std::span<const std::span<const Segment>
   }
 }
 
-// Saves the hidden states of this step from which the next step continues.
+// Saves the hidden states of this step that the next step reads.
 void MtpLayer::keep(int level, const Batch& batch) {
   for (const HiddenRange& run : batch.hidden) {
     const int first = of_step_ + run.first_row + run.n_rows - run.n_kept;

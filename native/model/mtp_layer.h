@@ -28,32 +28,32 @@ class MtpLayer {
   using Parts = std::vector<std::unique_ptr<LayerBlock>>;
 
   virtual ~MtpLayer() = default;
-  // Records what the drafter needs of the residual stream `x` of all tokens of a step as it enters layer `layer`, or as
-  // it leaves the last layer. Called in order for every layer up to last_noted().
+  // Called with the residual stream `x` of all tokens of a step as it enters layer `layer`, or as it leaves the last
+  // layer; copies what the drafter needs. Called in order for every layer up to last_noted().
   virtual void note(int layer, const float* x, RowCount rows) = 0;
   virtual int last_noted() const = 0;
   // Computes the keys and values of all tokens in the batch and saves the hidden states that the batch requests.
   // Overwrites all activations except the logits.
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
-  // Leaves the head's input for each sequence's last token in Activations::normed.
+  // Runs the pass and leaves the head's input for each sequence's last token in Activations::normed.
   void draft(const DraftBatch& batch, std::span<const std::span<const Segment>> tables);
-  // Returns the output matrix for the result of draft(); null: the model's. tokens() lists the token IDs of its logits;
-  // empty: the whole vocabulary.
+  // Returns the output matrix to apply to the result of draft(); null: the model's own. tokens() lists the token IDs of
+  // the logits; empty: the whole vocabulary.
   virtual const Matrix* head(int level) const = 0;
   virtual std::span<const int32_t> tokens() const { return {}; }
 
  protected:
-  // `n_embd` is the width of the hidden states; `levels` holds the parts of each level. All references must outlive
+  // `n_embd` is the width of the hidden states; `levels` holds the blocks of each level. All references must outlive
   // this object. The saved hidden states are initialized to zeros.
   MtpLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations,
            std::vector<Parts> levels);
 
-  // Computes the input for a level's parts. `hidden` holds, for each token, the index of the hidden state that it
-  // reads.
+  // Computes the input for the blocks of a level. `hidden` holds, for each token, the index of the hidden state to
+  // read.
   virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                            std::span<const std::span<const Segment>> tables) = 0;
-  // Applies the norm before the head to the outputs `x` of the parts and writes the result to Activations::normed.
-  // Returns what the next draft token reads: the normalized outputs or `x`.
+  // Applies the norm before the head to `x`, the output of the last block, and writes the result to
+  // Activations::normed. Returns what the next draft token reads: the normalized output or `x`.
   virtual const float* finish(int level, const float* x, RowCount rows) = 0;
 
   float* rows_from(int64_t row) const { return activations_.hidden + row * n_embd_; }
@@ -63,8 +63,9 @@ class MtpLayer {
   Backend& backend_;
   const Activations& activations_;
   const std::vector<Parts> levels_;
-  // Offsets in Activations::hidden. It holds the saved hidden states of each level, one row of zeros, the outputs of
-  // the last drafting pass, the hidden states of the current step, and the embeddings of its tokens.
+  // Offsets in Activations::hidden. The buffer holds, in this order, the saved hidden states of each level, one row of
+  // zeros, the outputs of the last drafting pass, the hidden states of the current step, and the embeddings of the
+  // step's tokens.
   const int of_level_, zeros_, drafted_, of_step_, of_tokens_;
 
  private:

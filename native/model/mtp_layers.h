@@ -1,6 +1,6 @@
 // The drafter that uses a model's own multi-token prediction (MTP) layers (Gloeckle et al. 2024, arXiv:2404.19737; as
-// in DeepSeek V3, arXiv:2412.19437). There is one layer per level (mtp_layer.h). Beyond the last level, the last layer
-// continues from its own outputs.
+// in DeepSeek V3, arXiv:2412.19437). There is one layer per level (mtp_layer.h). Tokens beyond the last level are
+// drafted by running the last layer again on its own outputs.
 //
 //   x[j] = W [norm(embedding of token j), norm(hidden state of position j - 1)]
 //   y[j] = layer(x)[j]

@@ -16,7 +16,8 @@ struct LayerParams;
 // Returns the number of floats that a layer stores; 0: the layer has no recurrent state.
 int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer);
 
-// Returns the offset of each layer's state in a slot, followed by the slot's total number of floats.
+// Returns the offset of each layer's state in a slot, followed by the slot's total size. All values are numbers of
+// floats.
 std::vector<int64_t> recurrent_places(const HyperParams& params);
 
 // Checks that the backend supports the recurrent operations of all layers. kUnsupported names the layer and the

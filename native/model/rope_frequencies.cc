@@ -29,7 +29,7 @@ const char* factors_name(const GgufFile& file, bool is_long) {
 Status divide_by_factors(const GgufFile& file, const std::string& name, std::vector<double>& frequencies) {
   const GgufTensor* tensor = file.tensor(name);
   if (tensor == nullptr) return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is missing"};
-  // If layers rotate different fractions of a head, the tensor has enough values for the largest one.
+  // If layers rotate different fractions of a head, the tensor has enough values for the largest fraction.
   const int64_t n = static_cast<int64_t>(frequencies.size());
   if (tensor->type != TensorType::kF32 || tensor->shape[0] < n || tensor->n_values() != tensor->shape[0]) {
     return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' must be F32 with at least " + std::to_string(n) +
@@ -79,8 +79,8 @@ std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool 
 
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies) {
   const int n_dims = static_cast<int>(frequencies.size()) * 2;
-  // In the paper, the ramp depends on the number of rotations. The authors' code, with which the models were trained,
-  // instead interpolates by the pair's index between these two limits, rounded outward.
+  // In the paper, the ramp depends on the number of rotations. The authors' code, which was used to train the models,
+  // instead interpolates by the index of the pair, between these two limits (rounded outward).
   const double first = std::max(0.0, std::floor(pair_turning(yarn.beta_fast, n_dims, yarn.original_context, base)));
   const double last =
       std::min(n_dims - 1.0, std::ceil(pair_turning(yarn.beta_slow, n_dims, yarn.original_context, base)));
@@ -99,7 +99,7 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
   const MetadataReader read(file, architecture);
   auto base = read.number(base_key, kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
-  // "NTK-aware" scaling; find_architecture() determines which models use it.
+  // "NTK-aware" scaling; find_architecture() determines which models use this method.
   auto alpha = read.number("rope.scaling.alpha", 0, 1e6, 0.0);
   if (!alpha) return alpha.error();
   if (*alpha > 0 && n_dims > 2) *base *= std::pow(*alpha, static_cast<double>(n_dims) / (n_dims - 2));
@@ -116,8 +116,8 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     }
   }
 
-  // A factor without a scaling type means linear scaling. Early files use the key rope.scale_linear. A value of 0 means
-  // 1.
+  // A factor without a scaling type means linear scaling. In early files, the key is rope.scale_linear. A factor of 0
+  // means 1.
   auto kind = read.string("rope.scaling.type", "linear");
   if (!kind) return kind.error();
   auto factor = read.number(read.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", 0, 1e6, 1.0);
@@ -142,7 +142,7 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
-    // Olmo 3 files also contain yarn_attn_factor. It is the total magnitude, which the factor already determines.
+    // Olmo 3 files also contain yarn_attn_factor. It states the total magnitude, which already follows from the factor.
     auto attention = read.number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();

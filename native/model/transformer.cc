@@ -18,14 +18,14 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 16;
-// Number of sequences for which the host buffer for draft logits is initially allocated. It grows if there are more.
+// Initial size of the host buffer for draft logits, in sequences. The buffer grows if there are more sequences.
 constexpr int kDraftedPerStep = 32;
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // Page numbers have 32 bits.
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // Keeps all sums in a memory plan far from overflow.
 
-// Time limit for moving the weights to huge pages after loading. If they already are in huge pages, the call returns
-// immediately. If they fill most of the memory, few pages can be converted, so the limit is short: with a 30B MoE
-// model, 13 to 316 pages were converted in up to 20 s, while thousands failed.
+// Time limit for moving the weights to huge pages after loading. If they are already in huge pages, the call returns
+// immediately. If the weights fill most of the memory, few pages can be converted, so the limit is short: with a 30B
+// MoE model, 13 to 316 pages were converted in up to 20 s, while thousands failed.
 std::chrono::steady_clock::duration time_to_gather(std::chrono::steady_clock::duration loading, bool crowded) {
   using std::chrono::milliseconds;
   if (crowded) return milliseconds(2'000);
@@ -56,8 +56,8 @@ Result<HyperParams> read_params(const GgufFile& file, const ModelLimits& limits,
   return params;
 }
 
-// Checks the token IDs of an EAGLE-3 head; each may occur only once. In folders, and in GGUF files from an early
-// converter, d2t stores distances, some of which may be equal.
+// Checks the token IDs of an EAGLE-3 head; each ID may occur only once. In folders, and in GGUF files from an early
+// converter, d2t instead stores the distance of each ID from its row; distances may repeat.
 Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights& weights) {
   const auto distances = head.boolean(params.draft.eagle->own.architecture_name + ".token_distances");
   if (!distances) return distances.error();
@@ -75,13 +75,13 @@ Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights
   return {};
 }
 
-// Whether a step's operations refer to tokens by index only where logits are requested. Other steps cannot be captured
-// as CUDA graphs.
+// Whether a step's operations use token indices only to select the requested logits. A step that uses token indices for
+// anything else cannot be captured as a CUDA graph.
 bool names_no_rows(const HyperParams& params) {
   return params.stream_mix.n_streams == 0 && std::ranges::none_of(params.layers, &LayerParams::experts_by_token);
 }
 
-// Keeps only the weight slots of MTP layers.
+// Keeps only the slots for weights of MTP layers.
 std::vector<WeightSlot> draft_slots(std::vector<WeightSlot> slots, const HyperParams& params) {
   std::erase_if(slots, [&](const WeightSlot& slot) {
     for (int i = 0; i < params.draft.n_levels; ++i)
@@ -93,8 +93,8 @@ std::vector<WeightSlot> draft_slots(std::vector<WeightSlot> slots, const HyperPa
 
 }  // namespace
 
-// Number of floats in the host copy of the logits, which counts as activations. It is needed if the logits are not in
-// host memory and the backend does not sample. If the backend samples, only draft logits are copied, because draft
+// Number of floats in the host copy of the logits, which counts as activations. A copy is needed if the logits are not
+// in host memory and the backend does not sample. If the backend samples, only draft logits are copied, because draft
 // tokens are sampled on the host.
 static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits, const Backend& backend) {
   if (backend.is_host_memory()) return 0;
@@ -131,7 +131,8 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   plan.layout = kv_layout(*params, limits.pages_by_window, backend.supports(MemoryFeature::kSharedPageSlots).ok());
   KvShape shape = kv_shape(*params, plan.layout, limits);
   if (Status status = backend.supports(shape); !status) return status.error();
-  // The cost of one additional page, because a backend may allocate pages of its own.
+  // The cost of a page is measured as the difference that one additional page makes, because a backend may allocate
+  // pages of its own.
   shape.n_pages = 1;
   const size_t of_one = backend.kv_cache_bytes(shape);
   shape.n_pages = 2;
@@ -143,7 +144,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
                                                   " bytes per page"};
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, plan.layout, limits));
-  // Device memory is allocated in full; host memory is allocated only on first use.
+  // On a device, the KV cache is allocated in full during loading; in host memory, pages are allocated on first use.
   plan.kv_start_bytes = backend.free_memory() > 0 ? plan.kv_bytes : 0;
   if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
     if (Status status = can_carry_on(*params, backend); !status) return status.error();
@@ -225,7 +226,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     if (!memory) return memory.error();
     const auto of_slot = static_cast<int64_t>(plan->slot_bytes / sizeof(float));
     model->slots_ = {*memory, of_slot};
-    // The slots are written here so that loading fails if the machine does not have enough memory for them.
+    // The slots are written here, so that loading fails if the machine does not have enough memory for them.
     const std::vector<float> zeros(static_cast<size_t>(of_slot));
     for (int32_t slot = 0; slot < limits.n_slots; ++slot)
       backend.write_floats(model->slots_.of(slot), zeros.data(), of_slot);
@@ -342,7 +343,7 @@ const float* Transformer::forward(const Batch& batch) {
 const float* Transformer::host_logits(int n_rows) {
   if (backend_.is_host_memory()) return activations_.logits;
   const int64_t count = int64_t{n_rows} * params_.n_vocab;
-  // The buffer can only be too small for debugging tools, which read logits even if the backend samples.
+  // The buffer is too small only when a debugging tool reads logits although the backend samples.
   if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
   if (count > 0) backend_.read_floats(host_logits_.data(), activations_.logits, count);
   return host_logits_.data();
@@ -392,7 +393,7 @@ void Transformer::compute(const Batch& batch, RowCount all) {
                 .tokens = batch.tokens,
                 .streams = activations_.streams,
                 .stream_numbers = activations_.stream_numbers};
-  // The drafter may need the hidden states of all tokens even after the block that reduces the step to the tokens with
+  // The drafter may need the hidden states of all tokens, even after a block has reduced the step to the tokens with
   // logits.
   const bool feeds = draft_layer_ && !batch.hidden.empty();
   const bool wants_all = feeds && draft_layer_->last_noted() > parts_[last_to_keep_].layer;
@@ -429,7 +430,7 @@ void Transformer::compute(const Batch& batch, RowCount all) {
 }
 
 // Replaces token embeddings with the rows of embedding spans, which are not scaled. If there are DeepStack parts, the
-// complete rows are also kept in `inputs`, at the position of their token.
+// complete rows are also kept in `inputs`, at the index of their token.
 void Transformer::place_embedded(const Batch& batch) {
   const int64_t n_embd = params_.n_embd, width = params_.input_width();
   for (const EmbeddedRows& some : batch.embedded) {
@@ -444,7 +445,7 @@ void Transformer::place_embedded(const Batch& batch) {
   }
 }
 
-// Adds a DeepStack part of the embedding span rows to the residual stream of the tokens that are still being computed.
+// Adds a DeepStack part of the embedding span rows to the residual stream of the tokens that are still computed.
 void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int part) {
   const int64_t n_embd = params_.n_embd, width = params_.input_width();
   const auto add = [&](int from, int n, float* x) {
@@ -465,8 +466,8 @@ void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int pa
   }
 }
 
-// Builds the list of tokens with logits, each as a segment of one token, with its pages in the table whose segments are
-// `of_all`. The list stays empty if all tokens have logits, as in a decode-only step.
+// Builds `segments`: one segment per token with logits, with its pages in the table whose segments are `of_all`. The
+// result is empty if all tokens have logits, as in a decode-only step.
 void Transformer::note_logit_segments(const Batch& batch, std::span<const Segment> of_all,
                                       std::vector<Segment>& segments) {
   segments.clear();
@@ -486,8 +487,8 @@ void Transformer::note_logit_segments(const Batch& batch, std::span<const Segmen
   }
 }
 
-// Computes `n_tokens` logits for each row of `normed`, that is, of the normalized hidden states. A null `head` stands
-// for the model's own output matrix.
+// Computes `n_tokens` logits for each row of `normed`, the normalized hidden states. If `head` is null, the model's own
+// output matrix is used.
 void Transformer::write_logits(const Matrix* head, int n_tokens, RowCount rows) {
   const Matrix& output = head ? *head : params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;

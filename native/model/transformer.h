@@ -39,13 +39,13 @@ class Transformer final : public Model {
   int draft_levels() const override { return params_.draft.n_levels; }
   const float* draft(const DraftBatch& batch) override;
 
-  // What load() actually allocated, counted at each allocation; equals memory().
+  // The bytes that load() actually allocated, counted at each allocation. Equals memory().
   const MemoryPlan& allocated() const { return allocated_; }
 
-  // For debugging: from now on, each step with logits records the residual stream after every layer and after the final
-  // norm, for the last token with logits. Off by default; allocates only once.
+  // For debugging: after this call, each step with logits records the residual stream of the last token with logits,
+  // after every layer and after the final norm. Off by default; memory is allocated only once.
   Status observe();
-  // Returns the values that the last step with logits recorded: [n_layers + 1][n_embd].
+  // Returns the recorded values of the last step with logits: [n_layers + 1][n_embd].
   std::vector<float> observed();
 
  private:
@@ -53,7 +53,7 @@ class Transformer final : public Model {
       : params_(std::move(params)), limits_(limits), backend_(backend) {}
 
   Status build_layers(Backend& backend);
-  // Runs the operations of one step. `all` is the number of its tokens.
+  // Runs the operations of one step. `all` is the number of tokens in the step.
   void compute(const Batch& batch, RowCount all);
   void place_embedded(const Batch& batch);
   void add_deepstack(const Batch& batch, const StepRows& rows, int part);

@@ -1,4 +1,5 @@
-// Collects the tensors that a model needs. Each kind of layer adds its own tensors (model/layers/*_weights.cc).
+// Collects the tensors that a model needs. For each kind of layer, a function in model/layers/*_weights.cc adds the
+// tensors.
 #pragma once
 
 #include <memory>
@@ -17,11 +18,12 @@ class WeightList {
   explicit WeightList(const HyperParams& params) : params_(params) {}
 
   const HyperParams& params() const { return params_; }
-  // Prefixes subsequent names with this layer; -1: no prefix.
+  // Names added after this call get the prefix of this layer; -1: no prefix.
   void enter(int layer) { block_ = layer < 0 ? "" : "blk." + std::to_string(layer) + "."; }
   std::vector<WeightSlot> take() && { return std::move(slots_); }
 
-  // These functions add a whole matrix, or `rows` rows of a matrix with `of_rows` rows, starting at row `first`.
+  // These functions add a whole matrix, or a part of one: `rows` rows, starting at row `first`, of a matrix with
+  // `of_rows` rows.
   void matrix(std::string_view name, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
     part(name, 0, rows, rows, cols, to);
   }
@@ -40,15 +42,15 @@ class WeightList {
   void unsplit_heads(std::string_view name, const HeadPart& part, int64_t cols, std::unique_ptr<Matrix>& to) {
     add_heads(name, part, {cols, part.of_rows * part.n_heads, 1}, to);
   }
-  // Adds `rows` rows, starting at row `first`, of each of `count` stacked matrices with `of_rows` rows each,
-  // concatenated.
+  // Each of `count` stacked matrices has `of_rows` rows. Adds `rows` rows of each, starting at row `first`,
+  // concatenated into one matrix.
   void matrix_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
                    std::unique_ptr<Matrix>& to) {
     add(name, rows * count, cols, &to, nullptr, {cols, of_rows, count}, first);
     slots_.back().runs = count;
     slots_.back().run_stride = of_rows;
   }
-  // The same for a single matrix: takes `rows` rows out of every `of_rows` rows.
+  // The same for a single matrix that consists of `count` runs of `of_rows` rows.
   void part_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
                  std::unique_ptr<Matrix>& to) {
     add(name, rows * count, cols, &to, nullptr, {cols, of_rows * count, 1}, first);
@@ -60,8 +62,8 @@ class WeightList {
                   std::unique_ptr<Matrix>& to) {
     add(name, rows, cols, &to, nullptr, {cols, rows, count}, index * rows);
   }
-  // These functions add a vector or part of one. Multi-dimensional tensors can be stored as a vector; `shape` has the
-  // row length first.
+  // These functions add a vector or a part of one. A multi-dimensional tensor can be stored as a vector; `shape` has
+  // the row length first.
   void vector(std::string_view name, int64_t count, const float*& to) { part(name, 0, count, count, to); }
   void part(std::string_view name, int64_t first, int64_t count, int64_t of_count, const float*& to) {
     add(name, 1, count, nullptr, &to, {of_count, 1, 1}, first);
@@ -69,12 +71,12 @@ class WeightList {
   void vector_of_shape(std::string_view name, std::array<int64_t, 3> shape, const float*& to) {
     add(name, 1, shape[0] * shape[1] * shape[2], nullptr, &to, shape, 0);
   }
-  // Adds the rows of a table, which is decoded to floats from any tensor type.
+  // Adds a table whose rows are decoded to floats; the tensor may have any type.
   void table(std::string_view name, int64_t rows, int64_t cols, const float*& to) {
     vector_of_shape(name, {cols, rows, 1}, to);
     slots_.back().any_type = true;
   }
-  // Adds an integer table with `rows` rows of `count` values each, all below `most`.
+  // Adds a table of integers with `rows` rows of `count` values each. All values must be below `most`.
   void numbers(std::string_view name, int64_t count, int64_t rows, int32_t most, std::vector<int32_t>& to) {
     add(name, 1, count * rows, nullptr, nullptr, {count, rows, 1}, 0);
     slots_.back().numbers = &to;
@@ -83,7 +85,7 @@ class WeightList {
   void vector_if(bool carried, std::string_view name, int64_t count, const float*& to) {
     if (carried) vector(name, count, to);
   }
-  // `name` is the name of the weight, "x.weight". Also adds the bias, "x.bias", if the model's norms have biases.
+  // `name` is the name of the weight, "x.weight". If the model's norms have biases, "x.bias" is added too.
   void norm(std::string_view name, int64_t count, NormWeights& to) {
     vector(name, count, to.weight);
     if (!params_.norm_bias) return;

@@ -1,5 +1,5 @@
-// Lists all tensors that a model needs and checks them against the file. The tensors of a layer are listed next to its
-// blocks.
+// Lists all tensors that a model needs and checks them against the file. The functions that list a layer's tensors are
+// next to its blocks.
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
@@ -12,9 +12,9 @@
 namespace monolith {
 namespace {
 
-// Number of problems that a message lists in full; a file of the wrong kind may have hundreds.
+// Maximum number of problems that an error message lists; a file of the wrong kind may have hundreds.
 constexpr size_t kNamedFaults = 8;
-// Maximum number of layers in wanted_tensors(), where the file's number of tensors does not limit the list.
+// Maximum number of layers in wanted_tensors(), where no file limits the length of the list.
 constexpr int kMaxWantedLayers = 4096;
 
 class Faults {
@@ -34,7 +34,7 @@ class Faults {
   std::string text_;
 };
 
-// The row length comes first, as in the file.
+// The row length comes first, as in GGUF.
 std::string shape_text(const GgufTensor& tensor) {
   std::string text = "[";
   for (int i = 0; i < tensor.n_dims; ++i) {
@@ -82,8 +82,8 @@ bool read_with_params(std::string_view name, const HyperParams& params) {
          name.ends_with(".layer_output_scale.weight");
 }
 
-// Whether an unknown tensor can be ignored, because the model does not use its values or HyperParams already contains
-// them.
+// Whether an unknown tensor can be ignored. This is the case if the model does not use the values or HyperParams
+// already contains them.
 bool is_harmless(std::string_view name, const HyperParams& params, bool applies_factors) {
   if (name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight")
     return applies_factors;
@@ -100,14 +100,15 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
     if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
         name.starts_with("blk." + std::to_string(i) + ".indexer."))
       return true;
-  // RoPE frequencies, which are computed instead, and each head's combined matrix when there are also the two separate
-  // ones.
+  // RoPE frequencies, which are computed instead, and each layer's combined key and value matrix if the file also has
+  // the two separate matrices.
   return name.starts_with("blk.") &&
          (name.ends_with(".attn_rot_embd.weight") ||
           (params.latents.rank > 0 && params.latents.split && name.ends_with(".attn_kv_b.weight")));
 }
 
-// Finds a slot's tensor. `faults` is null if the tensor's problems have already been reported for another slot.
+// Finds the tensor of a slot and checks it. `faults` is null if the tensor's problems have already been reported for
+// another slot.
 void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   slot.tensor = file.tensor(slot.name);
   if (faults == nullptr) return;
@@ -137,7 +138,7 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
 }
 
 // Finds the scale stored next to a matrix: one number for the whole matrix, or one per stacked matrix. NVFP4 files need
-// such scales because their block scales have only four exponent bits.
+// such scales because the block scales have only four exponent bits.
 void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set<std::string_view>& expected,
                 Faults* faults) {
   if (!slot.name.ends_with(".weight")) return;
@@ -208,8 +209,8 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
 }
 
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights) {
-  // Each layer needs several tensors, so a block_count above the number of tensors must be wrong. This check keeps the
-  // list in proportion to the file.
+  // Each layer needs several tensors, so a block_count that exceeds the number of tensors must be wrong. Without this
+  // check, the list could become far larger than the file.
   if (static_cast<size_t>(params.n_layers) > file.tensors().size()) {
     return Error{ErrorCode::kInvalidFile, "'" + params.architecture_name + ".block_count' is " +
                                               std::to_string(params.n_layers) + ", but the file has only " +
@@ -225,7 +226,7 @@ Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperPar
   const EagleParams& eagle = *params.draft.eagle;
   WeightList list(eagle.own);
   list_weights(eagle, weights.eagle, list);
-  // t2d, the inverse token map, is derived from d2t.
+  // t2d, the inverse of the token map, can be derived from d2t.
   return check_all(head, std::move(list).take(), eagle.own,
                    [](std::string_view name) { return name == "t2d" || name == "rope_freqs.weight"; });
 }

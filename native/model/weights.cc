@@ -16,7 +16,7 @@ size_t vector_bytes(const WeightSlot& slot) { return static_cast<size_t>(slot.co
 
 constexpr int kGatherRounds = 3;
 
-// The byte range of a tensor that a slot uses.
+// The range of bytes that a slot reads from its tensor.
 struct Part {
   size_t offset, size;
 };
@@ -30,7 +30,7 @@ Part part_of(const WeightSlot& slot) {
   return {bytes(before), bytes(slot.rows * slot.cols)};
 }
 
-// The byte range of run `i` of a slot whose rows consist of several runs.
+// Returns the byte range of run `i`, for a slot whose rows consist of several runs.
 Part part_of_run(const WeightSlot& slot, int64_t i) {
   WeightSlot run = {.name = {}, .rows = slot.rows / slot.runs, .cols = slot.cols};
   run.first = slot.first + i * slot.run_stride;
@@ -38,7 +38,7 @@ Part part_of_run(const WeightSlot& slot, int64_t i) {
   return part_of(run);
 }
 
-// Reads a slot whose rows consist of several runs, and concatenates them in `gathered`.
+// Reads a slot whose rows consist of several runs, and concatenates the runs in `gathered`.
 std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& gathered,
                                      std::vector<std::byte>& scratch) {
   gathered.clear();
@@ -89,7 +89,7 @@ std::vector<std::byte> widened_rows(const WeightSlot& slot, TensorType type, std
   return bytes;
 }
 
-// Builds the matrix of a slot with a HeadPart from the whole tensor. Padding is zero.
+// Builds the matrix of a slot with a HeadPart from the data of the whole tensor. The padding is zero.
 std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::byte> data) {
   const HeadPart& heads = slot.heads;
   const GgufTensor& tensor = *slot.tensor;
@@ -118,7 +118,7 @@ std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::by
   return rows;
 }
 
-// Loads an integer table. The values are checked because they are used as indices of experts or tokens.
+// Loads a table of integers. The values are checked because they are used as expert IDs or token IDs.
 Status load_numbers(const WeightSlot& slot, std::span<const std::byte> data) {
   slot.numbers->resize(static_cast<size_t>(slot.cols));
   const bool wide = slot.tensor->type == TensorType::kI64;
@@ -183,9 +183,9 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
     total += part_of(slot).size;
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
-  // If there is not enough memory to cache the whole file in addition to the weights, cached pages only get in the way
-  // of huge pages. In that case, the file is first dropped from the cache, which leaves large contiguous regions of
-  // memory. Rereading the file part by part costs less than the huge pages gain.
+  // If the memory cannot hold the whole file in the page cache in addition to the weights, cached pages prevent the
+  // allocation of huge pages. In that case, the file is first dropped from the cache, which frees large contiguous
+  // regions of memory. Reading parts of the file again costs less than the huge pages gain.
   const bool crowded = !file.fits_beside(weight_bytes(slots, backend));
   if (crowded) file.leave_cache();
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
@@ -226,7 +226,8 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
-    // From now on, only the repacked copy is read. Without this call, both copies would count as resident memory.
+    // The mapped original is no longer read once the repacked copy exists. Without this call, both would count as
+    // resident memory.
     for (int64_t i = 0; i < slot.runs; ++i) {
       const Part run = slot.runs > 1 ? part_of_run(slot, i) : part;
       file.give_back(tensor, run.offset, run.size, crowded);
@@ -242,7 +243,7 @@ size_t gather_weights(const std::vector<WeightSlot>& slots, BackendMemory& backe
                       std::chrono::steady_clock::duration most) {
   const auto until = std::chrono::steady_clock::now() + most;
   size_t gathered = 0, before = 0;
-  // Memory that the system frees during one round may let more pages succeed in the next.
+  // Memory that the system frees during one round may allow more pages to be converted in the next.
   for (int round = 0; round < kGatherRounds && (round == 0 || gathered > before); ++round) {
     before = gathered;
     gathered = 0;

@@ -32,8 +32,8 @@ struct Weights {
   EagleWeights eagle;
 };
 
-// A part of each head's rows in a tensor. The parts of all heads are concatenated, each padded to a multiple of
-// kExpertRowMultiple, as BatchedMatmul::weight requires.
+// A part of each head's rows in a tensor. The parts of all heads are concatenated; each is padded to a multiple of
+// kExpertRowMultiple rows, as BatchedMatmul::weight requires.
 struct HeadPart {
   int64_t n_heads = 0;  // Number of heads; 0: the slot is not a head part.
   int64_t of_rows = 0;  // Rows per head in the tensor.
@@ -41,14 +41,15 @@ struct HeadPart {
   bool transposed = false;  // Whether each part is transposed and stored as F32.
 };
 
-// A tensor that the model needs, and where to store it. Exactly one of `matrix`, `vector` and `numbers` is set.
+// A tensor that the model needs, and the destination of its data. Exactly one of `matrix`, `vector` and `numbers` is
+// set.
 struct WeightSlot {
   std::string name;
   int64_t rows;  // 1 for vectors.
   int64_t cols;
   std::unique_ptr<Matrix>* matrix = nullptr;
   const float** vector = nullptr;
-  // The shape of the whole tensor, row length first. The slot takes `rows` rows, or `cols` values of a vector, starting
+  // The shape of the whole tensor, row length first. The slot uses `rows` rows, or `cols` values of a vector, starting
   // at `first`. Several slots may share a tensor.
   std::array<int64_t, 3> shape{};
   int64_t first = 0;
@@ -59,12 +60,13 @@ struct WeightSlot {
   bool any_type = false;                    // For vectors: whether the file may store the tensor quantized.
   // Number of equal runs that make up the rows. Runs start `run_stride` rows apart.
   int64_t runs = 1, run_stride = 0;
-  // The tensor "x.scale" next to "x.weight", if present: one scale for the whole tensor or one per stacked matrix.
+  // The tensor "x.scale" next to "x.weight", if the file has it: one scale for the whole tensor or one per stacked
+  // matrix.
   const GgufTensor* scale = nullptr;
-  // Replacement for `tensor`, with a float type, if the backend does not support the tensor's type (see fit_types()).
+  // Used instead of `tensor` if the backend does not support the tensor's type; has a float type (see fit_types()).
   std::shared_ptr<const GgufTensor> floats = {};
 
-  // Type of the loaded matrix: F32 if there is a scale and the backend does not support scales.
+  // Type of the loaded matrix: F32 if the matrix has a scale and the backend does not support scales.
   TensorType kept_as(const BackendMemory& backend) const {
     return heads.transposed || is_widened(backend) ? TensorType::kF32 : tensor->kept_as();
   }
@@ -74,15 +76,15 @@ struct WeightSlot {
 };
 
 // Resizes weights.layers and lists all tensors that `params` requires, each found in `file` with the right shape. The
-// error names missing, wrongly shaped and unknown tensors (the first few of each): kInvalidFile, or kUnsupported if the
-// only problem is unknown tensors that would change the result.
+// error names missing, wrongly shaped and unknown tensors (the first few of each kind): kInvalidFile, or kUnsupported
+// if the only problem is unknown tensors that would change the result.
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights);
 
 // The same for the tensors of an EAGLE-3 head (HyperParams::draft.eagle), which has its own file.
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights);
 
-// A tensor that a model needs, for tools that write model files. The list depends on the file's metadata and on which
-// optional tensors it contains; only their names and shapes are used.
+// A tensor that a model needs, for tools that write model files. The list depends only on the file's metadata and on
+// the names and shapes of its optional tensors.
 struct WantedTensor {
   std::string name;
   std::vector<int64_t> shape;  // Row length first.
@@ -91,18 +93,17 @@ struct WantedTensor {
 };
 Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file);
 
-// Replaces F8_E4M3_128 matrices with their float form if the backend does not support that type. Returns kUnsupported
-// if the backend does not support the type of another matrix, or does not support FP8 for a matrix that should be
-// stored as FP8.
+// Replaces F8_E4M3_128 matrices with floats if the backend does not support that type. Returns kUnsupported if the
+// backend does not support the type of another matrix, or does not support FP8 for a matrix that should be stored as
+// FP8.
 Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Total bytes of the loaded weights.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const BackendMemory& backend);
-// The same total as BackendMemory::memory_of() counts it, with one allocation per slot.
+// The same total as counted by BackendMemory::memory_of(), with one allocation per slot.
 size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& backend);
 
-// Fills all slots and adds the bytes that were actually allocated to `allocated`. Releases the file's pages along the
-// way.
+// Fills all slots and adds the bytes actually allocated to `allocated`. Releases the file's pages as it proceeds.
 Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, BackendMemory& backend,
                     const Model::Progress& progress, size_t& allocated);
 

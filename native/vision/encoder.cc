@@ -9,7 +9,8 @@
 namespace monolith {
 namespace {
 
-// Rows per operation. With this many, reading the weights costs little compared with the multiplications.
+// Maximum number of rows per operation. With this many rows, reading the weights takes little time compared with the
+// multiplications.
 constexpr int kChunkRows = 384;
 
 int64_t most_hidden(const EncoderWeights& weights) {

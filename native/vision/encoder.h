@@ -1,5 +1,5 @@
-// State shared by consecutive runs of the vision encoder: its weights and working memory, and the computation of their
-// sizes. Used on the backend's thread.
+// State shared by consecutive runs of the vision encoder: its weights and its working memory, whose sizes are also
+// computed here. Used on the backend's thread.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,15 @@ struct EncoderSizes {
   int chunk_rows;  // A multiple of the number of patches per embedding.
   int most_rows;   // Maximum number of encoder rows: patches and the class token.
   int64_t hidden;  // Maximum width of a row between the layers of the projector or of a deepstack layer.
-  // Maximum number of input values that a linear layer reads for a chunk of patches or merge blocks. Clamped inputs are
-  // copied.
+  // Size of the buffer for clamped inputs: the maximum number of input values that a linear layer reads for a chunk of
+  // patches or merge blocks. Clamped inputs are copies.
   int64_t clamped;
   int64_t most_cols;  // Maximum input width of any linear layer.
   bool fixed16;       // Keys and values are 16-bit integers.
 
   EncoderSizes(const VisionParams& params, const EncoderWeights& weights);
-  // Returns the size of the working memory, in floats. Without weights, the result is a lower bound that excludes the
-  // values between the projector's layers.
+  // Returns the size of the working memory, in floats. Without weights, this is only a lower bound, because it excludes
+  // the values between the projector's layers.
   int64_t floats(const VisionParams& params, const EncoderOperations& operations) const;
   // Returns the size of the keys and values of all rows, in units of 4 bytes.
   int64_t key_floats(const VisionParams& params, const EncoderOperations& operations) const;
@@ -58,7 +58,7 @@ class Encoder final : public VisionEncoder {
   Backend& backend() const { return backend_; }
   EncoderOperations& operations() const { return *backend_.encoders(); }
 
-  // Computes out = W x + bias, with input and output clamped if the file specifies clamps. x and out are contiguous.
+  // Computes out = W x + bias. Input and output are clamped if the file specifies clamps. x and out are contiguous.
   void apply(const EncoderLinear& linear, float* x, int n_rows, float* out, bool add_to_out = false) const;
   // `out` may be `x`.
   void norm(const EncoderNorm& norm, const float* x, float eps, int n_rows, int64_t dim, float* out) const;

@@ -7,13 +7,14 @@
 namespace monolith {
 namespace {
 
-// Epsilon of the norms over merged patches. It is a constant in the reference code; files do not contain it.
+// Epsilon of the norms over merged patches. It is a constant in the reference implementation; files do not state it.
 constexpr float kMergedEps = 1e-5f;
 
 }  // namespace
 
-// Applies those of the following layers that are present, in this order: the encoder's final norm, patch norm, average
-// pooling over a merge block, merge block norm, merging linear layer, first linear layer with GELU, last linear layer.
+// Applies, in this order, the encoder's final norm, patch norm, average pooling over a merge block, merge block norm,
+// merging linear layer, first linear layer with GELU, last linear layer. Layers that the model does not have are
+// skipped.
 void PieceRun::project(int first, int count) {
   const VisionParams& p = params();
   const EncoderWeights& w = weights();

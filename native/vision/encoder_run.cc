@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// With fewer rows per operation, reading the weights would dominate. The encoder's chunk size is the upper limit.
+// With fewer rows per operation, reading the weights would dominate. The upper limit is the encoder's chunk size.
 constexpr int kMinRows = 32;
 
 }  // namespace
@@ -34,8 +34,8 @@ PieceRun::PieceRun(Encoder& encoder, const PreparedPiece& piece)
   const int64_t of_view = int64_t{grid_.square_rows()} * grid_.square_columns();
   const int64_t n_rows = of_view + breaks + (piece.tiled ? piece.tiled->n_rows() : 0);
   rows_.resize(static_cast<size_t>(n_rows * p.row_width()));
-  // Writes the newline or break embedding to the last column of `lines` rows of embeddings, starting at embedding
-  // `from`.
+  // Writes the newline or break embedding to the last column of `lines` rows of embeddings. The first row starts at
+  // embedding `from`.
   const auto put_breaks = [&](int64_t from, int64_t lines, int64_t columns) {
     for (int64_t i = 0; i < lines; ++i)
       encoder.backend().read_floats(rows_.data() + (from + (i + 1) * (columns + 1) - 1) * p.row_width(),
@@ -77,7 +77,7 @@ int64_t PieceRun::work_of_row(Phase phase) const {
 int64_t PieceRun::work_of_view() {
   const auto phase = [&](Phase each) { return rows_of(each) * work_of_row(each); };
   int64_t work = phase(Phase::kEmbed) + phase(Phase::kProject) + phase(Phase::kKeys) * params().n_layers;
-  // Layers differ in whether they use windows.
+  // Layers with and without attention windows take different amounts of work.
   for (layer_ = 0; layer_ < params().n_layers; ++layer_) work += phase(Phase::kLayer);
   layer_ = 0;
   if (!weights().deepstack.empty()) work += phase(Phase::kDeepstack) * static_cast<int64_t>(weights().deepstack.size());
@@ -223,7 +223,7 @@ void PieceRun::attend(int first, int count, float* normed) {
     encoder_.operations().rotate_rows({memory().own + int64_t{first} * head, memory().partner + int64_t{first} * head,
                                        grid_.rotation_style(), grid_.rotation_section()},
                                       count, memory().q, p.width, p.n_heads, head);
-  // If queries and keys are normed, their dot products are not scaled.
+  // If queries and keys are normalized, their dot products are not scaled.
   const float scale = own.q_norm != nullptr ? 1.0f : 1.0f / std::sqrt(static_cast<float>(head));
   encoder_.operations().attend_rows({memory().keys, memory().q, p.width, grid_.starts(windowed()).data() + first,
                                      grid_.limits(windowed()).data() + first, count, scale, memory().v});

@@ -1,6 +1,6 @@
-// Encodes one image part, phase by phase and a few rows at a time, so that it can run between steps of a text model.
-// Results do not depend on how the work is divided: all operations are row-wise, and within a layer, the keys and
-// values of all rows are stored before any row attends. Used on the backend's thread.
+// Encodes one image part, phase by phase and a few rows at a time, so that it can be interleaved with the steps of a
+// text model. Results do not depend on how the work is divided: all operations are row-wise, and within a layer, the
+// keys and values of all rows are stored before any row attends. Used on the backend's thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class PieceRun final : public EncoderRun {
  private:
   enum class Phase : uint8_t { kEmbed, kKeys, kLayer, kDeepstack, kProject, kDone };
 
-  // Returns the number of multiplications per row of a phase, and its number of rows.
+  // Returns the number of multiplications per row of a phase, and the phase's number of rows.
   int64_t work_of_row(Phase phase) const;
   int rows_of(Phase phase) const;
   int64_t work_of_view();
@@ -40,7 +40,8 @@ class PieceRun final : public EncoderRun {
                   float* x);
   void deepstack(int first, int count);
   void project(int first, int count);
-  // Writes the results of the merge blocks from `first` on to their embeddings, `offset` values into each embedding.
+  // Copies the results of the merge blocks, starting with block `first`, to their embeddings. Each result is stored
+  // `offset` values after the start of the embedding.
   void place(const float* rows, int first, int count, int64_t offset);
 
   const VisionParams& params() const { return encoder_.params(); }

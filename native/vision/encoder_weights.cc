@@ -35,7 +35,7 @@ EncoderLayer read_layer(TensorReader& read, const VisionParams& params, int inde
     layer.attn_post = read.vector(at + "attn_post_norm.weight", width);
     layer.ffn_post = read.vector(at + "ffn_post_norm.weight", width);
   }
-  // In older files, these two names are swapped, which the shapes reveal.
+  // In older files, these two tensor names are swapped, which can be detected from the shapes.
   const GgufTensor* const up = read.find(at + "ffn_up.weight");
   const bool swapped =
       up != nullptr && params.n_ff != params.width && up->shape[0] == params.n_ff && up->shape[1] == width;
@@ -185,7 +185,7 @@ EncoderWeights read_all(TensorReader& read, VisionParams& params) {
   read_positions(read, params, weights);
   weights.pre = read.norm_if("v.pre_ln", width, params.traits->rms);
   const Projector projector = params.traits->projector;
-  // LLaVA and InternVL do not apply the final norm, even if the file has one.
+  // In LLaVA and InternVL, the final norm is not applied, even if the file has one.
   if (projector == Projector::kMlp || projector == Projector::kInternVl)
     read.ignore("v.post_ln.");
   else if (projector != Projector::kGemma4 && projector != Projector::kPixtral)

@@ -1,5 +1,5 @@
 // The vision encoder's weights in the backend's layout, and the single list of their names and shapes that is used to
-// check and load files. Filled on the loading thread and read-only afterwards.
+// check and load files. Filled by the thread that loads the model; read-only afterwards.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace monolith {
 struct VisionParams;
 class EncoderOperations;
 
-// An RMS norm, or a layer norm whose bias is all zeros if the file has none. A null weight means no norm.
+// An RMS norm or a layer norm. If the file has no bias for a layer norm, the bias is all zeros. A null weight means
+// that there is no norm.
 struct EncoderNorm {
   const float* weight = nullptr;
   const float* bias = nullptr;  // Null if this is an RMS norm.
@@ -42,14 +43,15 @@ struct EncoderLinear {
 struct EncoderLayer {
   EncoderNorm norm1, norm2;
   EncoderLinear q, k, v, out, gate, up, down;
-  // Per-head RMS norm weights. If they are present, values are also normed, but without a weight.
+  // RMS norm weights for the queries and keys of each head. If present, values are also normalized, but without a
+  // weight.
   const float *q_norm = nullptr, *k_norm = nullptr;
   const float *attn_post = nullptr, *ffn_post = nullptr;  // RMS norm weights for the outputs of attention and the MLP.
   // Per-column factors for the outputs of attention and the MLP (layer scale).
   const float *scale1 = nullptr, *scale2 = nullptr;
 };
 
-// Weights of a deepstack layer, which computes one additional feature per embedding.
+// Weights of a deepstack layer. Each such layer computes one additional feature per embedding.
 struct DeepstackPart {
   int layer = 0;
   EncoderNorm norm;
@@ -69,27 +71,27 @@ struct EncoderWeights {
   const float *minus_bias = nullptr, *column_scale = nullptr;  // Applied to pooled patches.
   EncoderNorm merged_norm;                                     // Norm of merged or pooled patches.
   EncoderLinear merger, first, last;
-  // [n_embd]: an embedding inserted between rows of embeddings (break), or after each row (newline).
+  // [n_embd]: an embedding inserted between rows of embeddings (break) or after each row (newline).
   const float* row_break = nullptr;
 
-  // Returns whether attention also uses 16-bit integers. The type of the key weights determines this.
+  // Returns whether attention also uses 16-bit integers, which depends on the type of the key weights.
   bool attends_in_fixed16() const { return !layers.empty() && layers[0].k.fixed16; }
 };
 
 // How 16-bit weights are handled.
 struct SixteenBits {
-  // If set, weights are multiplied as 16-bit integers by these operations; if null, as floats.
+  // If set, weights are multiplied as 16-bit integers by these operations; if null, weights are multiplied as floats.
   EncoderOperations* integers = nullptr;
   bool bf16_as_f32 = false;  // Store BF16 weights that are multiplied as floats as F32.
 };
 
 // Checks that `file` has all tensors in the right shapes, and no other tensor that would change the result. Sets the
-// members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows. Errors: as for
+// members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows. The errors are those of
 // VisionModel::load.
 Status check_encoder_tensors(const GgufFile& file, VisionParams& params);
-// Returns only the shapes, for a file that has already been checked.
+// Returns the weights' shapes without data, for a file that has already been checked.
 EncoderWeights encoder_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
-// Returns the number of bytes that the backend will hold.
+// Returns the number of bytes that the weights will take in the backend's memory.
 size_t encoder_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend,
                             SixteenBits halves);
 Result<EncoderWeights> load_encoder_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,

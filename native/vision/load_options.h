@@ -10,13 +10,13 @@
 
 namespace monolith {
 
-// Reads the properties of a text model's file that a vision file must match. The result points into the file's
-// metadata, so the file must outlive it. Errors: kInvalidFile, naming a key that is missing or not a number.
+// Reads the properties of a text model's file that a vision file must match. The result refers to the file's metadata,
+// so the file must outlive the result. Errors: kInvalidFile; the message states a key that is missing or not a number.
 Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& tokenizer);
 
-// Returns the default kind of image preprocessing: that of the reference implementation for a Hugging Face folder
-// (formats/hf/folder.h), llama.cpp's for a GGUF file. The reference preprocessing is implemented for all
-// encoders that folders may contain.
+// Returns the default kind of image preprocessing. For a Hugging Face folder (formats/hf/folder.h), this is the
+// reference implementation's; for a GGUF file, llama.cpp's. The reference preprocessing is implemented for all encoders
+// that folders may contain.
 VisionResize resize_of(const GgufFile& file);
 
 }  // namespace monolith

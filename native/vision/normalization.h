@@ -1,4 +1,4 @@
-// Normalization of 8-bit color values. Any thread.
+// Normalization of 8-bit color values. May be called from any thread.
 #pragma once
 
 #include <array>

@@ -26,8 +26,8 @@ PatchGrid::PatchGrid(const VisionParams& params, int width, int height) : params
   }
 }
 
-// Orders patches by window, then by merge block, then by patch, each row by row from the top left. Without windows, the
-// whole part is one window.
+// Orders the windows, the merge blocks within each window, and the patches within each merge block row by row from the
+// top left. Without windows, the whole part is one window.
 void PatchGrid::order(int rows, int columns) {
   const int merge = params_.merge;
   const bool windows = params_.full_every > 0;
@@ -63,7 +63,7 @@ void PatchGrid::rotations(std::vector<float>& own, std::vector<float>& partner) 
   const int dim = params_.head_dim(), pairs = dim / 2, quarter = dim / 4;
   const bool row_first = rotation == PatchRotation::kQwen || rotation == PatchRotation::kPixtral;
   const int longest = std::max(square_rows_, square_columns_) * params_.merge;
-  // Cosine and sine of pair i at position p. The first quarter of the pairs rotates along one axis, the second along
+  // Cosine and sine for pair i at position p. The first quarter of the pairs rotates along one axis, the second along
   // the other.
   std::vector<float> cosines(static_cast<size_t>(longest) * static_cast<size_t>(pairs)), sines(cosines.size());
   for (int i = 0; i < pairs; ++i) {
@@ -101,7 +101,7 @@ void PatchGrid::rotations(std::vector<float>& own, std::vector<float>& partner) 
     }
 }
 
-// Every patch gets the same number of taps; unused taps have weight 0.
+// Every patch gets the same number of interpolation taps; unused taps have weight 0.
 PatchGrid::AxisTaps PatchGrid::axis_taps(int n_patches, int n_table) const {
   AxisTaps taps;
   std::vector<std::vector<std::pair<int, double>>> all(static_cast<size_t>(n_patches));

@@ -7,10 +7,10 @@
 namespace monolith {
 namespace {
 
-// Saturates, because no image part is that large.
+// Limits the result so that it cannot overflow; no image part is that large.
 constexpr float kLargest = 1 << 28;
 
-// Multiples of `factor` are counted in float32 and then multiplied as integers.
+// The number of multiples of `factor` is computed in float32 and then multiplied as an integer.
 int times(float count, int factor) {
   return static_cast<int>(
       std::min<int64_t>(static_cast<int64_t>(std::min(count, kLargest)) * factor, int64_t{1} << 30));

@@ -62,7 +62,7 @@ class Planner {
     }
   }
 
-  // Chooses sizes as the reference image processors do. prepare() must match this.
+  // Chooses the same sizes as the reference image processors. prepare() must choose matching sizes.
   Status choose_original(const PlanOptions& options) {
     const int size = params_.image_size;
     const bool tiles = !options.overview_only && params_.max_tiles > 0;
@@ -150,7 +150,7 @@ class Planner {
     plan_.pieces.push_back(piece(PiecePart::kImage, size));
   }
 
-  // Adds a single part with the whole image and the tiles of an image of size `all` (0 x 0: no tiles).
+  // Adds the only part, which contains the whole image and the tiles of an image of size `all` (0 x 0: no tiles).
   void in_views(PictureSize all) {
     const int size = params_.image_size, side = params_.side_patches();
     TiledRows tiled{.columns = all.width / size, .rows = all.height / size};

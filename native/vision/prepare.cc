@@ -20,7 +20,7 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   hash.add_number(params.file.low);
   hash.add_number(static_cast<uint64_t>(piece.width));
   hash.add_number(static_cast<uint64_t>(piece.height));
-  // The layout is part of the hash because equal pixels may contain different amounts of padding.
+  // The layout is part of the hash, because equal pixels may contain different amounts of padding.
   if (const auto& tiled = piece.tiled)
     for (const int number :
          {tiled->columns, tiled->rows, tiled->left, tiled->top, tiled->grid_columns, tiled->grid_rows})
@@ -52,7 +52,7 @@ std::vector<uint8_t> placed(const std::vector<uint8_t>& picture, PictureSize pic
   return out;
 }
 
-// Resizes one image's pixels to the sizes in its plan.
+// Resizes the pixels of one image to the sizes in its plan.
 class Resizing {
  public:
   Resizing(const VisionParams& params, const uint8_t* pixels, PictureSize size)
@@ -73,7 +73,7 @@ class Resizing {
     return resample(original_filter(), resample(original_filter(), pixels_, size_, scaled).data(), scaled, all);
   }
 
-  // Returns the whole image and the tiles of an image of size `all`, stacked vertically.
+  // Returns the image resized to one view, and below it the tiles that are cut from the image resized to size `all`.
   std::vector<uint8_t> views(const TiledRows& tiled, PictureSize all) const {
     const int side = params_.image_size;
     std::vector<uint8_t> out = resample(original_filter(), pixels_, size_, {side, side});
@@ -103,7 +103,7 @@ class Resizing {
   // `tiled` is the result of for_tiles() for size `all`; empty if there are no tiles.
   std::vector<uint8_t> overview(PictureSize place, const std::vector<uint8_t>& tiled, PictureSize all) const {
     if (!params_.original()) return stretch(resize_kernels(), Filter::kBilinear, pixels_, size_, place);
-    // The overview is resized from the image that was cut into tiles, not from the original.
+    // The overview is resized from the image that was cut into tiles, not from the original image.
     const bool again = projector() == Projector::kIdefics3 && !tiled.empty();
     return again ? resample(original_filter(), tiled.data(), all, place)
                  : resample(original_filter(), pixels_, size_, place);

@@ -77,7 +77,7 @@ constexpr ProjectorTraits kProjectors[] = {
      .class_vector = true,
      .before = "<img>",
      .after = "</img>"},
-    // LLaVA 1.5, and LLaVA 1.6 if the file has tile grid candidates. The gray padding is the mean color of CLIP's
+    // LLaVA 1.5, or LLaVA 1.6 if the file has tile grid candidates. The gray padding is the mean color of CLIP's
     // training data.
     {.name = "mlp",
      .projector = Projector::kMlp,

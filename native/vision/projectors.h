@@ -1,5 +1,5 @@
-// The supported types of vision files, identified by their projector type, with one table entry each for their
-// differences. Pure data; any thread.
+// The supported types of vision files, identified by projector type. All differences between the types are in one table
+// with an entry per type. Constant data that any thread may read.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ enum class Projector : uint8_t {
 enum class Sizing : uint8_t {
   kFixed,  // A single part of image_size x image_size.
   kSmart,  // A single part whose size depends on the image size.
-  // The longer side is scaled to a fixed length, and the image is cut into tiles, followed by an overview (Idefics 3).
+  // The longer side is scaled to a fixed length, and the image is cut into tiles. An overview follows the tiles
+  // (Idefics 3).
   kLongerSide,
   kCandidates,  // The best of several tile grids, followed by an overview (InternVL, LLaVA 1.6).
   kLfm2,        // Tiles for large images, followed by an overview whose size depends on the image size.
@@ -39,7 +40,7 @@ enum class PatchPositions : uint8_t {
   kNone,
   kLearned,   // One embedding per patch.
   kBilinear,  // The embeddings of a square grid, interpolated bilinearly with aligned corners.
-  // The embeddings of a square grid, interpolated with a triangle filter that widens if there are fewer patches than
+  // The embeddings of a square grid, interpolated with a triangle filter, which widens if there are fewer patches than
   // embeddings.
   kTriangle,
   kBicubic,    // The embeddings of a grid of any shape, interpolated bicubically with half-pixel centers, a = -0.75.
@@ -50,8 +51,8 @@ enum class PatchPositions : uint8_t {
 enum class PatchRotation : uint8_t {
   kNone,
   kQwen,  // Pairs (i, i + d/2): the first d/4 pairs rotate by row, the rest by column.
-  // Adjacent pairs: the first half of the head rotates by row, the second half by column, at frequencies between those
-  // of the first half.
+  // Adjacent pairs: the first half of the head rotates by row, the second half by column. The second half's frequencies
+  // lie between those of the first half.
   kPixtral,
   kGemma4,  // Splits each half of the head in two again: the first half rotates by column, the second by row.
   kKimi,    // Adjacent pairs: the first half rotates by column, the second by row.
@@ -72,9 +73,9 @@ struct ProjectorTraits {
   bool rms = false;            // The encoder uses RMS norms, rather than layer norms with or without bias.
   bool bidirectional = false;  // In the decoder, the embeddings attend in both directions.
   bool mrope = false;
-  // For sizes that depend on the image: minimum and maximum area, in squares of patch * merge pixels per side.
+  // For image-dependent sizes: minimum and maximum area, as a number of squares whose sides are patch * merge pixels.
   int least = 0, most = 0;
-  // Marker tokens before and after all embeddings; empty = none.
+  // Marker tokens before and after all embeddings; empty: no token.
   std::string_view before = {}, after = {};
 };
 

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Weights are integers in units of 2^-22, so weighted sums of bytes fit in 32 bits.
+// Weights are integers in units of 2^-22, so the weighted sums of bytes fit in 32 bits.
 constexpr int kWeightBits = 22;
 
 double reach(ResampleFilter filter) {

@@ -1,6 +1,7 @@
-// Resizes 8-bit RGB images exactly as Pillow does, which the reference image processors use. Each target pixel is a
+// Resizes 8-bit RGB images exactly like Pillow, which the reference image processors use. Each target pixel is a
 // weighted sum of source pixels. If the image shrinks, the filter widens, so no source pixel is skipped. Images are
-// first resampled horizontally and rounded to bytes, then vertically. Pure functions; any thread.
+// first resampled horizontally and rounded to bytes, then vertically. Pure functions that may be called from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,11 @@ namespace monolith {
 // Bicubic with a = -0.5; Lanczos with three lobes.
 enum class ResampleFilter : uint8_t { kBilinear, kBicubic, kLanczos };
 
-// Resizes all of `source` to size `to` without preserving the aspect ratio. Copies if the size is unchanged. All sides
-// must be at least 1.
+// Resizes the whole `source` to size `to` without preserving the aspect ratio. Copies the image if the size is
+// unchanged. All sides must be at least 1.
 std::vector<uint8_t> resample(ResampleFilter filter, const uint8_t* source, PictureSize from, PictureSize to);
 
-// Returns the center crop of size `size`, which must not exceed the source.
+// Returns the center of the source, cropped to `size`, which must not exceed the source.
 std::vector<uint8_t> middle_of(const uint8_t* source, PictureSize from, PictureSize size);
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
-// The passes in resize.h, written as loops that compilers vectorize. For each instruction set, one file includes this
-// file in an unnamed namespace. Functions in this file may be called only from that file.
+// The passes in resize.h, written as loops that compilers vectorize. For each instruction set, one source file includes
+// this file in an unnamed namespace. Only that source file may call these functions.
 
 void to_floats(const uint8_t* bytes, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(bytes[i]);

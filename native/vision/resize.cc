@@ -12,7 +12,8 @@ namespace {
 
 #include "vision/resize-inl.h"
 
-// For each value in a target row: the source values from which it is interpolated, and its position between them.
+// For each value in a target row: the two or four source values from which it is interpolated, and its position between
+// them.
 struct Columns {
   std::array<std::vector<int32_t>, 4> at;
   std::array<const int32_t*, 4> pointers;
@@ -38,7 +39,7 @@ Place place_of(Filter filter, int i, int n, int n_in) {
   const int first = std::min(static_cast<int>(at), n_in - 1);
   return {first, at - static_cast<float>(first)};
 }
-// Offset of the first neighbor, and the number of neighbors.
+// Offset of the first neighbor, and number of neighbors.
 constexpr int first_neighbour(Filter filter) { return filter == Filter::kBilinear ? 0 : -1; }
 constexpr int neighbours(Filter filter) { return filter == Filter::kBilinear ? 2 : 4; }
 

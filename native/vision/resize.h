@@ -1,6 +1,6 @@
-// Resizes 8-bit RGB images exactly as llama.cpp does: float32 and double arithmetic in a fixed order, without FMA.
-// Vector versions are the same source compiled for wider registers, and produce the same bytes (resize_test.cc). Pure
-// functions; any thread.
+// Resizes 8-bit RGB images exactly like llama.cpp: float32 and double arithmetic in a fixed order, without FMA. Vector
+// versions are compiled from the same source for wider registers, and produce the same bytes (resize_test.cc). Pure
+// functions that may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace monolith {
 
-// Kernels for the two passes: source rows are converted to floats and resized horizontally, then vertically. `count` is
-// 3 times the target width.
+// Kernels for the two passes: source rows are first converted to floats and resized horizontally, then resized
+// vertically. `count` is 3 times the target width.
 struct ResizeKernels {
   void (*to_floats)(const uint8_t* bytes, int64_t count, float* out);
   // Interpolates out[i] between row[at[0][i]] and row[at[1][i]] by t[i].
@@ -23,21 +23,21 @@ struct ResizeKernels {
   // Clamps the result and rounds half away from zero.
   void (*cubic_rows)(const float* const* rows, float t, int64_t count, uint8_t* out);
 };
-// Returns the best kernels for this CPU, or with `plain` those without wider registers.
+// Returns the fastest kernels for this CPU or, with `plain`, the kernels without wider registers.
 const ResizeKernels& resize_kernels(bool plain = false);
 
-// The kernels for one instruction set, defined in the file that is compiled for it.
+// The kernels for one instruction set, defined in the source file that is compiled for it.
 #if defined(__x86_64__)
 const ResizeKernels& resize_kernels_avx2();
 #endif
 
-// Writes the resized source to `out`, whose rows are `out_stride` bytes apart. Bilinear: aligned corners, truncated,
-// without antialiasing. Bicubic: aligned at 0. All sides must be at least 1.
+// Resizes the source and writes the result to `out`, whose rows are `out_stride` bytes apart. Bilinear: corners are
+// aligned and results truncated, without antialiasing. Bicubic: aligned at 0. All sides must be at least 1.
 void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to,
             uint8_t* out, int64_t out_stride);
 
-// Returns the source scaled with its aspect ratio preserved, centered in an image of size `place` filled with `pad`.
-// Copies if the size is unchanged.
+// Returns the source scaled with its aspect ratio preserved, centered in an image of size `place` that is filled with
+// `pad`. Copies the source if the size is unchanged.
 std::vector<uint8_t> fit_with_padding(const ResizeKernels& kernels, Filter filter, const uint8_t* source,
                                       PictureSize from, PictureSize place, const uint8_t (&pad)[3]);
 std::vector<uint8_t> stretch(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from,

@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// In checking mode, every vector points here: the pointer only needs to be non-null.
+// When tensors are only checked, every vector points here, because the pointer only has to be non-null.
 constexpr float kChecked = 0;
 
 std::string shape_text(std::span<const int64_t> shape) {
@@ -232,7 +232,8 @@ EncoderLinear TensorReader::patch_kernel(const std::string& name, int64_t rows, 
   if (loading_ != nullptr) {
     std::vector<float> numbers = floats(*one);
     if (two_frames) {
-      // The kernel covers two video frames. A still image is used for both, so the two kernels are added.
+      // The patch kernel covers two video frames. For a still image, both frames are the same, so the two kernels are
+      // added.
       const std::vector<float> second = floats(*other);
       for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += second[i];
     }

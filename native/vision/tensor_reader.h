@@ -1,6 +1,6 @@
-// Reads the tensors of a vision file by name. Depending on the reader's mode, it checks tensors against their expected
-// shapes, counts their bytes, or loads them into a backend's memory. The list of names is the same in all modes. Used
-// by one thread at a time.
+// Reads the tensors of a vision file by name. Depending on the mode, it checks tensors against their expected shapes,
+// counts their bytes, or loads them into a backend's memory. The list of names is the same in all modes. Used by one
+// thread at a time.
 #pragma once
 
 #include <array>
@@ -21,11 +21,11 @@ namespace monolith {
 
 class TensorReader {
  public:
-  // With a null `backend`, only checks tensors; with a null `loading`, only counts their bytes.
+  // If `backend` is null, only checks tensors. If `loading` is null, only counts their bytes.
   TensorReader(const GgufFile& file, const BackendMemory* backend, BackendMemory* loading, SixteenBits halves)
       : file_(file), backend_(backend), loading_(loading), halves_(halves) {}
 
-  // The first error. After an error, nothing is read.
+  // The first error. Once an error is set, nothing more is read.
   const Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
   void fail(Error error);
@@ -59,7 +59,7 @@ class TensorReader {
   // Reads the patch kernel NAME.weight, and adds NAME.weight.1 if it is present.
   EncoderLinear patch_kernel(const std::string& name, int64_t rows, int64_t patch);
   void ignore(std::string_view prefix);
-  // Reports an error for any tensor whose name starts with one of these prefixes and that has not been read.
+  // Reports an error for any tensor that has not been read and whose name starts with one of these prefixes.
   void check_surplus(std::initializer_list<std::string_view> prefixes);
 
  private:
@@ -69,11 +69,11 @@ class TensorReader {
   std::vector<float> floats(const GgufTensor& tensor);
   const float* keep(const std::vector<float>& numbers);
   const float* zeros(int64_t count);
-  // Sets what is known before the values are read: the sizes, the bytes, and whether the weight becomes a 16-bit
-  // integer matrix. If it does not, `kept_as` is the widest type in which it may be stored.
+  // Sets what can be determined before the values are read: the sizes, the bytes, and whether the weight becomes a
+  // matrix of 16-bit integers. If it does not, `kept_as` is the widest type in which it may be stored.
   void shape(EncoderLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
   void matrix(EncoderLinear& to, TensorType type, std::span<const std::byte> bytes);
-  // Creates a matrix from floats, converted back to F16 or BF16 if that is the type in the file.
+  // Creates a matrix from floats. The floats are converted back to F16 or BF16 if the tensor has that type in the file.
   void matrix(EncoderLinear& to, TensorType came_as, const std::vector<float>& numbers);
   void bias_and_clamps(EncoderLinear& to, const std::string& name, int64_t first, int64_t of_rows);
 

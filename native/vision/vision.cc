@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kIdefics3Around = "<fake_token_around_image>", kIdefics3Overview = "<global-img>";
 constexpr std::string_view kLfm2Overview = "<|img_thumbnail|>";
 
-// Returns the vocabulary's token with this spelling, whether it is a control token or ordinary text.
+// Returns the vocabulary's token with this spelling, which may be a control token or ordinary text.
 TokenId token_of(const Tokenizer& tokenizer, std::string_view text) {
   const TokenId id = tokenizer.find(text);
   if (id != kNoToken) return id;
@@ -20,20 +20,20 @@ TokenId token_of(const Tokenizer& tokenizer, std::string_view text) {
   return ids.size() == 1 ? ids[0] : kNoToken;
 }
 
-// Returns an alternative name that a vocabulary may use for a marker.
+// Returns a second name under which a vocabulary may contain a marker.
 std::string_view other_name(std::string_view marker) {
   if (marker == "<|media_begin|>") return "<|begin_of_image|>";
   if (marker == "<|media_end|>") return "<|end_of_image|>";
   return {};
 }
 
-// Returns the name to try if the vocabulary has neither of the other two (Kimi-VL).
+// Returns the name to try if the vocabulary contains neither of the other two (Kimi-VL).
 std::string_view third_name(std::string_view marker) {
   return marker == "<|media_begin|>" ? "<|media_start|>" : std::string_view();
 }
 
-// Returns every marker token that any plan for the model may use. Vocabularies need not contain all tile markers, which
-// start at index `tiles_from`.
+// Returns every marker token that any plan for the model may use. The tile markers, which start at index `tiles_from`,
+// may be missing from a vocabulary.
 std::vector<std::string> all_markers(const VisionParams& params, size_t& tiles_from) {
   std::vector<std::string> markers;
   for (const std::string_view marker : {params.traits->before, params.traits->after})
@@ -132,7 +132,7 @@ int VisionModel::most_rows() const {
 
 int VisionModel::most_tokens() const {
   if (params_->ends_rows) return most_rows();  // There is a single part, without markers.
-  // Two markers before each part, one between rows of tiles, and two around everything.
+  // Counts two markers before each part, one between rows of tiles, and two around the whole image.
   return (params_->max_tiles + 1) * (most_rows() + 3) + 2;
 }
 

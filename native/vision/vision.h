@@ -2,9 +2,9 @@
 // preparing images for it, and running the encoder.
 //
 //   VisionModel::load     reads and checks the file's hyperparameters; no weights   any thread, once
-//   VisionModel::fit      checks whether it belongs to a text model                 any thread, once
+//   VisionModel::fit      checks whether the file matches a text model              any thread, once
 //   VisionModel::plan     image size -> parts, tokens, positions                    any thread; microseconds
-//   VisionModel::prepare  plan and RGB -> the pixels of each part, and its hash     any thread; milliseconds
+//   VisionModel::prepare  plan and RGB -> the pixels of each part, and their hash   any thread; milliseconds
 //   VisionEncoder::load   loads the weights into a backend's memory                 the loading thread
 //   VisionEncoder::begin  a part -> a run that advance() computes step by step      the backend's thread
 //
@@ -33,7 +33,7 @@ namespace monolith {
 
 struct VisionParams;
 
-// Selects the image preprocessing where there are two kinds: llama.cpp's, which users of GGUF files expect, and that of
+// Selects the image preprocessing if there are two kinds: llama.cpp's, which users of GGUF files expect, and the one in
 // the model's reference implementation (original_size.h, resample.h). Also determines which position embedding the
 // class token uses.
 enum class VisionResize : uint8_t { kLlamaCpp, kOriginal };
@@ -48,7 +48,7 @@ struct VisionBounds {
 
 // Options of a request.
 struct PlanOptions {
-  // Use no tiles. If sizes depend on the image, use as few pixels as the file allows ("low" detail).
+  // Use no tiles and, if sizes depend on the image, as few pixels as the file allows ("low" detail).
   bool overview_only = false;
 };
 
@@ -64,8 +64,8 @@ struct TextModelFacts {
 // Token IDs, in a text model's vocabulary, of the markers that image plans put around images and between tiles.
 class MarkerTokens {
  public:
-  // Returns kNoToken if no plan uses the marker or the vocabulary lacks it. Only markers for tiles far to the right or
-  // at the bottom may be missing; images that need one of these are rejected.
+  // Returns kNoToken if no plan uses the marker or the vocabulary does not contain it. Only markers for tiles far to
+  // the right or at the bottom may be missing; images that need such a marker are rejected.
   TokenId id(std::string_view marker) const;
 
  private:
@@ -73,8 +73,8 @@ class MarkerTokens {
   std::vector<std::pair<std::string, TokenId>> ids_;  // Pairs of name and ID.
 };
 
-// A decoded image: 8 bits each of red, green and blue, row by row without padding. Alpha has been dropped, and gray
-// values are repeated three times.
+// A decoded image: 8 bits each of red, green and blue, row by row without padding. There is no alpha channel, and gray
+// values are stored in all three channels.
 struct RgbImage {
   int width = 0, height = 0;
   std::span<const uint8_t> pixels;  // height * width * 3 bytes.
@@ -85,15 +85,15 @@ struct PreparedPiece {
   int width = 0, height = 0;
   std::vector<uint8_t> pixels;          // height * width * 3 bytes, after resizing, padding and cropping.
   std::optional<TiledRows> tiled = {};  // Layout of the views, copied from the plan.
-  // Hash of the pixels, their size, and the identity of the vision file (VisionParams::file). Equal hashes imply equal
-  // embeddings.
+  // Hash of the pixels, the image size, and the identity of the vision file (VisionParams::file). Equal hashes imply
+  // equal embeddings.
   ContentHash hash;
 };
 
 class VisionModel {
  public:
-  // Errors: kUnsupported (an unknown projector type; the message names it), kInvalidFile (the message names a key or
-  // tensor that is missing, contradicts another one, or is out of range). `file` is not retained.
+  // Errors: kUnsupported (the projector type is unknown; the message contains it), kInvalidFile (the message states a
+  // key or tensor that is missing, contradicts another one, or is out of range). `file` need not outlive the call.
   static Result<std::shared_ptr<const VisionModel>> load(const GgufFile& file, const VisionBounds& bounds);
   ~VisionModel();
 
@@ -105,11 +105,11 @@ class VisionModel {
   // extreme that it does not fit in any part of an allowed size.
   Result<ImagePlan> plan(int width, int height, const PlanOptions& options = {}) const;
 
-  // Returns one PreparedPiece per part of the plan. Errors: kInvalidArgument (the image does not have the plan's size),
-  // kOutOfMemory.
+  // Returns one PreparedPiece per part of the plan. Errors: kInvalidArgument (the image does not have the size in the
+  // plan), kOutOfMemory.
   Result<std::vector<PreparedPiece>> prepare(const ImagePlan& plan, const RgbImage& image) const;
   // Returns the encoder's input, (byte / 255 - mean) / deviation with each step rounded to float32, as
-  // [3][height][width]. For comparisons only; encoders compute it on the fly.
+  // [3][height][width]. Only for comparisons; encoders compute these values on the fly.
   std::vector<float> normalized(const PreparedPiece& piece) const;
 
   const VisionParams& params() const { return *params_; }
@@ -131,13 +131,13 @@ enum class VisionPrecision : uint8_t {
   kExact,  // 32-bit floats.
 };
 
-// The encoding of one image part. A run must not outlive its VisionEncoder, which computes only one run at a time.
+// The encoding of one image part. A run must not outlive its VisionEncoder, which can compute only one run at a time.
 // Destroying an unfinished run cancels it.
 class EncoderRun {
  public:
   virtual ~EncoderRun() = default;
-  // Computes about `budget` more multiplications (but at least one indivisible unit of about 2^24), within its own
-  // begin_step() and end_step(). Returns true when the run is complete. Results do not depend on the budgets.
+  // Computes about `budget` more multiplications, but at least one indivisible unit of about 2^24. Calls begin_step()
+  // and end_step() itself. Returns true when the run is complete. Results do not depend on the budgets.
   virtual bool advance(int64_t budget) = 0;
   // Remaining and total work, in the same unit as `budget`.
   virtual int64_t left() const = 0;
@@ -149,8 +149,8 @@ class EncoderRun {
 // The vision encoder's weights and working memory on a backend.
 class VisionEncoder {
  public:
-  // Bytes of backend memory that load() will use: for weights, and for the working memory of the largest image part. On
-  // a CPU, only the pages of the working memory that are actually needed are touched.
+  // Bytes of backend memory that load() will use for weights, and for the working memory of the largest image part. On
+  // a CPU, only those pages of the working memory that are needed are touched.
   static size_t weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
                              VisionPrecision precision = VisionPrecision::kFast);
   static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,

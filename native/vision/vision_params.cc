@@ -13,7 +13,7 @@
 namespace monolith {
 namespace {
 
-// Limits far above any existing encoder, and low enough that products of the values cannot overflow.
+// Limits far above those of any existing encoder, and low enough that products of the values cannot overflow.
 constexpr int kMaxSide = 1 << 14, kMaxPatch = 256, kMaxWidth = 1 << 15, kMaxInner = 1 << 18, kMaxLayers = 512;
 constexpr int kMaxHeadDim = 1024, kMaxMerge = 16, kMaxTiles = 256, kMaxCandidates = 4096;
 constexpr int64_t kMaxPixels = int64_t{1} << 26;   // Maximum number of pixels in an image part.
@@ -27,10 +27,10 @@ constexpr int kLongerSides = 4;          // Idefics 3: default length of the lon
 Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
 Error unsupported(std::string message) { return {ErrorCode::kUnsupported, std::move(message)}; }
 
-// Identifies a vision file. The identity is the prefix of the content hash of every prepared image part. The hash
-// covers every metadata key and value, every tensor's name, type and shape, and tensor data: all of it up to 4 KiB,
-// otherwise 16 evenly spaced samples of 256 bytes. Hashing a file of any size therefore takes well under a second, but
-// two files that differ in only a few weights may get the same identity.
+// Identifies a vision file. The content hash of every prepared image part starts with this identity. The identity
+// covers every metadata key and value, every tensor's name, type and shape, and tensor data: all data of a tensor of up
+// to 4 KiB, otherwise 16 evenly spaced samples of 256 bytes. Hashing a file of any size therefore takes well under a
+// second, but two files that differ in only a few weights may have the same identity.
 ContentHash file_identity(const GgufFile& file) {
   constexpr size_t kWhole = 4096, kSample = 256, kSamples = 16;
   Sha256 hash;
@@ -126,7 +126,7 @@ class Reader {
     params_.merge = traits.merge;
     if (!traits.merge_key.empty())
       if (Status s = integer(traits.merge_key, 1, kMaxMerge, params_.merge, traits.merge); !s) return s;
-    // LLaVA does not use the encoder's last layer.
+    // The last layer of the encoder is not used by LLaVA.
     params_.n_layers = params_.n_file_layers - (traits.projector == Projector::kMlp ? 1 : 0);
     if (traits.projector == Projector::kQwen25Vl) {
       if (Status s = integer("n_wa_pattern", 0, kMaxLayers, params_.full_every); !s) return s;
@@ -172,7 +172,8 @@ class Reader {
     const Result<bool> folder = vision_.boolean("from_folder", false);
     if (!folder) return folder.error();
     if (*folder && has_sizes_in_folders(traits.projector)) {
-      // A folder may request less than the default but not more, except for Gemma 4, whose default is not the maximum.
+      // A folder may request less than the default but not more. The exception is Gemma 4, whose default is not the
+      // maximum.
       const int64_t most = traits.projector == Projector::kGemma4 ? kGemma4Tokens * square : params_.most_pixels;
       if (Status s = folder_pixels("image_max_pixels", square, most, params_.most_pixels); !s) return s;
       if (Status s = folder_pixels("image_min_pixels", 1, params_.most_pixels, params_.least_pixels); !s) return s;
@@ -204,8 +205,8 @@ class Reader {
       if (Status s = integer("preproc_min_tiles", 1, most, params_.min_tiles, 1); !s) return s;
       most = std::min(most, allowed);
       params_.min_tiles = std::min(params_.min_tiles, most);
-      // The reference implementation applies min_tiles to the total number of tiles. llama.cpp, for whose files this
-      // key exists, applies it to rows and columns separately.
+      // The reference implementation applies min_tiles to the total number of tiles. llama.cpp, which defines this key,
+      // applies it to rows and columns separately.
       const int64_t least = params_.original() ? 1 : params_.min_tiles;
       for (int64_t a = least; a <= most; ++a)
         for (int64_t b = std::max(least, (params_.min_tiles + a - 1) / a); a * b <= most; ++b)
@@ -241,7 +242,8 @@ class Reader {
     if (values.size() % 2 != 0 || values.size() > 2 * kMaxCandidates)
       return invalid(key + " has " + std::to_string(values.size()) +
                      " values, expected pairs; the maximum number of pairs is " + std::to_string(kMaxCandidates));
-    // The file is LLaVA 1.6 even if the operator's limits rule out all of its grids; then only the overview is used.
+    // The file counts as LLaVA 1.6 even if the operator's limits rule out all of its grids. In that case, only the
+    // overview is used.
     if (!values.empty()) params_.sizing = Sizing::kCandidates;
     params_.ends_rows = params_.original() && !values.empty();
     for (size_t i = 0; i < values.size(); i += 2) {
@@ -270,8 +272,8 @@ class Reader {
                          " pixels are not a multiple of the merge block size of " + std::to_string(params_.factor()));
     // Sides are rounded up if an image is enlarged.
     int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
-    // An image of a x b whole patches within the limit takes up to (a + merge + 1) x (b + merge + 1) patches once
-    // padded to whole merge blocks.
+    // An image of a x b whole patches within the limit takes up to (a + merge + 1) x (b + merge + 1) patches after
+    // padding to whole merge blocks.
     if (params_.original() && params_.traits->projector == Projector::kKimi25)
       most +=
           int64_t{params_.merge + 1} * (2 * kKimiSide + params_.merge + 1) * params_.patch_size * params_.patch_size;
@@ -304,7 +306,7 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   if (Status s = Reader(file, params).read(); !s) return s.error();
   if (Status s = check_encoder_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
-  // The reference preprocessing has its own identity, because with it, equal pixels may have different positions.
+  // The reference preprocessing gets its own identity, because equal pixels may have different positions with it.
   if (params.original()) params.file.low ^= 1;
   return params;
 }

@@ -1,4 +1,4 @@
-// The checked hyperparameters of a vision file. Immutable; any thread.
+// The checked hyperparameters of a vision file. Immutable; may be used from any thread.
 #pragma once
 
 #include <array>
@@ -36,27 +36,29 @@ struct VisionParams {
   int n_positions = 0, position_rows = 0, position_columns = 0;  // Size of the position embedding table.
   bool class_vector = false;                                     // A class token follows the patches.
   bool breaks_rows = false;  // A break embedding is inserted between rows of embeddings (Pixtral).
-  // A newline embedding follows each row, and all tiles are views of one part (LLaVA 1.6, reference implementation).
+  // A newline embedding follows each row, and all tiles are views in a single part (LLaVA 1.6, reference
+  // implementation).
   bool ends_rows = false;
 
   int64_t least_pixels = 0, most_pixels = 0;    // For Sizing::kSmart and kLfm2.
   int longer_side = 0;                          // For Sizing::kLongerSide.
   std::vector<std::pair<int, int>> candidates;  // For Sizing::kCandidates: width and height, in pixels.
-  // Minimum number of tiles, if there are any, and maximum number; a maximum of 0 means no tiles.
+  // Minimum number of tiles if the image is tiled, and maximum number. A maximum of 0 means that images are never
+  // tiled.
   int min_tiles = 1, max_tiles = 0;
 
   ContentHash file;  // Hash of the metadata, the names and shapes of tensors, and samples of their data.
 
   bool original() const { return bounds.resize == VisionResize::kOriginal; }
-  // If true, the class token uses the first position embedding. Otherwise it uses the last one, after those of the
-  // patches.
+  // If true, the class token uses the first position embedding. If false, it uses the last one, after the position
+  // embeddings of the patches.
   bool class_first() const { return original() && class_vector; }
   int head_dim() const { return width / n_heads; }
   int side_patches() const { return image_size / patch_size; }
   int factor() const { return patch_size * merge; }
   int64_t row_width() const { return n_embd * static_cast<int64_t>(1 + deepstack.size()); }
   int64_t patch_values() const { return int64_t{3} * patch_size * patch_size; }
-  // Maximum number of pixels in a part, and maximum number of patches encoded at a time.
+  // Maximum number of pixels in a part, and maximum number of patches that are encoded at a time.
   int64_t most_piece_pixels = 0;
   int most_patches = 0;
 

@@ -8,6 +8,7 @@ import { showBytes } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
 import { cudaProblem } from '../engine/cuda-probe.js';
 import { FileFacts, fitOf } from '../engine/file-facts.js';
+import { isDeprecatedNode } from '../shared/deprecated-node.js';
 import { loadAddon, packageRoot } from '../engine/load-addon.js';
 import { availableMemory, totalMemory } from '../engine/machine-memory.js';
 import { addressProblems } from '../http/listen-problem.js';
@@ -66,7 +67,16 @@ function checkNode(): Finding[] {
   };
   const range = engines?.node ?? '';
   const version = process.versions.node;
-  if (isInRange(version, range)) return [ok('node', version)];
+  if (isInRange(version, range))
+    return [
+      isDeprecatedNode(version)
+        ? warn(
+            'node',
+            `${version} is deprecated`,
+            'Install Node.js 22 or 24: the next version will not support Node.js 20.',
+          )
+        : ok('node', version),
+    ];
   return [fail('node', `${version} is not supported`, `Install a Node.js version in the range ${range}.`)];
 }
 

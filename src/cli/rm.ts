@@ -4,13 +4,14 @@ import { realpathSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { noWords, UsageError } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
+import { didYouMean } from '../config/did-you-mean.js';
 import { showBytes } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
 import { Hub } from '../hub/hub.js';
 import { parseModelRef } from '../hub/model-ref.js';
 import { removable, remove } from '../hub/remove.js';
 import type { Removable } from '../hub/remove.js';
-import { recommendedModel } from '../shared/recommended-models.js';
+import { RECOMMENDED, recommendedModel } from '../shared/recommended-models.js';
 import { commandConfig } from './command-config.js';
 import { commandName } from './command-name.js';
 import { askedForHelp } from './output.js';
@@ -38,8 +39,10 @@ export async function rm(argv: string[]): Promise<number> {
   const [word, ...others] = words;
   noWords(others);
   if (word === undefined) throw new UsageError('rm: a model is required, such as OWNER/REPO:Q4_K_M');
+  const ref = recommendedModel(word)?.ref ?? word;
+  if (!ref.includes('/')) throw new UsageError(await whyNot(config, word));
   const { cache } = new Hub(config);
-  const found = removable(cache, parseModelRef(recommendedModel(word)?.ref ?? word));
+  const found = removable(cache, parseModelRef(ref));
   const user = await userOf(config, found);
   if (user !== null) throw new UsageError(`rm: ${found.repo} is in use: ${user}`);
   const what = `${found.repo}: ${[...new Set(found.entries.map(({ weights }) => weights.quantization))].join(', ')}, ${showBytes(found.bytes)}`;
@@ -50,6 +53,15 @@ export async function rm(argv: string[]): Promise<number> {
   remove(cache, found);
   process.stdout.write(`deleted ${what}\n`);
   return 0;
+}
+
+/** Why a name that is not OWNER/REPO cannot be deleted. */
+async function whyNot(config: Config, name: string): Promise<string> {
+  const status = await serverStatus(config.data_dir);
+  const file = status?.models.find(({ names }) => names.includes(name))?.file;
+  if (file != null) return `rm: ${name} is not in the cache of downloaded models; it is served from ${file}`;
+  const names = RECOMMENDED.models.map((model) => model.name);
+  return `rm: "${name}" is not a downloaded model; expected OWNER/REPO[:QUANTIZATION] or a recommended model.${didYouMean(name, names)} "${commandName()} models" lists the models on disk.`;
 }
 
 /** A description of what uses the model; null if nothing does. */

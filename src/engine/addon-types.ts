@@ -23,7 +23,7 @@ export type Quantize = 'q8_0' | 'q6_k' | 'q4_k' | 'q4_0' | 'fp8'; // fp8: CUDA d
 export interface LoadOptions {
   threads: number; // 0 = one per core
   device: string; // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
-  isa: string; // 'auto' | 'plain' | 'avx2' | 'avx512' | 'amx' | 'neon' | 'neon_i8mm'
+  isa: string; // 'auto' | 'plain' | 'avx2' | 'avx_vnni' | 'avx512' | 'amx' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'fast' | 'exact';
   // false: on a GPU, a token's result may depend on the other tokens in the batch; absent = true
   batchInvariant?: boolean;

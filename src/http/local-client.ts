@@ -20,8 +20,7 @@ const FORWARDED = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', '
 const PROGRAM_ORIGIN = /^(?:app|file|tauri|vscode-webview|vscode-file):\/\//;
 
 /**
- * Returns the reason why a request may not come from a program on this machine, for the error message, or null if there
- * is none.
+ * For the error message: the reason why a request may not come from a program on this machine, or null if it may.
  */
 export function foreignTrait(exchange: Pick<Exchange, 'peerAddress' | 'header'>): string | null {
   const { peerAddress } = exchange;

@@ -7,6 +7,7 @@ import type { SweptDirectory } from '../accounts/directory.js';
 import { ledgerOf } from '../admission/counter-memory.js';
 import type { Config } from '../config/settings.js';
 import { setupUrl } from '../dashboard/api/objects.js';
+import { isDeprecatedNode } from '../shared/deprecated-node.js';
 import { StartError } from '../shared/errors.js';
 import { logLoading } from '../engine/loading.js';
 import type { Loading } from '../engine/loading.js';
@@ -119,7 +120,7 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
   await checkAddresses(config);
   if (withoutUws !== null)
     log.warn({ reason: withoutUws }, 'uWebSockets.js could not be loaded; using http.server "node"');
-  if (process.versions.node.startsWith('20.'))
+  if (isDeprecatedNode(process.versions.node))
     log.warn({ node: process.version }, 'Node.js 20 is deprecated and will not be supported by the next version');
 
   const hub =

@@ -31,11 +31,11 @@ t.test('invalid load options are refused with a TypeError that names them', asyn
     [{ threads: -1 }, 'options.threads must be an integer from 0 to 1024, not -1'],
     [
       { isa: 'sse' },
-      "options.isa must be one of 'auto', 'plain', 'avx2', 'avx512', 'amx', 'neon', 'neon_i8mm', not a string",
+      "options.isa must be one of 'auto', 'plain', 'avx2', 'avx_vnni', 'avx512', 'amx', 'neon', 'neon_i8mm', not a string",
     ],
     [
       { isa: null },
-      "options.isa must be one of 'auto', 'plain', 'avx2', 'avx512', 'amx', 'neon', 'neon_i8mm', not null",
+      "options.isa must be one of 'auto', 'plain', 'avx2', 'avx_vnni', 'avx512', 'amx', 'neon', 'neon_i8mm', not null",
     ],
     [{ arithmetic: 1 }, "options.arithmetic must be one of 'production', 'fast', 'exact', not 1"],
     [{ batchInvariant: 1 }, 'options.batchInvariant must be a boolean, not 1'],

@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { isDeprecatedNode } from '../../src/shared/deprecated-node.js';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import { LmdbAuditLog } from '../../src/storage/lmdb/accounts/audit-log.js';
 import { keyStatus } from '../../src/accounts/keys.js';
@@ -461,7 +462,8 @@ t.test('reports a port that is in use', async (t) => {
     `fail  data directory    ${file} is not a directory\n`,
     'ok    hub               not contacted (--hub-offline)\n',
     'ok    model hal-1.0     needs up to ',
-    '\n2 failures, 0 warnings.\n',
+    isDeprecatedNode(process.versions.node) ? 'warn  node              20.' : 'ok    node ',
+    `\n2 failures, ${isDeprecatedNode(process.versions.node) ? '1 warning' : '0 warnings'}.\n`,
   ])
     t.match(doctor.out, line);
   t.match(await command(['doctor', '--data-dir', '/proc/none', '--hub-offline']), {

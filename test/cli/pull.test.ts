@@ -143,6 +143,10 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
     status: 2,
     err: `monolith: rm: acme/tiny-GGUF is in use: the server at ${server.url} serves it as tiny\n`,
   });
+  t.match(await monolith(['rm', 'tiny', '--yes']), {
+    status: 2,
+    err: /rm: tiny is not in the cache of downloaded models; it is served from .*tiny-Q8_0\.gguf\n$/,
+  });
   t.match(await monolith(['doctor']), { status: 0, out: new RegExp(`ports +a server runs at ${server.url} `) });
   t.match(await monolith(['logs']), { status: 0, out: /"msg":"model loaded"/ });
   t.ok(await eventually(() => followed.includes('/v1/chat/completions')), 'logs -f shows new lines');
@@ -154,6 +158,10 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
   t.equal((await monolith(['models', 'serve', 'small', 'acme/tiny-GGUF:Q8_0'])).status, 0);
   t.match(await monolith(['rm', 'acme/tiny-GGUF', '--yes']), { status: 2, err: /models unserve small" first\n$/ });
   t.equal((await monolith(['models', 'unserve', 'small'])).status, 0);
+  t.match(await monolith(['rm', 'qwen3-4']), {
+    status: 2,
+    err: /rm: "qwen3-4" is not a downloaded model; .* Did you mean qwen3-4b\? ".* models" lists the models on disk/,
+  });
   t.match(await monolith(['rm', 'acme/tiny-GGUF']), { status: 2, err: /--yes is required/ });
   t.match(await monolith(['rm', 'acme/tiny-GGUF:Q8_0', '--yes']), {
     status: 0,

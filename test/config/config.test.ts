@@ -190,7 +190,7 @@ t.test('an error names the source of the value and what was expected', (t) => {
   );
   t.match(
     message(() => load(['--isa', 'mmx'])),
-    /one of auto, plain, avx2, avx512, amx, neon, neon_i8mm/,
+    /one of auto, plain, avx2, avx_vnni, avx512, amx, neon, neon_i8mm/,
   );
   t.match(
     message(() => load(['--models', '{"a": {"quantize": "q3"}}'])),

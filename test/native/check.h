@@ -1,7 +1,7 @@
 // A minimal test harness: TEST(name) { ... CHECK(...) }. Each test executable prints TAP 14 to stdout and exits with
 // code 1 if a test failed. The argument is --list or a filter: a substring of the test's name or, if it contains a
-// slash, of the path of the test's file. --clock=SECONDS or --clock=max before it sets the start value of the engine's
-// clock.
+// slash, of the path of the test's file. An option before this argument, --clock=SECONDS or --clock=max, sets the start
+// value of the engine's clock.
 #pragma once
 
 #include <cmath>
@@ -17,21 +17,21 @@ struct Test {
   int line;
 };
 bool add(const Test& test);
-// Records a failure; the test continues. The functions are marked cold so that the code that builds the message, which
-// occurs thousands of times in tests, stays out of the hot path.
+// Records a failure; the test continues. These functions are marked cold to keep the code that builds the message,
+// which occurs thousands of times in tests, out of the hot path.
 [[gnu::cold]] void fail(const char* file, int line, const std::string& what);
 [[gnu::cold]] void fail(const char* file, int line, const char* what);
 void note(const std::string& text);  // Prints a TAP comment.
 void skip(const std::string& why);   // Marks the running test as skipped. The test must return after the call.
-// For an executable whose tests all need something from the machine. `what_is_missing` is called once, before the first
-// test. If it returns a string, every test is skipped, with that string as the reason.
+// For a test executable in which all tests depend on a property of the machine. `what_is_missing` is called once,
+// before the first test. If it returns a string, every test is skipped, with that string as the reason.
 bool needs(std::string (*what_is_missing)());
 // Returns the path of a test data file in the repository: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
 std::string repository_path(const std::string& relative);  // Returns the path <repository>/<relative>.
 // Returns the path of a golden-vector file from either of the two vector sets. Searches $MONOLITH_VECTORS and
 // $MONOLITH_VECTORS2, test/data/vectors and vectors2, and ../shared/vectors2. Returns an empty string if the file does
-// not exist, in which case the test calls skip().
+// not exist; the test should then call skip().
 std::string vectors_path(const std::string& relative);
 
 // The main function of every test executable: runs the tests, prints TAP and returns the exit code.
@@ -50,8 +50,8 @@ template <typename A, typename B>
   fail(file, line, "expected equal: " + describe(ea, eb, a, b));
 }
 
-// A function rather than a macro, so that references into temporaries (`CHECK_EQ(f()->value(), 1)`) stay valid until it
-// returns.
+// A function rather than a macro, so that references into temporaries (`CHECK_EQ(f()->value(), 1)`) stay valid until
+// the comparison is done.
 template <typename A, typename B>
 void equal(const char* file, int line, const char* ea, const char* eb, const A& a, const B& b) {
   if (!(a == b)) unequal(file, line, ea, eb, a, b);
@@ -71,7 +71,7 @@ void equal(const char* file, int line, const char* ea, const char* eb, const A& 
 
 #define CHECK_EQ(a, b) check::equal(__FILE__, __LINE__, #a, #b, (a), (b))
 
-// Returns from the test on failure. For conditions that the rest of the test depends on.
+// Returns from the test on failure. Use it for conditions on which the rest of the test depends.
 #define REQUIRE(condition)                                        \
   do {                                                            \
     if (!(condition)) {                                           \

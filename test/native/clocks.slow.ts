@@ -1,5 +1,5 @@
-// Runs the engine tests with clocks that start at zero, just before a 32-bit millisecond overflow, and near the maximum.
-// Part of npm run test:slow.
+// Runs the engine tests with clocks that start at zero, just before an overflow of 32-bit milliseconds, and near the
+// maximum. Part of npm run test:slow.
 import { runNative } from './executables.js';
 
 for (const clock of ['0', '4294966', 'max'])

@@ -1,5 +1,5 @@
-// Runs the engine's native tests. The tests of timing run a second time with a clock that starts near its maximum.
-// clocks.slow.ts runs all engine tests with several clocks.
+// Runs the engine's native tests. Tests that depend on time run a second time with a clock that starts near its
+// maximum. clocks.slow.ts runs all engine tests with several clocks.
 import { runNative } from './executables.js';
 
 runNative('tests_engine');

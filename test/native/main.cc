@@ -1,4 +1,4 @@
-// The entry point of every test executable, apart from the harness because some programs use only the latter.
+// The entry point of every test executable. It is separate from the harness because some programs use only the harness.
 #include "check.h"
 
 int main(int argc, char** argv) { return check::run(argc, argv); }

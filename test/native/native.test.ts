@@ -1,4 +1,5 @@
-// Runs the native test executables built by scripts/build.mjs, except those with a file of their own.
+// Runs the native test executables built by scripts/build.mjs. Some executables have their own test file and are not
+// run here.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

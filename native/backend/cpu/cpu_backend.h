@@ -16,6 +16,7 @@ struct BackendKind;
 enum class CpuIsa : uint8_t {
   kPlain,
   kAvx2,      // Requires AVX2, FMA and F16C.
+  kAvxVnni,   // Requires the 8-bit dot product in 256-bit vectors (AVX-VNNI) in addition.
   kAvx512,    // Requires AVX-512 F, BW, VL, DQ and VNNI. Uses BF16 if present.
   kAmx,       // Requires AVX-512 with BF16, and AMX with INT8 and BF16 (Sapphire Rapids and later).
   kNeon,      // Requires AArch64 with the 8-bit dot product (FEAT_DotProd).

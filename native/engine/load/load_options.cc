@@ -18,7 +18,7 @@ constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;  // JavaScript's.
 constexpr int64_t kMaxSnapshotTokens = 1 << 20;
 constexpr int64_t kMaxSourcePixels = 1'000'000'000, kMaxTiles = 1000;
 
-constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "amx", "neon", "neon_i8mm"};
+constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx_vnni", "avx512", "amx", "neon", "neon_i8mm"};
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K, TensorType::kQ4_0,
                                          TensorType::kF8E4M3};

@@ -1,5 +1,5 @@
-// Builds a GgufFile from another model format, with metadata under GGUF keys and tensors under GGUF names. Also marks
-// the matrices of a GGUF file for quantization at load time. Used on the thread that opens the model.
+// Builds a GgufFile from another model format, storing metadata under GGUF keys and tensors under GGUF names. Can also
+// mark the matrices of a GGUF file for quantization at load time. Used on the thread that opens the model.
 #pragma once
 
 #include <memory>
@@ -29,27 +29,28 @@ class AssembledFile {
   bool has(std::string_view key) const;
 
   // Takes ownership of the mapped files that contain the tensor data. `other_bytes` is the total size of all other
-  // files that were read.
+  // files that were read, such as config.json.
   void own(std::vector<MappedFile> files, size_t other_bytes);
 
   // The following functions add tensors. build() fails if a name is added twice. `shape` has 1 to 4 dimensions, the row
   // length first.
   void tensor(std::string_view name, const std::vector<int64_t>& shape, TensorType type,
               std::span<const std::byte> data);
-  // Adds a tensor whose bytes are produced from `source` in type `type`. Requires can_store(source, type).
+  // Adds a tensor of type `type` whose bytes are computed from `source` when they are read. Requires can_store(source,
+  // type).
   void tensor(std::string_view name, const std::vector<int64_t>& shape, TensorType type, TensorSource source);
   // Adds a float32 vector that is not in any file.
   void tensor(std::string_view name, const std::vector<float>& values);
 
-  // Returns the errors of the GGUF parser for this metadata, and an error if two tensors have the same name.
+  // Returns the file, or the GGUF parser's errors for this metadata, or an error if two tensors have the same name.
   Result<std::unique_ptr<GgufFile>> build() &&;
 
-  // From now on, converts the float matrices of `file` to `type` as they are read, with `threads` threads producing the
-  // bytes. Matrices of other types, norms, biases, MoE routers and matrices whose rows do not divide into whole blocks
-  // stay unchanged. The embedding table and the output matrix become Q8_0 instead of Q4_0, and Q6_K instead of Q4_K,
-  // because they affect the logits directly, so rounding does the most harm there. Matrices whose rows divide into Q8_0
-  // blocks but not into Q4_K or Q6_K blocks become Q8_0. With kF8E4M3, the file keeps its floats, and the backend
-  // converts them to FP8.
+  // Sets up `file` so that its float matrices are converted to `type` as they are read, using `threads` threads.
+  // Matrices of other types, norms, biases, MoE routers and matrices whose rows do not divide into whole blocks stay
+  // unchanged. The embedding table and the output matrix become Q8_0 instead of Q4_0, and Q6_K instead of Q4_K: they
+  // affect the logits directly, so rounding does the most harm there. Matrices whose rows divide into Q8_0 blocks but
+  // not into Q4_K or Q6_K blocks become Q8_0. With kF8E4M3, the file's tensors stay floats, and the backend converts
+  // them to FP8.
   static void quantize(GgufFile& file, TensorType type, int threads);
 
  private:

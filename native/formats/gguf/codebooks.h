@@ -1,6 +1,6 @@
-// The codebooks of the IQ1, IQ2 and IQ3 formats. Their author (I. Kawrakow) chose the entries for typical weight
-// distributions and published them in ggml (ggml-common.h, MIT license; gguf-py's quants.py has the same tables). Each
-// entry is eight 2-bit digits or four 3-bit digits, lowest bits first.
+// The codebooks of the IQ1, IQ2 and IQ3 formats. Their author, I. Kawrakow, chose the entries for typical weight
+// distributions and published them in ggml (ggml-common.h, MIT license; the same tables are in gguf-py's quants.py).
+// Each entry is eight 2-bit digits or four 3-bit digits, lowest bits first.
 #pragma once
 
 #include <cstdint>

@@ -24,25 +24,25 @@ uint32_t load32(Bytes at) {
   return bits;
 }
 
-// Spreads eight 2-bit digits to one byte each.
+// Expands eight 2-bit digits to one byte each.
 uint64_t spread_pairs(uint16_t point) {
   uint64_t bits = point;
   bits = (bits | bits << 24) & 0x000000ff000000ffu;
   bits = (bits | bits << 12) & 0x000f000f000f000fu;
   return (bits | bits << 6) & 0x0303030303030303u;
 }
-// Spreads four 3-bit digits to one byte each.
+// Expands four 3-bit digits to one byte each.
 uint32_t spread_triples(uint16_t point) {
   uint32_t bits = point;
   bits = (bits | bits << 10) & 0x003f003fu;
   return (bits | bits << 5) & 0x07070707u;
 }
-// Spreads the bits: bit i becomes the lowest bit of byte i.
+// Expands the bits of a byte: bit i becomes the lowest bit of byte i.
 uint64_t spread_bits(uint8_t bits) {
   const uint64_t own = bits * 0x0101010101010101u & 0x8040201008040201u;
   return (own + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
 }
-// Adds an eighth sign bit to seven so that the number of set bits is even.
+// Adds an eighth sign bit to the seven stored bits, chosen so that the number of set bits is even.
 uint8_t with_parity(uint32_t seven) { return static_cast<uint8_t>(seven | (std::popcount(seven) & 1) << 7); }
 
 void put8(uint8_t* codes, uint64_t eight) { std::memcpy(codes, &eight, sizeof eight); }
@@ -54,8 +54,8 @@ uint64_t iq3_codes(uint16_t first, uint16_t second, uint8_t signs) {
 }
 
 // Expands five (or four) ternary digits from each of `n` bytes: first digit 0 of all bytes, then digit 1 of all bytes,
-// and so on. A byte holds its digits as a fraction of 256, so multiplying by 3 carries the next digit out of the low 8
-// bits.
+// and so on. A byte represents its digits as a fraction of 256, so multiplying it by 3 moves the next digit above the
+// low 8 bits.
 uint8_t* open_ternary(Bytes bytes, int n, int digits, uint8_t* codes) {
   for (int digit = 0, power = 1; digit < digits; ++digit, power *= 3)
     for (int i = 0; i < n; ++i) *codes++ = static_cast<uint8_t>(static_cast<uint8_t>(bytes[i] * power) * 3 >> 8);
@@ -173,7 +173,7 @@ void decode_expanded(Bytes block, float* out) {
   const float d = half_to_float(expanded.d);
   for (int i = 0; i < 256; ++i) {
     const uint8_t number = expanded.numbers[i / 32], code = expanded.codes[i];
-    // Each entry of `numbers` holds two values of s: one for each half of its 32 values.
+    // Each entry of `numbers` holds two values of s, one for each half of the 32 values to which the entry applies.
     const float of_pair = d * static_cast<float>(odd(number >> (i / 16 % 2 * 4) & 15));
     switch (T) {
       case TensorType::kTQ1_0:

@@ -1,5 +1,5 @@
-// Types whose encoded numbers represent several values each: the i-quants with a codebook (IQ1, IQ2, IQ3) and the
-// ternary type TQ1_0. A block is expanded to one code per value, the input format of the decoders and matmul kernels.
+// Types in which one stored number encodes several values: the i-quants with a codebook (IQ1, IQ2, IQ3) and the ternary
+// type TQ1_0. A block is expanded to one code per value, which is the input format of the decoders and matmul kernels.
 // TQ2_0 is handled here too because it expands to the same codes as TQ1_0.
 #pragma once
 
@@ -41,9 +41,9 @@ constexpr bool is_expanded_type(TensorType type) {
 // All products are exact in float32.
 struct ExpandedBlock {
   uint16_t d;  // An IEEE binary16 number.
-  // The scale of each 32 values. IQ2_XXS, IQ3_XXS and IQ3_S store 2 s + 1. IQ1_S stores the same, with the highest bit
-  // set if delta is negative. IQ1_M, IQ2_XS and IQ2_S store s of the first 16 values in the low nibble and s of the
-  // last 16 in the high nibble. TQ1_0 and TQ2_0 do not use this field.
+  // The scale of each group of 32 values. IQ2_XXS, IQ3_XXS and IQ3_S store 2 s + 1. IQ1_S also stores 2 s + 1, with the
+  // highest bit set if delta is negative. IQ1_M, IQ2_XS and IQ2_S store s of the first 16 values in the low nibble and
+  // s of the last 16 in the high nibble. TQ1_0 and TQ2_0 do not use this field.
   uint8_t numbers[8];
   alignas(8) uint8_t codes[256];
 };

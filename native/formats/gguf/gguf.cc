@@ -118,7 +118,7 @@ void GgufFile::leave_cache() const {
 }
 
 void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too) const {
-  // Only ranges inside a mapped file may be released: anonymous memory would afterwards read as zeros.
+  // Releases only ranges inside a mapped file: anonymous memory would read as zeros afterwards.
   const auto give = [this, cached_too](std::span<const std::byte> part) {
     for (const MappedFile& file : files_) {
       const auto all = file.bytes();
@@ -126,8 +126,8 @@ void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, b
     }
   };
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));
-  // A row may come from anywhere in the source's ranges, so their pages are released only together with the tensor's
-  // last rows.
+  // Any row may use any part of the source's ranges, so the pages are released only together with the tensor's last
+  // bytes.
   if (offset + size == tensor.bytes())
     for (const auto part : tensor.source->places()) give(part);
 }

@@ -22,7 +22,7 @@
 namespace monolith {
 
 // A whole file, mapped read-only. The object is movable but not copyable, and unmaps the file on destruction. While the
-// file is mapped, replace it only by renaming another file over it: truncating it in place makes later reads raise
+// file is mapped, replace it only by renaming another file over it: after it is truncated in place, reads can raise
 // SIGBUS.
 class MappedFile {
  public:
@@ -31,8 +31,8 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // Releases the whole pages inside `bytes` from this process's memory. With `cached_too`, they are also dropped from
-  // the system's page cache, unless another process has mapped them. The pages are loaded again when they are next
+  // Releases the whole pages inside `bytes` from this process's memory. With `cached_too`, the pages are also dropped
+  // from the system's page cache, unless another process has mapped them. Released pages are loaded again on the next
   // read.
   void give_back(std::span<const std::byte> bytes, bool cached_too) const;
 
@@ -77,7 +77,7 @@ struct GgufTensor {
   const TensorSource* source = nullptr;  // How to produce the bytes if no file contains them in this form.
   bool fp8 = false;  // Whether the backend should convert these floats to kF8E4M3 (see AssembledFile::quantize).
   int64_t n_values() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
-  // The type in which the loaded model stores the tensor.
+  // The type in which the loaded model stores this tensor.
   TensorType kept_as() const { return fp8 ? TensorType::kF8E4M3 : type; }
   size_t bytes() const {
     const TensorTypeTraits& traits = traits_of(type);
@@ -111,12 +111,12 @@ class GgufFile {
   std::span<const GgufTensor> tensors() const { return tensors_; }
   const GgufTensor* tensor(std::string_view name) const;  // Returns null if the tensor does not exist.
 
-  // Returns `size` bytes of one of this file's tensors, starting at byte `offset`. The result points into the file, or
-  // into `scratch` if the tensor has a source. In that case, offset and size must cover whole rows.
+  // Returns `size` bytes of one of this file's tensors, starting at byte `offset`. The result points into the file or,
+  // if the tensor has a source, into `scratch`. For a tensor with a source, `offset` and `size` must cover whole rows.
   std::span<const std::byte> read(const GgufTensor& tensor, size_t offset, size_t size,
                                   std::vector<std::byte>& scratch) const;
-  // Tells the operating system that these bytes will not be read again soon, so it may reclaim their pages. With
-  // `cached_too`, the pages are also dropped from the page cache.
+  // Notifies the operating system that these bytes will not be read again soon, so that it may reclaim their pages.
+  // With `cached_too`, the pages are also dropped from the page cache.
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
   // Whether the whole file plus `bytes` more bytes fit in 90% of the memory available to this process.
   bool fits_beside(size_t bytes) const;

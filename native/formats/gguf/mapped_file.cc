@@ -45,8 +45,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     ::close(fd);
     return Error{ErrorCode::kUnsupported, path + ": larger than this machine's address space"};
   }
-  // No madvise() is needed here: the parser touches only the head of the file, and the kernel's default read-ahead
-  // suits readers that go through the tensors from front to back.
+  // No madvise() call is needed here: the parser reads only the start of the file, and the kernel's default read-ahead
+  // suits code that reads the tensors in file order.
   const size_t size = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int code = errno;
@@ -61,7 +61,7 @@ void MappedFile::give_back(std::span<const std::byte> bytes, bool cached_too) co
   const auto end = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size()) / page * page;
   if (begin >= end) return;
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  // MADV_PAGEOUT would not work here: it drops a file's pages only if the process may write to that file.
+  // MADV_PAGEOUT would not work here: it drops pages of a file only if the process is allowed to write to that file.
   const auto offset = static_cast<off_t>(begin - reinterpret_cast<uintptr_t>(data_));
   if (cached_too) posix_fadvise(fd_, offset, static_cast<off_t>(end - begin), POSIX_FADV_DONTNEED);
 }

@@ -19,8 +19,8 @@ static_assert(sizeof(size_t) == 8, "files larger than 4 GiB are mapped whole, wh
 constexpr uint32_t kOldestVersion = 2, kVersion = 3;
 constexpr size_t kMaxKeyBytes = 65535;       // The limit in the GGUF specification.
 constexpr size_t kMaxTensorNameBytes = 256;  // The specification says 64, but some converters write longer names.
-// Limits far above real files, which have a few hundred keys and, if experts are stored separately, up to about 30,000
-// tensors. The limits keep the tables of a huge malformed file below some tens of MiB.
+// Limits far above what real files need: a few hundred keys and, if each expert is a separate tensor, up to about
+// 30,000 tensors. The limits keep the tables built for a huge malformed file below some tens of MiB.
 constexpr uint64_t kMaxMetadata = 1 << 16, kMaxTensors = 1 << 18;
 constexpr size_t kMinMetadataBytes = 8 + 1 + 4 + 1;        // A one-byte key and a one-byte value.
 constexpr size_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // A one-byte name and one dimension.
@@ -34,7 +34,8 @@ bool is_plain(std::string_view text) {
 
 std::string number(uint64_t n) { return std::to_string(n); }
 
-// Names the likely format of a file that does not start with "GGUF", because users do pass such files.
+// Names the likely format of a file that does not start with "GGUF", because users often pass model files in other
+// formats.
 std::string_view draft_format(std::string_view head) {
   if (head.starts_with("version https://git-lfs")) return " (a Git LFS pointer; fetch the actual file)";
   for (std::string_view magic : {"lmgg", "fmgg", "tjgg", "algg"})
@@ -173,7 +174,7 @@ Status GgufParser::parse_metadata() {
     if (Status status = parse_value(key, &value); !status) return status;
     file_->metadata_.emplace_back(key, value);
   }
-  // The index is built before the tensors are read because their alignment is looked up by name.
+  // The index is built before the tensors are read, because the alignment that they need is looked up by key.
   auto& order = file_->metadata_by_name_;
   order.resize(n_metadata_);
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -259,7 +260,7 @@ Status GgufParser::check_general() {
 }
 
 Status GgufParser::parse_tensors() {
-  // This check is tighter than the one on the header, because the metadata has been read by now.
+  // Stricter than the check on the header, because the metadata has been read by now and fewer bytes remain.
   if (n_tensors_ > remaining() / kMinTensorBytes)
     return truncated("the tensor table, which claims " + number(n_tensors_) + " tensors");
   file_->tensors_.reserve(n_tensors_);
@@ -328,13 +329,14 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
   if (!size || !checked_mul(n_values / traits->block_values, traits->block_bytes))
     return invalid(name + ": its size in bytes overflows");
   few_.push_back(few);
-  // The data section starts after the table, so place_tensors() assigns the bytes after the whole table has been read.
+  // The data section starts after the tensor table, so place_tensors() assigns the bytes once the whole table has been
+  // read.
   sizes_.push_back(static_cast<uint64_t>(*size));
   return {};
 }
 
-// Assigns each tensor its bytes, and checks that they are aligned, lie inside the data section and do not overlap those
-// of another tensor.
+// Assigns each tensor its bytes. Checks that the bytes are aligned, lie inside the data section and do not overlap
+// those of another tensor.
 Status GgufParser::place_tensors() {
   if (n_tensors_ == 0) return {};
   const uint64_t mask = file_->alignment_ - 1;

@@ -1,5 +1,5 @@
-// Parses the head of a GGUF file in a single pass: header, metadata and tensor table. Runs once per file, on the thread
-// that opens the file. Private to this directory. Layout (all little-endian):
+// Parses the start of a GGUF file in a single pass: header, metadata and tensor table. Runs once per file, on the
+// thread that opens the file. Private to this directory. Layout (all little-endian):
 //
 //   "GGUF"  version u32  n_tensors u64  n_metadata u64
 //   n_metadata times: key (u64 length, bytes)  type u32  value
@@ -49,8 +49,8 @@ class GgufParser {
   std::span<const std::byte> bytes_;
   size_t position_ = 0;
   uint64_t n_tensors_ = 0, n_metadata_ = 0;
-  // Per tensor: the few-bit format in which it is stored (Q1_0, Q2_0), or null if its bytes are already in the tensor's
-  // type.
+  // One entry per tensor: the few-bit format in which it is stored (Q1_0, Q2_0), or null if it is stored in another
+  // format and needs no conversion.
   std::vector<const FewBits*> few_;
   std::vector<uint64_t> offsets_, sizes_;  // Per tensor: where its bytes are in the data section.
   std::unique_ptr<GgufFile> file_;

@@ -1,5 +1,5 @@
-// The layouts are documented in tensor_type.cc. Scales are chosen as in llama.cpp's reference quantization, so a file
-// quantized by llama.cpp contains the same bytes as one quantized here at load time.
+// The layouts are documented in tensor_type.cc. Scales are chosen as in llama.cpp's reference quantization, so
+// quantizing at load time produces the same bytes as quantizing the file with llama.cpp.
 #include "formats/gguf/quantize.h"
 
 #include <algorithm>
@@ -28,14 +28,15 @@ void store_q8_0(const float* x, uint8_t* out) {
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
   out = put_half(scale, out);
   for (int i = 0; i < kBlock; ++i) {
-    // Rounds half away from zero. NaN fails the comparison below and becomes 0. No finite value exceeds 127.
+    // Rounds half away from zero. NaN fails the comparison below and becomes 0. The scale ensures that no finite value
+    // exceeds 127.
     const float scaled = x[i] * inverse;
     const float rounded = scaled >= 0 ? std::floor(scaled + 0.5f) : std::ceil(scaled - 0.5f);
     out[i] = static_cast<uint8_t>(static_cast<int8_t>(std::fabs(rounded) <= 127.0f ? rounded : 0.0f));
   }
 }
 
-// Quantizes a block to Q4_0. The value with the largest magnitude becomes -8, the only code with that magnitude.
+// Quantizes a block to Q4_0. The value with the largest magnitude becomes -8; no other code has that magnitude.
 void store_q4_0(const float* x, uint8_t* out) {
   float most = 0, extreme = 0;
   for (int i = 0; i < kBlock; ++i) {

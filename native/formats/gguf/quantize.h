@@ -15,7 +15,7 @@ bool can_quantize(TensorType type);
 // non-finite values.
 void quantize(TensorType type, const float* values, int64_t count, void* out);
 
-// Values per block of the types whose sub-blocks have their own quantized scales.
+// Values per block of the K-quant types, whose sub-blocks have their own quantized scales.
 inline constexpr int kSuperBlock = 256;
 
 // Quantize one block of kSuperBlock values to 144 bytes (Q4_K) or 210 bytes (Q6_K). Private to this directory.

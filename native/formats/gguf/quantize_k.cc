@@ -1,8 +1,8 @@
 // Quantizes to Q4_K and Q6_K. The scale of each sub-block is found as in llama.cpp's reference quantization without an
-// importance matrix: it tries an initial scale derived from the extremes and about twenty other candidates, and takes
-// the one with the least squared error. Every sum is accumulated in float32 in the order of the values, so the
-// resulting bytes are identical. The sub-blocks of a block are independent; they form the lanes of the loops below,
-// which compilers vectorize.
+// importance matrix: about twenty candidates are tried in addition to an initial scale derived from the extremes, and
+// the one with the least squared error is taken. Every sum is accumulated in float32 in the order of the values, so the
+// resulting bytes are identical to llama.cpp's. The sub-blocks of a block are independent; they form the lanes of the
+// loops below, which compilers vectorize.
 #include "formats/gguf/quantize.h"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ class Q4Parts : Lanes<kParts4> {
  private:
   bool flat(int part) const { return high[part] == first_low[part]; }
 
-  // Sets the error weights: large values count more.
+  // Sets the weight of each value's error: errors of large values count more.
   void weigh() {
     Row squares{};
     for (const Row& row : x)
@@ -113,7 +113,7 @@ class Q4Parts : Lanes<kParts4> {
       }
   }
 
-  // Tries another candidate for the inverse scale, and fits a least-squares line through the resulting codes.
+  // Tries another candidate for the inverse scale, and fits a line through the resulting codes by least squares.
   void improve(int step) {
     Row sum_q{}, sum_qq{}, sum_qx{}, new_scale, new_low;
     for (int p = 0; p < kParts4; ++p) draft[p] = (-1.0f + 0.1f * static_cast<float>(step) + 15.0f) / (high[p] - low[p]);
@@ -195,7 +195,7 @@ class Q6Parts : Lanes<kParts6> {
  private:
   bool nothing(int part) const { return greatest[part] < 1e-15f; }
 
-  // Maps the extreme value to -steps, and computes the sums that show how well a scale without an offset fits the
+  // Maps the extreme value to -steps, and computes the sums that measure how well a scale without an offset fits the
   // resulting codes.
   void try_steps(float steps) {
     sum_qx.fill(0);
@@ -239,7 +239,7 @@ void store_q4_k(const float* values, uint8_t* out) {
     packed[p + 4] = static_cast<uint8_t>(minimums[p] | minimums[p + 4] >> 4 << 6);
     packed[p + 8] = static_cast<uint8_t>((scales[p + 4] & 15) | (minimums[p + 4] & 15) << 4);
   }
-  // Computes the codes again, this time with the stored (rounded) scales.
+  // Computes the codes again with the scales as stored, which are rounded.
   const float d = half_to_float(float_to_half(top_scale / 63.0f));
   const float d_minimum = half_to_float(float_to_half(top_minimum / 63.0f));
   uint8_t numbers[kSuperBlock];

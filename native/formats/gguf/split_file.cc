@@ -10,8 +10,8 @@
 namespace monolith {
 namespace {
 
-// Returns the suffix that llama.cpp's gguf-split appends to the name, such as "-00002-of-00003.gguf". Part numbers in
-// file names start at 1.
+// Returns the suffix that llama.cpp's gguf-split appends to the name of a part, such as "-00002-of-00003.gguf". Part
+// numbers in file names start at 1.
 std::string suffix_of(uint64_t number, uint64_t count) {
   char text[64];
   std::snprintf(text, sizeof text, "-%05llu-of-%05llu.gguf", static_cast<unsigned long long>(number + 1),
@@ -71,7 +71,7 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   return {};
 }
 
-// Adds the tensors of one part. Of its metadata, only the part number is used.
+// Adds the tensors of one part. Of the part's metadata, only the part number is used.
 Status SplitFile::add(const std::string& path, uint64_t number, uint64_t count, GgufFile& first) {
   Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) return Error{mapped.error().code, part_of(number, count) + " cannot be read: " + mapped.error().message};

@@ -1,6 +1,6 @@
-// Reads a model that is split into several GGUF files, as large models are when published. NAME-00001-of-00003.gguf
-// contains the metadata and possibly tensors; the other files contain only tensors. Used on the thread that opens the
-// model. Private to this directory.
+// Reads a model that is split into several GGUF files, as large models usually are. NAME-00001-of-00003.gguf contains
+// the metadata and possibly tensors; the other files contain only tensors. Used on the thread that opens the model.
+// Private to this directory.
 #pragma once
 
 #include <string>

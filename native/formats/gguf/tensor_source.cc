@@ -13,13 +13,13 @@ namespace monolith {
 namespace {
 
 // Number of values that a RowMaker produces per call, rounded down to whole rows, but at least one row. Large calls
-// amortize the cost of makers that read a whole matrix however few rows are requested.
+// amortize the cost of makers that read a whole matrix no matter how few rows are requested.
 constexpr int64_t kValuesAtOnce = 1 << 18;
 
-// Minimum number of values per thread; for fewer, starting a thread does not pay off.
+// Minimum number of values per thread; with fewer values, starting a thread costs more than it saves.
 constexpr int64_t kValuesPerThread = 1 << 18;
 
-// Bytes per row in the source's encoding.
+// Bytes per row as stored in the source.
 size_t bytes_of_row(const TensorSource& source) {
   if (source.type == TensorType::kMXFP4) return static_cast<size_t>(source.cols) / 2;
   return static_cast<size_t>(source.cols) * static_cast<size_t>(traits_of(source.type).block_bytes);

@@ -48,7 +48,7 @@ constexpr NamedTraits kSupported[] = {
     {TensorType::kI64, {"I64", 1, 8}},
 };
 
-// Indexed by ggml_type. Withdrawn types are listed under their former names.
+// Indexed by ggml_type. Types that ggml has removed are listed under their former names.
 constexpr std::string_view kNames[] = {
     "F32",        "F16",        "Q4_0",       "Q4_1",  "Q4_2",     "Q4_3",     "Q5_0",     "Q5_1",    "Q8_0",
     "Q8_1",       "Q2_K",       "Q3_K",       "Q4_K",  "Q5_K",     "Q6_K",     "Q8_K",     "IQ2_XXS", "IQ2_XS",
@@ -122,7 +122,7 @@ void decode_iq4_nl(Bytes block, float* out) {
 
 // MXFP4: 32 values. An exponent e, nibbles as in Q4_0. value = 2^(e - 128) * kMxfp4Levels[q]. The factor is half of the
 // format's 2^(e - 127) because the levels are doubled. The OCP specification defines e = 255 as NaN, but the programs
-// that produce such files treat it as 2^128, and so does this decoder.
+// that write such files treat it as 2^128. This decoder does the same.
 void decode_mxfp4(Bytes block, float* out) {
   const float step = mxfp4_step(block[0]);
   for (int i = 0; i < 16; ++i) {
@@ -131,8 +131,8 @@ void decode_mxfp4(Bytes block, float* out) {
   }
 }
 
-// NVFP4: 64 values in groups of 16. Four scales, then 8 bytes per group whose low nibbles are values 0..7 and whose
-// high nibbles are values 8..15 of the group. value = nvfp4_step(scale) * kMxfp4Levels[q], exact in float32.
+// NVFP4: 64 values in groups of 16. Four scales, then 8 bytes per group: values 0..7 of the group in the low nibbles,
+// values 8..15 in the high nibbles. value = nvfp4_step(scale) * kMxfp4Levels[q], exact in float32.
 void decode_nvfp4(Bytes block, float* out) {
   for (int group = 0; group < 4; ++group, out += 16) {
     const float step = nvfp4_step(block[group]);

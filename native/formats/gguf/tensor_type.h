@@ -1,4 +1,4 @@
-// The tensor encodings that the engine supports. The numbers are those of ggml_type in the GGUF specification, except
+// The tensor encodings that the engine supports. The values equal those of ggml_type in the GGUF specification, except
 // for the two FP8 types at the end.
 #pragma once
 
@@ -82,12 +82,12 @@ inline const TensorTypeTraits& traits_of(TensorType type) {
 // floats.
 inline bool is_float(TensorType type) { return traits_of(type).block_values == 1 || type == TensorType::kF8Scaled; }
 
-// Returns the name that the GGUF specification gives to a type number, or "unknown". The engine need not support the
-// type. For use in messages; the returned view is static.
+// Returns the name that the GGUF specification gives to a type number, or "unknown". Also covers types that the engine
+// does not support. For use in messages; the returned view points to static storage.
 std::string_view tensor_type_name(uint32_t type);
 
 // Decodes `count` values (a multiple of block_values) of `type` from `data` to `out`, exactly as the format defines.
-// All kernels are tested against this scalar reference.
+// This is the scalar reference against which all kernels are tested.
 void dequantize(TensorType type, const void* data, int64_t count, float* out);
 
 }  // namespace monolith

@@ -12,7 +12,7 @@ constexpr std::string_view kModelKey = "tokenizer.ggml.model", kPreKey = "tokeni
 constexpr std::string_view kKindsKey = "tokenizer.ggml.token_type", kScoresKey = "tokenizer.ggml.scores";
 constexpr std::string_view kCharsmapKey = "tokenizer.ggml.precompiled_charsmap";
 
-// A metadata key and the field of the description that has its value.
+// A metadata key and the TokenizerSpec member that holds its value.
 template <typename T>
 struct Field {
   std::string_view key;
@@ -47,7 +47,7 @@ constexpr Field<std::optional<bool>> kFlags[] = {
     {kStripFirstSpaceKey, &TokenizerSpec::strip_first_space},
 };
 
-// Stores a metadata value in `field`, which keeps its value if the file has no such key.
+// Stores a metadata value in `field`. Leaves `field` unchanged if the file has no such key.
 template <typename T, typename U>
 Status set(Result<std::optional<T>> value, U& field) {
   if (!value) return value.error();
@@ -61,7 +61,7 @@ Status read_kinds(const GgufFile& file, TokenizerSpec& spec) {
   if (!*types) return {};
   std::vector<TokenKind>& kinds = spec.kinds.emplace();
   kinds.reserve((*types)->size());
-  // 0 and unknown values mean "undefined". Such tokens do not represent text.
+  // 0 means "undefined", and unknown types are treated the same way. Such tokens do not represent text.
   for (const int64_t type : **types)
     kinds.push_back(type >= 1 && type <= 6 ? static_cast<TokenKind>(type) : TokenKind::kUnused);
   return {};
@@ -77,9 +77,9 @@ Status read_charsmap(const GgufFile& file, TokenizerSpec& spec) {
   return {};
 }
 
-// GGUF cannot describe special tokens that consume the whitespace after them. Phi-3 and Phi-3.5 have such tokens, and
+// Phi-3 and Phi-3.5 have special tokens that consume the whitespace after them. GGUF cannot describe such tokens, so
 // llama.cpp recognizes these models by name (llama-vocab.cpp, `model_name`). A file converted from a tokenizer.json
-// lists such tokens individually, so its name is ignored.
+// lists these tokens explicitly, so the model name is ignored there.
 Status recognize_phi3(const GgufFile& file, TokenizerSpec& spec) {
   if (spec.explicit_ids) return {};
   auto name = file.string("general.name");

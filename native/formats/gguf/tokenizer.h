@@ -1,4 +1,4 @@
-// The tokenizer of a model: the metadata under "tokenizer.*", as a TokenizerSpec and back. Used on the thread that opens
+// Converts a model's tokenizer between GGUF metadata ("tokenizer.*") and TokenizerSpec. Used on the thread that opens
 // the model.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace monolith {
 
-// Monolith's own metadata keys, for fields of TokenizerSpec that have no GGUF key. All of them are optional in any file.
+// Monolith's own metadata keys, for TokenizerSpec fields that have no GGUF key. Every file may omit them.
 inline constexpr std::string_view kSplitStagesKey = "tokenizer.monolith.split_stages";
 inline constexpr std::string_view kIgnoreMergesKey = "tokenizer.monolith.ignore_merges";
 inline constexpr std::string_view kSpacePrefixOnceKey = "tokenizer.monolith.space_prefix_once";
@@ -30,14 +30,15 @@ inline constexpr std::string_view kCollapseSpacesKey = "tokenizer.monolith.colla
 inline constexpr std::string_view kFuseUnknownKey = "tokenizer.monolith.fuse_unknown";
 inline constexpr std::string_view kStripFirstSpaceKey = "tokenizer.monolith.strip_first_space";
 
-// Reads the description of a file's tokenizer, which points into `file`. Errors: kInvalidFile if the file has no
+// Reads the tokenizer's description from `file`; the result points into `file`. Errors: kInvalidFile if the file has no
 // tokenizer or a key has the wrong type.
 Result<TokenizerSpec> read_tokenizer_spec(const GgufFile& file);
 
-// Adds a description to the metadata of a file that is being assembled, so that reading it returns the same one.
+// Adds a description to the metadata of a file being assembled, so that reading the file back yields the same
+// description.
 void write_tokenizer_spec(const TokenizerSpec& spec, AssembledFile& file);
 
-// Builds the tokenizer of a file. Errors: those of read_tokenizer_spec() and of Tokenizer::build().
+// Builds the tokenizer from a model file. Fails with the errors of read_tokenizer_spec() and Tokenizer::build().
 Result<std::unique_ptr<const Tokenizer>> load_tokenizer(const GgufFile& file);
 
 }  // namespace monolith

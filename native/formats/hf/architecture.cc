@@ -16,7 +16,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "Qwen2MoeForCausalLM", .gguf = "qwen2moe"},
     {.name = "Qwen3ForCausalLM", .gguf = "qwen3"},
     {.name = "Qwen3MoeForCausalLM", .gguf = "qwen3moe"},
-    // As for all classes named ForConditionalGeneration, this entry covers only the text model.
+    // As with all classes named ForConditionalGeneration, this entry covers only the class's text model.
     {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen2_5_VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen3VLForConditionalGeneration", .gguf = "qwen3vl"},

@@ -11,7 +11,7 @@ namespace monolith::hf {
 
 enum class Activation : uint8_t { kSilu, kGelu, kReluSquared, kXielu };
 
-// Architectures whose settings and tensors need more than renaming (see config_families.cc and family_tensors.cc).
+// Architectures for which renaming settings and tensors is not enough (see config_families.cc and family_tensors.cc).
 enum class Family : uint8_t {
   kPlain,
   kGemma4,
@@ -53,7 +53,7 @@ struct Architecture {
   std::string_view gguf;  // Value of general.architecture.
   Family family = Family::kPlain;
   Variant variant = Variant::kAny;
-  // RoPE rotates adjacent pairs in GGUF, but pairs (i, i + n/2) in the checkpoint.
+  // Whether heads must be reordered: RoPE rotates adjacent pairs in GGUF, but pairs (i, i + n/2) in the checkpoint.
   bool interleaves_heads = false;
   bool norms_from_one = false;                // Norm weights are stored minus one.
   std::string_view second_norm = "ffn_norm";  // GGUF name of post_attention_layernorm.
@@ -71,7 +71,7 @@ struct Architecture {
 
 std::span<const Architecture> architectures();  // Specific variants precede their class's general entry.
 
-// Returns the first entry for a class, or null if there is none.
+// Returns the first entry for a class name, or null if there is none.
 const Architecture* find_architecture(std::string_view name);
 std::string known_architectures();  // For error messages.
 

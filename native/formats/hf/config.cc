@@ -12,7 +12,7 @@
 namespace monolith::hf {
 namespace {
 
-// The context length for models without attention, whose state does not grow with the context.
+// The context length assumed for models without attention, whose state does not grow with the context.
 constexpr int64_t kBoundlessContext = 1 << 20;
 
 // Returns setting `name` from the text section, or from the top level if the text section does not contain it.
@@ -49,7 +49,8 @@ bool is_variant(const JsonValue& config, Variant variant) {
   return false;
 }
 
-// Multimodal classes that accept any text model. The type in the text section determines the architecture.
+// Multimodal classes that can contain different text models. The model type in the text section determines the
+// architecture.
 constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
                                             "LlavaForConditionalGeneration",    "LlavaNextForConditionalGeneration",
                                             "InternVLForConditionalGeneration", "Lfm2VlForConditionalGeneration"};
@@ -92,7 +93,7 @@ void check_activation(Translation& t) {
   };
   switch (t.architecture().activation) {
     case Activation::kSilu: return expect("silu", "swish");
-    // The first Gemma checkpoints specify "gelu" but mean its tanh approximation.
+    // The first Gemma checkpoints specify "gelu" although they use its tanh approximation.
     case Activation::kGelu: return expect("gelu_pytorch_tanh", "gelu");
     case Activation::kReluSquared: return expect("relu2", "relu_squared");
     case Activation::kXielu: return expect("xielu", "xielu");
@@ -112,7 +113,7 @@ void translate_scales(Translation& t, int64_t layers, int64_t embedding) {
   t.out().number(t.key("logit_scale"), static_cast<double>(embedding) / t.needed_number("dim_model_base"));
 }
 
-// Rejects settings that change the computation but have no GGUF key, unless their value disables them.
+// Rejects settings that change the computation but have no GGUF key, unless they are set to a value that disables them.
 void check_unused(Translation& t) {
   for (const std::string_view name : {"clip_qkv", "sparse_config"})
     if (const JsonValue value = t.find(name); value.exists())
@@ -154,7 +155,8 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   result.quantization = *quantization;
   AssembledFile& out = file;
   out.string("general.architecture", (*architecture)->gguf);
-  // translate_family() runs before the general keys are written because the first value of a key is kept.
+  // translate_family() runs before the general keys are written, because AssembledFile keeps the first value that is
+  // added for a key.
   const int64_t embedding = t.needed({"hidden_size"});
   if (t.find("hybrid_override_pattern").exists() || t.find("layers_block_type").exists()) {
     const JsonValue kinds = t.first_of({"hybrid_override_pattern", "layers_block_type"});
@@ -204,7 +206,7 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   check_unrotated_layers(t);
   translate_scales(t, result.layers, embedding);
   if ((*architecture)->gguf == "gemma2" || (*architecture)->gguf == "gemma3") {
-    // Attention scores are scaled by head_dim ^ -1/2, except in the largest model of each generation, which GGUF
+    // Attention scores are scaled by head_dim ^ -1/2. The exception is the largest model of each generation, which GGUF
     // readers recognize by its number of layers.
     const double scaled = t.number("query_pre_attn_scalar", static_cast<double>(head_dim));
     const bool largest = result.layers == 46 || result.layers == 62;
@@ -213,7 +215,7 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
     if (scaled != expected)
       t.fail(t.find("query_pre_attn_scalar").unsupported("differs from the head size, which is not supported"));
   }
-  // Some files omit this setting although the embeddings are tied; the architecture's default then applies.
+  // Some config.json files omit this setting although the embeddings are tied, so the architecture's default applies.
   const JsonValue tied = t.first_of({"tie_word_embeddings", "tie_embedding"});
   result.tied = t.take(tied.boolean(), (*architecture)->tied) && (*architecture)->family != Family::kEagle;
   if (!t.status()) return t.status().error();

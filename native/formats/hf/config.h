@@ -13,18 +13,18 @@
 
 namespace monolith::hf {
 
-// The numbers and sizes of heads in a delta-net layer.
+// Number and size of the key and value heads in a delta-net layer.
 struct DeltaNetHeads {
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
 };
 
-// The sizes of the key and value parts of a head in MLA's kv_b_proj.
+// Sizes of each head's key and value parts in MLA's kv_b_proj.
 struct LatentHeads {
   int64_t key_dim = 0, value_dim = 0;  // key_dim excludes the dimensions with RoPE.
 };
 
-// MiMo V2.5 stores queries, keys and values in one matrix, which consists of `shards` equal ranges of rows. Each range
-// holds its share of the query heads, then of the key heads, then of the value heads.
+// MiMo V2.5 stores queries, keys and values in one matrix that is divided into `shards` equal ranges of rows. Each
+// range holds its share of the query heads, then of the key heads, then of the value heads.
 struct ShardedHeads {
   int64_t shards = 0, key_dim = 0, value_dim = 0;
   std::vector<int32_t> kv_heads = {};  // One entry per layer.

@@ -48,7 +48,7 @@ void translate_router(Translation& t, int64_t layers) {
 void translate_experts(Translation& t, Config& config) {
   const JsonValue count = t.first_of({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"});
   if (t.architecture().gguf == "gemma4" && !t.boolean("enable_moe_block", false)) return;
-  // These dense models' config files contain the expert settings of their larger MoE variants.
+  // The config files of these dense models contain the expert settings of the larger MoE models in the same family.
   if (t.architecture().gguf == "nemotron_h" || t.architecture().gguf == "hunyuan-dense") return;
   config.experts = t.take(count.integer(0, 4096), int64_t{0});
   if (config.experts == 0) return;

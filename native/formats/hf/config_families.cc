@@ -10,7 +10,7 @@ namespace monolith::hf {
 namespace {
 
 // Gemma 4: layers without a sliding window have a different head size. The last layers reuse the keys and values of
-// earlier ones, and their feed-forward networks may be twice as wide.
+// earlier layers, and the feed-forward networks of the last layers may be twice as wide.
 int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim) {
   constexpr int64_t kUsualGlobalHead = 512;
   const int64_t global_head_dim = t.integer("global_head_dim", kUsualGlobalHead);
@@ -18,8 +18,8 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   const auto size = [&](std::string_view name, int64_t value) {
     out.integer(t.key(name), static_cast<uint64_t>(value));
   };
-  // A config.json without this setting means no cap, but GGUF readers assume a default cap if the key is missing.
-  // Writing 0 disables it.
+  // A config.json without this setting has no cap, but GGUF readers assume a default cap if the key is missing. Writing
+  // 0 disables the cap.
   if (constexpr std::string_view kCap = "final_logit_softcapping"; !t.find(kCap).exists()) out.number(t.key(kCap), 0.0);
   size("attention.key_length", global_head_dim);
   size("attention.value_length", global_head_dim);
@@ -51,7 +51,8 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   return global_head_dim;
 }
 
-// Kimi Linear: layers that are not in this list (numbered from 1) are delta-net layers with the same number of heads.
+// Kimi Linear: layers that are not in this list (its layer numbers start at 1) are delta-net layers with the same
+// number of heads.
 void put_kimi_layers(Translation& t, const Config& config) {
   const JsonValue net = t.find("linear_attn_config"), list = net["full_attn_layers"];
   std::vector<int32_t> kv_heads(static_cast<size_t>(config.layers));
@@ -84,8 +85,8 @@ void put_index(Translation& t, const Config& config) {
   t.out().integers(t.key("attention.indexer.types"), own);
 }
 
-// MLA as in DeepSeek V2 and its successors. GGUF describes the cached data as one head (latent plus RoPE part) and
-// gives the actual head sizes separately.
+// MLA as in DeepSeek V2 and its successors. The main GGUF keys describe the cached data as one head (latent plus RoPE
+// part); separate keys give the actual head sizes.
 int64_t translate_latents(Translation& t, Config& config) {
   const auto size = [&](std::string_view name, int64_t value) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
@@ -144,8 +145,8 @@ void translate_gemma3n(Translation& t, Config& config) {
   if (t.integer("altup_active_idx", 0) != 0) t.fail(t.find("altup_active_idx").unsupported("is not 0"));
   size("attention.shared_kv_layers", t.integer("num_kv_shared_layers", 0));
   config.table_rows = t.integer("vocab_size_per_layer_input", 0);
-  // GGUF files do not store the activation sparsity. The engine assumes that the first ten layers drop 95% of the
-  // activations, so other patterns are rejected.
+  // GGUF files do not store the activation sparsity. The engine assumes that each of the first ten layers drops 95% of
+  // its activations, so any other pattern is rejected.
   const JsonValue sparse = t.find("activation_sparsity_pattern");
   auto shares = sparse.numbers();
   if (!shares) return t.fail(shares.error());
@@ -189,7 +190,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   size("attention.sliding_window", t.needed({"sliding_window"}));
   if (!(share[0] > 0 && share[0] <= 0.5 && share[1] > 0 && share[1] <= 1))
     return t.fail(shares.unsupported("must be at most 0.5 for layers without a sliding window"));
-  // For layers without a sliding window, GGUF states twice the number of RoPE dimensions.
+  // GGUF states twice the number of dimensions that rotate in layers without a sliding window.
   size("rope.dimension_count", static_cast<int64_t>(2 * share[0] * static_cast<double>(head_dim)));
   size("rope.dimension_count_swa", static_cast<int64_t>(share[1] * static_cast<double>(head_dim)));
   if (bases.is_array()) {
@@ -217,7 +218,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   }
 }
 
-// Translates settings of architectures that are not in a family.
+// Translates the settings of all other architectures, which belong to no family.
 void translate_plain(Translation& t, Config& config) {
   const std::string_view gguf = t.architecture().gguf;
   const auto size = [&](std::string_view name, int64_t value) {
@@ -320,7 +321,7 @@ void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
       t.fail(t.find(windows).unsupported("differs from '" + std::string(all) + "'"));
 }
 
-// Returns the number of leading layers of kind `first`. All subsequent layers must be of kind `other`.
+// Returns how many leading layers are of kind `first`. Fails unless all layers after them are of kind `other`.
 int64_t leading_layers(Translation& t, std::string_view list, std::string_view first, std::string_view other) {
   const JsonValue kinds = t.find(list);
   size_t count = 0;
@@ -391,8 +392,8 @@ void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   t.out().numbers(t.key("swiglu_clamp_shexp"), limits);
 }
 
-// EAGLE head: settings that are missing here are those of the target model, which is not known yet. The folder's token
-// map stores the difference between each token ID and the row of its logit.
+// EAGLE head: settings that are missing here are those of the target model, which is not known yet. The token map in
+// the folder stores token ID minus logit row for each logit.
 void translate_eagle(Translation& t, const Config& config) {
   if (config.layers != 1)
     t.fail(t.find("num_hidden_layers").unsupported("is " + std::to_string(config.layers) + ", expected 1"));

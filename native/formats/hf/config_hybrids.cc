@@ -136,7 +136,7 @@ void translate_mamba2(Translation& t, Config& config, int64_t embedding) {
   t.out().integer(t.key("feed_forward_length"), 0);
 }
 
-// LFM2: the feed-forward width may be a fraction of the stated width, rounded up to a multiple.
+// LFM2: the actual feed-forward width may be a fraction of the width in the settings, rounded up to a multiple.
 void translate_short_convolutions(Translation& t, Config& config) {
   const JsonValue list = t.find("layer_types");
   std::vector<LayerKind> kinds;

@@ -56,7 +56,7 @@ void add_draft_windows(Translation& t, int64_t count, std::vector<bool>& windowe
 
 void translate_windows(Translation& t, const Config& config) {
   const int64_t layers = config.layers;
-  // Qwen configs state a window size and, separately, whether it is used.
+  // Qwen configs specify a window size and, in a separate setting, whether the window is used.
   const bool optional = t.architecture().gguf.starts_with("qwen");
   if (optional && !t.boolean("use_sliding_window", false)) return;
   if (t.integer("sliding_window", 1) == 0) return;

@@ -10,8 +10,8 @@
 namespace monolith::hf {
 namespace {
 
-// Expresses Llama 3 RoPE scaling as frequency factors: long wavelengths are scaled by the full factor, short ones not
-// at all, and those in between by an interpolated factor.
+// Expresses Llama 3 RoPE scaling as frequency factors: the full factor for long wavelengths, 1 for short wavelengths,
+// and an interpolated factor in between.
 void add_llama3_factors(Translation& t, const JsonValue& rope, double base, int64_t dims) {
   const auto value = [&](std::string_view name, double fallback) { return t.take(rope[name].number(), fallback); };
   const double factor = value("factor", 8), low = value("low_freq_factor", 1), high = value("high_freq_factor", 4);
@@ -53,8 +53,8 @@ void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
   t.out().tensor("rope_factors_short.weight", *shorter);
 }
 
-// DeepSeek's two YaRN settings: RoPE scales the rotated values by m(mscale) / m(mscale_all_dim), where m(x) = 1 + 0.1 x
-// ln(factor), and the attention scores are multiplied by m(mscale_all_dim)^2.
+// DeepSeek has two YaRN settings, mscale and mscale_all_dim. With m(x) = 1 + 0.1 x ln(factor), RoPE scales the rotated
+// values by m(mscale) / m(mscale_all_dim), and the attention scores are multiplied by m(mscale_all_dim)^2.
 void add_yarn_scale(Translation& t, const JsonValue& rope) {
   const YarnScale kind = t.architecture().yarn_scale;
   const JsonValue one = rope["mscale"], all = rope["mscale_all_dim"];
@@ -94,8 +94,8 @@ void add_yarn(Translation& t, const JsonValue& rope) {
   add_yarn_scale(t, rope);
 }
 
-// RoPE rotates only the first `share` of a head's pairs, at the frequencies that the full head width implies. The
-// factors of the other pairs are so large that these pairs do not rotate.
+// RoPE rotates only the first `share` of a head's pairs, at the frequencies that follow from the full head width. The
+// factors of all other pairs are so large that these pairs effectively do not rotate.
 void add_proportional_rope(Translation& t, double share, int64_t head_dim) {
   constexpr float kNever = 1e30f;
   if (head_dim < 2 || head_dim > 1 << 16)
@@ -123,8 +123,8 @@ void put_sections(Translation& t, const JsonValue& sections) {
 }  // namespace
 
 void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
-  // Old checkpoints have the base next to "rope_scaling". New ones have everything in "rope_parameters", sometimes
-  // separately for each kind of layer.
+  // Old checkpoints have the base next to "rope_scaling". New checkpoints have all RoPE settings in "rope_parameters",
+  // sometimes separately for each kind of layer.
   JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
   const JsonValue windowed = rope["sliding_attention"];
   if (rope["full_attention"].exists()) rope = rope["full_attention"];

@@ -1,6 +1,6 @@
 // Converts tensors whose order or values in GGUF differ from those in the model family's checkpoints. The checkpoint's
-// order is defined by the transformers modeling file named above each function; GGUF's order is the one that
-// llama.cpp's converter produces.
+// order is defined by the transformers modeling file named above each function. GGUF's order is defined by llama.cpp's
+// converter.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxNumbers = 1024;  // Maximum number of layers, the same limit as in the model.
 
-// Converts the checkpoint's A_log to the decay rate, -exp(A_log).
+// Computes the decay rate, -exp(A_log), from the checkpoint's A_log.
 float decay_of_log(float value) { return static_cast<float>(-std::exp(static_cast<double>(value))); }
 
 // Whether the tensor is a depthwise convolution kernel: [channels, 1, taps] or [channels, taps].
@@ -63,7 +63,7 @@ Result<bool> Translator::add_of_family(const std::string& block, std::string_vie
 }
 
 // See modeling_qwen3_next.py (fix_query_key_value_ordering) and modeling_qwen3_5.py in transformers. The checkpoint
-// stores value heads grouped by key head: all those of the first key head, then all those of the second, and so on. For
+// groups value heads by key head: all value heads of the first key head, then all of the second, and so on. For
 // qwen3next, GGUF keeps this order. For other architectures, GGUF interleaves the value heads: the first value head of
 // each key head, then the second of each, and so on.
 Status Translator::add_of_delta_net(const std::string& block, std::string_view part, const Safetensor& tensor,
@@ -73,7 +73,7 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
   const bool dealt = config_.architecture->gguf != "qwen3next" && net.value_heads != net.key_heads;
   const Rows rows = rows_of(tensor, type);
   const std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
-  // Adds a matrix with `width` rows per value head, preceded by `lead` other rows.
+  // Adds a matrix that consists of `lead` other rows, followed by `width` rows per value head.
   const auto put_values = [&](const std::string& name, std::vector<int64_t> to, const Rows& from, int64_t lead,
                               int64_t width) -> Status {
     const int64_t expected = lead + net.value_heads * width;
@@ -225,8 +225,8 @@ Status Translator::add_turned_experts(const std::string& block, std::string_view
   return {};
 }
 
-// modeling_falcon_h1.py in transformers multiplies the inputs and outputs of matrices by constants. In GGUF, the
-// matrices already include these factors.
+// modeling_falcon_h1.py in transformers multiplies the inputs and outputs of matrices by constants. In GGUF, these
+// constants are already multiplied into the matrices.
 Rows Translator::multiplied(std::string_view name, const Rows& rows) const {
   if (config_.architecture->family != Family::kFalconH1) return rows;
   const Multipliers& by = config_.multipliers;

@@ -27,8 +27,8 @@ Result<std::string> read_text(const std::string& path, size_t most) {
 
 namespace {
 
-// Python's json module writes numbers that JSON does not allow. Infinity is replaced with a number beyond any valid
-// range, and NaN with null.
+// Replaces numbers that Python's json module writes but JSON does not allow: Infinity becomes a number beyond any valid
+// range, and NaN becomes null.
 void replace_python_numbers(std::string& text) {
   bool quoted = false;
   for (size_t at = 0; at < text.size(); ++at) {

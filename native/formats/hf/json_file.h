@@ -34,7 +34,7 @@ class JsonValue {
   bool is_array() const { return is(json::Document::Kind::kArray); }
   bool is_string() const { return is(json::Document::Kind::kString); }
 
-  // Returns an absent value if this value is not an object or has no such member.
+  // Returns an absent value if this value is not an object or has no member with this name.
   JsonValue operator[](std::string_view name) const;
   // The elements of an array; empty if this value is not an array.
   std::span<const json::Id> items() const;
@@ -68,7 +68,8 @@ class JsonValue {
 
 class JsonFile {
  public:
-  // Reads file `name` in `folder`. A missing file is a kIo error or, with `optional`, a document whose root is absent.
+  // Reads file `name` in `folder`. If the file is missing, returns a kIo error or, with `optional`, a document whose
+  // root is absent.
   static Result<JsonFile> read(const std::string& folder, const std::string& name, bool optional = false);
   JsonValue root() const { return {document_.get(), root_, name_}; }
   size_t bytes() const { return bytes_; }

@@ -16,12 +16,12 @@ struct DraftName {
   std::string_view rest;  // Tensor name within the layer; for shared tensors, the name after the prefix.
 };
 
-// Parses a tensor name that starts with "mtp.". Returns nullopt if the tensor belongs to the network itself. Only for
-// MtpPlacement::kMtp.
+// Parses a tensor name that starts with "mtp.". Returns nullopt for all other names, which belong to the model's regular
+// layers. Only for MtpPlacement::kMtp.
 std::optional<DraftName> mtp_name(std::string_view name);
 
-// Returns the number of MTP layers after the network's `layers` layers, at most `stated`. Returns 0 if the tensors of
-// the first MTP layer are missing, because many folders declare MTP layers that they do not contain.
+// Returns the number of MTP layers in addition to the model's `layers` regular layers; at most `stated`. Returns 0 if
+// tensors of the first MTP layer are missing, because many folders declare MTP layers that they do not contain.
 int64_t count_mtp_layers(const std::vector<Safetensor>& tensors, MtpPlacement drafts, int64_t layers,
                          std::optional<int64_t> stated);
 

@@ -1,4 +1,4 @@
-// Translates gpt-oss experts, which are in MXFP4 with codes and scales in separate tensors.
+// Translates gpt-oss experts, which are stored in MXFP4 with separate tensors for codes and scales.
 #include <algorithm>
 
 #include "formats/gguf/parser.h"

@@ -28,8 +28,8 @@ Error misfit(const Safetensor& tensor, const std::vector<int64_t>& expected) {
   return invalid(tensor, "has the shape " + shape_text(tensor.shape) + ", expected " + shape_text(expected));
 }
 
-// Joins the tensors of each quantized matrix into one. Holds the checkpoint's tensors by name and records which of them
-// have been merged into another.
+// Joins the tensors of each quantized matrix into one. Indexes the checkpoint's tensors by name and records which of
+// them have been merged into another tensor.
 class Joiner {
  public:
   Joiner(const Quantization& quantization, std::vector<Safetensor>& tensors)
@@ -60,7 +60,7 @@ class Joiner {
   void take(const Safetensor* tensor) {
     if (tensor != nullptr) taken_.insert(by_name_.at(tensor->name));
   }
-  // Like find(), but if the tensor is missing, returns an error that names both `name` and `of`.
+  // Like find(), but if the tensor is missing, returns an error that mentions both `name` and `of`.
   Result<const Safetensor*> need(const std::string& name, const Safetensor& of) const {
     if (const Safetensor* found = find(name)) return found;
     return invalid(of, "requires the tensor " + in_quotes(name));
@@ -108,16 +108,16 @@ class Joiner {
       return invalid(weight, "has the shape " + shape_text(weight.shape) + ", which is not an FP8 matrix");
     auto scales = grid(*scale);
     if (!scales) return scales.error();
-    // Each shard of rows has its own scale blocks and is treated as a separate matrix.
+    // With shards, each shard has its own scale blocks and is treated as a separate matrix.
     const bool sharded = n == 2 && settings_.qkv_shards > 1 && stem.ends_with(".qkv_proj") &&
                          weight.shape[0] % settings_.qkv_shards == 0;
     const int64_t matrices = n == 3 ? weight.shape[0] : sharded ? settings_.qkv_shards : 1;
     const int64_t rows = weight.shape[n - 2] / (sharded ? matrices : 1), cols = weight.shape[n - 1];
     const auto blocks = [](int64_t length, int64_t block) { return (length + block - 1) / block; };
-    // There is one scale for the whole matrix, per row, or per block.
+    // Either the whole matrix has one scale, or each row or each block has its own.
     int64_t block_rows = rows, block_cols = cols;
     int64_t count = 1;
-    // The product cannot overflow, because the number of bytes in the file limits it.
+    // The product cannot overflow, because it is limited by the number of bytes in the file.
     for (const int64_t length : scale->shape) count *= length;
     if (count != 1) {
       const bool by_row = scale->shape.back() == 1 && n == 2 && !sharded;
@@ -154,7 +154,7 @@ class Joiner {
 
   // DeepSeek V4 experts: two E2M1 codes per byte, low nibble first, and a power-of-two scale per 32 codes.
   Status join_mxfp4(Safetensor& codes, const std::string& stem) {
-    // MiMo V2.5 uses the name "weight_scale".
+    // The scales are named "weight_scale" in MiMo V2.5.
     const auto scales = need(stem + (find(stem + ".weight_scale") != nullptr ? ".weight_scale" : ".scale"), codes);
     if (!scales) return scales.error();
     if ((*scales)->type != "U8")
@@ -171,7 +171,7 @@ class Joiner {
   }
 
   // NVFP4 tensor names. ModelOpt: weight, weight_scale, weight_scale_2. compressed-tensors: weight_packed,
-  // weight_scale, weight_global_scale, where the scales are divided by the global scale.
+  // weight_scale, weight_global_scale; the scales must be divided by the global scale.
   Status join_fp4(size_t at) {
     Safetensor& codes = tensors_[at];
     for (const std::string_view unused : {".input_scale", ".input_global_scale", ".k_scale", ".v_scale"})
@@ -250,8 +250,8 @@ class Joiner {
     return {};
   }
 
-  // Returns the row length from "weight_shape". It is needed because the last packed word of a row may be only partly
-  // used.
+  // Returns the row length from "weight_shape". The packed words do not determine it, because the last word of a row
+  // may be only partly used.
   Result<int64_t> packed_shape(const std::string& stem, const Safetensor& words) {
     const int64_t n = 32 / settings_.bits, most = words.shape[1] * n;
     const auto stated = need(stem + ".weight_shape", words);
@@ -300,7 +300,7 @@ class Joiner {
     return {};
   }
 
-  // The lookup table is dropped if the groups are consecutive.
+  // The table of group indices is dropped if the groups are consecutive ranges.
   static Status add_groups(const Safetensor* groups, const Safetensor& words, IntegerMatrix& matrix) {
     if (groups == nullptr) {
       if (matrix.in % matrix.groups == 0) return {};

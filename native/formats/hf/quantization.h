@@ -21,14 +21,15 @@ struct Quantization {
   int bits = 4;
   int64_t block_rows = 0, block_cols = 0;  // FP8 scale blocks; 0: derived from the shape of the scales.
   bool zeros_less_one = false;             // Zero points are stored minus one, as in the original GPTQ format.
-  // Number of equal row ranges in "qkv_proj" whose FP8 scale blocks each start at the range's first row (MiMo V2.5).
+  // Number of equal ranges of rows in "qkv_proj" (MiMo V2.5). The FP8 scale blocks of each range start at the range's
+  // first row.
   int64_t qkv_shards = 1;
 };
 
 // Returns kUnsupported, naming the setting, for methods and formats that are not supported.
 Result<Quantization> read_quantization(const JsonValue& settings);
 
-// Replaces the tensors of each quantized matrix with a single one, and drops activation scales. Errors name the file
+// Replaces the tensors of each quantized matrix with a single tensor, and drops activation scales. Errors name the file
 // and the tensor. kInvalidFile: a tensor is missing or has the wrong shape. kUnsupported: the tensor type is not
 // supported.
 Status join_quantized(const Quantization& quantization, std::vector<Safetensor>& tensors);

@@ -21,8 +21,8 @@ uint32_t word_at(std::span<const std::byte> words, int64_t i) {
   return word;
 }
 
-// True for a power of two within 2^-100..2^100. E4M3 values have four significant bits, so their product with such a
-// scale is exact in BF16 and within its range.
+// True for a power of two within 2^-100..2^100. E4M3 values have four significant bits, so the product of an E4M3 value
+// and such a scale is exact in BF16 and within BF16's range.
 bool is_moderate_power_of_two(float scale) {
   const uint32_t bits = std::bit_cast<uint32_t>(scale);
   const int exponent = static_cast<int>(bits >> 23 & 0xffu) - 127;
@@ -51,7 +51,8 @@ class Fp8Rows final : public RowMaker {
   int64_t cols() const override { return cols_; }
   TensorType exact_type() const override { return type_; }
   TensorType float_type() const override { return float_type_; }
-  // A block that contains a NaN code gets a NaN scale. Dot products with the row are NaN either way.
+  // A block that contains a NaN code gets a NaN scale. This makes no difference, because dot products with the row are
+  // NaN in any case.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     if (type_ != TensorType::kF8Scaled) return RowMaker::store(first, count, out);
     for (int64_t row = first; row < first + count; ++row) {
@@ -164,8 +165,8 @@ class Mxfp4Rows final : public RowMaker {
     store(first, count, blocks.data());
     dequantize(TensorType::kMXFP4, blocks.data(), count * cols_, out);
   }
-  // A block is the exponent, then 16 bytes, with the first sixteen values in the low nibbles and the last sixteen in
-  // the high nibbles.
+  // A block is the exponent, then 16 bytes: the first sixteen values in the low nibbles, the last sixteen in the high
+  // nibbles.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     const std::byte* codes = codes_.data() + first * cols_ / 2;
     const std::byte* scale = scales_.data() + first * cols_ / kBlockValues;
@@ -228,7 +229,7 @@ class IntegerRows final : public RowMaker {
     if (m_.group_of.empty()) return input / (m_.in / m_.groups);
     return word_at(m_.group_of, input);
   }
-  // Returns the bit offset of an output within its packed word.
+  // Returns the position of an output within its packed word, in bits.
   int place(int64_t output) const {
     constexpr int kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // The inverse of the permutation 0 2 4 6 1 3 5 7.
     const auto at = static_cast<int>(output % per_word());
@@ -295,8 +296,8 @@ class IntegerRows final : public RowMaker {
     return out;
   }
 
-  // Calls use(row, (q - z) of all inputs) for each row. Several rows are unpacked at a time because they share packed
-  // words.
+  // Calls use(row, (q - z) of all inputs) for each row. Several rows are unpacked at a time, because a packed word may
+  // hold values of several rows.
   template <typename Use>
   void each(int64_t first, int64_t count, const Use& use) const {
     const int64_t most = std::min(kRowsAtOnce, count);

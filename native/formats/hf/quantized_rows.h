@@ -1,6 +1,6 @@
-// Row makers for the quantization formats of checkpoints. Each produces the rows of the weight matrix in the order in
-// which the computation needs them. The callers in quantization.cc have checked all shapes. Immutable; may be used from
-// any thread.
+// Row makers for the quantization formats of checkpoints. Each produces the rows of a weight matrix in the order in
+// which the model uses them. All shapes have already been checked by the callers in quantization.cc. Immutable; may be
+// used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct ScaleGrid {
   float at(int64_t row, int64_t col) const;
 };
 
-// E4M3 codes in rows of `cols`, each multiplied in float32 by the scale of its block of block_rows x block_cols. Stored
-// as F8_E4M3_128 if a row divides into blocks of 128 values that each lie within one scale block, and no scale is
-// extreme. Otherwise stored as BF16 if all scales are powers of two of moderate size, else as F32.
+// E4M3 codes in rows of `cols`, each multiplied in float32 by the scale of its block of block_rows x block_cols. The
+// storage type is F8_E4M3_128 if a row divides into blocks of 128 values that each lie within one scale block, and no
+// scale is extreme. Otherwise it is BF16 if all scales are powers of two of moderate size, else F32.
 Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows,
               int64_t block_cols);
 
@@ -55,14 +55,14 @@ struct IntegerMatrix {
   // Zero points as packed int32 words. GPTQ and AWQ: [groups, out / n]. compressed-tensors: [out / n, groups]. If
   // empty, every zero point is half of the code range.
   std::span<const std::byte> zeros = {};
-  // Added to each stored zero point: 1 for the original GPTQ format, which stores them minus one.
+  // Added to each stored zero point: 1 for the original GPTQ format, which stores zero points minus one.
   int added_to_zeros = 0;
   ScaleGrid scales = {};  // [groups, out], or [out, groups] for kRowsPacked.
   // The group of each input: int32 [in], all below `groups`. If empty, groups are consecutive ranges of inputs.
   std::span<const std::byte> group_of = {};
 };
 // 4-bit values are stored as Q4_0 if every zero point is 8, otherwise as Q5_0. 8-bit values are stored as Q8_0 if every
-// zero point is 128. These types require that every scale is exact in F16 and that each block of 32 inputs lies within
+// zero point is 128. In all these cases, every scale must be exact in F16, and each block of 32 inputs must lie within
 // one group. All other matrices are stored as F32.
 Rows integer_rows(const IntegerMatrix& matrix);
 

@@ -73,7 +73,8 @@ class JoinedRows final : public RowMaker {
     });
   }
   void add_slots(std::vector<std::span<const std::byte>>& places) const override {
-    // Runs of the same matrix are adjacent, so comparing with the previous run is enough to avoid duplicates.
+    // Runs of the same matrix are adjacent, so comparing each matrix with the previous one is enough to avoid
+    // duplicates.
     const RowMaker* last = nullptr;
     for (const Run& run : runs_) {
       if (run.of.get() != last) run.of->add_slots(places);
@@ -139,7 +140,7 @@ class PickedRows final : public Derived {
   }
 
  private:
-  // Calls take(first row, count) once per run of consecutive source rows.
+  // Calls take(first row, count) once for each sequence of consecutive source rows.
   template <typename Take>
   void each(int64_t first, int64_t count, const Take& take) const {
     for (int64_t at = first; at < first + count;) {
@@ -159,8 +160,8 @@ class MovedColumns final : public Derived {
   MovedColumns(Rows of, int64_t width, std::vector<int32_t> order)
       : Derived(std::move(of)), width_(width), order_(std::move(order)) {}
 
-  // Quantized blocks can be moved whole if the column width is a multiple of the block size. Otherwise, the values are
-  // decoded and moved one by one.
+  // Quantized blocks can be moved without decoding if the column width is a multiple of the block size. Otherwise,
+  // values are decoded and moved one by one.
   TensorType exact_type() const override {
     const TensorType type = of().exact_type();
     return width_ % traits_of(type).block_values == 0 ? type

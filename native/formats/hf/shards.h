@@ -16,8 +16,8 @@ struct Shard {
   std::vector<Safetensor> tensors;
 };
 
-// Opens the files listed in model.safetensors.index.json, or model.safetensors, or the folder's only .safetensors file.
-// Errors name the file.
+// Opens the files listed in model.safetensors.index.json. Without an index, opens model.safetensors or the folder's
+// only .safetensors file. Errors name the file.
 Result<std::vector<Shard>> open_shards(const std::string& folder);
 
 }  // namespace monolith::hf

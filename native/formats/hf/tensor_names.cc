@@ -28,7 +28,7 @@ constexpr Name kOfModel[] = {
     {"embed", "token_embd"},                // DeepSeek V4.
 };
 
-// Names of the output matrix, without the model prefix.
+// Names of the output matrix (without the model prefix).
 constexpr std::string_view kOutputs[] = {"lm_head.weight", "output.weight", "head.weight"};
 
 // Names within a layer. The meaning of post_attention_layernorm depends on the architecture (see
@@ -209,7 +209,7 @@ constexpr Name kOfLayer[] = {
     {"feed_forward.w2", "ffn_down"},
 };
 
-// Names under "mtp." but outside the MTP layers (Qwen, EXAONE).
+// Tensors under "mtp." that are shared by all MTP layers (Qwen, EXAONE).
 constexpr Name kOfDrafts[] = {
     {"fc", "nextn.eh_proj"},
     {"pre_fc_norm_embedding", "nextn.enorm"},

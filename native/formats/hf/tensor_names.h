@@ -5,9 +5,9 @@
 
 namespace monolith::hf {
 
-// These functions look up a stem ("self_attn.q_proj") of the model, of a layer, of an expert, of the shared MTP tensors
-// or of a fused gate and up matrix ("exps" or "shexp"), or a full name within a layer. They return an empty view for
-// unknown names.
+// These functions return the GGUF name for the stem of a tensor name ("self_attn.q_proj"): of the model, a layer, an
+// expert or the shared MTP tensors. kind_of_fused() returns "exps" or "shexp" for a fused gate and up matrix.
+// plain_name_of_layer() takes the full name within a layer. All return an empty view for unknown names.
 std::string_view name_of_model(std::string_view stem);
 std::string_view name_of_layer(std::string_view stem);
 std::string_view name_of_expert(std::string_view stem);
@@ -17,7 +17,7 @@ std::string_view plain_name_of_layer(std::string_view name);
 
 bool is_output(std::string_view name);       // Takes the name without the model prefix.
 bool is_choice_bias(std::string_view name);  // Takes the name within a layer.
-// Whether the text model does not use the tensor.
+// Whether the tensor is not used by the text model.
 bool is_left_out(std::string_view name);
 // Removes the prefix before an expert's number from `stem`. Returns false if there is no such prefix.
 bool take_expert_prefix(std::string_view& stem);

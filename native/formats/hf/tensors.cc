@@ -78,7 +78,7 @@ Status Translator::add(const Safetensor& tensor) {
   }
   if (rest.starts_with("language_model.")) rest.remove_prefix(std::string_view("language_model.").size());
   if (is_output(rest)) {
-    // With tied embeddings, any output matrix is a copy of the embedding table, which some tools write.
+    // With tied embeddings, an output matrix in the file is only a copy of the embedding table, which some tools write.
     return config_.tied ? Status() : put("output.weight", tensor, *type);
   }
   if (rest == "lm_head.bias") return put("output.bias", tensor, *type);
@@ -89,7 +89,7 @@ Status Translator::add(const Safetensor& tensor) {
     if (layer >= 0) return add_of_layer(layer, inner, tensor, *type);
   }
   const auto [stem, suffix] = split_suffix(rest);
-  // Gemma 3n: the projections to each residual stream except the first, and back.
+  // Gemma 3n: the projections to each residual stream except the first, and the projections back.
   for (const auto& [list, joined] :
        {std::pair<std::string_view, const char*>{"altup_projections.", "altup_proj.weight"},
         std::pair<std::string_view, const char*>{"altup_unembed_projections.", "altup_unembd_proj.weight"}}) {
@@ -184,7 +184,7 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   return put(block + std::string(name) + std::string(suffix), tensor, type);
 }
 
-// DeepSeek V4: adds the table of each token's experts, which replaces the router in the first layers.
+// DeepSeek V4: adds the table of expert IDs for each token ID, which replaces the router in the first layers.
 Status Translator::add_expert_numbers(const Safetensor& tensor) {
   std::string_view rest = tensor.name;
   if (rest.starts_with("layers.")) rest.remove_prefix(7);
@@ -200,7 +200,7 @@ Status Translator::add_expert_numbers(const Safetensor& tensor) {
   return {};
 }
 
-// Adds the token ID of each of an EAGLE head's logits (d2t). The inverse map, t2d, is redundant and is ignored.
+// Adds the map from an EAGLE head's logits to token IDs (d2t). The inverse map, t2d, is redundant and is ignored.
 Status Translator::add_token_numbers(const Safetensor& tensor) {
   if (tensor.name == "t2d") return {};
   if (tensor.type != "I64" && tensor.type != "I32")
@@ -211,8 +211,8 @@ Status Translator::add_token_numbers(const Safetensor& tensor) {
   return {};
 }
 
-// Adds a tensor of the MTP layers, which transformers does not load. The names are those in vLLM's qwen3_next_mtp.py,
-// qwen3_5_mtp.py and exaone_moe_mtp.py and in MiMo V2 checkpoints. Tensors outside the layers are shared, so they are
+// Adds a tensor of the MTP layers, which transformers does not load. The names are taken from vLLM's qwen3_next_mtp.py,
+// qwen3_5_mtp.py and exaone_moe_mtp.py and from MiMo V2 checkpoints. Tensors outside the layers are shared, so they are
 // added to each MTP layer.
 Status Translator::add_of_drafts(const DraftName& draft, const Safetensor& tensor, TensorType type) {
   if (draft.level >= config_.mtp_layers)
@@ -241,8 +241,8 @@ Status Translator::add_expert(const std::string& name, int64_t expert, int64_t c
   return {};
 }
 
-// Splits a fused gate and up matrix [experts..., 2 * width, embedding], in which the gate comes first. In a model
-// without routed experts, the shared expert is the feed-forward network.
+// Splits a fused gate and up matrix [experts..., 2 * width, embedding] in which the gate rows come first. In a model
+// without routed experts, the shared expert becomes the feed-forward network.
 Status Translator::add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor,
                              TensorType type) {
   std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
@@ -261,8 +261,8 @@ Status Translator::add_fused(const std::string& block, const std::string& kind, 
   return {};
 }
 
-// Splits a fused query, key and value matrix that is grouped by key head. Each group consists of its query heads, its
-// key head and its value head.
+// Splits a fused query, key and value matrix that is grouped by key head. Each group consists of the query heads, the
+// key head and the value head.
 Status Translator::add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor,
                                TensorType type) {
   const int64_t rows = tensor.shape[0], groups = config_.kv_heads;
@@ -285,8 +285,8 @@ Status Translator::add_grouped(const std::string& block, std::string_view suffix
   return add_part("attn_v", queries + 1, 1);
 }
 
-// Splits a fused query, key and value matrix that is stored in tensor-parallel shards, meant for engines that run one
-// shard per device.
+// Splits a fused query, key and value matrix that is stored as tensor-parallel shards, for engines that run one shard
+// per device.
 Status Translator::add_sharded(int64_t layer, const Safetensor& tensor, TensorType type) {
   const auto& [shards, key_dim, value_dim, kv_heads] = config_.sharded;
   const int64_t own = kv_heads[static_cast<size_t>(layer)];  // add_of_layer() has rejected layers that do not exist.
@@ -310,8 +310,8 @@ Status Translator::add_sharded(int64_t layer, const Safetensor& tensor, TensorTy
   return {};
 }
 
-// Adds a fused matrix of all query heads, all key heads and all value heads. It is split only if the query and key rows
-// must be reordered.
+// Adds a fused matrix that contains all query heads, then all key heads, then all value heads. The matrix is split only
+// if the query and key rows must be reordered.
 Status Translator::add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor,
                               TensorType type) {
   if (!config_.architecture->interleaves_heads) return put(block + "attn_qkv" + std::string(suffix), tensor, type);
@@ -368,7 +368,7 @@ Status Translator::put_runs(const std::string& name, const std::vector<int64_t>&
   if (changed)
     put_rows(name, shape, std::move(rows));
   else
-    // The tensor's data stays in the mapped file, unchanged.
+    // The tensor's data stays in the mapped file and is used unchanged.
     file_.tensor(name, shape, rows->exact_type(), tensor.data);
   return {};
 }

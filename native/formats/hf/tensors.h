@@ -10,10 +10,10 @@
 
 namespace monolith::hf {
 
-// Adds every tensor that the computation uses, and returns the number of rows in the embedding table. Experts that are
-// stored as separate tensors are joined. Tensors without a GGUF name keep their own name, so that the model can report
-// them as unknown. Errors name the tensor. kUnsupported: a type other than F32, F16 or BF16. kInvalidFile: an invalid
-// shape, a missing expert, or no embedding table.
+// Adds every tensor that the model uses, and returns the number of rows in the embedding table. Experts that are stored
+// as separate tensors are joined. Tensors without a GGUF name keep their name, so that the model can report them as
+// unknown. Errors name the tensor. kUnsupported: a type other than F32, F16 or BF16. kInvalidFile: an invalid shape, a
+// missing expert, or no embedding table.
 Result<int64_t> translate_tensors(const std::vector<Safetensor>& tensors, const Config& config, AssembledFile& file);
 
 }  // namespace monolith::hf

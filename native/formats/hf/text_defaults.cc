@@ -10,7 +10,8 @@ struct Usual {
   std::string_view type, settings;
 };
 // The defaults of the transformers classes LlamaConfig, MistralConfig, Qwen2Config and Gemma3TextConfig. The sliding
-// windows of Mistral and Qwen are omitted: checkpoints without a window set it to null, and GGUF readers assume none.
+// windows of Mistral and Qwen are left out: checkpoints without a window set it to null, and GGUF readers assume that
+// there is none.
 constexpr std::array kUsual = {
     Usual{"llama", R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,"num_attention_heads":32,)"
                    R"("max_position_embeddings":2048,"rms_norm_eps":1e-6,"rope_theta":10000})"},

@@ -9,12 +9,12 @@
 
 namespace monolith::hf {
 
-// Returns the text model type that a multimodal class implies if its text section does not state one; empty for other
+// Returns the text model type that a multimodal class uses if its text section does not specify one; empty for other
 // classes.
 std::string_view usual_text_type(std::string_view around);
 
 // Returns the default settings for config.json's text_config. The result is absent if there is no text section, or if
-// checkpoints of its type state all settings.
+// checkpoints of this type always contain all settings.
 JsonValue text_defaults(const JsonValue& config);
 
 }  // namespace monolith::hf

@@ -22,7 +22,7 @@ std::vector<JsonValue> steps_of(const JsonValue& value, std::string_view list) {
   return steps;
 }
 
-// A pattern is either {"Regex": "..."} or {"String": "..."}.
+// A pattern is an object, either {"Regex": "..."} or {"String": "..."}.
 std::string_view literal(const JsonValue& pattern) { return pattern["String"].text(); }
 std::string_view expression(const JsonValue& pattern) { return pattern["Regex"].text(); }
 
@@ -75,7 +75,8 @@ class Reader {
     return not_supported(step);
   }
 
-  // The compatibility normal forms produce new spaces, which an earlier replacement step would have missed.
+  // Rejects the compatibility forms after a replacement step: they can produce new spaces, which that step would have
+  // missed.
   Status set_normal_form(const JsonValue& step, NormalForm form) {
     const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
     if ((steps_.normalizes && compatible) || !steps_.charsmap.empty() || steps_.normal_form != NormalForm::kNone)
@@ -135,12 +136,12 @@ class Reader {
     if (!invert) return invert.error();
     const std::string_view pattern = expression(step["pattern"]);
     const auto stage = find_split_stage(pattern);
-    // After ByteLevel, the text consists of GPT-2's characters for bytes. In this alphabet, ASCII digits map to
-    // themselves.
+    // After ByteLevel, the text consists of the characters that GPT-2 uses to represent bytes. In this alphabet, ASCII
+    // digits represent themselves.
     if (!stage || (is_bytes_ && *stage != SplitStage::kThreeDigits))
       return step["pattern"].unsupported("splits by a regular expression that is not supported: " +
                                          in_quotes(pattern.empty() ? literal(step["pattern"]) : pattern, 500));
-    // "Removed" with "invert" drops the text between two matches. That has no effect if the expression matches every
+    // "Removed" with "invert" drops the text between two matches. It drops nothing if the expression matches every
     // character.
     const bool keeps_matches = how == "Removed" && invert->value_or(false) && matches_everything(*stage);
     if (how != "Isolated" && !keeps_matches)

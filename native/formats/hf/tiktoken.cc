@@ -13,7 +13,7 @@ namespace monolith::hf {
 namespace {
 
 constexpr size_t kMaxRanks = 1 << 22;
-// Maximum number of bytes per token; the time to find its merge is quadratic in this length.
+// Maximum number of bytes per token. The time to find a token's merge is quadratic in its length.
 constexpr size_t kMaxBytes = 1 << 10;
 
 std::string in_alphabet(std::string_view bytes) {
@@ -32,8 +32,8 @@ std::string in_alphabet(std::string_view bytes) {
 
 using Ranks = std::unordered_map<std::string_view, size_t>;
 
-// Returns the length of the left half of the merge that produces the token `bytes` of rank `rank`, or 0 if the token is
-// not the result of a merge.
+// Returns the length of the left half of the merge that produces the token `bytes` of rank `rank`, or 0 if no merge
+// produces it.
 size_t joint_of(std::string_view bytes, size_t rank, const Ranks& ranks, std::vector<size_t>& ends) {
   ends.clear();
   for (size_t i = 1; i <= bytes.size(); ++i) ends.push_back(i);

@@ -20,7 +20,8 @@ constexpr int64_t kMaxVocabTokens = 1 << 22;
 // The vocabulary under construction. IDs without a token are marked unused.
 class Tokens {
  public:
-  // Sets a vocabulary token or an added token. An added token may change the kind of an existing ID but not its text.
+  // Sets a token of the vocabulary or an added token. An added token may change the kind of an existing ID but not its
+  // text.
   Status set(int64_t id, std::string text, TokenKind kind, const JsonValue& from) {
     if (id < 0 || id >= kMaxVocabTokens) return from.invalid("gives a token the id " + std::to_string(id));
     const size_t i = static_cast<size_t>(id);
@@ -43,7 +44,7 @@ class Tokens {
     claimed_.resize(n);
   }
   size_t size() const { return texts_.size(); }
-  // Returns the ID of a text, or -1 if there is none. A linear search, so use it sparingly.
+  // Returns the ID of a token text, or -1 if there is none. This is a linear search, so use it sparingly.
   int64_t find(std::string_view text) const {
     if (text.empty()) return -1;
     const auto found = std::ranges::find(texts_, text);
@@ -58,7 +59,7 @@ class Tokens {
   std::vector<bool> claimed_;
 };
 
-// Whether an added token that is not marked "special" has a name that makes it special.
+// Whether an added token that is not marked "special" must be treated as special because of its name.
 bool looks_special(std::string_view text) {
   return (text.starts_with("<|") && text.ends_with("|>")) || (text.starts_with("<｜") && text.ends_with("｜>")) ||
          text == "<start_of_turn>" || text == "<end_of_turn>";
@@ -94,8 +95,8 @@ class TokenizerReader {
   const TokenizerSpec& spec() const { return spec_; }
 
  private:
-  // Follows tokenization_kimi.py: its regular expression, whole words before merges, and the tokens that the settings
-  // list after the ranked ones.
+  // Follows tokenization_kimi.py: uses its regular expression, matches whole words before applying merges, and appends
+  // the tokens that the settings list after the ranked tokens.
   Status read_ranks(const RankedTokens& ranks) {
     const JsonValue code = files_.settings["auto_map"]["AutoTokenizer"];
     const std::string_view by = code.is_array() && !code.items().empty() ? code.item(0).text() : code.text();
@@ -236,7 +237,7 @@ class TokenizerReader {
       const std::string& text = **content;
       if (before->value_or(false)) spec_.strip_before_ids.push_back(**id);
       if (behind->value_or(false)) spec_.strip_behind_ids.push_back(**id);
-      // This vocabulary token can also result from merges. It decodes to spaces, not to "▁".
+      // True for a vocabulary token that can also result from merges. Such a token decodes to spaces, not to "▁".
       const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
                          **id < static_cast<int64_t>(tokens_.size());
       // Special tokens come from chat templates and are matched in the unnormalized text.
@@ -293,7 +294,7 @@ class TokenizerReader {
     return {};
   }
 
-  // Reads which tokens are added around a text: BOS before it, EOS after it, both or neither.
+  // Reads whether BOS is added before a text, and EOS after it.
   Status read_template() {
     auto add_bos = files_.settings["add_bos_token"].boolean(), add_eos = files_.settings["add_eos_token"].boolean();
     for (const auto* flag : {&add_bos, &add_eos})

@@ -1,5 +1,5 @@
-// Reads tokenizer.json, along with tokenizer_config.json and generation_config.json, or Kimi's tiktoken.model as a
-// TokenizerSpec. Used on the thread that opens the model.
+// Reads tokenizer.json (with tokenizer_config.json and generation_config.json) or Kimi's tiktoken.model, and converts
+// it to a TokenizerSpec. Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,10 @@ struct TokenizerFiles {
   const RankedTokens* ranks = nullptr;  // Contents of tiktoken.model. If set, tokenizer.json is absent.
 };
 
-// Adds the folder's tokenizer to `file`. `rows` is the number of rows in the embedding table; the vocabulary is padded to it with unused tokens. Errors name
-// the file and the key. kUnsupported: models other than BPE and Unigram, and normalizers, pre-tokenizers, regular
-// expressions or templates that are not supported. kInvalidFile: contradictory contents.
+// Adds the folder's tokenizer to `file`. `rows` is the number of rows in the embedding table; the vocabulary is padded
+// to this size with unused tokens. Errors name the file and the key. kUnsupported: models other than BPE and Unigram,
+// and normalizers, pre-tokenizers, regular expressions or templates that are not supported. kInvalidFile: contradictory
+// contents.
 Status translate_tokenizer(const TokenizerFiles& files, int64_t rows, AssembledFile& file);
 
 }  // namespace monolith::hf

@@ -1,5 +1,5 @@
-// Reads settings from config.json as transformers does and writes them as GGUF metadata. Shared by all parts of the
-// translation. Used on the thread that opens the model.
+// Reads settings from config.json as transformers does and writes them as GGUF metadata. Shared by all config_*.cc
+// files. Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace monolith::hf {
 
-// Maximum of any integer setting. The model checks each setting more strictly.
+// Maximum value of any integer setting. The model checks each setting against a stricter limit.
 inline constexpr int64_t kMax = int64_t{1} << 31;
 inline constexpr int64_t kMaxHeads = 1 << 16;  // Maximum number of heads, and maximum head size.
 inline constexpr int64_t kMaxLayers = 1024;    // The same limit as in the model; Config::layers is checked against it.
 
-// Looks up settings as transformers does, in this order: the text section of a multimodal checkpoint (or the layer
+// Looks up settings in the same order as transformers: the text section of a multimodal checkpoint (or the layer
 // section of an EAGLE head from vLLM's speculators), the top level, and the defaults of the text model's class. Keeps
 // only the first error, so that the translation code can be a plain list of calls.
 class Translation {
@@ -62,7 +62,7 @@ class Translation {
     return fallback;
   }
 
-  // Returns a required integer that is stored under any one of `keys`.
+  // Returns a required integer that is stored under one of `keys`.
   int64_t needed(std::initializer_list<std::string_view> keys, int64_t most = kMax) {
     const JsonValue value = first_of(keys);
     if (!value.exists()) fail(value.invalid("is missing"));
@@ -78,7 +78,7 @@ class Translation {
   }
   bool boolean(std::string_view name, bool fallback) { return take(find(name).boolean(), fallback); }
 
-  // These functions copy a setting, if present, to one of the architecture's keys.
+  // These functions copy the setting `from`, if present, to the key `to` of the architecture.
   void copy_number(std::string_view from, std::string_view to) {
     if (find(from).exists()) out_.number(key(to), number(from, 0));
   }
@@ -93,19 +93,20 @@ class Translation {
   Status status_;
 };
 
-// In config_rope.cc. Translates the RoPE base, the fraction of a head of size `head_dim` that rotates, and the scaling.
+// In config_rope.cc. Translates the RoPE base, the rotated fraction of each head of size `head_dim`, and the scaling.
 void translate_rope(Translation& t, int64_t context, int64_t head_dim);
 
 // In config_experts.cc.
 void translate_experts(Translation& t, Config& config);
 
-// In config_layers.cc. Returns which layers use a sliding window, or nullopt if the checkpoint does not state it, so
-// the architecture's default applies.
+// In config_layers.cc. Returns for each layer whether it uses a sliding window, or nullopt if the checkpoint does not
+// state it and the architecture's default applies.
 std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers);
 void translate_windows(Translation& t, const Config& config);
 
-// In config_families.cc. Translates settings that only some architectures have. Must run before the general translation
-// because the first value of a key is kept. Returns the head size of layers without a sliding window.
+// In config_families.cc. Translates settings that only some architectures have. Must run before the general
+// translation, because the first value added for a key is kept. Returns the head size of layers without a sliding
+// window.
 int64_t translate_family(Translation& t, Config& config, int64_t embedding, int64_t head_dim);
 // In config_hybrids.cc. Translates models in which some layers have recurrent state.
 void translate_delta_nets(Translation& t, Config& config);

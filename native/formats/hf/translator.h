@@ -44,13 +44,13 @@ class Translator {
   Status add_token_numbers(const Safetensor& tensor);
   Status add_expert_numbers(const Safetensor& tensor);
   Status add_of_drafts(const DraftName& draft, const Safetensor& tensor, TensorType type);
-  // Adds one of `count` matrices that GGUF stacks into one tensor.
+  // Adds matrix `expert` of `count` matrices that GGUF stacks into one tensor.
   Status add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor, TensorType type);
   Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type);
   Status add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
   Status add_sharded(int64_t layer, const Safetensor& tensor, TensorType type);
   Status add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
-  // Adds `tensor` unchanged, apart from the conversions that the architecture applies to all tensors.
+  // Adds `tensor` unchanged, except for the conversions that the architecture applies to all tensors.
   Status put(const std::string& name, const Safetensor& tensor, TensorType type);
   // Adds the concatenated `runs` of `tensor` as tensor `name`. `shape` has the row length first. Applies the same
   // conversions as put().
@@ -76,7 +76,8 @@ class Translator {
   Status add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor, TensorType type);
   Status add_turned_experts(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
   Status add_latent_heads(const std::string& block, const Safetensor& tensor, TensorType type);
-  // Applies Falcon H1's multiplier for the tensor with this GGUF name; returns `rows` if there is none.
+  // Returns `rows` multiplied by Falcon H1's factor for the tensor with this GGUF name, or `rows` unchanged if there is
+  // no such factor.
   Rows multiplied(std::string_view name, const Rows& rows) const;
 
   const Config& config_;
@@ -93,7 +94,7 @@ int64_t take_number(std::string_view& rest);
 // Splits "norm.weight" into "norm" and ".weight". The suffix is empty if the name ends in neither ".weight" nor
 // ".bias".
 std::pair<std::string_view, std::string_view> split_suffix(std::string_view name);
-// The row length is the tensor's last dimension; for a one-dimensional tensor, each row is one number.
+// The row length is the tensor's last dimension. Each row of a one-dimensional tensor is a single number.
 Rows rows_of(const Safetensor& tensor, TensorType type);
 
 }  // namespace monolith::hf

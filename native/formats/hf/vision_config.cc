@@ -15,7 +15,7 @@
 namespace monolith::hf {
 namespace {
 
-// Upper bounds for these settings; the vision encoder checks each value more strictly.
+// Upper bounds for these settings. The vision encoder checks each value against stricter limits.
 constexpr int64_t kMaxSize = int64_t{1} << 20, kMaxEncoderLayers = 512;
 constexpr int64_t kMaxMerge = 16, kMaxPatch = 256, kMaxKimiPatches = int64_t{1} << 16, kMaxKimiSide = 512;
 constexpr int64_t kWindow = 112;  // Qwen2.5-VL: the only window size that a vision file can express.
@@ -24,7 +24,7 @@ constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1,
 // Pairs of height and width.
 constexpr int64_t kLlavaGrids[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
 constexpr size_t kMaxGrids = 4096;
-// The values that Gemma 4's image processor accepts.
+// The numbers of tokens per image that Gemma 4's image processor accepts.
 constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};
 constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073},
                  kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
@@ -102,7 +102,7 @@ class EncoderTranslation {
     out_.string("general.architecture", "clip");
     out_.string("clip.projector_type", defaults_.projector);
     out_.boolean("clip.has_vision_encoder", true);
-    // Images are preprocessed as in the reference implementation (resize_of()).
+    // Records that images are preprocessed as in the reference implementation (see resize_of()).
     out_.boolean("clip.vision.from_folder", true);
     encoder_.kind = defaults_.kind;
     sizes();
@@ -136,8 +136,7 @@ class EncoderTranslation {
     out_.integer(std::string("clip.vision.") + key, static_cast<uint64_t>(value));
   }
 
-  // Returns an integer. The side of a square may also be written as a list of equal numbers or as equal height and
-  // width.
+  // Returns an integer. The side of a square may also be given as a list of equal numbers or as equal height and width.
   int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMaxSize) {
     if (value.is_array() && !value.items().empty()) {
       const int64_t first = integer(value.item(0), fallback, low, high);
@@ -222,7 +221,7 @@ class EncoderTranslation {
   }
 
   void colours() {
-    // Mean and deviation are meaningless if the processor does not normalize.
+    // The mean and deviation have no effect if the processor does not normalize.
     const auto normalizes = processor_["do_normalize"].boolean();
     if (!normalizes) return fail(normalizes.error());
     const bool none = encoder_.kind == EncoderKind::kGemma4 && !normalizes->value_or(false);
@@ -271,7 +270,7 @@ class EncoderTranslation {
     expect_boolean(processor_["do_pan_and_scan"], false);
   }
 
-  // Adds the pixel limits for encoders whose input size depends on the image size.
+  // Adds the limits on the number of pixels, for encoders whose input size depends on the image size.
   void pixels(const JsonValue& least, const JsonValue& most) {
     if (least.exists()) put("image_min_pixels", integer(least, 1, 1, int64_t{1} << 40));
     if (most.exists()) put("image_max_pixels", integer(most, 1, 1, int64_t{1} << 40));
@@ -302,7 +301,7 @@ class EncoderTranslation {
     std::vector<int64_t> full;
     for (size_t i = 0; i < list.items().size(); ++i) full.push_back(integer(list.item(i), 0, 0, encoder_.layers - 1));
     if (!list.exists()) full = {7, 15, 23, 31};
-    // A vision file can express full attention only in every n-th layer.
+    // A GGUF vision file can express full attention only for every n-th layer.
     const int64_t every = full.empty() ? 0 : full.front() + 1;
     for (size_t i = 0; i < full.size(); ++i)
       if (full[i] + 1 != static_cast<int64_t>(i + 1) * every ||
@@ -349,7 +348,7 @@ class EncoderTranslation {
 
   void llava() {
     const int64_t layer = integer(config_["vision_feature_layer"], -2, -encoder_.layers, -1);
-    // The last layer of a vision file is not run, so the file must have one more layer than is needed.
+    // The engine does not run the last layer in a vision file, so the file must state one layer more than is needed.
     encoder_.layers += layer + 2;
     expect_text(config_["vision_feature_select_strategy"], "default");
     if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);
@@ -360,7 +359,7 @@ class EncoderTranslation {
   }
 
   // LLaVA 1.6. Tiles already have the encoder's size before cropping, and padding several images to the same number of
-  // tiles does not change the result, so the settings for both are ignored.
+  // tiles does not change the result. The settings for cropping and padding are therefore ignored.
   void grids() {
     if (const JsonValue size = processor_["size"]; size.exists())
       same_side(size["shortest_edge"].exists() ? size["shortest_edge"] : size);
@@ -370,7 +369,7 @@ class EncoderTranslation {
     out_.integers("clip.vision.image_grid_pinpoints", own);
   }
 
-  // Reads pairs of height and width. In the result, as in a vision file, the width comes first.
+  // Reads pairs of height and width. In the result, the width comes first, as in a vision file.
   std::vector<int32_t> pinpoints(const JsonValue& list) {
     std::vector<int32_t> pairs;
     if (!list.exists()) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kRowBreak = "[IMG_BREAK]";
 
-// Returns the ID of a token in "added_tokens".
+// Returns the ID of the token with this text in "added_tokens".
 Result<int64_t> added_token(const std::string& folder, std::string_view text) {
   auto tokenizer = JsonFile::read(folder, "tokenizer.json");
   if (!tokenizer) return tokenizer.error();

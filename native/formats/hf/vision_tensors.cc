@@ -17,7 +17,7 @@ struct Name {
   std::string_view hf, gguf;
 };
 
-// Tensor names without the encoder prefixes that part_of() strips. Each stem has a weight and a bias.
+// Tensor names without the encoder prefix, which part_of() strips. Each stem has a weight and a bias.
 constexpr Name kOfEncoder[] = {
     {"embeddings.patch_embedding", "v.patch_embd"},  // SigLIP and CLIP.
     {"embeddings.position_embedding", "v.position_embd"},
@@ -126,8 +126,8 @@ constexpr ProjectorName kOfProjector[] = {
     {EncoderKind::kKimi, "proj.2", "mm.2"},
 };
 
-// Tensors of vision encoders that the engine ignores: pooling heads, mask tokens, and tables that are derived from the
-// settings.
+// Tensors of vision encoders that the engine ignores: pooling heads, mask tokens, and tables that can be derived from
+// the settings.
 constexpr std::string_view kUnused[] = {"head.",           "embeddings.mask_token",           "embeddings.position_ids",
                                         "rotary_pos_emb.", "patch_embed.pos_emb.time_weight", "encoder.rope_2d."};
 
@@ -150,7 +150,7 @@ constexpr std::string_view kNewline = "image_newline";  // LLaVA 1.6 inserts thi
 
 enum class Part : uint8_t { kNone, kEncoder, kProjector };
 
-// Strips the encoder or projector prefix from `name` and returns the part to which the tensor belongs.
+// Strips the encoder or projector prefix from `name` and returns which of the two the tensor belongs to.
 Part part_of(std::string_view& name) {
   take(name, "model.");
   if (name == kNewline) return Part::kProjector;
@@ -198,7 +198,7 @@ class EncoderTensors {
     return put(name, tensor, *type);
   }
 
-  // Adds one row of the text model's embedding table as the row-break embedding.
+  // Adds the row of the text model's embedding table for `token`, the token between image rows.
   Status add_row_break(const Safetensor& table, int64_t token) {
     const auto type = type_of(table.type);
     if (!type || table.shape.size() != 2 || token >= table.shape[0])
@@ -273,7 +273,8 @@ class EncoderTensors {
     std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
     if (shape.empty()) shape = {1};
     if (name == "v.patch_embd.weight") return put_kernel(name, tensor, type);
-    // Some checkpoints store vectors and tables with leading dimensions of length 1, which are removed here.
+    // Some checkpoints store vectors and tables with extra leading dimensions of length 1. These dimensions are removed
+    // here.
     const bool positions = name == "v.position_embd.weight";
     const bool tables = positions && (encoder_.kind == EncoderKind::kGemma4 || encoder_.kind == EncoderKind::kKimi);
     const size_t dimensions = name == "v.class_embd" ? 1 : positions && !tables ? 2 : shape.size();
@@ -333,8 +334,8 @@ class EncoderTensors {
     return {};
   }
 
-  // Reorders the query and key rows of each head. In the checkpoint, pairs rotated by column and by row alternate; in a
-  // vision file, the column pairs come first. Value rows keep their order.
+  // Reorders the query and key rows of each head. In the checkpoint, pairs rotated by column and pairs rotated by row
+  // alternate; in a vision file, the pairs rotated by column come first. Value rows keep their order.
   Status put_by_axis(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
                      TensorType type) {
     const int64_t n = tensor.shape[0], width = n / 3, head = width / encoder_.heads;

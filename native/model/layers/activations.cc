@@ -9,7 +9,7 @@ namespace monolith {
 
 namespace {
 
-// Returns the maximum of dim(layer) over all layers.
+// Returns the maximum of dim(layer) over all layers of the model.
 template <typename Dim>
 int64_t most(const HyperParams& p, Dim&& dim) {
   int64_t most = 0;
@@ -20,10 +20,10 @@ int64_t most(const HyperParams& p, Dim&& dim) {
 int64_t most_of_heads(const HyperParams& p, int dim) {
   return most(p, [&](const LayerParams& layer) { return latent_heads(p, layer, dim); });
 }
-// Values per token that delta-net layers need in a buffer; 0 if there are none.
+// Number of channels, and number of values, that delta-net layers need per token; 0 if there are no such layers.
 int64_t delta_channels(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.channels() : 0; }
 int64_t delta_values(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.values() : 0; }
-// The same for all recurrent layers: delta nets, state-space models and short convolutions.
+// The same, as the maximum over all kinds of recurrent layers: delta nets, state-space models and short convolutions.
 int64_t recurrent_channels(const HyperParams& p) {
   return std::max({delta_channels(p), p.has_state_spaces() ? p.state_space.channels() : 0,
                    p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
@@ -113,7 +113,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::joined, eagle ? std::min<int64_t>(rows, kJoinedRows) * eagle->sources_dim() : 0},
       {&Activations::logits, logit_rows * p.n_vocab},
   };
-  // The EAGLE-3 head runs after the model and reuses the same buffers.
+  // The EAGLE-3 head runs after the model's layers and reuses their buffers.
   if (eagle != nullptr) {
     const std::vector<ActivationBuffer> own = activation_buffers(eagle->own, limits);
     for (size_t i = 0; i < buffers.size(); ++i) buffers[i].count = std::max(buffers[i].count, own[i].count);
@@ -131,10 +131,10 @@ int64_t dense_ff(const HyperParams& p) {
 int64_t draft_dim(const HyperParams& p) { return p.draft.eagle ? p.draft.eagle->own.n_embd : p.n_embd; }
 
 int64_t widest_row(const HyperParams& p) {
-  // In batched matmuls with one matrix per head, each head's input is padded to a multiple of 32 values.
+  // A batched matmul with one matrix per head requires each head's input to be padded to a multiple of 32 values.
   const LatentParams& latents = p.latents;
   const int head = (std::max({latents.key_dim, latents.value_dim, latents.rank}) + 31) / 32 * 32;
-  // The same padding applies to each group of heads.
+  // The input of each group of heads is padded in the same way.
   const int64_t groups = std::max(p.blocks.n_groups, 1);
   const int64_t grouped = p.blocks.n_groups > 0 ? groups * ((most(p, attended_dim) / groups + 31) / 32 * 32) : 0;
   const int64_t drafting =

@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// The first dimension of every buffer is the token. Buffers that the model does not need are null.
+// The first dimension of every buffer is the token index. Buffers that the model does not need are null.
 struct Activations {
   float* x = nullptr;  // The residual stream.
   float* normed = nullptr;
@@ -29,7 +29,7 @@ struct Activations {
   float* router = nullptr;     // Shape [tokens][n_experts].
   float* expert_in = nullptr;  // For ExpertParams::latent, [tokens][latent]: input and output of the experts.
   float* expert_out = nullptr;
-  // Output of the gated shared expert, or of the experts in parallel with a dense network.
+  // Output of the gated shared expert, or of the experts if they run in parallel with a dense network.
   float* shared = nullptr;
   float* shared_gate = nullptr;  // Shape [tokens].
   float* low_q = nullptr;        // Low-rank queries of MLA: [tokens][q_rank].
@@ -45,10 +45,11 @@ struct Activations {
   float* index_values = nullptr;
   float* index_scores = nullptr;
   float* block_rows = nullptr;  // Pooled vectors of the blocks that end in a step.
-  // Positions that the indexer selected: 32-bit integers [tokens][top_k]. Later layers read them too.
+  // Positions that the indexer selected: 32-bit integers [tokens][top_k]. They are also read by the layers after it
+  // that have no indexer.
   float* chosen = nullptr;
   float* last_chosen = nullptr;
-  // The following buffers hold gathered rows: only those of the tokens whose logits are requested.
+  // The following buffers hold only the rows of tokens whose logits are requested, gathered from the other buffers.
   float* last_q = nullptr;
   float* last_x = nullptr;
   float* last_gate = nullptr;
@@ -62,7 +63,8 @@ struct Activations {
   float* streams = nullptr;
   float* predicted = nullptr;  // The same shape as `streams`.
   float* mixing = nullptr;     // AltUp coefficients: [tokens][count], followed by [tokens][count * count].
-  // Mixing weights of hyper-connections, [tokens][numbers], and the same gathered like the streams.
+  // Mixing weights of hyper-connections, [tokens][numbers]. The `last_` buffers hold the gathered streams and mixing
+  // weights.
   float* stream_numbers = nullptr;
   float* last_streams = nullptr;
   float* last_stream_numbers = nullptr;
@@ -72,13 +74,13 @@ struct Activations {
   float* deepstack = nullptr;     // One DeepStack part: [tokens][n_embd].
   float* hidden = nullptr;        // The drafter's hidden states (see MtpLayer).
   float* draft_inputs = nullptr;  // Input of the drafter: [tokens][2 * n_embd].
-  // Hidden states of the model that an EAGLE-3 head reads: [EagleParams::kSources][tokens][n_embd].
+  // The target model's hidden states that an EAGLE-3 head reads: [EagleParams::kSources][tokens][n_embd].
   float* sources = nullptr;
   float* joined = nullptr;  // The same hidden states for some of the tokens, concatenated per token.
   float* logits = nullptr;
 };
 
-// Number of floats in a buffer. Some buffers have a row per token of a step, others a row per token with logits.
+// Number of floats in a buffer. Some buffers have one row per token in a step, others one row per token with logits.
 struct ActivationBuffer {
   float* Activations::*place;
   int64_t count;
@@ -89,8 +91,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& params, cons
 inline constexpr int kJoinedRows = 128;
 
 inline int64_t per_layer_dim(const HyperParams& p) { return int64_t{p.n_layers} * p.per_layer.dim; }
-// Values per token of a layer's queries, keys, values and attention output. For MLA: queries after they are mapped to
-// the latent space, and latent vectors as keys.
+// Values per token of a layer's queries, keys, values and attention output. In MLA layers, queries are counted after
+// they are mapped to the latent space, and keys are latent vectors.
 inline int64_t q_dim(const LayerParams& layer) { return int64_t{layer.n_heads} * layer.key_dim; }
 inline int64_t k_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.key_dim; }
 inline int64_t v_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.value_dim; }
@@ -98,13 +100,13 @@ inline int64_t attended_dim(const LayerParams& layer) { return int64_t{layer.n_h
 inline int64_t latent_heads(const HyperParams& p, const LayerParams& layer, int dim) {
   return p.latents.rank > 0 && layer.latent() ? int64_t{layer.n_heads} * dim : 0;
 }
-// Width of the widest dense feed-forward network or shared expert; 0: there is none.
+// Width of the widest dense feed-forward network or shared expert; 0 if the model has neither.
 int64_t dense_ff(const HyperParams& p);
 // Width of the hidden states that the MTP layers or the EAGLE-3 head read.
 int64_t draft_dim(const HyperParams& p);
 // Length of the longest row that any operation receives.
 int64_t widest_row(const HyperParams& p);
-// Size of the largest attention head; 1 if no layer has attention.
+// Largest size of an attention head; 1 if no layer has attention.
 inline int most_head_dim(const HyperParams& p) {
   return std::max({p.most(&LayerParams::key_dim), p.most(&LayerParams::value_dim), p.latents.index.key_dim, 1});
 }

@@ -112,7 +112,8 @@ void Attention::store(const StepRows& rows) const {
                               .cache = cache_});
 }
 
-// Reduces the step to the tokens with logits and returns their queries. Nothing is copied if all tokens have logits.
+// Reduces the step to the tokens with logits and returns the queries of these tokens. Copies nothing if all tokens have
+// logits.
 const float* Attention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
   if (n == rows.count.value()) return buffers_.q;

@@ -21,7 +21,8 @@ void list_pool(const std::string& stem, const BlockPool& pool, BlockPoolWeights&
 void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightList& list) {
   const HyperParams& p = list.params();
   const int64_t q = q_dim(layer), k = k_dim(layer), v = v_dim(layer);
-  // If attention runs in parallel with a state-space model, it reads the output of that block's norm.
+  // If attention runs in parallel with a state-space model, it reads the output of the norm in that model's block
+  // instead.
   if (p.pre_norm && !layer.has_state_space()) list.norm("attn_norm.weight", p.n_embd, weights.norm);
   if (layer.fused_qkv) {
     const int64_t all = q + k + v;
@@ -35,7 +36,7 @@ void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightLis
     }
   } else {
     if (layer.output_gate) {
-      // For each head, the query rows precede the gate rows.
+      // In each head, the query rows come before the gate rows.
       const int64_t of_query = layer.key_dim, of_both = of_query + layer.value_dim;
       list.part_runs("attn_q.weight", layer.n_heads, 0, of_query, of_both, p.n_embd, weights.q);
       list.part_runs("attn_q.weight", layer.n_heads, of_query, layer.value_dim, of_both, p.n_embd, weights.gate);
@@ -86,7 +87,8 @@ void list_weights(const LayerParams& layer, LatentAttentionWeights& weights, Wei
     list.heads("attn_k_b.weight", {n_heads, rank, 0, rank}, own_dim, weights.k_b);
     list.heads("attn_v_b.weight", {n_heads, value_dim, 0, value_dim}, rank, weights.v_b);
   } else {
-    // In the file, the key part maps latent vectors to keys. Its transpose maps queries to the latent space.
+    // In the file, the key part of this tensor maps latent vectors to keys. Its transpose maps queries to the latent
+    // space.
     const int64_t both = own_dim + value_dim;
     list.unsplit_heads("attn_kv_b.weight", {n_heads, both, 0, own_dim, true}, rank, weights.k_b);
     list.unsplit_heads("attn_kv_b.weight", {n_heads, both, own_dim, value_dim}, rank, weights.v_b);

@@ -1,4 +1,5 @@
-// Weights of the attention blocks. Weights that the model does not have are null. Vectors are in the backend's memory.
+// Weights of the attention blocks. Members for weights that the model does not have are null. Vectors are in the
+// backend's memory.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,7 @@ namespace monolith {
 
 class WeightList;
 
-// Weights of an attention block with keys and values per head.
+// Weights of an attention block in which each head has its own keys and values.
 struct AttentionWeights {
   NormWeights norm;
   std::unique_ptr<Matrix> q, k, v, output;
@@ -39,8 +40,8 @@ struct LatentAttentionWeights {
   std::unique_ptr<Matrix> k_b, v_b;  // One matrix per head; see BatchedMatmul::weight.
   std::unique_ptr<Matrix> output;
   NormWeights post_norm;
-  // Weights of the layer's own sparse attention indexer: queries from q_rank values, one key, and a weight per query
-  // head.
+  // Weights of the layer's own sparse-attention indexer: projections for the queries (from q_rank values), for one key,
+  // and for a weight per query head.
   std::unique_ptr<Matrix> index_q, index_k, index_weights;
   const float* index_norm = nullptr;
   const float* index_norm_bias = nullptr;
@@ -63,7 +64,8 @@ struct BlockAttentionWeights {
   std::unique_ptr<Matrix> kv;  // Projection to a position's vector, which is key and value of all heads.
   const float* kv_norm = nullptr;
   const float* sinks = nullptr;  // Shape [n_heads].
-  // Output projections: one per group of heads (BatchedMatmul::weight), and one over their results.
+  // Output projections: one matrix per group of heads (BatchedMatmul::weight), and one that reads the results of all
+  // groups.
   std::unique_ptr<Matrix> output_a, output_b;
   BlockPoolWeights pool;
   // Weights of the layer's own block indexer.

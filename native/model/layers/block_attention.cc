@@ -107,7 +107,7 @@ void BlockAttention::rotate(std::span<const Segment> segments, bool back, float*
                      n_heads, head_dim);
 }
 
-// Stores the vectors of all tokens, and those of the blocks that end with them.
+// Stores the vectors of all tokens, and the vectors of the blocks that end at one of these tokens.
 void BlockAttention::store(const StepRows& rows) const {
   const std::span<const Segment> own = segments(rows);
   rotate(own, false, buffers_.q, layer_.n_heads, layer_.key_dim);

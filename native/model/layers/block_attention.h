@@ -1,11 +1,11 @@
-// DeepSeek V4's block attention. A token attends to the vectors in a sliding window, each of which is both key and
-// value for all heads, and to vectors that represent compressed blocks of earlier positions. It attends either to all
-// blocks or to those that the sparse-attention indexer selects.
+// DeepSeek V4's block attention. A token attends to the vectors in a sliding window, each of which serves as both key
+// and value for all heads, and to vectors that represent compressed blocks of earlier positions. It attends either to
+// all blocks or to the blocks that the sparse-attention indexer selects.
 //
 //   q = rope(norm of each head(W_qb norm(W_qa h))),  row = rope(norm(W_kv h))
 //   x += W_ob (for each group of heads: W_oa rope^-1(attention(q, rows, blocks)))
 //
-// Because RoPE has rotated the stored vectors by their position, the attention output is rotated back by the query's
+// RoPE has rotated the stored vectors by their position. The attention output is therefore rotated back by the query's
 // position.
 #pragma once
 
@@ -34,7 +34,7 @@ class BlockAttention final : public LayerBlock {
   void store(const StepRows& rows) const;
   void store_blocks(const StepRows& rows, const Blocks& blocks, const float* values, const float* scores) const;
   void choose(const StepRows& rows) const;
-  // Applies RoPE to the trailing dimensions of each head of x, or its inverse if `back` is set.
+  // Applies RoPE to the trailing dimensions of each head of x, or the inverse rotation if `back` is set.
   void rotate(std::span<const Segment> segments, bool back, float* x, int n_heads, int head_dim) const;
   RopeParams angles(bool back) const;
   std::span<const Segment> segments(const StepRows& rows) const {

@@ -1,5 +1,5 @@
-// A gated delta-net block: queries, keys and values pass through a short convolution, the delta rule updates one state
-// per head (backend/recurrence.h), and the result passes through a norm per head and a gate.
+// A gated delta-net block. Queries, keys and values pass through a short convolution, and the delta rule updates one
+// state per head (backend/recurrence.h). The result passes through a norm per head and a gate.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class DeltaNet final : public LayerBlock {
   const Residual residual_;
   DeltaRule rule_;
   LayerSlots state_;  // State of the delta rule.
-  // A single convolution over all channels, or one each for queries, keys and values. Each has its own state and first
+  // One convolution over all channels, or three for queries, keys and values. `first` is the convolution's first
   // channel.
   struct Convolved {
     Convolution convolution;

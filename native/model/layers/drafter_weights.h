@@ -1,4 +1,4 @@
-// Weights for drafting tokens: those of MTP layers and of EAGLE-3 heads.
+// Weights for drafting tokens with MTP layers and EAGLE-3 heads.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct DraftWeights {
   NormWeights head_norm;               // Null: the model's final norm is used.
 };
 
-// Lists the tensors of the layer that `list` has entered.
+// Adds the MTP tensors of the current layer of `list`.
 void list_weights(DraftWeights& weights, WeightList& list);
 
 // Weights of an EAGLE-3 head, from its own file (eagle_head.h).

@@ -1,11 +1,11 @@
-// Feed-forward blocks without experts, and the base class of all feed-forward blocks.
+// Feed-forward blocks without experts, and the base class for all feed-forward blocks.
 #pragma once
 
 #include "model/layers/layer_block.h"
 
 namespace monolith {
 
-// Base class of the feed-forward blocks. It provides their input and adds their output to the residual stream.
+// Base class of the feed-forward blocks. It provides the block's input and adds the output to the residual stream.
 class FeedForward : public LayerBlock {
  public:
   explicit FeedForward(const LayerContext& context)
@@ -26,7 +26,8 @@ class FeedForward : public LayerBlock {
     bool add_to_out;
     InputUse use;  // Whether x is read again later.
   };
-  // Computes out = W_down (activation(W_gate x) * W_up x), or adds it to `out`, with the layer's limit and sparsity.
+  // Computes out = W_down (activation(W_gate x) * W_up x), or adds the result to `out`, with the layer's limit and
+  // sparsity.
   void run_gated_mlp(const GatedMlpCall& call) const;
 
   const HyperParams& params_;

@@ -20,7 +20,7 @@ struct NetworkWeights {
   const float* down_bias = nullptr;
 };
 
-// Lists the gate, up and down matrices; the gate only if the layer has one.
+// Lists the gate, up and down matrices. The gate is listed only if the layer has one.
 void list_weights(const LayerParams& layer, NetworkWeights& weights, WeightList& list);
 
 // Weights of an MoE block.
@@ -32,9 +32,9 @@ struct ExpertWeights {
   std::vector<int32_t> of_token;        // See TokenExperts::of_token.
   NetworkWeights all;                   // The matrices of all experts (see Mixture).
   std::unique_ptr<Matrix> shared_gate;  // Shape [1, n_embd].
-  // For experts in parallel with a dense network (FeedForwardKind::kGatedAndMixture): the norms of the experts' input
-  // and of both outputs, the factors that the norm of the router's input uses in place of weights, and a scale per
-  // expert.
+  // Only for experts in parallel with a dense network (FeedForwardKind::kGatedAndMixture): the norm of the experts'
+  // input, the norms of both outputs, the factors that the norm of the router's input uses as its weights, and a scale
+  // per expert.
   NormWeights norm, post_norm, network_post_norm;
   const float* router_scale = nullptr;   // Shape [n_embd].
   const float* expert_scales = nullptr;  // Shape [n_experts].

@@ -84,7 +84,7 @@ RopeParams LatentAttention::angles() const {
   return {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude};
 }
 
-// Stores the indexer keys and selects the positions to which each token attends.
+// Stores the indexer keys and selects the positions to which each token will attend.
 void LatentAttention::choose(const StepRows& rows) const {
   const IndexParams& index = params_.latents.index;
   const Activations& to = buffers_;
@@ -129,7 +129,8 @@ void LatentAttention::store(const StepRows& rows) const {
                                       .cache = cache_});
 }
 
-// Reduces the step to the tokens with logits and returns their queries. Copies nothing if all tokens have logits.
+// Reduces the step to the tokens with logits and returns the queries of these tokens. Copies nothing if all tokens have
+// logits.
 const float* LatentAttention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
   if (n == rows.count.value()) return buffers_.q;

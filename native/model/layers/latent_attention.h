@@ -1,9 +1,9 @@
 // The MLA block (LatentParams): x += scale * W_o W_v attention(W_k q, latents). Each head has its own W_k and W_v. A
 // position's latent vector consists of norm(W_a h) and a part with RoPE that all heads share.
 //
-// Queries are mapped to the latent space during prefill too, although expanding keys and values for each head would
-// take fewer operations there. The two methods round differently, and a token's result must not depend on how its
-// prompt was split into chunks.
+// Queries are mapped to the latent space during prefill too, although prefill would take fewer operations if keys and
+// values were expanded for each head. The two methods round differently, and a token's result must not depend on how
+// its prompt was split into chunks.
 #pragma once
 
 #include "model/kv_layout.h"

@@ -25,24 +25,24 @@
 
 namespace monolith {
 
-// The state of a step as it passes through the blocks.
+// The state of a step that is passed from block to block.
 struct StepRows {
   std::span<const std::span<const Segment>> tables;  // Segments of all tokens, for each page table.
   std::span<const int32_t> logit_rows;               // Indices, among all tokens, of those whose logits are requested.
-  // The tokens with logits, as segments of one token, for each page table. Empty if all tokens have logits, and for
-  // tables that no block reads once only these tokens are left.
+  // One list of segments per page table for the tokens with logits; each segment is one token. No lists if all tokens
+  // have logits. A table's list is empty if no block reads the table after the step has been reduced to these tokens.
   std::span<const std::span<const Segment>> logit_tables;
   float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
   RowCount count;
   bool all = true;  // True while all tokens of the step are computed; false when only those with logits are left.
   const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
   std::span<const int32_t> tokens = {};  // IDs of all tokens.
-  // For hyper-connections: the streams of the tokens that are still being computed, [count][n_streams][n_embd], from
-  // which x is mixed for each block; and the mixing weights, [count][numbers].
+  // Only for hyper-connections: the streams of the tokens that are still being computed, [count][n_streams][n_embd],
+  // from which x is mixed for each block; and the mixing weights, [count][numbers].
   float* streams = nullptr;
   float* stream_numbers = nullptr;
   const float* normed = nullptr;  // The normalized x that the layer's mixer has read, for blocks in parallel with it.
-  // If set, attention reads this input for all tokens instead of the normalized x.
+  // If set, attention reads this buffer as the input of all tokens, instead of the normalized x.
   const float* mixer_input = nullptr;
 };
 
@@ -65,25 +65,26 @@ class LayerBlock {
  public:
   virtual ~LayerBlock() = default;
   // Adds the block's output to rows.x. `last` is set for the model's last block that stores data for later tokens.
-  // Everything after it contributes only to the logits, so that block reduces `rows` to the tokens with logits.
+  // Everything after that block contributes only to the logits, so the block reduces `rows` to the tokens with logits.
   virtual void run(StepRows& rows, bool last) const = 0;
-  // Whether tokens read other positions in this block.
+  // Whether this block lets tokens read other positions.
   virtual bool mixes() const { return false; }
-  // Whether the block stores data for later tokens. An attention block that uses an earlier layer's keys and values
-  // does not.
+  // Whether the block stores data for later tokens. False for an attention block that uses an earlier layer's keys and
+  // values.
   virtual bool keeps() const { return mixes(); }
 };
 
-// For the last block that mixes positions: reduces `rows` to the tokens with logits and returns, for these tokens only,
-// the rows of `mixed`, the block's output with `dim` values per token. Copies nothing if all tokens have logits.
+// For the last block that mixes positions: reduces `rows` to the tokens with logits, and returns the rows of `mixed`
+// for these tokens. `mixed` is the block's output, with `dim` values per token. Copies nothing if all tokens have
+// logits.
 const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations,
                               const Activations& buffers, const float* mixed, int64_t dim);
 
 // How a block reads the residual stream and adds to it, with the model's norms and scale.
 class Residual {
  public:
-  // `beside`: the block reads the normalized input that the layer's mixer has already computed. `mix`: hyper-connection
-  // weights, for a block other than the mixer.
+  // `beside`: the block runs in parallel with the layer's mixer and reads the normalized input that the mixer has
+  // already computed. `mix`: hyper-connection weights, for a block other than the mixer.
   explicit Residual(const LayerContext& context, bool beside = false, const StreamMixWeights* mix = nullptr)
       : params_(context.params),
         operations_(context.operations),
@@ -93,18 +94,17 @@ class Residual {
 
   // Returns the input of a block: x, normalized if the model has such a norm.
   const float* read(StepRows& rows, const NormWeights& norm) const;
-  // Returns the InputUse for the last read of the block's input. The residual stream itself and a norm shared with
-  // another block are read again later.
+  // Returns the InputUse to pass with the last read of the block's input. kAgain: the input is the residual stream
+  // itself, or a normalized copy that another block also reads.
   InputUse last_use() const {
     return params_.pre_norm && (beside_ || !params_.parallel_residual) ? InputUse::kLast : InputUse::kAgain;
   }
-  // Whether a block can write its output directly to the residual stream. Otherwise it uses a separate buffer and
-  // add().
+  // Whether a block can write its output directly to the residual stream. If not, it uses a separate buffer and add().
   bool is_direct() const {
     return !params_.post_norm && params_.residual_scale == 1.0f && params_.stream_mix.n_streams == 0;
   }
   float* target(const StepRows& rows) const { return is_direct() ? rows.x : buffers_.branch; }
-  // Adds the output in target() to the residual stream. Does nothing if the output was written there directly.
+  // Adds the output in target() to the residual stream. Does nothing if target() is the residual stream itself.
   void add(const NormWeights& post_norm, const StepRows& rows) const;
 
  private:

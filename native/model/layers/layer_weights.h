@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// The weights of blocks that the layer does not have are empty.
+// Members for blocks that the layer does not have are empty.
 struct LayerWeights {
   AttentionWeights attention;
   LatentAttentionWeights latent_attention;
@@ -26,7 +26,7 @@ struct LayerWeights {
   StreamMixWeights mixer_mix, network_mix;
 };
 
-// Lists the tensors that the layer entered in `list` needs.
+// Adds the tensors that the current layer of `list` needs.
 void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& list);
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
-// The Mamba-2 block of a layer (backend/recurrence.h): x, B and C pass through a short convolution, and the output
-// passes through a gate and a norm per group.
+// The Mamba-2 block of a layer (backend/recurrence.h). x, B and C pass through a short convolution; the output passes
+// through a gate and a norm per group.
 #pragma once
 
 #include "model/layers/layer_block.h"

@@ -1,11 +1,11 @@
-// MoE blocks: experts instead of a dense feed-forward network, or in parallel with one.
+// MoE blocks: experts that replace a dense feed-forward network or run in parallel with one.
 #pragma once
 
 #include "model/layers/feed_forward.h"
 
 namespace monolith {
 
-// Returns the experts in the form that the backend's operations take.
+// Returns the experts in the form that the backend's operations expect.
 Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const ExpertWeights& experts);
 
 // Experts instead of a dense feed-forward network, optionally with a shared expert.
@@ -16,8 +16,8 @@ class ExpertMixture final : public FeedForward {
   Mixture mixture() const { return mixture_of(params_, layer_, weights_.experts); }
 };
 
-// A gated MLP and experts in parallel, each between its own norms: x += post_norm(norm_1(network(pre_norm(x))) +
-// norm_2(experts(pre_norm_2(x)))). The router reads x after an RMSNorm whose factors are divided by sqrt(n_embd).
+// A gated MLP and experts in parallel, each between its own pair of norms: x += post_norm(norm_1(network(pre_norm(x)))
+// + norm_2(experts(pre_norm_2(x)))). The router reads x after an RMSNorm whose factors are divided by sqrt(n_embd).
 class NetworkAndExperts final : public FeedForward {
  public:
   using FeedForward::FeedForward;

@@ -1,4 +1,4 @@
-// Norms over rows, of the kind that the model uses (RMSNorm or LayerNorm).
+// Norms over rows: RMSNorm or LayerNorm, depending on the model.
 #pragma once
 
 #include "backend/operations.h"

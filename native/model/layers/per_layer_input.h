@@ -24,7 +24,7 @@ class PerLayerInput final : public LayerBlock {
   const LayerContext context_;
 };
 
-// Scales the residual stream after a layer.
+// Multiplies the residual stream by a factor after a layer.
 class OutputScale final : public LayerBlock {
  public:
   explicit OutputScale(const LayerContext& context) : context_(context) {}

@@ -5,7 +5,7 @@
 namespace monolith {
 namespace {
 
-// Kimi delta attention: separate matrices for everything; those for gate and decay are low-rank.
+// Kimi delta attention: every projection is a separate matrix; the projections for gate and decay are low-rank.
 void list_apart(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& weights, WeightList& list) {
   const int64_t keys = d.keys(), values = d.values(), rank = d.low_rank;
   list.matrix("attn_q.weight", keys, n_embd, weights.q);
@@ -27,7 +27,7 @@ void list_together(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& wei
   const int64_t channels = d.channels(), heads = d.n_value_heads;
   list.vector_of_shape("ssm_conv1d.weight", {d.conv_kernel_size, channels, 1}, weights.convolution);
   if (d.grouped_mixed) {
-    // For each key head: query, key, and the values and gates of its value heads.
+    // The rows are grouped by key head: query, key, and the values and gates of its value heads.
     const int64_t n = d.n_key_heads, key = d.key_dim, run = d.values() / n, all = 2 * (key + run);
     list.part_runs("ssm_in.weight", n, 0, key, all, n_embd, weights.q);
     list.part_runs("ssm_in.weight", n, key, key, all, n_embd, weights.k);
@@ -38,7 +38,7 @@ void list_together(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& wei
     list.matrix("attn_gate.weight", d.values(), n_embd, weights.gate);
   }
   if (d.grouped_beta) {
-    // For each key head: the betas of its value heads, then the inputs to their decays.
+    // The rows are grouped by key head: the betas of its value heads, then the decay inputs of its value heads.
     const int64_t run = heads / d.n_key_heads;
     list.part_runs("ssm_ba.weight", d.n_key_heads, 0, run, 2 * run, n_embd, weights.beta);
     list.part_runs("ssm_ba.weight", d.n_key_heads, run, run, 2 * run, n_embd, weights.decay);

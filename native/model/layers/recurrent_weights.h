@@ -10,7 +10,7 @@ namespace monolith {
 
 class WeightList;
 
-// Weights of a delta-net block. Weights that this kind of delta net lacks are null.
+// Weights of a delta-net block. Members for weights that this kind of delta net does not have are null.
 struct DeltaNetWeights {
   NormWeights norm;
   std::unique_ptr<Matrix> mixed;    // Queries, keys and values in one matrix.
@@ -51,7 +51,7 @@ void list_weights(Mamba2Weights& weights, WeightList& list);
 // Weights of a short convolution block.
 struct ShortConvolutionWeights {
   NormWeights norm;
-  // Parts of one tensor: the gate for the convolution's input, the gate for its output, and the input itself.
+  // Three parts of one tensor: the gate on the convolution's input, the gate on its output, and the input itself.
   std::unique_ptr<Matrix> before, after, input;
   const float* convolution = nullptr;  // Shape [n_embd][taps].
   std::unique_ptr<Matrix> output;

@@ -16,7 +16,7 @@ class WeightList;
 struct StreamProjections {
   std::vector<std::unique_ptr<Matrix>> to, from;  // Shape [n_embd, n_embd] each.
 };
-// Weights for one layer's AltUp streams, and for its LAuReL path in parallel with attention.
+// Weights for one layer's AltUp streams and for its LAuReL path, which is in parallel with attention.
 struct StreamWeights {
   const float* router_norm = nullptr;
   std::unique_ptr<Matrix> router;        // Shape [count, n_embd].
@@ -28,7 +28,7 @@ struct StreamWeights {
   NormWeights laurel_post_norm;
 };
 
-// These functions list nothing if the model has a single stream.
+// These functions list nothing if the model has only one residual stream.
 void list_weights(StreamProjections& weights, WeightList& list);
 void list_weights(StreamWeights& weights, WeightList& list);
 

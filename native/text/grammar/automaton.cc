@@ -9,11 +9,12 @@ namespace {
 
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-// Maximum number of consecutive whitespace characters. Without a limit, an undecided model may emit whitespace forever.
+// Maximum number of consecutive whitespace characters. Without a limit, a model that cannot decide what comes next may
+// emit whitespace forever.
 constexpr uint32_t kMaxSpaces = 20;
 
-// First character of the names that represent scalar items of an array. It cannot occur in a string, so the name of a
-// scalar never equals that of a string.
+// First character of the names that represent an array's scalar items. It cannot occur in a string, so a scalar's name
+// never equals a string's name.
 constexpr uint32_t kScalarName = 0x1FFFFF;
 
 }  // namespace
@@ -89,8 +90,8 @@ StateId Automaton::intern(bool accepts) {
     const Lex& lex = lexes_[place.lex];
     if (!lex.between()) continue;
     uint32_t here = pool_.free_before(lex.expression);
-    // Requiring room for one more free character leaves more possible texts than an object can have names, so at least
-    // one of them is not taken yet.
+    // Counts one free character less than is possible. There are then more possible texts than an object can have
+    // names, so at least one of these texts is not in use yet.
     if (lex.name != 0 && here != kUnbounded && here > 0) --here;
     free = std::max(free, here);
   }
@@ -104,7 +105,7 @@ StateId Automaton::intern(bool accepts) {
 }
 
 int Automaton::only_byte(StateId state) {
-  // A state with more configurations than this almost never has a single next byte.
+  // A state with more configurations than this almost never forces a single next byte.
   constexpr uint32_t kMaxPlaces = 64;
   if (only_bytes_[state] != kUnknownByte) return only_bytes_[state];
   const Header header = headers_[state];
@@ -193,7 +194,7 @@ void Automaton::complete(uint32_t frame) {
     put({frames_[frame].is_object ? Phase::kAfterMember : Phase::kAfterItem, 0, 0, frame});
 }
 
-// Returns the array that `frame` represents if its items must be distinct, otherwise null.
+// Returns the array that `frame` represents if the array's items must be distinct, otherwise null.
 const ArrayShape* Automaton::unique_array(uint32_t frame) const {
   if (frame == 0 || frames_[frame].is_object) return nullptr;
   const ArrayShape& array = schema_.array(frames_[frame].shape);
@@ -208,7 +209,7 @@ uint32_t Automaton::begin_array(uint32_t array, uint32_t parent) {
   return intern_frame({false, array, intern_progress(std::move(fresh)), parent});
 }
 
-// Called at the end of a string or scalar whose text is `name`. An item that the array already contains is not allowed.
+// Called at the end of a string or scalar whose text is `name`. Rejects an item that the array already contains.
 void Automaton::complete_item(uint32_t frame_id, uint32_t name) {
   if (unique_array(frame_id) == nullptr) return complete(frame_id);
   Frame frame = frames_[frame_id];
@@ -390,8 +391,8 @@ void Automaton::advance(const Place& place, uint8_t byte) {
       if (place.phase == Phase::kAfterItem && byte != ',') return;
       const size_t index = frame.progress;
       if (index >= array.most) return;
-      // Items are counted only as far as the count matters: for an array without a maximum, counting stops at the
-      // minimum or at the end of the prefix, whichever is larger.
+      // Items are counted only as far as the count matters. For an array without a maximum, that is up to the minimum
+      // or the length of the prefix, whichever is larger.
       uint32_t count = frame.progress + 1;
       if (array.most == kUnbounded)
         count = std::min(count, std::max(array.least, static_cast<uint32_t>(array.prefix.size())));
@@ -412,7 +413,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
                                       array.matching != kNoShape);
       };
       if (shape != kNoShape && leads(frame.n_matches)) open(shape, frame.n_matches);
-      // Matches are counted only as far as the count matters, too.
+      // Matches, too, are counted only as far as the count matters.
       const bool enough = array.most_matches == kUnbounded && frame.n_matches >= array.least_matches;
       if (array.matching != kNoShape && !enough && leads(frame.n_matches + 1))
         open(array.matching, frame.n_matches + 1);

@@ -4,7 +4,7 @@
 //
 // The automaton is bounded. When it reaches a size limit, it fails, and the caller must build a new automaton, which
 // can import the states still in use with recall() (`Grammar` does this). When the automaton runs out of fuel, it
-// stops; after refueling, the same call resumes where it left off. An automaton may be used by only one thread at a
+// stops. Once it is refueled, the same call resumes where it stopped. An automaton may be used by only one thread at a
 // time.
 #pragma once
 
@@ -34,13 +34,13 @@ struct AutomatonOptions {
   WhiteSpace white_space = WhiteSpace::kNone;
   std::string suffix;  // Bytes that must follow the value.
   Lead lead;           // Prefix before the value: characters that the model generates, then a fixed text.
-  // The value's syntax if it is not JSON; the value is then an object. Texts in the spelling are bytes in which special
-  // tokens appear as symbols.
+  // The value's syntax if it is not JSON; in that case, the value is an object. In the spelling's texts, special tokens
+  // appear as the symbols of GrammarVocabulary.
   std::optional<Spelling> spelling;
   size_t most_states = 200'000;
   size_t most_places = 4'000'000;  // Maximum number of configurations across all states.
   size_t most_rows = 200'000;      // Maximum number of states with a transition table (1 KiB each).
-  // Maximum size of the cached token masks, in bytes. When it is reached, the oldest mask is overwritten.
+  // Maximum total size of the cached token masks, in bytes. When this limit is reached, the oldest mask is overwritten.
   size_t most_mask_bytes = 64 << 20;
 };
 
@@ -52,8 +52,8 @@ class Automaton {
   Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptions& options);
 
   StateId start() const { return start_; }
-  // Returns the state after one more byte. Returns kDead if no valid text starts with these bytes, and also if failed()
-  // or spent() is true, that is, if a limit was reached or the fuel has run out.
+  // Returns the state after one more byte. Returns kDead if no valid text starts with these bytes. Also returns kDead
+  // if a limit was reached (failed()) or the fuel has run out (spent()).
   StateId step(StateId state, uint8_t byte) {
     const uint32_t row = rows_[state];
     if (row != kNoRow) {
@@ -62,7 +62,7 @@ class Automaton {
     }
     return compute(state, byte);
   }
-  // accepts(): the text so far is complete. ends(): it is complete and nothing can follow.
+  // accepts(): the text so far is complete. ends(): the text is complete and nothing can follow.
   bool accepts(StateId state) const { return headers_[state].accepts; }
   bool ends(StateId state) const { return headers_[state].accepts && headers_[state].n_places == 0; }
   // Returns the only byte that may come next. Returns kNoByte if several bytes or none may come next, or if the text
@@ -73,7 +73,7 @@ class Automaton {
   bool goes_on_in_a_token(std::string_view text, StateId state);
   // Computes the set of tokens that may come next. `mask` has one bit per token of the trie.
   void allowed(StateId state, TokenMask& mask);
-  // Like the overload above, but returns a cached mask. The reference is valid until a later call overwrites the cache
+  // Like the overload above, but returns a cached mask. The reference is valid until a later call overwrites this cache
   // entry.
   const TokenMask& allowed(StateId state);
   // Whether the token mask of `state` is cached.
@@ -83,7 +83,7 @@ class Automaton {
   }
   bool knows_only_byte(StateId state) const { return only_bytes_[state] != kUnknownByte; }
   int known_only_byte(StateId state) const { return only_bytes_[state]; }
-  // The states of an automaton that has reached its limits, without the transitions.
+  // The states of an automaton that has reached its limits, but not its transitions.
   struct Past;
   // Moves the states out of the automaton and leaves it empty.
   std::unique_ptr<Past> into_past(std::unique_ptr<ExpressionPool::Past> expressions);
@@ -110,7 +110,7 @@ class Automaton {
     kNextKey,
     kArrayStart,
     kAfterItem,
-    // Phases handled in automaton_spelling.cc.
+    // Handlers for the phases in automaton_spelling.cc.
     kLead,
     kLeadClose,
     kNameOpen,
@@ -124,7 +124,7 @@ class Automaton {
     kValueClose,
     kSeparator,
     kBraceClose,
-    // Phases handled in automaton_tags.cc.
+    // Handlers for the phases in automaton_tags.cc.
     kItemOpen,
     kTagClose,
     kCloseName,
@@ -133,7 +133,8 @@ class Automaton {
 
   struct Place {
     Phase phase;
-    // kValue, kColon, kJsonOpen: the shape. kTextOpen, kStringOpen: the argument of text_of(). kSuffix: bytes read.
+    // Depends on the phase. kValue, kColon, kJsonOpen: the shape. kTextOpen, kStringOpen: the argument of text_of().
+    // kSuffix: number of bytes read.
     uint32_t what = 0;
     uint32_t lex = 0;  // If has_lex(): index into lexes_. Literals: bytes read. Other phases: spaces read.
     uint32_t frame = 0;
@@ -150,14 +151,14 @@ class Automaton {
     uint32_t more = 0;
     bool between() const { return sub == 0; }  // Between two characters.
     uint32_t name = 0;  // Node in the name tree, if the object's member names are remembered; otherwise 0.
-    // Only characters that require an escape may be escaped, in the short form if there is one.
+    // Only characters that require an escape may be escaped, and only in the short form if the character has one.
     bool plain = false;
     auto operator<=>(const Lex&) const = default;
   };
   struct Frame {
     bool is_object;
     uint32_t shape;  // Index into the schema's objects or arrays.
-    // Objects and arrays of distinct items: index into progress_. Other arrays: number of items so far.
+    // For objects and arrays of distinct items: index into progress_. For other arrays: number of items so far.
     uint32_t progress;
     uint32_t parent;
     // Tag syntax: 1 + the tag number of the member or item whose value is being written; 0 between members.
@@ -165,13 +166,13 @@ class Automaton {
     uint32_t n_matches = 0;  // Array that counts matches: counted items so far.
     auto operator<=>(const Frame&) const = default;
   };
-  // The members that an object has so far, or the items that an array of distinct items has so far.
+  // The members that an object already has, or the items that an array of distinct items already has.
   struct Progress {
     uint32_t object;
     std::vector<uint64_t> seen;
     uint32_t next = 0;    // PropertyOrder::kSchema: index of the first property that may still come.
     uint32_t others = 0;  // Number of members that are not declared properties.
-    // Sorted names of the members counted in `others`, if the object's names are remembered.
+    // The names of the members counted in `others`, sorted. Empty if the object's names are not remembered.
     std::vector<uint32_t> names;
     uint32_t marks = 0;  // Marks of the object that its members carry so far.
     // Computed on first use by progress().
@@ -250,8 +251,8 @@ class Automaton {
   bool any_alive(const Lex& lex, uint32_t first, uint32_t last);
   ExprId uniform(ExprId e, uint32_t first, uint32_t last);
   void forget(Lex& lex);
-  // Returns whether all tokens below `node` are allowed because any characters are allowed next, at least as many as
-  // the longest of these tokens has.
+  // Returns whether all tokens below `node` are allowed because the next characters may be anything, for at least as
+  // many characters as the longest of these tokens has.
   bool is_free(StateId state, const TokenTree::Node& node) const {
     return headers_[state].free >= node.height && headers_[state].free > 0;
   }
@@ -281,11 +282,11 @@ class Automaton {
   std::unordered_multimap<uint64_t, uint32_t> progress_by_hash_;
   std::unordered_map<uint64_t, uint32_t> name_children_;  // Key: name << 21 | code point. Value: the child name.
   std::vector<uint64_t> name_origins_{0, 0};              // Inverse of name_children_. Name 1 is the empty name.
-  // Counts, by prefix, of the names that one object already has: for each prefix, the possible next characters and the
-  // number of names that continue with each.
+  // Counts, by prefix, of the names that one object already has. For each prefix, this maps each possible next
+  // character to the number of names that continue with it.
   std::unordered_map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> taken_;
   uint32_t taken_of_ = UINT32_MAX;  // Index into progress_ of the object that taken_ describes.
-  // For each object: the name expression of each property, with its tag.
+  // For each object: the name expressions of its properties, each with the property's tag.
   std::vector<std::vector<ExprId>> name_expressions_;
   std::unordered_map<uint32_t, ExprId> texts_;              // Cache of text_of().
   std::unordered_map<uint32_t, ExprId> tagged_texts_;       // Cache of tagged_text().

@@ -17,8 +17,8 @@ enum Sub : uint32_t {
   kHigh = 4,        // After an escaped high surrogate, which is in `more`.
   kHighEscape = 5,  // After a high surrogate and a backslash.
   kLowHex = 6,      // Bits 4..7: digits so far. Bits from 8: their value. `more`: the high surrogate.
-  // In the states below, it no longer matters which character it is: the expression is already the one after the
-  // character.
+  // In the states below, the character's identity no longer matters: `expression` is already the expression that
+  // follows the character.
   kAnyUtf8 = 7,  // Bits 4..7: bytes to come.
   kAnyHex = 8,   // Bits 4..7: digits so far.
   kAnyHigh = 9,  // After any escaped high surrogate.
@@ -41,7 +41,7 @@ bool Automaton::read(Lex& lex, uint32_t code_point) {
   return n_taken == 0 || pool_.count(lex.expression, n_taken + 1) > n_taken;
 }
 
-// Returns whether a character in [first, last] may come next.
+// Returns whether any character in [first, last] may come next.
 bool Automaton::any_alive(const Lex& lex, uint32_t first, uint32_t last) {
   const ExprId e = lex.expression;
   const uint64_t n_taken = lex.name == 0 ? 0 : n_taken_behind(lex.name, first, last);
@@ -55,7 +55,8 @@ bool Automaton::any_alive(const Lex& lex, uint32_t first, uint32_t last) {
   return n_texts > n_taken;
 }
 
-// Returns the expression that follows if it is the same for every character in [first, last], otherwise kNothing.
+// Returns the expression that follows a character in [first, last] if it is the same for all of them, otherwise
+// kNothing.
 ExprId Automaton::uniform(ExprId e, uint32_t first, uint32_t last) {
   if (pool_.free_characters(e) == kUnbounded && pool_.derivative(e, pool_.partition().class_of(0xE9)) == e) return e;
   ExprId one = ExpressionPool::kFailed;
@@ -69,7 +70,8 @@ ExprId Automaton::uniform(ExprId e, uint32_t first, uint32_t last) {
   return same && one != ExpressionPool::kFailed && pool_.alive(one) ? one : ExpressionPool::kNothing;
 }
 
-// Discards the value of an unfinished character if it makes no difference, so that all its variants share one state.
+// Discards the bits of an unfinished character if they do not affect the result, so that all variants of the character
+// share one state.
 void Automaton::forget(Lex& lex) {
   if (lex.name != 0) return;
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;
@@ -104,13 +106,13 @@ void Automaton::forget(Lex& lex) {
   lex.more = 0;
 }
 
-// Returns whether the unfinished character can still become a character that matches.
+// Returns whether the unfinished character can still become one that the expression allows.
 bool Automaton::partial_is_alive(const Lex& lex) {
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;
   switch (kind) {
     case kUtf8: {
       uint32_t first = lex.more << (6 * count), last = first | ((1u << (6 * count)) - 1);
-      // Excludes overlong encodings: after a first byte without value bits, the range starts above the code points that
+      // Excludes overlong encodings: if the first byte has no value bits, the range starts above the code points that
       // have shorter encodings.
       if (count == 2 && lex.more == 0) first = 0x800;
       if (count == 3 && lex.more == 0) first = 0x10000;
@@ -127,7 +129,7 @@ bool Automaton::partial_is_alive(const Lex& lex) {
           if (!has_short_escape(c) && any_alive(lex, c, c)) return true;
         return false;
       }
-      // Surrogates are not characters, but a high surrogate may start a pair.
+      // Surrogates are not characters, but a high surrogate may be the first half of a pair.
       if (first < 0xD800 && any_alive(lex, first, std::min(last, 0xD7FFu))) return true;
       if (last > 0xDFFF && any_alive(lex, std::max(first, 0xE000u), last)) return true;
       const uint32_t low = std::max(first, 0xD800u), high = std::min(last, 0xDBFFu);
@@ -149,7 +151,7 @@ bool Automaton::partial_is_alive(const Lex& lex) {
   }
 }
 
-// Reads one byte of text outside JSON, where control characters and backslashes are not escaped.
+// Reads one byte of text outside JSON. In such text, control characters and backslashes are not escaped.
 bool Automaton::step_plain_character(Lex& lex, uint8_t byte, bool& at_boundary) {
   if (lex.sub == kBetween && (byte < 0x20 || byte == '\\')) return at_boundary = true, read(lex, byte);
   return step_character(lex, byte, at_boundary);

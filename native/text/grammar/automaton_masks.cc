@@ -1,4 +1,4 @@
-// Computes the mask of tokens that may come next in a state.
+// Computes the mask of the tokens that may come next in a state.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ constexpr uint32_t kNodesOfAStep = 16;  // Trie nodes charged as one fuel step i
 
 }  // namespace
 
-// Adds the allowed tokens of the subtree at `root`, a node of depth 1. With `subtracts`, the mask already contains all
-// tokens of the subtree, and those that are not allowed are removed instead.
+// Adds the allowed tokens of the subtree at `root`, a node of depth 1. With `subtracts`, the mask must already contain
+// all tokens of the subtree, and the function removes the tokens that are not allowed.
 void Automaton::walk(const TokenTree& tree, uint32_t root, StateId state, TokenMask& mask, bool subtracts) {
   const uint32_t end = tree.nodes[root].end;
   if (stack_.size() < TokenTrie::kLongest + 2) stack_.resize(TokenTrie::kLongest + 2);
@@ -35,12 +35,12 @@ void Automaton::walk(const TokenTree& tree, uint32_t root, StateId state, TokenM
       ++i;
     }
   }
-  // If this uses up the fuel, the next operation stops, but this walk is still complete.
+  // If this uses up the fuel, the next operation stops, but the current walk is still completed.
   pool_.fuel().spend(n_seen / kNodesOfAStep);
 }
 
-// Returns whether most plain tokens start with a byte that is allowed next. Such tokens are usually allowed as a whole,
-// so it is cheaper to start with all plain tokens set and to remove those that are not allowed.
+// Returns whether most plain tokens start with a byte that is allowed next. Such tokens are usually allowed as a whole.
+// In that case, it is cheaper to start with all plain tokens set and to remove the tokens that are not allowed.
 bool Automaton::allows_most_beginnings(StateId state) {
   const TokenTree& tree = trie_.plain();
   size_t n_tokens = 0;
@@ -49,7 +49,8 @@ bool Automaton::allows_most_beginnings(StateId state) {
   return n_tokens * 2 >= tree.tokens.size();
 }
 
-// Computes the mask one first byte at a time. If the fuel runs out, the results for completed first bytes are kept.
+// Computes the mask for one first byte after another. If the fuel runs out, the results for completed first bytes are
+// kept.
 void Automaton::find_allowed(StateId state, TokenMask& mask) {
   Walk& done = unfinished_;
   if (done.state != state) {

@@ -1,4 +1,4 @@
-// Tracks progress within an object: which members may come next, and whether the object may end.
+// Tracks the progress within an object: the members that may come next, and whether the object may end.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool has(const std::vector<uint64_t>& bits, size_t i) { return bits[i / 64] >> (
 
 bool Automaton::remembers_names(const ObjectShape& object) { return !object.others.empty() && counts_names(object); }
 
-// Returns how many more undeclared members are possible, counted only as far as the number matters.
+// Returns how many more undeclared members are possible. Counts only as far as the number matters.
 uint64_t Automaton::others_left(const ObjectShape& object, const Progress& progress) {
   if (!remembers_names(object)) return !object.others.empty() && progress.others == 0 ? 1 : 0;
   uint64_t n = 0;
@@ -54,7 +54,7 @@ bool Automaton::feasible(const ObjectShape& object, const Progress& progress) {
   return can.value_or(false);
 }
 
-// Returns how many names of a group the object does not contain yet.
+// Returns how many names of a group are not in the object yet.
 uint64_t Automaton::names_left(const ObjectShape::OtherNames& group, const Progress& progress) {
   if (group.n == kUnbounded || progress.names.empty()) return group.n;
   uint64_t left = group.n;
@@ -70,7 +70,7 @@ uint64_t Automaton::names_left(const ObjectShape::OtherNames& group, const Progr
   return left;
 }
 
-// Collects the names that may come next if properties must come in schema order and no property requires another.
+// Collects the names that may come next. Used if properties must come in schema order and no property requires another.
 // Because the properties after each name are counted along the way, one pass answers feasible() for all names.
 void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names,
                                   std::vector<ExprId>& ways) {
@@ -78,7 +78,7 @@ void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now
   if (now.others > 0 || now.next >= n) return;
   if (!pool_.fuel().spend(1 + n / 8)) return pool_.run_dry();
   const uint64_t n_others = others_left(object, now);
-  // `required` and `possible` count the required and the possible optional properties after the current one.
+  // The numbers of required and of possible optional properties after the current property.
   uint64_t n_seen = 0, required = 0, possible = 0;
   for (const uint64_t word : now.seen) n_seen += static_cast<uint64_t>(__builtin_popcountll(word));
   const size_t first_way = ways.size();
@@ -89,7 +89,7 @@ void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now
     const bool enough = counted + possible + n_others >= object.least;
     if (property.required) ways.resize(first_way);  // No property after a required one may come before it.
     if (available && counted <= object.most && enough) ways.push_back(names[i]);
-    // The required property can never be written, so no name before it leads to a complete object.
+    // This required property can never be written, so no name before it leads to a complete object.
     if (property.required && !available) return;
     if (property.required)
       ++required;
@@ -98,7 +98,7 @@ void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now
   }
 }
 
-// Builds the counts per prefix that n_taken_behind() reads.
+// Builds the counts by prefix that n_taken_behind() reads.
 void Automaton::know_taken(uint32_t progress_id) {
   if (taken_of_ == progress_id) return;
   if (!pool_.fuel().spend(progress_[progress_id].names.size())) return pool_.run_dry();
@@ -160,7 +160,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
       if (!feasible(object, with)) continue;
     }
     ways.push_back(names[i]);
-    // In schema order, no property after a required one may come before it.
+    // In schema order, properties after a required property may not come before it.
     if (simple && ordered && object.properties[i].required) break;
   }
   if (!remembers_names(object) ? !object.others.empty() : others_left(object, now) > 0) {
@@ -175,7 +175,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   }
   now.keys = pool_.either(std::move(ways));
   if (!pool_.alive(now.keys)) now.keys = ExpressionPool::kNothing;
-  // The object may end if it has all required members and enough members in total.
+  // The object may end if it has all required members and reaches the minimum number of members.
   uint32_t n_seen = 0;
   bool complete = (object.marks & ~now.marks) == 0;
   for (size_t i = 0; i < n; ++i) {
@@ -204,7 +204,7 @@ uint32_t Automaton::with_member(uint32_t progress_id, uint32_t index) {
   } else {
     ++now.others;
     now.marks |= object.others[index - object.properties.size()].marks;
-    // The number of undeclared members is tracked only if it matters; otherwise any number is treated as 1.
+    // If the number of undeclared members does not matter, any number is stored as 1.
     if (object.most == kUnbounded && !remembers_names(object)) now.others = 1;
   }
   return intern_progress(std::move(now));
@@ -224,7 +224,7 @@ void Automaton::close_key(const Place& place) {
     if (!is_property && remembers_names(object)) {
       Progress now = progress_[progress_id];
       const auto at = std::lower_bound(now.names.begin(), now.names.end(), lex.name);
-      // A repeated name would count only once, so it is not allowed.
+      // A repeated name would count only once and is therefore not allowed.
       if (at != now.names.end() && *at == lex.name) continue;
       now.names.insert(at, lex.name);
       now.known = false;

@@ -1,12 +1,13 @@
-// Automaton phases for objects in a non-JSON syntax: the literals around members, names and strings (see spelling.h).
+// Automaton phases for objects in a non-JSON syntax. These phases read the literals around members, names and strings
+// (see spelling.h).
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
 
 namespace monolith::grammar {
 
-// Returns whether the object of `frame` is written in the non-JSON syntax. The outermost object always is; nested
-// objects are if `nested` is set.
+// Returns whether the object of `frame` is written in the non-JSON syntax. This applies to the outermost object and, if
+// `nested` is set, to nested objects.
 bool Automaton::is_spelled(uint32_t frame) const {
   return options_.spelling && frame != 0 && frames_[frame].is_object &&
          (frames_[frame].parent == 0 || options_.spelling->nested);
@@ -71,8 +72,8 @@ void Automaton::end_literal(const Place& place) {
   }
 }
 
-// Starts an object, before its first member. If objects have braces in this syntax, the opening brace has already been
-// read.
+// Starts an object, before its first member. If this syntax encloses objects in braces, the opening brace has already
+// been read.
 void Automaton::begin_members(uint32_t object, uint32_t parent) {
   Progress fresh;
   fresh.object = object;
@@ -99,7 +100,7 @@ void Automaton::end_member(uint32_t frame) {
   if (has_members) begin_literal(Phase::kSeparator, 0, frame);
 }
 
-// Called where a name may end: the expression in `lex` has the tags of the members with this name.
+// Called where a name may end. The expression in `lex` carries the tags of the members that have this name.
 void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
   const Frame frame = frames_[frame_id];
   const ObjectShape& object = schema_.object(frame.shape);
@@ -119,7 +120,7 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
     Spelling::Kind kind = Spelling::Kind::kJson;
     if (is_outermost) kind = is_property ? spelling.kind_of(object.properties[tag].name) : spelling.others;
     const Shape& shape = schema_.shape(shape_id);
-    // If the opening literal tells strings from other values, both may follow.
+    // If the opening literal differs between strings and other values, either one may follow.
     const bool told_apart = is_outermost && spelling.text_open != spelling.json_open;
     if (is_outermost && (told_apart || kind != Spelling::Kind::kJson)) {
       const uint32_t text = shape_id * 2 + (kind == Spelling::Kind::kNullable && !told_apart);
@@ -134,7 +135,7 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
 }
 
 // Expression for a name that the schema does not declare. The non-JSON syntax has no quotation marks around names, so
-// there only plain name characters are allowed.
+// only plain name characters are allowed.
 ExprId Automaton::other_name(uint32_t object, uint32_t index) {
   const ExprId name = schema_.object(object).others[index].name;
   if (!options_.spelling) return name;
@@ -155,7 +156,7 @@ ExprId Automaton::text_of(uint32_t what) {
   return text;
 }
 
-// Restricts `text` to texts without a string delimiter.
+// Restricts `text` to texts that do not contain the string delimiter.
 ExprId Automaton::without_end(ExprId text) {
   const ExprId any = pool_.star(pool_.set(CodePointSet::all()));
   for (const std::string* end : {&options_.spelling->text_end, &options_.spelling->mark_text}) {
@@ -165,8 +166,8 @@ ExprId Automaton::without_end(ExprId text) {
   return text;
 }
 
-// Expression for a string inside JSON. It must not contain the delimiter of the surrounding text, because parsers look
-// for the first delimiter. If this restriction leaves no possible text, the string is not restricted.
+// Expression for a string inside JSON. The string must not contain the delimiter of the surrounding text, because
+// parsers look for the first delimiter. If no text satisfies this restriction, the restriction is dropped.
 ExprId Automaton::json_string_of(ShapeId shape) {
   if (!options_.spelling || options_.spelling->text_end.empty() ||
       schema_.shape(shape).string == ExpressionPool::kNothing)
@@ -192,8 +193,8 @@ void Automaton::end_text(Phase phase, uint32_t frame) {
     begin_literal(Phase::kStringClose, 0, frame);
 }
 
-// Advances by one byte of a name or an unquoted string. If the text may end after this byte, what may follow the text
-// is added too.
+// Advances by one byte of a name or an unquoted string. If the text may end after this byte, also adds the
+// configurations that may follow the text.
 void Automaton::advance_text(const Place& place, uint8_t byte) {
   Lex lex = lexes_[place.lex];
   bool at_boundary;
@@ -223,7 +224,8 @@ ExprId Automaton::python_scalar(ExprId scalar) {
   return all;
 }
 
-// Advances by one digit or letter of the prefix before the value, or by one byte of the literal that ends the prefix.
+// Advances by one byte of the prefix before the value: a digit or letter, or a byte of the literal that ends the
+// prefix.
 void Automaton::advance_lead(Place place, uint8_t byte) {
   const Lead& lead = options_.lead;
   if (place.phase == Phase::kLead) {

@@ -1,6 +1,6 @@
 // Tag syntax (Spelling::item): object members are written as <name>VALUE</name> and array items as <item>VALUE</item>,
 // nested to any depth. A string value is written without quotes, unless it could be mistaken for a JSON value of
-// another type that its schema allows. Parsers distinguish the two cases by the types in the schema.
+// another type that its schema allows. Parsers resolve such cases by the types in the schema.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace monolith::grammar {
 namespace {
 
-// Returns the shape of the item at `index`, or kNoShape if there is no such item.
+// Returns the shape of the item at `index`, or kNoShape if the array cannot have such an item.
 ShapeId item_shape(const ArrayShape& array, size_t index) {
   if (index >= array.most) return kNoShape;
   return index < array.prefix.size() ? array.prefix[index] : array.rest;
@@ -17,8 +17,7 @@ ShapeId item_shape(const ArrayShape& array, size_t index) {
 }  // namespace
 
 // Returns the literal that closes the open member of `frame`, or the literal that opens an item. For an undeclared
-// name, the result is only the part before the name: any name is accepted in the closing tag, so names need not be
-// remembered.
+// name, returns only the part before the name: the closing tag accepts any name, so that names need not be remembered.
 const std::string& Automaton::closing_tag(uint32_t frame_id, bool opens_item) {
   const Frame& frame = frames_[frame_id];
   const Spelling& spelling = *options_.spelling;
@@ -44,7 +43,7 @@ void Automaton::close_tag(uint32_t frame_id) {
   put_lex(Phase::kCloseName, {name}, frame_id);
 }
 
-// Returns whether the only value of the shape that is not a string is null.
+// Returns whether null is the only value of the shape that is not a string.
 bool Automaton::is_nullable(const Shape& shape) {
   return shape.objects.empty() && shape.arrays.empty() && shape.scalar != ExpressionPool::kNothing &&
          !pool_.alive(pool_.both(shape.scalar, pool_.negate(pool_.literal("null"))));
@@ -70,7 +69,7 @@ ExprId Automaton::tagged_text(ShapeId shape_id) {
       const ExprId spaces = pool_.star(one_of("\t\n\r "));
       std::vector<ExprId> words;
       for (const std::string_view word : Spelling::kWords) words.push_back(pool_.literal(word));
-      // Also anything made up of characters that occur in numbers.
+      // Also excludes all texts that consist only of characters that occur in numbers.
       words.push_back(pool_.concat(one_of("-0123456789"), pool_.star(one_of("+-.0123456789eE"))));
       std::vector<ExprId> json = {pool_.concat(pool_.set(Spelling::json_beginnings()), any),
                                   pool_.concat(pool_.either(std::move(words)), spaces)};
@@ -81,13 +80,13 @@ ExprId Automaton::tagged_text(ShapeId shape_id) {
   return text;
 }
 
-// Starts a value, after its opening tag.
+// Starts a value. Its opening tag has already been read.
 void Automaton::begin_tagged_value(ShapeId shape_id, uint32_t frame) {
   const Shape& shape = schema_.shape(shape_id);
   const ExprId text = tagged_text(shape_id);
   const bool has_text = text != ExpressionPool::kNothing;
   if (has_text) begin_text(Phase::kBare, text, frame);
-  // Scalars and everything else that is written as JSON because the value may also be a string.
+  // If the value may also be a string, scalars and all other values are written as JSON.
   const bool has_others = shape.scalar != ExpressionPool::kNothing || !shape.objects.empty() || !shape.arrays.empty();
   const bool as_json = has_text ? has_others && !is_nullable(shape)
                                 : shape.scalar != ExpressionPool::kNothing || shape.string != ExpressionPool::kNothing;
@@ -110,7 +109,7 @@ void Automaton::begin_tagged_value(ShapeId shape_id, uint32_t frame) {
   }
 }
 
-// Starts an item's value, after the item's opening tag.
+// Starts an item's value. The item's opening tag has already been read.
 void Automaton::begin_item(uint32_t frame_id) {
   const Frame frame = frames_[frame_id];
   const ArrayShape& array = schema_.array(frame.shape);

@@ -103,9 +103,9 @@ bool CharPartition::freeze() {
   std::sort(starts_.begin(), starts_.end());
   starts_.erase(std::unique(starts_.begin(), starts_.end()), starts_.end());
 
-  // Two intervals are in the same class if the same sets contain them. Each set has two random numbers, and an interval
-  // is identified by the sums of these numbers over the sets that contain it. A collision of both sums is practically
-  // impossible.
+  // Two intervals are in the same class if they are contained in the same sets. Each set has two random numbers, and an
+  // interval is identified by the two sums of these numbers over the sets that contain it. A collision of both sums is
+  // practically impossible.
   struct Sum {
     uint64_t a = 0, b = 0;
     auto operator<=>(const Sum&) const = default;

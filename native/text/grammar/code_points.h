@@ -1,5 +1,5 @@
 // Sets of Unicode code points, stored as sorted ranges, and the coarsest partition of all code points that
-// distinguishes the sets in a given list. Pure values; any thread.
+// distinguishes a given list of sets. Plain values; may be used from any thread.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,8 @@ class CodePointSet {
 
 using CharClassId = uint16_t;
 
-// Partition into equivalence classes: two code points share a class if every given set contains either both or neither.
-// Class IDs are dense, starting at 0.
+// Partition into equivalence classes: two code points are in the same class if each of the given sets contains either
+// both or neither. Class IDs are dense, starting at 0.
 class CharPartition {
  public:
   static constexpr size_t kMaxClasses = 4096;
@@ -50,7 +50,7 @@ class CharPartition {
   // Adds a set whose members must be distinguished from all other code points. Must not be called after freeze().
   void separate(const CodePointSet& set);
   void separate(uint32_t code_point);
-  // Builds the classes. Returns false if there are more than kMaxClasses.
+  // Builds the classes. Returns false if there would be more than kMaxClasses.
   bool freeze();
 
   size_t n_classes() const { return n_classes_; }
@@ -58,8 +58,8 @@ class CharPartition {
     if (code_point < 128) return ascii_[code_point];
     return wide_class_of(code_point);
   }
-  // Calls `visit(class, n)` for each interval in [first, last] whose code points share a class. `n` is the number of
-  // characters in the interval, or 0 for surrogates. A class may be visited several times.
+  // Calls `visit(class, n)` for each interval within [first, last] whose code points are in the same class. `n` is the
+  // number of characters in the interval, or 0 for surrogates. A class may be visited several times.
   template <typename Visit>
   void for_each_class(uint32_t first, uint32_t last, Visit&& visit) const {
     for (size_t at = interval_of(first); at < starts_.size() && starts_[at] <= last; ++at) {
@@ -68,7 +68,7 @@ class CharPartition {
       visit(classes_[at], is_surrogate ? 0 : std::min(end, last) - std::max(starts_[at], first) + 1);
     }
   }
-  // Some code point of the class, for messages and forced text.
+  // Returns an arbitrary code point of the class, for messages and forced text.
   uint32_t example(CharClassId id) const { return examples_[id]; }
   // Number of characters in the class.
   uint32_t size(CharClassId id) const { return sizes_[id]; }

@@ -1,4 +1,5 @@
-// Constructors of expressions. Each distinct expression is stored once, in the simplest form that cheap checks find.
+// Constructors of expressions. Each distinct expression is stored once, in the simplest form that cheap checks can
+// find.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -41,7 +42,8 @@ ExprId ExpressionPool::intern(Node node, std::span<const uint32_t> list) {
     node.b = static_cast<uint32_t>(lists_.size());
   }
   const ExprId id = static_cast<ExprId>(nodes_.size());
-  // Without intersection and complement, the constructors guarantee that every expression matches some text.
+  // As long as there is no intersection or complement, the constructors guarantee that every expression matches some
+  // text.
   bool plain = node.kind != Kind::kBoth && node.kind != Kind::kNegate;
   switch (node.kind) {
     case Kind::kConcat: plain = life_[node.a] == Life::kAlive && life_[node.b] == Life::kAlive; break;
@@ -99,8 +101,8 @@ ExprId ExpressionPool::literal(std::string_view utf8) {
 
 ExprId ExpressionPool::literals(std::vector<std::string_view> texts) {
   std::sort(texts.begin(), texts.end());
-  // The path from the root of the trie to the last text. Entry i holds the completed alternatives after i characters.
-  // Nodes are created from the leaves up, so equal suffixes become the same node.
+  // The path from the root of the trie to the most recent text. Entry i holds the completed alternatives after i
+  // characters. Nodes are created from the leaves up, so equal suffixes become the same node.
   std::vector<std::vector<ExprId>> path(1);
   std::vector<uint32_t> last, characters;
   const auto close = [&](size_t depth) {

@@ -1,10 +1,10 @@
 // Regular expressions over character classes, with intersection, complement and (possibly recursive) rules. Expressions
 // are hash-consed and advanced with Brzozowski derivatives (Brzozowski 1964): an expression is itself a state of its
-// automaton, so states are created only as they are reached. For nested rules, the concatenation that is still to be
+// automaton, so states are created only as they are reached. For nested rules, the concatenation that remains to be
 // matched serves as the stack.
 //
-// The pool is bounded by fuel and by a node limit. Exceeding either is reported as a failure, never as a wrong result.
-// The pool is not thread-safe: a compiled grammar is used by one thread at a time.
+// The pool is bounded by fuel and by a maximum number of nodes. Exceeding either is reported as a failure, never as a
+// wrong result. The pool is not thread-safe: a compiled grammar is used by one thread at a time.
 #pragma once
 
 #include <compare>
@@ -39,7 +39,7 @@ class ExpressionPool {
   ExprId character(uint32_t code_point);
   ExprId literal(std::string_view utf8);
   // Matches any of the texts, which may be in any order and may contain duplicates. Common prefixes and suffixes share
-  // their nodes, so a long list costs no more per character than a short one. Invalid UTF-8 matches nothing.
+  // their nodes, so a long list takes no more time per character than a short one. Invalid UTF-8 matches nothing.
   ExprId literals(std::vector<std::string_view> texts);
   ExprId concat(ExprId first, ExprId then);
   ExprId either(ExprId a, ExprId b);
@@ -49,76 +49,77 @@ class ExpressionPool {
   ExprId negate(ExprId a);                                 // Complement: matches every text that `a` does not match.
   ExprId repeat(ExprId a, uint32_t least, uint32_t most);  // `most` may be kUnbounded.
   ExprId star(ExprId a) { return repeat(a, 0, kUnbounded); }
-  // Matches decimal digits that make a number a multiple of `modulus` when they are appended to digits whose remainder
-  // is `value`. Also matches the empty text if `value` is 0. The partition must have each of the ten digits in a class
-  // of its own.
+  // Matches the decimal digits that can be appended to a number with remainder `value` to make it a multiple of
+  // `modulus`. Also matches the empty text if `value` is 0. In the partition, each of the ten digits must be a class of
+  // its own.
   ExprId remainder(uint32_t modulus, uint32_t value);
-  // The empty text with a mark that identifies which of several alternatives was completed. Allowed only at the end of
-  // an alternative of either(), and not inside both() or negate().
+  // Matches the empty text and identifies which of several alternatives was completed. Allowed only at the end of an
+  // alternative of either(), and not inside both() or negate().
   ExprId tag(uint32_t value);
 
-  // Matches whatever define() assigns to the rule. Not allowed inside negate(). The rule must match at least one
-  // non-empty text. If a recursive rule is inside both(), alive() first tries the shortest text that the rule matches.
-  // If that text does not match the other parts, the search may not terminate before the fuel runs out.
+  // Matches the expression that define() assigns to the rule. Not allowed inside negate(). The rule must match at least
+  // one non-empty text. If a recursive rule is inside both(), alive() first tries the shortest text that the rule
+  // matches. If that text does not match the other parts, the search may not terminate before the fuel runs out.
   ExprId rule(uint32_t index, bool nullable);
-  // Defines a rule. The definition may start with other rules, provided that they do not lead back to this rule.
+  // Defines a rule. The definition may begin with other rules, provided that these do not lead back to this rule.
   void define(uint32_t index, ExprId definition);
   ExprId definition(uint32_t index) const { return definitions_[index]; }
   size_t n_rules() const { return definitions_.size(); }
-  // Matches every non-empty text of the rule.
+  // Matches every text of the rule except the empty text.
   ExprId non_empty(ExprId rule);
-  // Lists how the non-empty texts of `e` can begin: with a text of `first`, which is a set, a rule or a non_empty() of
-  // a rule, followed by a text of `rest`. If `rests` is false, `rest` is always kEmpty.
+  // Lists how the non-empty texts of `e` can begin. Each entry stands for a text of `first` (a set, a rule, or the
+  // non_empty() of a rule) followed by a text of `rest`. If `rests` is false, `rest` is always kEmpty.
   struct Beginning {
     ExprId first, rest;
   };
   void beginnings(ExprId e, bool rests, std::vector<Beginning>& out);
-  // Returns the rule index if the expression is a rule.
+  // Returns the index of the rule if the expression is a rule.
   std::optional<uint32_t> as_rule(ExprId e) const {
     return nodes_[e].kind == Kind::kRule ? std::optional(nodes_[e].a) : std::nullopt;
   }
   bool is_set(ExprId e) const { return nodes_[e].kind == Kind::kSet; }
 
-  // Returns the expression for the rest of the text after a character of class `c`, or kNothing if the fuel runs out
+  // Returns the expression for the text that follows a character of class `c`. Returns kNothing if the fuel runs out
   // (failed() is then true).
   ExprId derivative(ExprId e, CharClassId c);
   // Returns whether the whole text matches `e`.
   bool fits(ExprId e, std::string_view utf8);
   bool nullable(ExprId e) const { return nodes_[e].nullable; }
-  // Returns whether any text matches. The answer is cached. Returns false if the fuel runs out (check failed()).
+  // Returns whether `e` matches any text. The answer is cached. Returns false if the fuel runs out (check failed()).
   bool alive(ExprId e);
-  // Returns the number of matching texts, but at most `enough`. Returns `enough` if the fuel runs out (check failed()).
+  // Returns the number of texts that match, but at most `enough`. Returns `enough` if the fuel runs out (check
+  // failed()).
   uint64_t count(ExprId e, uint64_t enough);
   // Sets `out` to the tags of the alternatives that are complete at `e`, in ascending order.
   void tags(ExprId e, std::vector<uint32_t>& out) const;
-  // Returns a number of characters after which `e` can still be completed, whatever these characters are. Returns 0 if
-  // a cheap check cannot prove any.
+  // Returns a number n such that any n characters may come next and `e` can still be completed after them. Returns 0 if
+  // cheap checks cannot prove this for any n.
   uint32_t free_characters(ExprId e) const;
-  // Like free_characters(), but also covers repeated characters that must not contain a certain text: characters too
-  // few to complete the forbidden text are all allowed.
+  // Like free_characters(), but also covers repeated characters that must not contain a certain text. As many
+  // characters as are too few to complete this text are all allowed.
   uint32_t free_before(ExprId e) const;
   bool failed() const { return halt_ != Halt::kNone; }
-  // Whether the pool has run out of fuel but has not failed otherwise. After refuel(), the call that failed can be
-  // repeated and resumes where it left off.
+  // Whether the pool has run out of fuel but has not failed for another reason. After refuel(), the failed call can be
+  // repeated and resumes where it stopped.
   bool spent() const { return halt_ == Halt::kOutOfBudget; }
   void give_up() { halt_ = Halt::kFull; }
   void run_dry() {
     if (halt_ == Halt::kNone) halt_ = Halt::kOutOfBudget;
   }
-  // Remaining budget for building and deriving.
+  // Remaining budget for building expressions and computing derivatives.
   Fuel& fuel() { return fuel_; }
   void refuel(const Fuel& fuel) {
     fuel_ = fuel;
     if (spent()) halt_ = Halt::kNone;
   }
-  // keep() marks all existing nodes as permanent and allows `most_nodes` more to be added. forget() removes the added
-  // nodes and clears any failure.
+  // keep() marks all existing nodes as permanent and allows `most_nodes` further nodes to be added. forget() removes
+  // these further nodes and clears any failure.
   void keep(size_t most_nodes);
   void forget();
-  // A copy of the nodes added since keep(), made before they are removed.
+  // A copy of the nodes added since keep(). forget_into_past() makes this copy and then removes the nodes.
   struct Past;
   std::unique_ptr<Past> forget_into_past();
-  // Returns the current equivalent of an expression saved in `past`, or kFailed if there is no room for it.
+  // Returns the expression of this pool that is equivalent to `e` in `past`, or kFailed if there is no room for it.
   ExprId recall(Past& past, ExprId e);
   size_t bytes() const;
   size_t n_nodes() const { return nodes_.size(); }
@@ -143,9 +144,9 @@ class ExpressionPool {
   struct Node {
     Kind kind;
     bool nullable;
-    // Meaning of a, b, c by kind. Set: set index. Concat: first, then. Either, both: range [a, b) of lists_. Negate:
-    // operand. Repeat: operand, least, most. Remainder: modulus, value. Rule: rule index. Non-empty: rule expression.
-    // Tag: value.
+    // Meaning of a, b and c, by kind. Set: set index. Concat: first, then. Either, both: range [a, b) of lists_.
+    // Negate: operand. Repeat: operand, least, most. Remainder: modulus, value. Rule: rule index. Non-empty: rule
+    // expression. Tag: value.
     uint32_t a = 0, b = 0, c = 0;
   };
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
@@ -196,7 +197,7 @@ class ExpressionPool {
   uint32_t shortest(ExprId e, int depth = 0) const;
   bool begins_without_digit(ExprId e) const;
 
-  // Length and rule nesting depth of a shortest matching text. kNoTextSize if none is known.
+  // Length and rule nesting depth of a shortest matching text; kNoTextSize if no matching text is known.
   struct TextSize {
     uint32_t length, depth;
     auto operator<=>(const TextSize&) const = default;

@@ -24,7 +24,7 @@ ExprId ExpressionPool::derivative(ExprId e, CharClassId c) {
   return result;
 }
 
-// Computes the same derivative bottom-up, without recursion: with nested rules, an expression may be as deep as the
+// Computes the same derivative bottom-up, without recursion: if rules are nested, an expression may be as deep as the
 // text is long.
 ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
   std::vector<ExprId> open{e};
@@ -81,8 +81,8 @@ ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
     case Kind::kAnything: return kAnything;
     case Kind::kSet: return set_has(node.a, c) ? kEmpty : kNothing;
     case Kind::kConcat: {
-      // If leading parts of a concatenation may be empty, the character may belong to any of them or to the first part
-      // after them.
+      // If leading parts of a concatenation can match the empty text, the character may belong to any of these parts or
+      // to the first part after them.
       std::vector<ExprId> ways;
       for (ExprId at = e;;) {
         const Node part = nodes_[at];

@@ -1,4 +1,5 @@
-// Decides whether any text matches an expression, by search or by arithmetic. The automaton never enters dead states.
+// Decides whether an expression matches any text, by search or by arithmetic. The automaton never enters states that
+// match none.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ bool ExpressionPool::alive(ExprId e) {
   if (known(e) != Life::kUnknown) return life_[e] == Life::kAlive;
   if (!definitions_.empty() && completes_shortly(e)) return true;
   if (failed()) return false;
-  // A search that ran out of fuel resumes where it left off.
+  // A search that ran out of fuel resumes where it stopped.
   Search search{e, {{e, 0}}, {e}, {e}};
   const auto kept = std::ranges::find(searches_, e, &Search::root);
   if (kept != searches_.end()) {
@@ -49,16 +50,16 @@ bool ExpressionPool::alive(ExprId e) {
     search.seen.push_back(to);
     search.path.push_back({to, 0});
   }
-  // The search is exhausted, so none of the visited expressions leads to a match.
+  // The search has visited all reachable expressions, so none of them leads to a match.
   for (const ExprId id : search.seen) life_[id] = Life::kDead;
   return false;
 }
 
 // Counts matching texts by length. Different paths spell different texts, so each path that can be completed counts as
-// one text. A path longer than the number of expressions has visited some expression twice, so the number of texts is
-// infinite.
+// one text. A path longer than the number of expressions has visited some expression twice, which means that infinitely
+// many texts match.
 uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
-  // Expressions reached by paths of the current length, with the number of paths to each.
+  // Expressions that are reached by paths of the current length, with the number of these paths.
   std::unordered_map<ExprId, uint64_t> ends;
   if (enough > 0 && alive(e)) ends.emplace(e, 1);
   std::unordered_set<ExprId> met{e};
@@ -85,8 +86,8 @@ uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
   return texts;
 }
 
-// Decides without a search where possible. Multiples of a number within bounds have too many states for a search, but
-// arithmetic on digit counts decides them.
+// Decides without a search where possible. For multiples of a number within bounds, a search would visit too many
+// states, but arithmetic on digit counts is enough.
 ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   const Node& node = nodes_[e];
   if (node.kind == Kind::kConcat)
@@ -112,7 +113,7 @@ ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   return exact ? Life::kDead : Life::kUnknown;
 }
 
-// Returns the numbers of digits for which all parts accept every digit string. `exact` becomes false if some part also
+// Returns the numbers of digits for which every part accepts all digit strings. `exact` becomes false if some part also
 // matches other texts.
 std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<const ExprId> parts, int depth,
                                                                      bool& exact) const {

@@ -1,4 +1,4 @@
-// Removes the expressions that were added to a pool during use, and imports them again when they are needed.
+// Removes the expressions that were added to a pool during use, and imports them again on demand.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -43,8 +43,9 @@ std::unique_ptr<ExpressionPool::Past> ExpressionPool::forget_into_past() {
   return past;
 }
 
-// Imports operands before the expressions that contain them. Uses an explicit stack, because an expression may be as
-// deep as the text is long. The ID of an operand is always lower than that of its parent.
+// Imports operands before the expressions that contain them. Uses an explicit stack instead of recursion, because an
+// expression may be as deep as the text is long. An operand's ID is always lower than the IDs of the expressions that
+// contain it.
 ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
   const auto of_now = [&](ExprId e) { return e < past.first_node ? e : past.recalled.at(e); };
   const auto is_known = [&](ExprId e) { return e < past.first_node || past.recalled.contains(e); };

@@ -37,7 +37,7 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     case Kind::kBoth: {
       uint32_t least = kUnbounded;
       for (const uint32_t child : list(node)) {
-        // Both kinds of part match any text up to their own limit, so the intersection matches any text up to the
+        // A part of either kind matches all texts up to its own limit, so the intersection matches all texts up to the
         // smallest limit.
         const Node& part = nodes_[child];
         if (part.kind == Kind::kNegate)
@@ -51,7 +51,7 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     }
     case Kind::kNegate: {
       const uint32_t length = shortest(node.a);
-      // A text shorter than the operand's shortest match always matches the complement.
+      // The complement matches every text that is shorter than the operand's shortest match.
       return length == 0 ? 0 : length - 1;
     }
     default: return free_characters(e);

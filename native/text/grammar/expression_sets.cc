@@ -39,7 +39,7 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
   }
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
-  // The empty text is redundant if another alternative already accepts it.
+  // The empty text is redundant if another alternative already matches it.
   if (flat.size() > 1 && flat.front() == kEmpty) {
     const bool covered = std::any_of(flat.begin() + 1, flat.end(),
                                      [&](ExprId e) { return nodes_[e].nullable && nodes_[e].kind != Kind::kTag; });
@@ -53,8 +53,8 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
   return intern({Kind::kEither, nullable}, flat);
 }
 
-// Drops alternatives that another alternative contains: in xy|y, y is dropped if x may be empty. Otherwise, ambiguous
-// rules would accumulate such alternatives. `ways` is sorted.
+// Drops alternatives that are contained in another alternative: in xy|y, y is dropped if x may be empty. Without this,
+// ambiguous rules would accumulate such alternatives. `ways` is sorted.
 void ExpressionPool::drop_covered(std::vector<ExprId>& ways) {
   if (ways.size() < 2) return;
   std::vector<ExprId> covered;
@@ -72,8 +72,8 @@ void ExpressionPool::drop_covered(std::vector<ExprId>& ways) {
     std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
-// Drops a repetition if its counts lie within those of another repetition of the same operand. Otherwise, nested counts
-// would multiply.
+// Drops a repetition if its counts lie within the counts of another repetition of the same operand. Without this,
+// nested counts would multiply.
 void ExpressionPool::drop_narrower(std::vector<ExprId>& ways) {
   const auto counted = [&](ExprId e) {
     const Node& head = nodes_[nodes_[e].kind == Kind::kConcat ? nodes_[e].a : e];
@@ -102,7 +102,7 @@ void ExpressionPool::drop_narrower(std::vector<ExprId>& ways) {
   std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
-// Cheap check that returns true only if every text of `narrow` is also a text of `wide`.
+// Cheap check: returns true only if every text that matches `narrow` also matches `wide`.
 bool ExpressionPool::covers(ExprId wide, ExprId narrow) const {
   for (;;) {
     if (wide == narrow) return true;

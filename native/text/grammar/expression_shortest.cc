@@ -1,6 +1,6 @@
 // Finds shortest texts that recursive rules match. An intersection that contains such rules can have infinitely many
-// states, so a depth-first search for a matching text may never end. However, a shortest text of the rules nearly
-// always matches the other parts of the intersection.
+// states, so a depth-first search for a matching text may never end. However, a rule's shortest text nearly always
+// matches the other parts of the intersection too.
 #include <algorithm>
 
 #include "text/grammar/expression.h"
@@ -14,7 +14,8 @@ constexpr int kDeepestText = 256;  // Maximum nesting depth of an expression, in
 }  // namespace
 
 // Computes the length of each rule's shortest text as a least fixed point (Knuth 1977). Sizes are compared by length,
-// then by depth. The depth ensures that append_shortest_text() terminates: each step leads to a rule of smaller depth.
+// then by depth. Comparing depths ensures that append_shortest_text() terminates, because each step leads to a rule of
+// smaller depth.
 void ExpressionPool::find_rule_sizes() {
   rule_sizes_.assign(definitions_.size(), kNoTextSize);
   TextSizes known;
@@ -31,7 +32,7 @@ void ExpressionPool::find_rule_sizes() {
   if (failed()) rule_sizes_.clear();
 }
 
-// The same expression may occur in many places, so the size of each is computed only once.
+// The same expression may occur in many places, so its size is computed only once.
 ExpressionPool::TextSize ExpressionPool::text_size(ExprId e, TextSizes& known, int depth) {
   if (const auto found = known.find(e); found != known.end()) return found->second;
   const ExprId whole = e;

@@ -14,7 +14,7 @@ const std::string kDate =
 // Leap seconds are rejected because they are valid only at midnight UTC, which is not checked here.
 const std::string kTime =
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
-// RFC 3339, appendix A: a unit may be followed only by the next smaller one.
+// RFC 3339, appendix A: each unit may be followed only by the next smaller unit.
 const std::string kTimeSpan = "(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)";
 const std::string kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const std::string kHostname = kLabel + "(?:\\." + kLabel + ")*";

@@ -1,5 +1,5 @@
 // Budget for a computation: a number of steps, a deadline in CPU time of the computing thread, and a cancellation flag.
-// Only the flag may be accessed by other threads.
+// Other threads may access only the flag.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace monolith::grammar {
 class Fuel {
  public:
   Fuel() = default;
-  // `deadline` is compared with thread_time().
+  // `deadline` is a time on the clock of thread_time().
   explicit Fuel(uint64_t steps, int64_t deadline = INT64_MAX, const std::atomic<bool>* cancelled = nullptr)
       : steps_(steps), deadline_(deadline), cancelled_(cancelled) {}
 
@@ -30,15 +30,15 @@ class Fuel {
     return fuel;
   }
 
-  // CPU time of the calling thread, in nanoseconds. Unlike wall time, it keeps load from other processes from
-  // shortening a computation.
+  // CPU time of the calling thread, in nanoseconds. Unlike wall time, it does not advance while other processes use the
+  // CPU, so load does not shorten a computation.
   static int64_t thread_time() {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   }
 
-  // Returns false if the budget is used up; from then on, every call returns false.
+  // Returns false if the budget is used up, and then on every later call.
   bool spend(uint64_t steps = 1) {
     if (stopped_) return false;
     if (steps > steps_) {

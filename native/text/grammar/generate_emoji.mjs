@@ -1,5 +1,5 @@
-// Writes emoji_table.cc: node generate_emoji.mjs > emoji_table.cc, then npm run format.
-// The properties come from the JavaScript engine's own Unicode data; the version is named in the output.
+// Writes emoji_table.cc. Usage: node generate_emoji.mjs > emoji_table.cc, then npm run format. The properties come from
+// the Unicode data built into the JavaScript engine; the output states the Unicode version.
 
 const names = ['Emoji', 'Emoji_Component', 'Emoji_Modifier', 'Emoji_Modifier_Base', 'Emoji_Presentation', 'Extended_Pictographic'];
 

@@ -115,7 +115,7 @@ void Grammar::count_in(std::shared_ptr<GrammarMemory> memory) {
   memory_->change(0, bytes());
 }
 
-// Starts a new automaton. The states of the previous one are kept, so that its positions can be imported.
+// Starts a new automaton. The states of the previous automaton are kept, so that its positions can be imported.
 void Grammar::begin() {
   const bool was_incomplete = std::exchange(is_incomplete_, true);
   auto expressions = schema_->expressions().forget_into_past();
@@ -129,7 +129,8 @@ void Grammar::begin() {
   is_incomplete_ = was_incomplete;
 }
 
-// Like begin(), but drops all states, which may be incomplete. Each sequence recomputes its position from its tokens.
+// Like begin(), but discards all states of the previous automaton, because they may be incomplete. Each sequence
+// recomputes its position from its tokens.
 void Grammar::restart() {
   past_ = nullptr;
   spent_.clear();
@@ -156,7 +157,7 @@ void Grammar::count_bytes() {
   if (memory_ && before != now) memory_->change(before, now);
 }
 
-// Runs work_within(), and replaces the automaton if memory ran out in an earlier operation.
+// Runs work_within(). If an earlier operation ran out of memory, replaces the automaton first.
 template <class Work>
 Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
   if (is_incomplete_) restart();
@@ -166,7 +167,7 @@ Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> b
   return outcome;
 }
 
-// Runs `work` at the position. The work may spend the remaining budget of the position's state, and at most `fuel`. If
+// Runs `work` at the position. The work may spend the remaining budget of the position's state, but at most `fuel`. If
 // the automaton reaches its memory limit, the work is repeated once in a new automaton.
 template <class Work>
 Grammar::Outcome Grammar::work_within(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
@@ -221,8 +222,8 @@ void Grammar::settle(Position& position, StateId state, size_t n_read) {
   position = {epoch_, state, automaton_->accepts(state), automaton_->ends(state), static_cast<uint32_t>(n_read)};
 }
 
-// Moves the position into the current automaton and then past all of `before`. If the fuel runs out, the next call
-// resumes.
+// Imports the position into the current automaton and then advances it past all of `before`. If the fuel runs out, the
+// next call resumes.
 void Grammar::renew(Position& position, std::span<const TokenId> before) {
   if (position.epoch != epoch_) {
     if (past_ && position.epoch + 1 == epoch_) {
@@ -279,7 +280,7 @@ Grammar::Outcome Grammar::forced(Position& position, std::span<const TokenId> be
   });
 }
 
-// Returns null if no byte is forced or a limit was reached.
+// Returns null if no byte is forced or if a limit was reached.
 const std::vector<TokenId>* Grammar::find_run(StateId state, const Tokenizer& tokenizer) {
   if (automaton_->only_byte(state) == Automaton::kNoByte) return nullptr;
   if (const auto known = runs_.find(state); known != runs_.end()) return &known->second;
@@ -319,8 +320,8 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
   for (const TokenId token : tokens)
     if (static_cast<size_t>(token) < vocabulary_->trie().n_tokens()) spelled += vocabulary_->bytes(token);
   if (spelled != text) return {};  // The vocabulary lacks some byte, so the tokens do not spell the text.
-  // If a longer token could start inside this text and continue into the text that follows, the last tokens might be
-  // different. Such tokens are dropped.
+  // A longer token could start inside this text and continue into the text that follows. The last tokens would then be
+  // different, so they are dropped.
   size_t kept = tokens.size();
   for (size_t at = 0; at < text.size() && kept > 0; ++at) {
     if (!schema_->expressions().fuel().spend(kStepsOfACut))
@@ -365,7 +366,8 @@ std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
 Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token) {
   if (mutex_.wanted().load(std::memory_order_relaxed)) return Outcome::kOutOfBudget;
   const std::lock_guard lock(mutex_);
-  // The position is too old, so its owner must first recompute it from its own tokens and then call prepare() again.
+  // The position is too old to be imported, so its owner must first recompute it from the sequence's tokens and then
+  // call prepare() again.
   if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
   Fuel left = fuel.until(mutex_.wanted());
   return bounded(position, {}, &left, [&] {

@@ -36,7 +36,7 @@ std::vector<std::string> GrammarVocabulary::bytes_of(const Tokenizer& tokenizer,
       case TokenKind::kByte: text = tokenizer.bytes(token); break;
       default: break;
     }
-    // Tokens that contain the byte that starts a symbol cannot be represented, so they are never allowed.
+    // Tokens that contain the byte that starts a symbol cannot be represented and are therefore never allowed.
     if (text.find(kSymbol) != std::string::npos) text.clear();
   }
   return bytes;

@@ -1,7 +1,7 @@
 // A tokenizer's tokens in the form that grammars use. An ordinary token is represented by its bytes. A special token (a
 // control token, or a user-defined token that looks like a marker) is represented by a four-byte symbol whose first
-// byte never occurs in text. A grammar therefore allows a special token only if it names the token; ordinary text with
-// the same spelling does not match it. Immutable; any thread.
+// byte never occurs in text. A grammar therefore allows a special token only if the grammar names it; ordinary text
+// with the same spelling does not match. Immutable; may be used from any thread.
 #pragma once
 
 #include <string>
@@ -30,7 +30,7 @@ class GrammarVocabulary {
   std::string symbols(std::string_view text) const;
   static constexpr size_t kSymbolBytes = 4;
   static bool begins_symbol(int byte) { return byte == 0xFF; }
-  // Returns the token for a symbol, or kNoToken if `text` is not a symbol.
+  // Returns the token for a symbol, or kNoToken if `text` is not the symbol of a token.
   TokenId of_symbol(std::string_view text) const;
   // Tokens that consist only of whitespace.
   const TokenMask& spaces() const { return spaces_; }

@@ -79,7 +79,8 @@ class LarkParser {
       ++at_;
     }
   }
-  // Skips spaces, and also line breaks unless they end the definition. Inside a group (`depth` > 0), they never do.
+  // Skips spaces, and also line breaks unless they end the definition. Inside a group (`depth` > 0), line breaks never
+  // end the definition.
   void skip(int depth) {
     skip_spaces();
     const size_t begin = at_;
@@ -328,7 +329,7 @@ class LarkParser {
     return is_terminal(name) ? as_terminal(node) : node;
   }
 
-  // Inside a rule, the terminals of %ignore may follow each terminal.
+  // Inside a rule, each terminal may be followed by the terminals of %ignore.
   uint32_t as_terminal(uint32_t node) {
     if (in_terminal_ || failed_) return node;
     const uint32_t ignored = out_.add({Kind::kRule, ignore_rule_});
@@ -472,7 +473,7 @@ class LarkParser {
 
   // ---- After all statements ----
 
-  // Checks that no terminal contains itself. A depth-first search with an explicit stack instead of recursion.
+  // Checks that no terminal contains itself. Uses a depth-first search with an explicit stack instead of recursion.
   bool check_terminals() {
     enum class Mark : uint8_t { kNew, kOpen, kDone };
     struct Step {

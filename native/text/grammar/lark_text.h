@@ -2,8 +2,8 @@
 //
 // A grammar matches the texts that Lark's default parser (Earley with the dynamic lexer) accepts: a character may
 // belong to any terminal that fits. Priorities only select one of several parses of the same text, so they are accepted
-// and have no effect. The same is true of aliases and of the marks ? and ! before a rule. The terminals of %ignore may
-// occur at the beginning and after each terminal of a rule.
+// but have no effect. Likewise, aliases and the marks ? and ! before a rule have no effect. The terminals of %ignore
+// may occur at the beginning and after each terminal of a rule.
 //
 // Supported: rules and terminals, strings and regular expressions with flags, ranges, groups, [optional] parts,
 // repetitions (* + ? ~n ~n..m), %ignore, and %import of the terminals in `common`. Rejected with an error that names

@@ -1,4 +1,4 @@
-// Mixes a number into a hash, for the hash tables of interned objects. Pure.
+// Mixes a number into a hash. Used by the hash tables of interned objects.
 #pragma once
 
 #include <cstdint>

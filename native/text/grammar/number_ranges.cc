@@ -18,13 +18,14 @@ class Ranges {
   }
   ExprId digits(uint32_t n) { return pool_.repeat(digit('0', '9'), n, n); }
   ExprId more_digits() { return pool_.star(digit('0', '9')); }
-  // Either 0 or digits without a leading zero.
+  // Matches either 0 or digits without a leading zero.
   ExprId whole() { return pool_.either(pool_.character('0'), pool_.concat(digit('1', '9'), more_digits())); }
   ExprId fraction() { return pool_.concat(pool_.character('.'), pool_.repeat(digit('0', '9'), 1, kUnbounded)); }
   ExprId zeros() { return pool_.star(pool_.character('0')); }
   ExprId optional(ExprId e) { return pool_.either(ExpressionPool::kEmpty, e); }
 
-  // Digit strings as long as `bound` that are at least the bound (`at_least`) or at most the bound (otherwise).
+  // Matches the digit strings that are as long as `bound` and whose value is at least the bound (`at_least`) or at most
+  // the bound (otherwise).
   ExprId same_length(const std::string& bound, bool at_least) {
     ExprId e = ExpressionPool::kEmpty;  // The bound itself, built from the last digit to the first.
     for (size_t i = bound.size(); i-- > 0;) {
@@ -48,11 +49,11 @@ class Ranges {
     return e;
   }
 
-  // One or more digits after the decimal point whose value is above (`at_least`) or below the fraction `bound`. The
-  // bound itself is included unless `strict`.
+  // Matches one or more digits after the decimal point whose value is above (`at_least`) or below the fraction `bound`.
+  // The bound itself matches too, unless `strict` is set.
   ExprId fraction_beyond(const std::string& bound, bool at_least, bool strict) {
     const ExprId equal_tail = strict ? ExpressionPool::kNothing : zeros();
-    // Matches what may follow once all digits of the bound have matched.
+    // Matches what may follow once the text has matched all digits of the bound.
     ExprId e;
     if (at_least)
       e = strict ? pool_.concat(zeros(), pool_.concat(digit('1', '9'), more_digits())) : more_digits();
@@ -63,7 +64,7 @@ class Ranges {
       const ExprId beyond = at_least ? digit(static_cast<char>(d + 1), '9') : digit('0', static_cast<char>(d - 1));
       ExprId way = pool_.concat(digit(d, d), e);
       way = pool_.either(way, pool_.concat(beyond, more_digits()));
-      // The number may end here because missing digits count as zeros.
+      // The number may end here, because missing digits count as zeros.
       const bool rest_is_zero = bound.find_first_not_of('0', i) == std::string::npos;
       if (at_least ? (rest_is_zero && !strict) : (!rest_is_zero || !strict))
         way = pool_.either(way, ExpressionPool::kEmpty);
@@ -72,7 +73,8 @@ class Ranges {
     return e;
   }
 
-  // Numbers without sign or exponent that are at least the bound (`at_least`) or at most the bound (otherwise).
+  // Matches the numbers without sign or exponent that are at least the bound (`at_least`) or at most the bound
+  // (otherwise).
   ExprId beyond(const Decimal& bound, bool at_least, bool strict) {
     const std::string& whole_part = bound.whole;
     ExprId e = ExpressionPool::kNothing;

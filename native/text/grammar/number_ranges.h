@@ -12,8 +12,8 @@ namespace monolith::grammar {
 struct Decimal {
   bool negative = false;
   std::string whole = "0", fraction;
-  // Parses a JSON number. Returns nullopt if the number, written without an exponent, has more than 64 digits on either
-  // side of the decimal point.
+  // Parses a JSON number. Returns nullopt if the number has more than 64 digits on either side of the decimal point
+  // when written without an exponent.
   static std::optional<Decimal> parse(const std::string& json);
   bool is_whole() const { return fraction.empty(); }
   bool is_zero() const { return whole == "0" && fraction.empty(); }

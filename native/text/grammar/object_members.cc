@@ -12,7 +12,7 @@ class Numbers {
   explicit Numbers(size_t most) : words_(most / 64 + 1) {}
   void add(size_t number) { words_[number / 64] |= uint64_t{1} << (number % 64); }
   bool has(size_t number) const { return words_[number / 64] >> (number % 64) & 1; }
-  // Adds `more` to each number in `others` and inserts the sums. Sums above `most` are dropped.
+  // For each number in `others`, inserts its sum with `more`. Sums above `most` are dropped.
   void add(const Numbers& others, size_t more) {
     const size_t bits = more % 64;
     for (size_t to = words_.size(), from = to - more / 64; from-- > 0;) {
@@ -25,7 +25,7 @@ class Numbers {
   std::vector<uint64_t> words_;
 };
 
-// Optional members and the requirements between them.
+// Optional members, and which of them require which others.
 class OpenMembers {
  public:
   OpenMembers(const ObjectShape& object, const std::vector<bool>& must, const std::vector<bool>& may) {
@@ -47,11 +47,11 @@ class OpenMembers {
     find_groups();
   }
 
-  // Returns whether the number of members present can be between `least` and `most`, ignoring the trivial cases of none
-  // and all.
+  // Returns whether the number of members present can be between `least` and `most`. The trivial cases of no members
+  // and of all members are not considered.
   std::optional<bool> some_number_within(uint64_t least, uint64_t most, Fuel& fuel) const {
     // Groups can be added one at a time, each after the groups that it requires. Each step raises the count by at most
-    // the size of the largest group, so the count cannot skip a window at least that wide.
+    // the size of the largest group, so the count cannot skip a range that is at least this wide.
     if (*std::ranges::max_element(group_sizes_) <= most - least + 1) return true;
     const size_t n = needs_.size();
     std::vector<bool> placed(n);
@@ -129,7 +129,7 @@ class OpenMembers {
     }
   }
 
-  // Returns the connected component of `member`, following requirements in both directions.
+  // Returns the connected component of `member`. Requirements are followed in both directions.
   std::vector<uint32_t> part_of(uint32_t member, std::vector<bool>& placed) const {
     std::vector<uint32_t> part{member};
     placed[member] = true;
@@ -140,8 +140,8 @@ class OpenMembers {
     return part;
   }
 
-  // Adds the possible member counts of one component. Each group is tried both included and excluded; the remaining
-  // members can then be added one by one. Returns false if the fuel runs out.
+  // Adds the possible member counts of one component. Each group is tried both with and without its members; the
+  // remaining members can then be added one by one. Returns false if the fuel runs out.
   bool add_sizes(std::span<const uint32_t> part, Numbers& sizes, Fuel& fuel) const {
     if (group_sizes_[group_of_[part.front()]] == part.size()) {
       sizes.add(0);
@@ -190,7 +190,7 @@ class OpenMembers {
   std::vector<uint32_t> group_of_, group_sizes_;
 };
 
-// Fuel steps for one pass over all requirements.
+// Number of fuel steps for one pass over all requirements.
 size_t steps_of(const ObjectShape& object) {
   size_t steps = object.needs.size();
   for (const auto& [property, others] : object.needs) steps += others.size();
@@ -238,7 +238,7 @@ bool drop_unmet(const ObjectShape& object, std::vector<bool>& may, Fuel& fuel) {
     may[need.first] = false;
     changed = true;
   };
-  // Passes alternate in direction, so a chain of requirements takes at most two passes whichever way it runs.
+  // Passes alternate in direction, so a chain of requirements takes at most two passes regardless of its direction.
   const size_t steps = steps_of(object) / 8;
   do {
     if (!fuel.spend(steps)) return false;

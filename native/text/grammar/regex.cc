@@ -148,7 +148,7 @@ class RegexParser {
     return add({kind, true});
   }
 
-  // If matching is case-insensitive, adds the other case of each ASCII letter.
+  // If matching is case-insensitive, adds the other case of each ASCII letter in the set.
   CodePointSet cased(CodePointSet set) {
     if (!flags_.ignore_case) return set;
     CodePointSet all = set;
@@ -216,7 +216,7 @@ class RegexParser {
     return add({Kind::kRepeat, out_.nodes_[part].asserts, part, least, most});
   }
 
-  // Parses {2}, {2,} or {2,5}, and in Python's dialect {,5}. Anything else is a literal brace.
+  // Parses {2}, {2,} or {2,5}, and in Python's dialect {,5}. Any other brace is a literal.
   bool counts(uint32_t& least, uint32_t& most) {
     size_t at = at_ + 1;
     const auto number = [&](uint32_t& value) {
@@ -358,7 +358,7 @@ class RegexParser {
     }
     const size_t begin = at_;
     if (auto set = class_escape()) {
-      // The same escape may occur many times, and its class may have hundreds of ranges.
+      // The same escape may occur many times, and its class may have hundreds of ranges, so classes are cached.
       const auto [known, is_new] = classes_.try_emplace(std::string(text_.substr(begin, at_ - begin)));
       if (is_new) known->second = add_set(std::move(*set));
       return add({Kind::kSet, false, failed_ ? 0 : out_.nodes_[known->second].a});
@@ -529,7 +529,7 @@ class RegexParser {
     return add_set(inverted ? set.complement() : set);
   }
 
-  // Returns a single character; or stores a class in `set` and returns nullopt.
+  // If the escape is a single character, returns it; otherwise stores the class in `set` and returns nullopt.
   std::optional<uint32_t> member(CodePointSet& set) {
     if (!take_if("\\")) return take();
     if (auto found = class_escape()) {

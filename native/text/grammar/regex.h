@@ -1,6 +1,6 @@
 // Regular expressions in two dialects. A pattern is parsed into a tree and then converted to an expression. There is no
-// backtracking: constructs that no finite automaton can implement (back references) or that are not supported
-// (lookbehind) are rejected with a specific error. Pure.
+// backtracking. Constructs that no finite automaton can implement (back references) or that are not supported
+// (lookbehind) are rejected with a specific error. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class Regex {
   static constexpr int kDeepest = 128;
   static constexpr uint32_t kMaxRepeats = 65'535;
 
-  // On failure, `what` describes the error and gives its byte offset, and the regex must not be used. `unsupported` is
-  // true for a valid construct that is not supported, and false for an invalid pattern.
+  // On failure, `what` contains a description of the error and its byte offset, and the regex must not be used.
+  // `unsupported` is true for a valid construct that is not supported, and false for an invalid pattern.
   struct Problem {
     std::string what;
     bool unsupported = false;
@@ -39,15 +39,15 @@ class Regex {
   static bool parse(std::string_view pattern, Regex& out, Problem& problem, RegexDialect dialect = RegexDialect::kEcma,
                     RegexFlags flags = {});
 
-  // Adds to the partition the characters that the pattern distinguishes.
+  // Adds the characters that the pattern distinguishes to the partition.
   void separate(CharPartition& partition) const;
-  // Expression for every text that contains a match.
+  // Returns the expression for every text that contains a match.
   ExprId found_in(ExpressionPool& pool) const;
-  // Expression for every text that matches from its first to its last character.
+  // Returns the expression for every text that matches as a whole.
   ExprId whole(ExpressionPool& pool) const;
   // Whether the pattern contains an anchor or a lookahead.
   bool asserts() const { return nodes_[root_].asserts; }
-  // Number of ranges in all character classes.
+  // Total number of ranges in the pattern's character classes.
   size_t n_ranges() const;
 
  private:

@@ -28,7 +28,7 @@ ExprId Regex::found_in(ExpressionPool& pool) const {
 
 ExprId Regex::whole(ExpressionPool& pool) const { return build(pool, root_, ExpressionPool::kEmpty, true); }
 
-// Returns the expression for a match of the node `index`, followed by text that matches `rest` up to its end.
+// Returns the expression for a match of the node `index`, followed by text that matches `rest` as a whole.
 ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_start) const {
   const Node& node = nodes_[index];
   if (!node.asserts) return pool.concat(plain(pool, index), rest);

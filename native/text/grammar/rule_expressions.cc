@@ -1,5 +1,5 @@
-// Converts rules to expressions in five steps, none of them recursive:
-// - find the rules that root leads to, placing the rules that a rule uses before it
+// Converts rules to expressions in five steps, none of which is recursive:
+// - find the rules that are reachable from root, and order them so that each rule comes after the rules that it uses
 // - convert the regular expressions
 // - determine which rules match any text at all, the empty text, and non-empty texts
 // - convert each definition to an expression
@@ -53,7 +53,7 @@ class RuleBuilder {
       if (tree_.nodes[node].kind == Kind::kRule) visit(tree_.nodes[node].a);
   }
 
-  // Fills reached_. As far as recursion allows, each rule comes after the rules that it uses.
+  // Fills reached_. Each rule comes after the rules that it uses, as far as recursion allows.
   void reach() {
     struct Step {
       uint32_t rule, node;
@@ -79,8 +79,8 @@ class RuleBuilder {
     }
   }
 
-  // A regular expression may contain an empty character class, so finding out whether it matches any non-empty text
-  // requires a search.
+  // A regular expression may contain an empty character class, so a search is needed to determine whether it matches
+  // any non-empty text.
   void convert_regexes() {
     const ExprId some = pool_.repeat(pool_.set(CodePointSet::all()), 1, kUnbounded);
     for (const Regex& regex : tree_.regexes) {
@@ -206,7 +206,7 @@ class RuleBuilder {
 
   // ---- left recursion ----
 
-  // Returns the rules with which a text of the expression may begin.
+  // Returns the rules with which a text that matches the expression may begin.
   std::vector<uint32_t> first_rules(ExprId e) {
     std::vector<ExpressionPool::Beginning> ways;
     pool_.beginnings(e, false, ways);

@@ -1,6 +1,6 @@
-// Converts grammar rules to expressions, so that their texts are matched with derivatives like those of any other
-// expression. Any set of rules is supported, including left-recursive ones: left recursion is eliminated by solving for
-// how the rules begin.
+// Converts grammar rules to expressions, so that derivatives can match the rules' texts like those of any other
+// expression. Any set of rules is supported. Left recursion is eliminated by solving for the texts with which the rules
+// can begin.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace monolith::grammar {
 
-// Returns the expression for the root rule. The pool's partition must already distinguish all characters that the
-// rules distinguish. If no text matches or the pool has failed, returns kNothing and sets `problem` to the reason.
+// Returns the expression for the root rule. The pool's partition must already distinguish all characters that the rules
+// distinguish. If no text matches, or if the pool has failed, returns kNothing and sets `problem` to the reason.
 ExprId texts_of_rules(const RuleTree& tree, ExpressionPool& pool, std::string& problem);
 
 }  // namespace monolith::grammar

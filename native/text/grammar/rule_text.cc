@@ -124,7 +124,7 @@ class RuleParser {
     return out_.add_list(Kind::kEither, ways);
   }
 
-  // Ends at the first element that is not part of the sequence: the end of the text, "|" or ")", or the next rule.
+  // Ends at the first element that is not part of the sequence: the end of the text, "|", ")", or the next rule.
   uint32_t sequence(int depth) {
     std::vector<uint32_t> parts;
     for (skip(); !failed_ && !at_end(); skip()) {
@@ -247,14 +247,14 @@ class RuleParser {
     }
     if (ranges.empty()) refuse(begin, "a character class is empty");
     if (failed_) return 0;
-    // Sorted, so that each range is appended at the end of the set.
+    // Sorted so that each range is appended at the end of the set.
     std::ranges::sort(ranges, {}, &CodePointSet::Range::first);
     CodePointSet set;
     for (const auto& range : ranges) set.add(range.first, range.last);
     return out_.add_set(inverted ? set.complement() : set);
   }
 
-  // Reads one character of a literal or a class. The caller has checked that one is left.
+  // Reads one character of a literal or a class. The caller has checked that the text has not ended.
   uint32_t character() {
     const size_t begin = at_;
     const Utf8Char c = decode_utf8(text_.substr(at_));

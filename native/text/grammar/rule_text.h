@@ -22,7 +22,7 @@ struct RuleTree {
   enum class Kind : uint8_t { kEmpty, kLiteral, kSet, kRegex, kConcat, kEither, kRepeat, kRule };
   struct Node {
     Kind kind;
-    // By kind: literal; set; regex; children [a, b) of `children`; operand, least, most; rule.
+    // Meaning of a, b and c, by kind: literal; set; regex; children [a, b) of `children`; operand, least, most; rule.
     uint32_t a = 0, b = 0, c = 0;
   };
   // A rule's nodes are [first, root]. Each node comes after its children.
@@ -40,7 +40,7 @@ struct RuleTree {
   std::vector<Rule> rules;
   uint32_t root = 0;  // Index of the rule that the whole text must match.
 
-  // On failure, `problem` describes the error with its line and column, and the tree must not be used.
+  // On failure, `problem` describes the error and states its line and column, and the tree must not be used.
   static bool parse_gbnf(std::string_view text, RuleTree& out, std::string& problem);
   static bool parse_lark(std::string_view text, RuleTree& out, std::string& problem);
 
@@ -49,7 +49,7 @@ struct RuleTree {
   uint32_t add_list(Kind kind, const std::vector<uint32_t>& parts);
   uint32_t add_literal(std::string text);
   uint32_t add_set(CodePointSet set);
-  // Adds to the partition the characters that the rules distinguish.
+  // Adds the characters that the rules distinguish to the partition.
   void separate(CharPartition& partition) const;
 };
 

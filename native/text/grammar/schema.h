@@ -1,7 +1,7 @@
 // A JSON Schema (draft 2020-12, and drafts 04 to 07 as they occur in practice) compiled to shapes. For each place in a
 // document, a shape lists the scalars, objects and arrays that may occur there. References, unions and intersections
 // are resolved, and everything that could never be completed is removed. Compilation is bounded by fuel. The result is
-// immutable except for the expression pool, so only one thread may use it at a time.
+// immutable except for the expression pool. Because of the pool, only one thread may use it at a time.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct ObjectShape {
   struct OtherNames {  // Undeclared member names, grouped by the shape of their values.
     ExprId name;
     ShapeId shape;
-    // Number of distinct names that match, if names are counted; kUnbounded if there are effectively unlimited names.
+    // Number of distinct names that match, if names are counted; kUnbounded if the number is effectively unlimited.
     uint32_t n;
     uint32_t marks = 0;  // Bit set of the required marks that such a member carries.
   };
@@ -47,20 +47,22 @@ struct ArrayShape {
   std::vector<ShapeId> prefix;
   ShapeId rest = kNoShape;  // kNoShape: no items after the prefix.
   uint32_t least = 0, most = kUnbounded;
-  // The items are distinct scalars and strings, and there is no prefix. So that items can be compared, each number can
-  // be written in only one way: `scalar` replaces the scalars of `rest`. `n_values` is the number of distinct items, or
-  // kUnbounded if there are effectively unlimited items.
+  // The items are distinct scalars and strings, and there is no prefix. Items must be comparable, so each number can be
+  // written in only one way: `scalar` replaces the scalars of `rest`. `n_values` is the number of distinct items, or
+  // kUnbounded if it is effectively unlimited.
   bool unique = false;
   ExprId scalar = ExpressionPool::kNothing;
   uint32_t n_values = kUnbounded;
-  // Counts the items that match `contains`: between least_matches and most_matches items have the shape `matching`
-  // (kNoShape: no item can), the others that of `rest`. If most_matches is bounded, no value has both shapes. Otherwise
-  // `rest` includes the matching items, and it is enough that some of them could have been counted. Without a prefix.
+  // Counts the items that match `contains`. Between least_matches and most_matches items have the shape `matching`
+  // (kNoShape: no item can match); all other items have the shape `rest`. If most_matches is bounded, no value has both
+  // shapes. Otherwise `rest` includes the matching items, and it is enough that some of them could have been counted.
+  // There is no prefix.
   bool counts_matches = false;
   ShapeId matching = kNoShape;
   uint32_t least_matches = 0, most_matches = kUnbounded;
 
-  // Whether an array of `n` items, `n_matches` of them counted, can end here, and whether it can end here or later.
+  // Whether an array with `n` items, of which `n_matches` were counted, can end here, and whether it can end here or
+  // later.
   bool may_end(uint32_t n, uint32_t n_matches) const {
     return n >= least && (!counts_matches || (n_matches >= least_matches && n_matches <= most_matches));
   }
@@ -74,10 +76,10 @@ struct Shape {
 };
 
 struct SchemaOptions {
-  // What to do with an unsupported keyword: reject the schema (true), or ignore the keyword and report it (false).
+  // How to handle an unsupported keyword: reject the schema (true), or ignore the keyword and report it (false).
   bool strict = true;
-  // Treat oneOf as anyOf, and support `nullable` as in OpenAPI 3.0. If false, oneOf is exact, and rejected if its
-  // branches cannot be told apart.
+  // If true, treats oneOf as anyOf and supports `nullable` as in OpenAPI 3.0. If false, oneOf is exact, and is rejected
+  // if its branches cannot be distinguished.
   bool one_of_as_any_of = false;
   size_t most_expressions = 200'000;
   size_t most_shapes = 20'000;
@@ -96,7 +98,7 @@ struct SchemaProblem {
 
 enum class RuleNotation : uint8_t { kGbnf, kLark };
 
-// Internal keywords that constrain a whole string: with a regular expression in Python's dialect, or with a Lark
+// Internal keywords that constrain a whole string, either with a regular expression in Python's dialect or with a Lark
 // grammar. The leading \x01 distinguishes them from the keywords that a client sends. A schema may contain at most one
 // of these keywords.
 inline constexpr const char* kRegexKeyword = "\x01regex";
@@ -108,7 +110,7 @@ class Schema {
   // keywords that were ignored.
   static std::unique_ptr<Schema> compile(std::string_view json, const SchemaOptions& options,
                                          std::vector<SchemaProblem>& problems);
-  // Schema for any JSON object (`objects_only`) or any JSON value.
+  // Returns a schema for any JSON object (`objects_only`) or any JSON value.
   static std::unique_ptr<Schema> any_json(bool objects_only);
   // Grammars for plain text instead of JSON. The whole text must match a regular expression or the root rule (in Lark:
   // start), or it must be one of the given texts.
@@ -121,7 +123,7 @@ class Schema {
 
   ExpressionPool& expressions() { return *pool_; }
   ShapeId root() const { return root_; }
-  // Expression for the characters of a plain text, or kNothing if the root is a JSON value.
+  // Expression for a plain text, or kNothing if the root is a JSON value.
   ExprId text() const { return text_; }
   size_t bytes() const;
   const Shape& shape(ShapeId id) const { return shapes_[id]; }

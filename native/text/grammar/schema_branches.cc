@@ -59,7 +59,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
     }
     if (!alive || failed_) continue;
     if (types_of(branch.flat) == 0) continue;
-    // Drops alternatives that the types rule out, before they multiply.
+    // Drops alternatives that the allowed types rule out, before the alternatives are multiplied.
     if (choices.empty()) {
       done.push_back(std::move(branch));
       continue;
@@ -68,7 +68,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
   }
 }
 
-// Adds every combination of the choices, varying later choices fastest. Combinations without a common type are dropped
+// Adds every combination of the choices; the last choice varies fastest. Combinations without a common type are dropped
 // immediately.
 void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices,
                           std::vector<Branch>& work) {
@@ -228,7 +228,8 @@ void SchemaCompiler::take_one_of(json::Id schema, json::Id list, uint32_t types,
       if (!spend()) return;
       const uint32_t shared = shared_types(ways[i], ways[j], types, 0);
       if (shared == 0) continue;
-      // At least one schema of each pair must not match, so each branch is combined with the negation of the other.
+      // At least one schema of each pair must not match. Each branch is therefore combined with the negation of the
+      // other.
       const json::Id not_j = negate_for(ways[j], shared, types & type_of(through_refs(ways[i])));
       const json::Id not_i = negate_for(ways[i], shared, types & type_of(through_refs(ways[j])));
       if (not_j != json::kAbsent && not_i != json::kAbsent) {

@@ -46,7 +46,7 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
     if (failed_) return nullptr;
     possible = prune();  // Some arrays may need more distinct items than exist.
   }
-  // If the pool has failed, the result of prune() is meaningless.
+  // The result of prune() is meaningless if the pool has failed.
   if (pool_->failed())
     problem(SchemaProblem::Kind::kTooLarge, json::kAbsent, "", "the schema's patterns are too complex");
   else if (!possible)
@@ -68,7 +68,7 @@ bool SchemaCompiler::spend(size_t steps) {
   return !failed_;
 }
 
-// Finds the JSON pointer with a breadth-first search. Used only for error messages.
+// Finds the JSON pointer of a schema with a breadth-first search. Used only for error messages.
 std::string SchemaCompiler::pointer_to(json::Id wanted) const {
   if (wanted == json::kAbsent) return "";
   struct Place {
@@ -105,8 +105,8 @@ std::string SchemaCompiler::pointer_to(json::Id wanted) const {
   return "";
 }
 
-// Collects the characters that any expression will distinguish: those of every string, pattern and format in the
-// schema.
+// Collects the characters that any expression will have to distinguish: those in every string, pattern and format of
+// the schema.
 bool SchemaCompiler::gather_characters() {
   CharPartition& partition = out_->partition_;
   for (const char c : std::string_view("+-.0123456789eEnulltruefalse")) partition.separate(static_cast<uint32_t>(c));
@@ -141,8 +141,8 @@ bool SchemaCompiler::gather_characters() {
   return false;
 }
 
-// Parses the value of the schema's internal keyword (kRegexKeyword or kLarkKeyword), if there is one, and adds to the
-// partition the characters that it distinguishes.
+// Parses the value of the schema's internal keyword (kRegexKeyword or kLarkKeyword), if present, and adds the
+// characters that it distinguishes to the partition.
 void SchemaCompiler::read_text_grammar(json::Id schema) {
   for (const char* keyword : {kRegexKeyword, kLarkKeyword}) {
     const json::Id value = doc_.member(schema, keyword);
@@ -166,8 +166,8 @@ void SchemaCompiler::read_text_grammar(json::Id schema) {
   }
 }
 
-// Separates the characters of a string. This is done for all strings of the schema, because any of them may turn out to
-// be a name or an enumerated value.
+// Makes each character of a string a class of its own. This is done for all strings of the schema, because any of them
+// may turn out to be a name or an enumerated value.
 void SchemaCompiler::separate_text(const std::string& text) {
   std::string_view left = text;
   while (!left.empty()) {

@@ -47,7 +47,7 @@ class SchemaCompiler {
     kNumber = kInteger | kFraction,
     kAll = 127,
   };
-  // Internal keywords for negated schemas. The leading \x01 keeps them apart from the keywords that a client sends.
+  // Internal keywords for negated schemas. The leading \x01 distinguishes them from the keywords that a client sends.
   static constexpr const char* kNotEnum = "\x01not-enum";
   static constexpr const char* kNotPattern = "\x01not-pattern";
   static constexpr const char* kNotFormat = "\x01not-format";
@@ -56,7 +56,7 @@ class SchemaCompiler {
   static constexpr const char* kFractionType = "\x01fraction";  // Numbers that are not integers.
   static constexpr size_t kMaxBranches = 512;
 
-  // Schemas that all apply. Those in `flat` have been processed, those in `open` have not.
+  // Schemas that all apply. The schemas in `flat` have been processed; the schemas in `open` have not.
   struct Branch {
     std::vector<json::Id> flat, open;
   };

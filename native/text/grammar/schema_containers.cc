@@ -61,7 +61,7 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<json::Id>& flat) {
   for (size_t i = 0; i < n_prefix && i < array.most; ++i) array.prefix.push_back(shape_of(items_at(i)));
   Conjunction rest = items_at(n_prefix);
   if (contained.most < array.most) {
-    // Every item that is not counted must not match.
+    // Items that are not counted must not match.
     const json::Id no = negate(contained.schema);
     if (no != json::kAbsent) {
       rest.push_back(no);
@@ -83,7 +83,8 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<json::Id>& flat) {
   if (unique != json::kAbsent) unique_.emplace_back(static_cast<uint32_t>(out_->arrays_.size() - 1), unique);
 }
 
-// The `contains` of a branch. One that accepts every array is left out; several different ones are unsupported.
+// Returns the `contains` of a branch. A `contains` that accepts every array is ignored; several different ones are not
+// supported.
 SchemaCompiler::Contains SchemaCompiler::contains_of(const std::vector<json::Id>& flat) {
   Contains found;
   for (const json::Id schema : flat) {
@@ -102,7 +103,7 @@ SchemaCompiler::Contains SchemaCompiler::contains_of(const std::vector<json::Id>
   return found;
 }
 
-// Returns the names of the members that any schema of the branch mentions, in schema order.
+// Returns the names of all members that a schema of the branch mentions, in schema order.
 std::vector<std::string> SchemaCompiler::declared_names(const std::vector<json::Id>& flat) const {
   std::vector<std::string> names;
   std::set<std::string> known;
@@ -126,8 +127,8 @@ std::vector<std::string> SchemaCompiler::declared_names(const std::vector<json::
   return names;
 }
 
-// A member that must exist is either one of the declared members or an undeclared one. Each combination becomes a
-// separate object shape.
+// A required member is either one of the declared members or an undeclared one. Each combination becomes a separate
+// object shape.
 void SchemaCompiler::add_object(ShapeId id, const std::vector<json::Id>& flat) {
   struct Way {
     std::vector<json::Id> flat;
@@ -214,7 +215,7 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<json::Id>& flat, c
         part.pattern_list.emplace_back(found(schema, "patternProperties", pattern), inner);
     }
     if (part.names != json::kAbsent) {
-      // Names are strings, so only the strings of the name schema matter.
+      // Names are strings, so only the strings that the name schema allows matter.
       const ExprId rule = names_fitting(part.names);
       if (failed_) return;
       name_rules.push_back(rule);

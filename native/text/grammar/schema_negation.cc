@@ -9,8 +9,8 @@
 
 namespace monolith::grammar {
 
-// Returns the subset of `types` in which some value may match both schemas. In the other types, certainly no value
-// does.
+// Returns the subset of `types` in which some value may match both schemas. For the remaining types, it is certain that
+// no value matches both.
 uint32_t SchemaCompiler::shared_types(json::Id a, json::Id b, uint32_t types, int depth) {
   a = through_refs(a);
   b = through_refs(b);
@@ -50,8 +50,8 @@ uint32_t SchemaCompiler::shared_types(json::Id a, json::Id b, uint32_t types, in
   return types;
 }
 
-// Two object schemas exclude each other if one requires a member that the other forbids or whose values are
-// incompatible.
+// Two object schemas exclude each other if one requires a member and the other either forbids it or allows only
+// incompatible values.
 bool SchemaCompiler::objects_exclude(json::Id a, json::Id b, int depth) {
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
     const json::Id required = doc_.member(x, "required");
@@ -67,7 +67,7 @@ bool SchemaCompiler::objects_exclude(json::Id a, json::Id b, int depth) {
         continue;
       }
       if (doc_.kind(in_y) == Kind::kFalse) return true;
-      // `y` may allow the member to be absent, but `x` requires it.
+      // `y` may allow the member to be absent, but `x` requires it, so its value must satisfy both.
       if (in_x != json::kAbsent && shared_types(in_x, in_y, kAll, depth + 1) == 0) return true;
     }
   }
@@ -157,7 +157,8 @@ json::Id SchemaCompiler::types_schema(uint32_t types) {
   return object({{"type", doc_.add_array(std::move(names))}});
 }
 
-// Returns a schema that agrees with `schema` on all values of `types` and has no keywords for other types.
+// Returns a schema that gives the same result as `schema` for all values of `types` and has no keywords for other
+// types.
 json::Id SchemaCompiler::relevant_part(json::Id schema, uint32_t types, int depth) {
   schema = through_refs(schema);
   if (doc_.kind(schema) != Kind::kObject || depth > 4 || !spend()) return schema;
@@ -216,8 +217,8 @@ json::Id SchemaCompiler::relevant_part(json::Id schema, uint32_t types, int dept
   return relevant_[{schema, types}] = object(std::move(kept));
 }
 
-// Returns a schema that rejects the values of `types` that match `other`, and accepts all values of the other types in
-// `all`. Returns json::kAbsent if this cannot be expressed.
+// Returns a schema that rejects those values of `types` that match `other`, and accepts all values of the other types
+// in `all`. Returns json::kAbsent if this cannot be expressed.
 json::Id SchemaCompiler::negate_for(json::Id other, uint32_t types, uint32_t all) {
   const json::Id part = relevant_part(other, types, 0);
   const json::Id no = negate(part);
@@ -281,7 +282,7 @@ json::Id SchemaCompiler::undeclared_names(json::Id schema) {
   return object(std::move(parts));
 }
 
-// Returns a schema for the values that equal none of `values`.
+// Returns a schema for the values that differ from all of `values`.
 json::Id SchemaCompiler::unlike(const std::vector<json::Id>& values) {
   std::vector<json::Id> scalars, all;
   for (const json::Id value : values) {
@@ -320,7 +321,7 @@ json::Id SchemaCompiler::not_exactly_one(json::Id list) {
 bool SchemaCompiler::negate_keyword(json::Id schema, const std::string& name, json::Id value,
                                     std::vector<json::Id>& ways) {
   const auto number_plus = [&](double by) { return count(doc_.number(value) + by); };
-  // A keyword whose value is invalid cannot be negated.
+  // A keyword with an invalid value cannot be negated.
   for (const char* counted :
        {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum"})
     if (name == counted && !doc_.is(value, Kind::kNumber)) return false;
@@ -495,7 +496,7 @@ bool SchemaCompiler::negate_keyword(json::Id schema, const std::string& name, js
     if (most != kUnbounded) ways.push_back(object({type, {"contains", value}, {"minContains", count(most + 1.0)}}));
   } else if (name == "items" && (doc_.is(value, Kind::kObject) || doc_.is(value, Kind::kFalse)) &&
              doc_.member(schema, "prefixItems") == json::kAbsent) {
-    // Not every item matches: some item does not.
+    // The negation of "every item matches" is "some item does not match".
     const json::Id no = negate(value);
     if (no == json::kAbsent) return false;
     if (doc_.kind(no) != Kind::kFalse) ways.push_back(typed("array", "contains", no));

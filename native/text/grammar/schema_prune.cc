@@ -19,8 +19,8 @@ bool ArrayShape::can_be_completed(uint32_t n, uint32_t n_matches, bool has_rest,
 }
 
 // Removes impossible shapes, properties and items. Returns false if the root itself is impossible. The possible shapes
-// are a least fixed point: a shape is possible once one of its values can be completed using only shapes already known
-// to be possible.
+// are a least fixed point: a shape is possible once one of its values can be completed using only shapes that are
+// already known to be possible.
 bool SchemaCompiler::prune() {
   auto& shapes = out_->shapes_;
   std::vector<bool> good(shapes.size(), false);
@@ -30,7 +30,8 @@ bool SchemaCompiler::prune() {
   }
   Fuel fuel = pool_->fuel().within(options_.most_steps - std::min(steps_, options_.most_steps));
   const uint64_t had = fuel.left();
-  // Returns which properties are possible: those whose shape can be completed, along with everything that they require.
+  // Returns which properties are possible: the shape of the property, and of every property that it requires, can be
+  // completed.
   const auto can_be = [&](const ObjectShape& object) {
     std::vector<bool> can(object.properties.size());
     for (size_t i = 0; i < can.size(); ++i)
@@ -105,14 +106,14 @@ bool SchemaCompiler::prune() {
   return good[out_->root_];
 }
 
-// Prepares arrays with uniqueItems for the comparison of their items. Only scalars and strings can be compared.
+// Makes the items of arrays with uniqueItems comparable. Only scalars and strings can be compared.
 void SchemaCompiler::compare_items() {
   const ExprId digit = pool_->set(CodePointSet::of('0', '9')), positive = pool_->set(CodePointSet::of('1', '9'));
   const ExprId whole = pool_->concat(positive, pool_->star(digit));
   const ExprId fraction = pool_->concat(pool_->character('.'), pool_->concat(pool_->star(digit), positive));
   const ExprId minus = pool_->either(ExpressionPool::kEmpty, pool_->character('-'));
-  // Scalars that can be written in only one way: numbers without an exponent, trailing zeros or -0, and the literal
-  // words.
+  // Expression for scalars that can be written in only one way: numbers without an exponent, trailing zeros or -0, and
+  // the literal words.
   const ExprId once = pool_->either({pool_->character('0'), pool_->concat(minus, whole),
                                      pool_->concat(minus, pool_->concat(whole, fraction)),
                                      pool_->concat(minus, pool_->concat(pool_->character('0'), fraction)),

@@ -29,7 +29,7 @@ void SchemaCompiler::add_branch(ShapeId id, const std::vector<json::Id>& flat) {
   if ((types & kBoolean) && !not_true) scalar = pool_->either(scalar, pool_->literal("true"));
   if ((types & kBoolean) && !not_false) scalar = pool_->either(scalar, pool_->literal("false"));
   if (types & kNumber) scalar = pool_->either(scalar, numbers(flat, types));
-  // A shape is the union of its branches.
+  // A shape is the union of its branches, so the branch is added to what the shape already allows.
   if (types & kString) {
     const ExprId string = strings(flat);
     out_->shapes_[id].string = pool_->either(out_->shapes_[id].string, string);
@@ -73,7 +73,7 @@ std::vector<json::Id> SchemaCompiler::excluded(const std::vector<json::Id>& flat
   return values;
 }
 
-// Adds the enumerated values that the branch's other keywords allow.
+// Adds those enumerated values that the branch's other keywords allow.
 void SchemaCompiler::add_values(ShapeId id, const std::vector<json::Id>& flat, uint32_t types,
                                 const std::vector<json::Id>& values) {
   const std::vector<json::Id> not_allowed = excluded(flat);
@@ -89,7 +89,7 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<json::Id>& flat, u
       case Kind::kTrue: scalars_listed.emplace_back("true"); break;
       case Kind::kFalse: scalars_listed.emplace_back("false"); break;
       case Kind::kNumber: {
-        // Numbers are compared by value, so 2.0 is an integer. A number may be written either as listed, or without an
+        // Numbers are compared by value, so 2.0 is an integer. A number may be written as in the list, or without an
         // exponent and without trailing zeros.
         if (!number) number = numbers(flat, types);
         const std::string& written = doc_.text(value);
@@ -106,7 +106,7 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<json::Id>& flat, u
           strings_listed.push_back(value);
         break;
       default: {
-        // An array or object is replaced with a schema that describes exactly this value, combined with the other
+        // An array or object is replaced with a schema that matches exactly this value, in addition to the other
         // keywords.
         std::vector<json::Id> all;
         for (const json::Id schema : flat) {
@@ -128,7 +128,7 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<json::Id>& flat, u
   shape.scalar = pool_->either(shape.scalar, pool_->literals({scalars_listed.begin(), scalars_listed.end()}));
 }
 
-// Returns a flat schema without its enum and const.
+// Returns the flat schema without enum and const.
 json::Id SchemaCompiler::without_values(json::Id schema) {
   const auto known = bare_.find(schema);
   if (known != bare_.end()) return known->second;
@@ -204,7 +204,7 @@ ExprId SchemaCompiler::numbers(const std::vector<json::Id>& flat, uint32_t types
   }
   if (failed_) return ExpressionPool::kNothing;
   ExprId e = (types & kFraction) ? decimals(*pool_, bounds) : integers(*pool_, bounds);
-  // Only numbers that are not integers: clients cannot express this in a schema, but negation can produce it.
+  // Allows only numbers that are not integers. Clients cannot express this in a schema, but negation can produce it.
   if ((types & kNumber) == kFraction) {
     const ExprId point = pool_->character('.');
     const ExprId zeros = pool_->concat(point, pool_->star(pool_->character('0')));
@@ -221,8 +221,8 @@ ExprId SchemaCompiler::numbers(const std::vector<json::Id>& flat, uint32_t types
     if (doc_.kind(value) != Kind::kNumber) continue;
     const auto decimal = Decimal::parse(doc_.text(value));
     if (!decimal) continue;
-    // Excludes every spelling of the value without an exponent. Spellings with an exponent are excluded entirely,
-    // because each value has too many of them.
+    // Excludes every spelling of the value without an exponent. All spellings with an exponent are excluded, because a
+    // value has too many of them to exclude individually.
     ExprId spelled = pool_->literal((decimal->negative ? "-" : "") + decimal->whole);
     const ExprId zeros = pool_->star(pool_->character('0'));
     if (!decimal->fraction.empty())
@@ -236,7 +236,8 @@ ExprId SchemaCompiler::numbers(const std::vector<json::Id>& flat, uint32_t types
   return e;
 }
 
-// Expression for texts without an exponent. A value has too many spellings with exponents to exclude it.
+// Expression for texts without an exponent. A value has too many spellings with an exponent to exclude them
+// individually.
 ExprId SchemaCompiler::plain_numbers() {
   return pool_->star(pool_->set(CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'))));
 }

@@ -1,5 +1,5 @@
 // A non-JSON syntax for a value: the arguments of a tool call in a model's native format. Object members are enclosed
-// in literal texts, and strings may appear without quotes. Pure values.
+// in literal texts, and strings may appear without quotes. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct Spelling {
   // How a member's value is written: as any JSON, as an unquoted string, or as an unquoted string or null.
   enum class Kind : uint8_t { kJson, kText, kNullable };
 
-  // A member is written as name_open NAME text_open|json_open VALUE value_close, and members are joined by the
-  // separator. Text around the whole object is covered by the grammar's prefix and suffix.
+  // A member is written as name_open NAME text_open|json_open VALUE value_close, and the separator is placed between
+  // members. Text around the whole object is covered by the grammar's prefix and suffix.
   std::string name_open, text_open, json_open, value_close, separator;
   std::string text_end;  // Text that must not occur in unquoted strings. Not empty.
-  // Delimiter around unquoted strings inside JSON values. If empty, these strings use quotation marks.
+  // Delimiter around unquoted strings inside JSON values. If empty, such strings are written with quotation marks.
   std::string string_mark;
   // If string_mark is a special token: its spelling as text, which must not occur in such strings either.
   std::string mark_text;
   bool nested = false;  // Nested objects use the same syntax, in braces.
   // If not empty, tag syntax is used: nested objects are written as members, and arrays as a series of members with
   // this name. There are no braces or brackets, and a member ends with value_close NAME json_open. If empty, nested
-  // values are JSON. In tag syntax, `kinds` is ignored: the schema determines what a value may be.
+  // values are JSON. In tag syntax, `kinds` is ignored, because the schema determines how a value may be written.
   std::string item;
   bool python = false;                              // Write scalars as True, False and None.
   std::vector<std::pair<std::string, Kind>> kinds;  // How a member's value is written, by member name.
@@ -41,18 +41,18 @@ struct Spelling {
     return others;
   }
   // Characters allowed in names that the schema does not declare: letters, digits and the punctuation that commonly
-  // joins them, none of which occurs in a delimiter.
+  // joins words, none of which occurs in a delimiter.
   static CodePointSet name_characters();
-  // For tag syntax: characters with which an unquoted text must not start, because JSON values start with them. kWords
-  // are the literals of Python and JSON.
+  // For tag syntax: the characters that an unquoted text must not start with, because JSON values start with them.
+  // kWords are the literals of Python and JSON.
   static CodePointSet json_beginnings();
   static constexpr std::string_view kWords[] = {"true", "false", "null", "True", "False", "None"};
-  // Adds to the partition the characters that the syntax distinguishes.
+  // Adds the characters that the syntax distinguishes to the partition.
   void separate(CharPartition& partition) const;
 };
 
-// A prefix that the model generates before the value: a number of digits, or of digits and letters, followed by a fixed
-// text.
+// A prefix that the model generates before the value: between `least` and `most` digits, or digits and letters,
+// followed by a fixed text.
 struct Lead {
   bool letters = false;
   uint32_t least = 0, most = 0;  // Minimum and maximum number of characters; `most` = 0 means no prefix.

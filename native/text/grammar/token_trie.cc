@@ -7,7 +7,8 @@
 namespace monolith::grammar {
 namespace {
 
-// Returns the token's length in characters if it may occur at any character boundary of a JSON string, otherwise 0.
+// Returns the token's length in characters if the token may occur at any character boundary of a JSON string, otherwise
+// 0.
 size_t plain_characters(std::string_view bytes) {
   size_t n = 0;
   while (!bytes.empty()) {
@@ -66,7 +67,7 @@ TokenTrie::TokenTrie(std::span<const std::string> bytes) : n_tokens_(bytes.size(
   std::vector<std::pair<std::string_view, uint32_t>> plain, other;
   for (uint32_t id = 0; id < bytes.size(); ++id) {
     const std::string_view text = bytes[id];
-    // Tokens this long are never allowed. The same text can be written with shorter tokens.
+    // Longer tokens are never allowed. Their text can also be written with shorter tokens.
     if (text.empty() || text.size() > kLongest) continue;
     const size_t n = plain_characters(text);
     longest_plain_ = std::max(longest_plain_, n);

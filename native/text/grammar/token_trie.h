@@ -1,6 +1,6 @@
 // Prefix tree of a vocabulary's byte strings, stored in depth-first order. A walk is one pass over arrays, and
 // rejecting a prefix skips its whole subtree. There are two trees: one for tokens that consist of ordinary characters
-// of a JSON string, and one for all other tokens. Immutable after construction; may be read from any thread.
+// of a JSON string, and one for all other tokens. Immutable after construction; may be used from any thread.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ struct TokenTree {
   std::span<const uint32_t> own_tokens(const Node& node) const {
     return std::span(tokens).subspan(node.first_token, node.n_own);
   }
-  // All tokens that start with `node`'s text, including those that are equal to it.
+  // All tokens whose text starts with the text of `node`, including tokens with exactly this text.
   std::span<const uint32_t> tokens_below(const Node& node) const {
     const size_t behind = node.end < nodes.size() ? nodes[node.end].first_token : tokens.size();
     return std::span(tokens).subspan(node.first_token, behind - node.first_token);
@@ -69,7 +69,7 @@ class TokenTrie {
   explicit TokenTrie(std::span<const std::string> bytes);
 
   size_t n_tokens() const { return n_tokens_; }
-  // Tokens that consist only of whole characters from U+0020 up, excluding the double quote and the backslash.
+  // Tokens that consist only of whole characters at or above U+0020, excluding the double quote and the backslash.
   const TokenTree& plain() const { return plain_; }
   const TokenTree& other() const { return other_; }
   const TokenMask& plain_mask() const { return plain_mask_; }

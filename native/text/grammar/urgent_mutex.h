@@ -18,7 +18,8 @@ class UrgentMutex {
     mutex_.lock();
     if (--n_waiting_ > 0) return;
     wanted_ = false;
-    // Another thread may have announced itself in between. It cannot get the lock before this function has returned.
+    // Another thread may have announced itself in the meantime. It cannot get the lock before this function has
+    // returned.
     if (n_waiting_ > 0) wanted_ = true;
   }
 

@@ -1,5 +1,6 @@
-// GPT-2's byte alphabet: each byte is written as one printable character, so byte-level vocabularies are text.
-// Printable Latin-1 characters map to themselves. The other 68 bytes map to U+0100, U+0101, ... in ascending order.
+// GPT-2's byte alphabet: each byte is written as one printable character, which allows byte-level vocabularies to be
+// stored as text. Printable Latin-1 characters map to themselves. The other 68 bytes map to U+0100, U+0101, ... in
+// ascending order.
 #pragma once
 
 #include <array>

@@ -59,8 +59,8 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     const TokenId id = tokens.find(scratch);
     byte_symbols_[byte] = id != kNoToken && tokens.is_ordinary(id) ? id : -1;
   }
-  // Each line is "left right". In an intact file, no merge has an unknown operand or result; such lines are skipped,
-  // leaving their ranks unused. Most files number the tokens in merge order, so the next token ID is tried before a
+  // Each line is "left right". A valid file has no merge with an unknown operand or result; such lines are skipped, and
+  // their ranks remain unused. Most files number the tokens in merge order, so the next token ID is tried before a
   // lookup.
   uint32_t rank = 0;
   TokenId next = 0;
@@ -78,20 +78,20 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     if (result == kNoToken || !tokens.is_ordinary(result)) continue;
     merges_.insert(left_id, right_id, {line_rank, result});
   }
-  // If two tokens have the same bytes, the first one is kept. Only unusual spellings have such duplicates.
+  // If two tokens have the same bytes, the first token is kept. Only unusual spellings have such duplicates.
   for (TokenId id = 0; id < tokens.size(); ++id)
     if (tokens.kind(id) == TokenKind::kNormal && !tokens.bytes(id).empty()) words_.insert(id);
 }
 
-// Encodes the words of one encode() call. The pre-tokenizer calls encode() for each word.
+// Encodes the words of one ByteLevelBpe::encode() call. The pre-tokenizer calls WordEncoder::encode() for each word.
 struct ByteLevelBpe::WordEncoder {
   const ByteLevelBpe& bpe;
   std::vector<TokenId>& out;
   std::vector<Symbol> symbols = {};
   Merger merger = {};
 
-  // Vocabularies trained on clean text may lack the bytes that never occur in valid UTF-8. Each of these is encoded as
-  // U+FFFD. Any other byte without a token is dropped, as in llama.cpp.
+  // Vocabularies trained on clean text may lack the bytes that never occur in valid UTF-8. Each of these bytes is
+  // encoded as U+FFFD. Any other byte without a token is dropped, as in llama.cpp.
   void put_byte(unsigned char byte) {
     const Symbol symbol = bpe.byte_symbols_[byte];
     const bool never_utf8 = byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;

@@ -28,8 +28,8 @@ class ByteLevelBpe final : public Tokenizer {
   PreTokenizerTraits traits_;
   MergeTable merges_;
   std::array<Symbol, 256> byte_symbols_;  // Negative if the vocabulary lacks the byte.
-  // Words that are tokens. Whether merging a word yields that token is determined when the word first occurs, and
-  // cached. Races are harmless because all threads compute the same result.
+  // Words that are tokens. When such a word first occurs, it is merged once to find out whether the result is that
+  // token, and the answer is cached. Races are harmless because all threads compute the same result.
   StringTable words_;
   enum class WholeWord : uint8_t { kUntried, kYes, kNo };
   std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;

@@ -1,4 +1,4 @@
-// Reads text one character at a time for the pre-tokenizers. Any thread; does not allocate.
+// Reads text one character at a time for the pre-tokenizers. May be used from any thread; does not allocate.
 #pragma once
 
 #include <string_view>
@@ -37,7 +37,7 @@ class CharReader {
     return {classes_.of(wide.code_point), wide.code_point, wide.size};
   }
 
-  // Returns the end of the run of characters, starting at `i`, that satisfy `belongs`.
+  // Returns the end of the run of characters that starts at `i` and whose characters all satisfy `belongs`.
   template <typename Belongs>
   size_t skip(size_t i, Belongs belongs) const {
     for (;;) {
@@ -67,8 +67,8 @@ class CharReader {
     return pair ? 3 : 0;
   }
 
-  // Matches \s+(?!\S)|\s+ at `i`, where a run of whitespace starts. Returns the end of the whole run if it ends the
-  // text, otherwise the start of its last character.
+  // Matches \s+(?!\S)|\s+ at `i`, where a run of whitespace starts. If the text ends with this run, returns the end of
+  // the run, otherwise the start of its last character.
   size_t spaces(size_t i) const {
     size_t last = i, end = i;
     for (Char c = at(i); c.is(CharClass::kSpace); c = at(end)) {

@@ -1,9 +1,9 @@
-// SentencePiece's precompiled normalization: the string replacements in a file's precompiled_charsmap. The format is a
-// 32-bit length in bytes, a double-array trie over bytes with that length, made up of 32-bit units, and then the
-// replacements, each terminated by a zero byte.
+// SentencePiece's precompiled normalization: the string replacements in a file's precompiled_charsmap. The data
+// consists of a 32-bit length in bytes, a double-array trie over bytes of that length, made up of 32-bit units, and
+// then the replacements, each terminated by a zero byte.
 //
-// In a unit, bits 0 to 7 and 31 hold the label, bit 8 tells whether the node has a replacement, bits 10 to 30 hold the
-// offset, and bit 9 multiplies the offset by 256. In the unit of a replacement, bits 0 to 30 hold its byte offset
+// In a unit, bits 0 to 7 and 31 hold the label, bit 8 indicates whether the node has a replacement, bits 10 to 30 hold
+// the offset, and bit 9 multiplies the offset by 256. In the unit of a replacement, bits 0 to 30 hold its byte offset
 // within the replacements.
 #pragma once
 
@@ -18,13 +18,13 @@
 
 namespace monolith {
 
-// Copies the data, so the file may be closed afterwards. Any thread.
+// Copies the data, so the file may be closed afterwards. May be used from any thread.
 class Charsmap {
  public:
   // Returns kInvalidFile if the lengths are inconsistent. The contents are checked only as they are used.
   static Result<std::unique_ptr<const Charsmap>> parse(std::span<const std::byte> bytes);
 
-  // Appends the normalized `text` to `out`: from left to right, the longest match with a replacement is replaced.
+  // Appends the normalized `text` to `out`. From left to right, the longest text that has a replacement is replaced.
   // Invalid UTF-8 bytes become U+FFFD.
   void normalize(std::string_view text, std::string& out) const;
 

@@ -1,4 +1,4 @@
-// A set of code points, written in bracket expression syntax. Immutable; any thread.
+// A set of code points, written in the syntax of a bracket expression. Immutable; may be used from any thread.
 #pragma once
 
 #include <algorithm>

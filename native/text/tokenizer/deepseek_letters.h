@@ -1,5 +1,5 @@
-// The cased letters that deepseek-llm's regular expression lists, in bracket expression syntax. A macro, because the
-// complete expression is compared with the text in model files.
+// The cased letters that deepseek-llm's regular expression lists, in bracket expression syntax. This is a macro because
+// the complete expression, a string literal, is compared with the text in model files.
 #pragma once
 
 // clang-format off

@@ -1,10 +1,10 @@
 // Writes the tables of normalization.h:
 //   node generate_normalization_tables.mjs canonical > normalization_canonical.cc
 //   node generate_normalization_tables.mjs compatible > normalization_compatible.cc
-// The data are the JavaScript engine's own Unicode data, without the code points that the reference does not know.
-// Hugging Face's `tokenizers` library normalizes with unicode-normalization-alignments 0.1.12, which has the
-// decompositions of Unicode 12.0 and older combining classes. `npm run test:tokenizers` compares every code point with
-// that library.
+// The data come from the JavaScript engine's own Unicode tables, without the code points that the reference lacks.
+// The reference is Hugging Face's `tokenizers` library. It normalizes with unicode-normalization-alignments 0.1.12,
+// which has the decompositions of Unicode 12.0 and older combining classes. `npm run test:tokenizers` compares every
+// code point with that library.
 
 if (process.versions.unicode !== '17.0') throw new Error(`needs Unicode 17.0 (this Node.js has ${process.versions.unicode})`);
 
@@ -30,7 +30,8 @@ const text = (...codes) => String.fromCodePoint(...codes);
 const codesOf = (characters) => Array.from(characters, (character) => character.codePointAt(0));
 const full = (c, form) => (WHOLE.has(c) ? [c] : codesOf(text(c).normalize(form)));
 
-// The engine does not name combining classes, but it sorts by them. 0x334 has the lowest, 0x345 the highest.
+// The JavaScript engine does not expose combining classes, but normalization sorts by them. 0x334 has the lowest class,
+// 0x345 the highest.
 const swaps = (a, b) => text(a, b).normalize('NFD') !== text(a, b);   // class of a > class of b > 0
 const marks = all.filter((c) => text(c).normalize('NFD') === text(c) && !NO_CLASS.has(c) && (swaps(c, 0x334) || swaps(0x345, c)));
 marks.sort((a, b) => (swaps(a, b) ? 1 : swaps(b, a) ? -1 : a - b));
@@ -40,7 +41,10 @@ for (const [i, mark] of marks.entries()) {
   classOf.set(mark, before === undefined ? 1 : classOf.get(before) + (swaps(mark, before) ? 1 : 0));
 }
 
-/** Blocks of neighbours that decompose into equally many code points: first, how many, that length, then the code points. */
+/**
+ * Groups neighboring code points whose decompositions have the same length. Format: the first code point, the number of
+ * code points, the length, then the decompositions.
+ */
 function blocks(entries) {
   const out = [];
   for (let i = 0; i < entries.length;) {
@@ -56,7 +60,7 @@ function blocks(entries) {
 const differs = (a, b) => a.length !== b.length || a.some((c, i) => c !== b[i]);
 const canonical = all.filter((c) => !isHangul(c)).map((c) => [c, full(c, 'NFD')]).filter(([c, codes]) => differs([c], codes));
 const compatible = all.filter((c) => !isHangul(c)).map((c) => [c, full(c, 'NFKD')]).filter(([c, codes]) => differs(codes, full(c, 'NFD')));
-/** Composites that composition never makes, although they decompose into two or more code points. */
+/** Code points that are never the result of composition, although they decompose into two or more code points. */
 const excluded = canonical.filter(([c, codes]) => codes.length > 1 && text(...codes).normalize('NFC') !== text(c)).map(([c]) => c);
 
 /** first, last, class */

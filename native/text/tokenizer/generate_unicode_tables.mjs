@@ -1,8 +1,8 @@
 // Writes the tables: node generate_unicode_tables.mjs > unicode_tables.cc
 //                    node generate_unicode_tables.mjs details > unicode_details.cc
-// The properties come from the JavaScript engine's own Unicode data, reduced to Unicode 16.0. That is the version of
-// Oniguruma 6.9.10, which Hugging Face's library uses for splitting. Models were trained with newer characters as
-// unassigned code points.
+// The properties come from the JavaScript engine's own Unicode data, reduced to Unicode 16.0. This is the version in
+// Oniguruma 6.9.10, which Hugging Face's library uses for splitting. Models were trained with newer characters treated
+// as unassigned code points.
 
 /** Code points that Unicode 17.0 assigned. */
 const NEWER = new Set(`88f c5c cdc 1acf-1add 1ae0-1aeb 20c1 2b96 a7ce-a7cf a7d2 a7d4 a7f1 fbc3-fbd2 fd90-fd91 fdc8-fdce
@@ -13,7 +13,7 @@ const NEWER = new Set(`88f c5c cdc 1acf-1add 1ae0-1aeb 20c1 2b96 a7ce-a7cf a7d2 
     const [first, last = first] = range.split('-').map((hex) => parseInt(hex, 16));
     return Array.from({ length: last - first + 1 }, (_, i) => first + i);
   }));
-/** The one letter whose category Unicode 17.0 changed: it was in lower case. */
+/** The only letter whose category changed in Unicode 17.0; it was a lowercase letter before. */
 const CHANGED = 0x295;
 if (process.versions.unicode !== '17.0') throw new Error(`needs Unicode 17.0 (this Node.js has ${process.versions.unicode})`);
 
@@ -37,8 +37,8 @@ function classOf(codePoint) {
   return properties.find(([, pattern]) => pattern.test(character))?.[0] ?? 'kOther';
 }
 
-// Runs of one property. For the details, a run may also consist of every second code point, because case alternates in
-// some alphabets.
+// Runs of code points with the same property. For the details, a run may also consist of every second code point,
+// because upper and lower case alternate in some alphabets.
 const ranges = [];
 if (details) {
   const names = Array.from({ length: 0x110000 }, (_, codePoint) => classOf(codePoint));

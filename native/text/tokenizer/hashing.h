@@ -1,5 +1,5 @@
-// Hashing for the tokenizer's flat hash tables. Hashes are seeded per process so that nobody can craft a file whose
-// keys collide.
+// Hashing for the tokenizer's flat hash tables. Hashes are seeded per process, so that a file with colliding keys
+// cannot be crafted.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace monolith {
 
-// A random number, the same for the whole process.
+// A random number that stays the same until the process exits.
 uint64_t hash_seed();
 
 namespace hashing {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// XOR of the two halves of a 64x64-bit product: every input bit affects every output bit.
+// XOR of the two halves of the 64x64-bit product, so that every input bit affects every output bit.
 inline uint64_t mix(uint64_t a, uint64_t b) {
   const Uint128 product = static_cast<Uint128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);

@@ -7,8 +7,8 @@
 namespace monolith {
 namespace {
 
-// Maximum length of a sequence for which a linear search is faster than the heap (measured on English text, code and
-// random letters).
+// Maximum length of a sequence for which a linear search is faster than the heap, as measured on English text, code and
+// random letters.
 constexpr size_t kShort = 48;
 
 }  // namespace
@@ -96,8 +96,8 @@ void Merger::merge_long(const MergeTable& table, std::vector<Symbol>& symbols) {
     heap_.pop_back();
     const int32_t left = static_cast<int32_t>(top & UINT32_MAX);
     Link& link = links_[left];
-    // An entry is stale if its pair has changed since it was pushed. If the changed pair happens to have the same rank,
-    // this entry counts as valid, and the newer duplicate becomes the stale one.
+    // An entry is stale if its pair has changed since the entry was pushed. If the changed pair happens to have the
+    // same rank, this entry counts as valid, and the newer duplicate becomes stale.
     if (link.merge.rank != top >> 32) continue;
     const int32_t right = link.next;
     symbols[left] = link.merge.result;

@@ -1,6 +1,6 @@
-// Byte-pair merging, shared by byte-level BPE and SentencePiece. Neighboring symbols are merged in order of their
-// pair's rank (leftmost first if ranks are equal) until no remaining pair has a rank. In SentencePiece files, the ranks
-// are derived from the scores of the merged pieces.
+// Byte-pair merging, shared by byte-level BPE and SentencePiece. Neighboring symbols are merged in the order of their
+// pair's rank (leftmost first if ranks are equal) until no remaining pair has a rank. For SentencePiece files, the
+// ranks are derived from the scores of the merged pieces.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Merge {
   Symbol result = -1;
 };
 
-// Maps a pair of symbols to its merge. After it is built, any thread may read it.
+// Maps a pair of symbols to its merge. Once the table is built, any thread may read it.
 class MergeTable {
  public:
   explicit MergeTable(size_t capacity);
@@ -55,11 +55,12 @@ class MergeTable {
   std::vector<Slot> slots_;
 };
 
-// Scratch memory for merging. Each encode call has its own and reuses it for every word.
+// Scratch memory for merging. Each encode call has its own scratch memory and reuses it for every word.
 class Merger {
  public:
   // Replaces `symbols` with the symbols that remain after all merges. In a short sequence, the best pair is searched
-  // for again after every merge. For a long sequence, the pairs are kept in a heap, which takes O(n log n) time.
+  // for again after every merge. In a long sequence, the pairs are kept in a heap, which takes O(n log n) time in
+  // total.
   void merge(const MergeTable& table, std::vector<Symbol>& symbols);
 
  private:

@@ -105,8 +105,9 @@ class Data {
     compress(all);
   }
 
-  // A composite is made from two code points: what all but the last code point of its decomposition compose to, and
-  // that last code point. Shorter decompositions are processed first because longer ones start with them.
+  // A composite is made from two code points. The second is the last code point of its decomposition; the first is what
+  // all preceding code points compose to. Shorter decompositions are processed first, because longer decompositions
+  // start with them.
   void read_compositions(std::vector<Properties>& all) {
     const std::span<const char32_t> never = never_composed_table();
     for (uint32_t length = 2;; ++length) {
@@ -157,7 +158,7 @@ struct Unit {
   uint8_t combining_class;
 };
 
-// One normalize() call: scans `text` and rewrites the segments that are not normalized.
+// The state of one normalize() call, which scans `text` and rewrites the segments that are not normalized.
 class Normalizer {
  public:
   Normalizer(std::string_view text, NormalForm form, std::string& out)
@@ -204,8 +205,8 @@ class Normalizer {
     return i;
   }
 
-  // Skips characters that are normalized in any context; most text consists of these. Only the last one skipped is
-  // recorded.
+  // Skips characters that are normalized in any context, which is the case for most text. Records only the last skipped
+  // character.
   size_t skip_plain(size_t i) {
     const uint8_t flags = static_cast<uint8_t>(wrong_flags_ | (composes_ ? kMayCompose : 0));
     size_t last = i;
@@ -240,8 +241,8 @@ class Normalizer {
     last_class_ = 0;
   }
 
-  // Returns whether the text up to and including `c` is normalized, given that the text before `c` is. Conservative:
-  // may return false for normalized text.
+  // Returns whether the text up to and including `c` is normalized, given that the text before `c` is. This check is
+  // conservative: it may return false for normalized text.
   bool stays(char32_t c, Properties properties) const {
     if (properties.flags & wrong_flags_) return false;
     const uint8_t own = properties.combining_class;
@@ -258,16 +259,15 @@ class Normalizer {
     return properties.flags & kDecomposes ? data_.canonical(c) : nullptr;
   }
 
-  // Returns whether `c` starts a new segment: no preceding character can compose with it, or be reordered with a part
-  // of it.
+  // Returns whether `c` starts a new segment, that is, no preceding character can compose with `c` or be reordered with
+  // a part of it.
   bool begins_segment(char32_t c) const {
     const Decomposition* found = decomposition(c, data_.of(c));
     const Properties first = data_.of(found != nullptr ? found->begin[0] : c);
     return first.combining_class == 0 && !(first.flags & kMayCompose);
   }
 
-  // Decodes the character at `i`. The fast paths handle two- and three-byte characters, which are the most frequent
-  // ones.
+  // Decodes the character at `i`. Has fast paths for two-byte and three-byte characters, which are the most frequent.
   Utf8Char at(size_t i) const {
     const auto byte = [&](size_t k) { return static_cast<unsigned char>(text_[i + k]); };
     const auto continues = [&](size_t k) { return (byte(k) & 0xC0) == 0x80; };
@@ -369,7 +369,7 @@ class Normalizer {
   std::string& out_;
   bool changed_ = false;
   size_t copied_ = 0;  // Everything before this offset is in `out_`, normalized.
-  // The last character with class 0, and the class of the last character.
+  // The last character with class 0, and the combining class of the last character.
   size_t boundary_ = 0;
   char32_t starter_ = 0;
   bool starter_decomposes_ = false;

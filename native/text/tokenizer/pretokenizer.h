@@ -1,6 +1,6 @@
 // Splits text into the words within which BPE merges, following the regular expressions of a model's pre-tokenizer. The
-// matchers are hand-written: linear time, no backtracking, no allocation, constant stack use. Pure functions; any
-// thread.
+// matchers are hand-written: they take linear time, do not backtrack or allocate, and use constant stack space. Pure
+// functions that may be called from any thread.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace monolith {
 
 // A split stage implements one regular expression. Each match becomes a separate word, and so does the text between two
-// matches. The expressions are given in split_words.h and split_parts.h, next to the code.
+// matches. The expressions are documented in split_words.h and split_parts.h, next to their code.
 enum class SplitStage : uint8_t {
   // Stages that split text into words. The expressions up to kYoutu match every character of any text.
   kGpt2,
@@ -56,7 +56,7 @@ enum class SplitStage : uint8_t {
   kSentinels,
   kImageCodes,
   kEvenSpaces,
-  // tokenizer.json steps that are not regular expressions.
+  // Steps of a tokenizer.json that are not regular expressions.
   kPunctuation,
   kEachByteNumber,
   kByteNumberRuns,
@@ -85,7 +85,8 @@ class PreTokenizer {
   uint8_t size_ = 0;
 };
 
-// The meaning of a tokenizer.ggml.pre name: how text is split, and the options that llama.cpp associates with the name.
+// The meaning of a value of tokenizer.ggml.pre: how text is split, and the options that llama.cpp associates with that
+// value.
 struct PreTokenizerTraits {
   std::string_view name;
   PreTokenizer splitter;
@@ -97,21 +98,23 @@ struct PreTokenizerTraits {
 // Returns null if the name is unknown.
 const PreTokenizerTraits* find_pretokenizer(std::string_view name);
 
-// Returns the normalization specified in the published tokenizer.json of the models that use pre-tokenizer `name`.
-// llama.cpp does not normalize, and GGUF has no key for it.
+// Returns the Unicode normalization for pre-tokenizer `name`, as specified in the published tokenizer.json files of
+// models that use it. llama.cpp does not normalize, and GGUF has no key for the normalization.
 NormalForm normal_form_of_pretokenizer(std::string_view name);
 
-// Returns the stage that splits as the regular expression `pattern` does in a tokenizer.json with behavior "Isolated",
-// or nullopt if the pattern is unknown. An escape is equivalent to the character that it denotes.
+// Returns the stage that implements the regular expression `pattern` of a "Split" step with behavior "Isolated" in a
+// tokenizer.json, or nullopt if the pattern is unknown. In patterns, an escape is equivalent to the character that it
+// denotes.
 std::optional<SplitStage> find_split_stage(std::string_view pattern);
 // Returns whether the stage's expression matches every character of any text.
 bool matches_everything(SplitStage stage);
 
-// Names of stages in metadata. For an unknown stage or name, these return an empty view or nullopt.
+// Conversion between stages and their names in metadata. For an unknown stage or name, these functions return an empty
+// view or nullopt.
 std::string_view split_stage_name(SplitStage stage);
 std::optional<SplitStage> split_stage_of_name(std::string_view name);
 
-// Calls emit(context, word) for each word, in order. The words concatenate to `text`.
+// Calls emit(context, word) for each word, in order. Concatenating the words yields `text`.
 using EmitWord = void (*)(void* context, std::string_view word);
 void pretokenize(const PreTokenizer& splitter, std::string_view text, EmitWord emit, void* context);
 

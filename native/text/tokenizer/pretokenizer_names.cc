@@ -1,4 +1,4 @@
-// Tables of the names and regular expressions with which model files select a pre-tokenizer.
+// Tables of the names and regular expressions by which model files select a pre-tokenizer.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -109,8 +109,8 @@ constexpr PreTokenizerTraits kNames[] = {
     {"viking", {kBloom, kEachNumber}, false, false, false},
 };
 
-// Pre-tokenizer names whose models normalize to NFC: Qwen 2 to 3.5 and models with their vocabulary, GPT-NeoX's
-// vocabulary (OLMo, MPT, ModernBERT), Cohere, StableLM 2 and Hunyuan.
+// Pre-tokenizer names whose models normalize to NFC: Qwen 2 to 3.5 and models with Qwen's vocabulary, models with
+// GPT-NeoX's vocabulary (OLMo, MPT, ModernBERT), Cohere, StableLM 2 and Hunyuan.
 constexpr std::string_view kComposed[] = {"qwen2", "qwen3",       "qwen35",    "deepseek-r1-qwen", "f2llmv2", "olmo",
                                           "mpt",   "modern-bert", "command-r", "stablelm2",        "hunyuan"};
 
@@ -196,8 +196,8 @@ std::optional<uint32_t> read_hex_escape(std::string_view pattern, char letter, s
   return value;
 }
 
-// Replaces each escape that denotes a character with that character. Keeps escapes of characters that have a special
-// meaning in regular expressions.
+// Replaces each escape that denotes a character with that character. Escapes of characters that have a special meaning
+// in regular expressions are kept.
 std::string without_escapes(std::string_view pattern) {
   constexpr std::string_view kLetters = "rntfve", kCharacters = "\r\n\t\f\v\x1b", kMeaning = "\\^$.|?*+()[]{}-&";
   std::string out;

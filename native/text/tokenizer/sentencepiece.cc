@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kEscapedSpace = "\u2581";
 
-// Symbols for characters that no piece contains; they only preserve the position and the bytes. An invalid byte is
-// represented as 0x110000 + byte.
+// Symbols for characters that no piece contains. They only preserve the position and the bytes of the character. An
+// invalid byte is represented as 0x110000 + byte.
 constexpr uint32_t kLooseBytes = 0x110000;
 Symbol loose_symbol(uint32_t code_point) { return ~static_cast<Symbol>(code_point); }
 
@@ -43,9 +43,9 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens) {
   return {};
 }
 
-// Returns the options for a vocabulary whose pieces merge in the listed order, or null for other vocabularies. The
-// table lists the models and pre-tokenizers ('' matches any) of such vocabularies, and the options that llama.cpp
-// associates with each (llama-vocab.cpp).
+// Returns the options for a vocabulary whose pieces merge in the listed order, or null for other vocabularies. For each
+// such vocabulary, the table lists the model and pre-tokenizer names ('' matches any) and the options that llama.cpp
+// associates with them (llama-vocab.cpp).
 const SentencePiece::Options* SentencePiece::find_listed(std::string_view model, std::string_view pre) {
   struct Listed {
     std::string_view model, pre;
@@ -132,13 +132,13 @@ void SentencePiece::build_pieces() {
     if (tokens.kind(id) == TokenKind::kByte)
       byte_tokens_[static_cast<unsigned char>(tokens.bytes(id)[0])] = id;
     else if (tokens.is_ordinary(id) && tokens.spelling(id).find(' ') == std::string_view::npos)
-      // A spelling with a plain space can only match as a special token, because prepared text contains no plain
-      // spaces.
+      // A spelling that contains a plain space can match only as a special token, because prepared text contains no
+      // plain spaces.
       replace_escaped_spaces(tokens.spelling(id), options_.plain_spaces, piece);
     pieces_.push(piece);
   }
 
-  // Characters within pieces that are not pieces themselves get symbols that follow the tokens.
+  // Characters that occur within pieces but are not pieces themselves. Their symbols follow the tokens.
   by_piece_ = StringTable(pieces_, static_cast<size_t>(n));
   for (TokenId id = 0; id < n; ++id)
     if (!pieces_[static_cast<size_t>(id)].empty()) by_piece_.insert(id);
@@ -172,7 +172,7 @@ void SentencePiece::build_pieces() {
 }
 
 // Two symbols merge if their concatenation is a piece, so every way to split a piece into two symbols is a merge. There
-// are only a few, because most prefixes and suffixes of pieces are not pieces themselves.
+// are only a few such splits per piece, because most prefixes and suffixes of pieces are not pieces.
 void SentencePiece::build_merges(const std::vector<float>& scores) {
   const size_t n = static_cast<size_t>(vocabulary().size());
   std::vector<TokenId> order(n);
@@ -195,8 +195,8 @@ void SentencePiece::build_merges(const std::vector<float>& scores) {
   }
 }
 
-// Sets an ordered list of merges of the form "left right". As in byte-level BPE, a line that names an unknown piece is
-// skipped.
+// Sets an ordered list of merges of the form "left right". A line with an unknown piece is skipped, as in byte-level
+// BPE.
 void SentencePiece::set_merges(const std::vector<std::string_view>& merges) {
   merges_ = MergeTable(merges.size());
   std::string left, right, whole;
@@ -273,8 +273,8 @@ struct SentencePiece::Session {
     put_bytes(character);
   }
 
-  // Emits byte tokens. If any byte token is missing, emits the unknown token instead, or nothing if there is none. With
-  // lacks_unknown, emits the byte tokens that do exist.
+  // Emits the byte tokens of a character. If any byte token is missing, emits the unknown token instead, or nothing if
+  // there is no unknown token. With lacks_unknown, emits the byte tokens that exist.
   void put_bytes(std::string_view character) {
     // In SentencePiece's text, a space is written as "▁".
     if (character == " " && !model.options_.plain_spaces) character = kEscapedSpace;
@@ -295,7 +295,7 @@ struct SentencePiece::Session {
   }
 };
 
-// SentencePiece replaces all spaces with "▁". This code does the reverse, which is equivalent.
+// SentencePiece replaces all spaces with "▁". This code does the reverse, which gives the same result.
 std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::string& scratch) const {
   if (!prefix && text.find(kEscapedSpace) == std::string_view::npos) return text;
   replace_escaped_spaces(text, false, scratch);
@@ -303,7 +303,7 @@ std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::
   return scratch;
 }
 
-// With the option `spared`, a pre-tokenizer adds the prefix, so it is not added here. In all other cases, the
+// With the option `spared`, the pre-tokenizer adds the space prefix, so it is not added here. In all other cases, the
 // normalizer adds it.
 std::string_view SentencePiece::prepare(std::string_view text, bool opens, std::string& scratch) const {
   if (options_.white_space != Options::WhiteSpace::kText || options_.spared) return text;

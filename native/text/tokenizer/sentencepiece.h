@@ -1,6 +1,6 @@
-// SentencePiece BPE (tokenizer.ggml.model "llama"): the characters of the text are merged into pieces, those with the
-// highest score first. Characters outside the vocabulary become byte tokens. Files without scores, such as
-// tokenizer.json and "gemma4" files, list merges instead, and the order of the merges decides.
+// SentencePiece BPE (tokenizer.ggml.model "llama"): the characters of the text are merged into pieces; pieces with the
+// highest score are merged first. Characters outside the vocabulary become byte tokens. Files without scores, such as
+// tokenizer.json and "gemma4" files, list merges instead; the order of the list then replaces the scores.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens);
 class SentencePiece final : public Tokenizer {
  public:
   static Result<std::unique_ptr<Tokenizer>> build(const TokenizerSpec& spec);
-  // Returns whether the file contains SentencePiece pieces and merges although it names byte-level BPE as its model.
+  // Returns whether the file contains SentencePiece pieces and merges although it states byte-level BPE as its model.
   // This is inferred from the pre-tokenizer (Sarvam, Granite embedding models).
   static bool lists_pieces(const TokenizerSpec& spec);
 
@@ -58,8 +58,8 @@ class SentencePiece final : public Tokenizer {
   void encode_words(Session& session, std::string_view text) const;
 
   Options options_;
-  // Pieces by token ID, with "▁" replaced by a space; empty for tokens that text cannot produce. They are followed by
-  // the characters that occur within pieces without being pieces themselves.
+  // Pieces by token ID, with "▁" replaced by a space; empty for tokens that text cannot produce. After the pieces come
+  // the characters that occur within pieces but are not pieces themselves.
   StringArena pieces_;
   StringTable by_piece_;
   MergeTable merges_;
@@ -67,7 +67,7 @@ class SentencePiece final : public Tokenizer {
   std::array<TokenId, 256> byte_tokens_;  // kNoToken if missing.
   // True if no piece has a space after another character. The words of a text can then be merged separately.
   bool words_are_separate_ = true;
-  // Caches whether merging a piece's own text yields the piece, as in ByteLevelBpe.
+  // Caches, for each piece, whether merging its text yields the piece itself, as in ByteLevelBpe.
   enum class WholeWord : uint8_t { kUntried, kYes, kNo };
   std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;
 };

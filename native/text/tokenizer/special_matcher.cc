@@ -38,7 +38,7 @@ SpecialMatcher::SpecialMatcher(std::vector<Entry> entries, Order order) : order_
 uint32_t SpecialMatcher::child(uint32_t node, unsigned char byte) const {
   const Edge* edges = edges_.data() + nodes_[node].first_edge;
   const Edge* end = edges + nodes_[node].n_edges;
-  // Most nodes have one edge. Edges are ordered by unsigned byte, as std::string_view compares.
+  // Most nodes have one edge. Edges are ordered by unsigned byte, which is also how std::string_view compares.
   const Edge* at = std::lower_bound(edges, end, byte, [](const Edge& edge, unsigned char b) { return edge.byte < b; });
   return at != end && at->byte == byte ? at->node : 0;
 }
@@ -79,7 +79,8 @@ void SpecialMatcher::find(std::string_view text, std::span<const size_t> guards,
 }
 
 // `candidates` holds the longest match at each position. Matches are processed in buckets by length, longest first. If
-// a longer match already covers a match's right end, the match is replaced with the next shorter token at its position.
+// a longer match already covers the right end of a match, that match is replaced with the next shorter token at the
+// same position.
 void SpecialMatcher::choose(std::string_view text, std::vector<SpecialMatch>& candidates) const {
   std::vector<std::vector<SpecialMatch>> by_length(kMaxTokenBytes + 1);
   for (const SpecialMatch& match : candidates) by_length[match.end - match.begin].push_back(match);

@@ -1,4 +1,4 @@
-// Finds the spellings of special tokens in text. Immutable after construction; any thread.
+// Finds the spellings of special tokens in text. Immutable after construction; may be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct SpecialMatch {
 };
 
 // A trie that is walked from every byte at which a special token can start. The time is linear in the length of the
-// text times the length of the walks, which is at most kMaxTokenBytes. Matches never overlap.
+// text times the length of a walk, which is limited by kMaxTokenBytes. Matches never overlap.
 class SpecialMatcher {
  public:
-  // Determines which of several overlapping matches is chosen.
+  // Determines which match is chosen if several overlap.
   enum class Order : uint8_t {
     kLongest,   // The longest spelling anywhere in the text first, then from left to right, as in llama.cpp.
     kLeftmost,  // From left to right, the longest at each position, as in Hugging Face tokenizers.
@@ -31,8 +31,8 @@ class SpecialMatcher {
   };
   SpecialMatcher(std::vector<Entry> entries, Order order);
 
-  // Replaces `out` with the chosen matches, in text order. A chosen match with one of `guards` (ascending positions)
-  // inside it is omitted but still blocks its range: no other token matches there.
+  // Replaces `out` with the chosen matches, in text order. `guards` holds ascending positions. A chosen match with a
+  // guard inside it is omitted but still blocks its range, so no other token matches there.
   void find(std::string_view text, std::span<const size_t> guards, std::vector<SpecialMatch>& out) const;
   bool empty() const { return edges_.empty(); }
 

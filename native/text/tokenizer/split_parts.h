@@ -1,6 +1,6 @@
 // Stages that isolate parts of a text: each match becomes a separate piece, and so does the text between two matches.
-// Included only by pretokenizer.cc. Pure functions that take linear time and do not allocate. They call emit(piece) for
-// each piece, in order.
+// Included only by pretokenizer.cc. Pure functions that take linear time and do not allocate. Each calls emit(piece)
+// for all pieces, in order.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +49,8 @@ inline bool is_library_punctuation(const Char& c) {
   return is_mark<true>(c) && !(c.code_point > 0x7F && newer.has(c.code_point));
 }
 
-// \p{N} or \p{N}+ on text whose bytes are written in GPT-2's alphabet. Besides the ASCII digits, six characters of this
-// alphabet are numbers, so a multi-byte character may be split.
+// Matches \p{N} or \p{N}+ in text whose bytes are written in GPT-2's alphabet. In addition to the ASCII digits, six
+// characters of this alphabet are numbers, so a multi-byte character may be split.
 template <bool kRuns, typename Emit>
 void isolate_byte_numbers(std::string_view text, Emit emit) {
   const auto is_number = [&](size_t i) {
@@ -106,7 +106,8 @@ void isolate_number_triples(std::string_view text, Emit emit) {
 }
 
 // Splits runs of digits into groups of three, counted from the end of the run: (?=(\d{3})+(?!\d)). With kWholeNumbers,
-// the expression is \d{1,3}(?=(?:\d{3})*\b), and a run followed by a letter, a mark or another number is not split.
+// the expression is \d{1,3}(?=(?:\d{3})*\b), which does not split a run that is followed by a letter, a mark or another
+// number.
 template <bool kWholeNumbers, typename Emit>
 void group_digits(std::string_view text, Emit emit) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -150,7 +151,7 @@ void isolate_three_digits(std::string_view text, Emit emit) {
 }
 
 // Splits runs of numbers into groups of three, counted from the end of the run. As in llama.cpp, the text before a run
-// stays attached to the first group, and later stages split it.
+// stays attached to the run's first group, and later stages split it off.
 template <typename Emit>
 void group_numbers(std::string_view text, Emit emit) {
   const CharReader reader(text);
@@ -173,7 +174,7 @@ void group_numbers(std::string_view text, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-// Isolates the matches of `match`, which returns the length of the match at the start of its argument, or 0.
+// Isolates the matches of `match`, a function that returns the length of the match at the start of its argument, or 0.
 template <typename Match, typename Emit>
 void isolate_matches(std::string_view text, Match match, Emit emit) {
   size_t done = 0;

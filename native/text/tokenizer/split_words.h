@@ -1,5 +1,5 @@
-// Expressions that split a text into words: each of them matches every character of any text. Included only by
-// pretokenizer.cc. Pure functions that take linear time and do not allocate. They call emit(word) for each word, in
+// Expressions that split a text into words. Each expression matches every character of any text. Included only by
+// pretokenizer.cc. Pure functions that take linear time and do not allocate. Each calls emit(word) for all words, in
 // order.
 #pragma once
 
@@ -59,7 +59,7 @@ void split_gpt2(std::string_view text, Emit emit) {
   }
 }
 
-// Differences between the expressions that are based on OpenAI's cl100k.
+// The ways in which the expressions that are based on OpenAI's cl100k differ.
 struct WordRules {
   // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} instead of \s+(?!\S)|\s+
   bool halved_spaces = false;
@@ -109,7 +109,7 @@ inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t&
     if (after_newline > begin) return after_newline;
   }
   constexpr size_t kMax = 512;
-  // If other text follows the run, the run's last character goes with that text.
+  // If other text follows the run, the run's last character belongs to that text.
   size_t most = 0;
   for (size_t i = begin; i < plain_end && most <= kMax; ++most) i += reader.at(i).size;
   if (most <= kMax && !reader.at(plain_end).is(CharClass::kEnd)) --most;
@@ -187,7 +187,7 @@ void split_by_case(std::string_view text, Emit emit) {
   };
   // Matches U*l+ at `begin`; returns `begin` if there is no match. If no lowercase letter follows the run of U, the
   // match ends after the last character of the run that is also in l. Only the part of the run after that character is
-  // scanned again, so the time is linear.
+  // scanned again, which keeps the time linear.
   const auto mixed = [&](size_t begin) {
     size_t i = begin, after_shared = begin;
     for (Char c = reader.at(i); is_upper(c); c = reader.at(i)) {

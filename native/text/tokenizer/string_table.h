@@ -1,5 +1,5 @@
-// Many short strings in one allocation, and a flat hash table from string to index. Any thread may read them once they
-// are built.
+// Many short strings in one allocation, and a flat hash table from string to index. Once built, they may be read from
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ class StringTable {
   static constexpr int32_t kAbsent = -1;
 
   StringTable(const StringArena& arena, size_t capacity);
-  // Returns the index already stored for the same string. If there is none, inserts `index` and returns kAbsent.
+  // Returns the index that is already stored for the same string. If no index is stored, stores `index` and returns
+  // kAbsent.
   int32_t insert(int32_t index);
   int32_t find(std::string_view text) const;
 

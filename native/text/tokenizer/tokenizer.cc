@@ -18,7 +18,7 @@ constexpr TokenKind kSpecialKinds[] = {TokenKind::kControl, TokenKind::kUserDefi
 constexpr TokenKind kUserDefinedKinds[] = {TokenKind::kUserDefined};
 
 // Copies `text` to `out` without the code point `guard`, and stores in `positions` the offsets in `out` at which guards
-// were removed. If there is no guard, returns false and writes nothing.
+// were removed. If `text` contains no guard, returns false and writes nothing.
 bool remove_guards(std::string_view text, char32_t guard, std::string& out, std::vector<size_t>& positions) {
   if (guard == 0 || guard > 0x10FFFF || (guard >= 0xD800 && guard <= 0xDFFF)) return false;
   std::string bytes;
@@ -50,7 +50,7 @@ size_t without_trailing_space(std::string_view text) {
   return end;
 }
 
-// Returns the token IDs in ascending order.
+// Returns the IDs of the tokens that consume the whitespace after them, in ascending order.
 std::vector<TokenId> phi3_strips_behind(const Vocabulary& vocabulary) {
   constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
   std::vector<TokenId> ids;
@@ -70,21 +70,21 @@ template <typename Rule>
 void drop_spaces(std::string& text, Rule rule) {
   size_t written = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    // text[i - 1] is still the original character: the write position lags behind the read position by the number of
-    // dropped characters.
+    // text[i - 1] still holds the original character, because the write position is behind the read position whenever
+    // characters have been dropped.
     const bool after_space = i > 0 && text[i - 1] == ' ';
     const Drop drop = after_space ? rule(std::string_view(text).substr(i)) : Drop::kNothing;
     const char c = text[i];
     if (drop != Drop::kNothing) --written;
     text[written++] = c;
-    // Overwritten so that the next character does not count as following a space.
+    // Overwrites the space so that the next character does not count as following a space.
     if (drop == Drop::kSpacesAround) text[++i] = '\0';
   }
   text.resize(written);
 }
 
-// Hugging Face's clean_up_tokenization_spaces, as llama.cpp applies it to a complete text. Applies these rules in order:
-// remove the space before ? ! . and ,; remove both spaces in " ' "; remove the space before 's 'm 're 've.
+// Hugging Face's clean_up_tokenization_spaces, as llama.cpp applies it to a complete text. Applies three rules in this
+// order: remove the space before ? ! . and ,; remove both spaces in " ' "; remove the space before 's 'm 're 've.
 void clean_up_spaces(std::string& text) {
   drop_spaces(text, [](std::string_view rest) {
     const char c = rest[0];

@@ -23,8 +23,8 @@ struct EncodeOptions {
   bool add_special = false;    // Add BOS and EOS as the file specifies.
   bool parse_special = false;  // Recognize control and user-defined tokens written in the text.
   // A code point that prevents text from matching special tokens; 0 for none. All guards are removed before
-  // tokenization. If a control or user-defined token has a guard inside its spelling, the spelling becomes ordinary
-  // text, and so does any shorter special token within it. A guard at the edge of a spelling has no effect.
+  // tokenization. If the spelling of a control or user-defined token has a guard inside it, the spelling is treated as
+  // ordinary text, and so is any shorter special token within it. A guard at the edge of a spelling has no effect.
   char32_t guard = 0;
   bool continues = false;  // The text continues earlier text, so no SentencePiece space prefix is added.
   // Skip Unicode normalization so that the tokens spell exactly this text. Used for text that the model generates.
@@ -38,8 +38,8 @@ class Tokenizer {
   virtual ~Tokenizer();
 
   // Appends the token IDs of `text`, which must be smaller than 2 GiB. Invalid UTF-8 is tokenized byte by byte and is
-  // never an error. Without parse_special, text that spells a control token is ordinary text; user-defined tokens match
-  // in either case, as in llama.cpp. Ordinary text never becomes a control token.
+  // never an error. Without parse_special, text that spells a control token is treated as ordinary text. User-defined
+  // tokens always match, as in llama.cpp. Ordinary text never becomes a control token.
   void encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const;
 
   // Returns the text of `ids` as llama.cpp's detokenize renders it, including special tokens. The SentencePiece space
@@ -56,9 +56,10 @@ class Tokenizer {
   std::span<const TokenId> end_of_generation() const;  // Ascending.
   TokenKind kind(TokenId id) const;
   // Returns the bytes that a token represents in text: "▁" is replaced by a space, a byte token is one raw byte, and a
-  // control token is its spelling. The view is valid for the lifetime of the tokenizer. `id` must be in range.
+  // control token is its spelling. The view is valid as long as the tokenizer exists. `id` must be in range.
   std::string_view bytes(TokenId id) const;
-  // Returns the token with exactly this spelling in the vocabulary (control tokens included), or kNoToken.
+  // Returns the token with exactly this spelling, including control tokens, or kNoToken if the vocabulary has no such
+  // token.
   TokenId find(std::string_view spelling) const;
   // True for SentencePiece files with add_space_prefix: the leading space of the first piece is not part of the text.
   bool strips_leading_space() const { return strips_leading_space_; }
@@ -75,12 +76,12 @@ class Tokenizer {
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits& traits);
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
-  // A span of text without special tokens is encoded in two steps. The first is prepare(), called once per span: it
-  // applies the family's normalizer and returns either `text` itself or `scratch`. `opens` is true at the start of the
-  // text and after a special token; with Traits::opens_once, only at the start of the text.
+  // A span of text without special tokens is encoded in two steps. The first step is prepare(), called once per span:
+  // it applies the normalizer of the tokenizer family and returns either `text` itself or `scratch`. `opens` is true at
+  // the start of the text and after a special token; with Traits::opens_once, only at the start of the text.
   virtual std::string_view prepare(std::string_view text, bool opens, std::string& scratch) const;
-  // The second step appends the token IDs of the prepared text. It is called once per span or, if the prepared text
-  // contains tokens that are matched in normalized text, once for each part between them.
+  // The second step appends the token IDs of the prepared text. This function is called once per span. If the prepared
+  // text contains tokens that are matched in normalized text, it is called once for each part between them.
   virtual void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const = 0;
 
  private:
@@ -98,7 +99,7 @@ class Tokenizer {
 };
 
 // Converts the bytes of successive tokens to text without ever splitting a UTF-8 character. Each sequence has its own
-// instance, which needs no lock. Invalid bytes are replaced with U+FFFD as in the WHATWG decoder.
+// Utf8Stream, so no lock is needed. Invalid bytes are replaced with U+FFFD as in the WHATWG decoder.
 class Utf8Stream {
  public:
   // Appends to `out` every character that `bytes` completes. Allocates only to grow `out`.
@@ -109,8 +110,8 @@ class Utf8Stream {
   int pending() const { return pending_; }
 
  private:
-  // The incomplete character: its bytes so far, the number of continuation bytes needed, and the valid range of the
-  // next byte.
+  // The incomplete character: the bytes read so far, the number of continuation bytes still needed, and the valid range
+  // of the next byte.
   unsigned char held_[3] = {};
   uint8_t pending_ = 0;
   uint8_t needed_ = 0;

@@ -1,6 +1,7 @@
-// The description from which a tokenizer is built. Each file format fills it in; the tokenizers know no format. The
-// fields and the messages about them have the names of GGUF's metadata keys ("tokenizer.ggml.tokens"), which also
-// define what they mean. A field that the file does not set is empty, and its default depends on the family.
+// The description from which a tokenizer is built. Each file format has code that fills it in, so the tokenizers are
+// independent of file formats. The fields, and error messages about them, use the names of GGUF's metadata keys
+// ("tokenizer.ggml.tokens"), which also define the meaning. A field that the file does not set is empty; its default
+// depends on the tokenizer family.
 #pragma once
 
 #include <array>
@@ -15,7 +16,8 @@
 
 namespace monolith {
 
-// Tokens with a role. The fill-in-the-middle tokens are in the order in which a vocabulary is searched for them.
+// Roles of special tokens. For the fill-in-the-middle roles, this is also the order in which the vocabulary is
+// searched.
 enum class TokenRole : uint8_t {
   kBos,
   kEos,
@@ -29,7 +31,7 @@ enum class TokenRole : uint8_t {
   kFimRepository,
   kFimSeparator,
 };
-// The GGUF metadata keys that hold their IDs, by role.
+// The GGUF metadata keys that hold the IDs of the tokens in these roles, indexed by TokenRole.
 inline constexpr std::string_view kTokenRoleKeys[] = {
     "tokenizer.ggml.bos_token_id",     "tokenizer.ggml.eos_token_id",     "tokenizer.ggml.unknown_token_id",
     "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",     "tokenizer.ggml.fim_pre_token_id",
@@ -50,11 +52,11 @@ struct TokenizerSpec {
   std::span<const std::byte> charsmap;                  // SentencePiece's precompiled normalization; may be empty.
 
   std::array<std::optional<uint64_t>, std::size(kTokenRoleKeys)> role_ids;  // By TokenRole.
-  // IDs of additional tokens that end a generation.
+  // IDs of further tokens that end a generation.
   std::vector<int64_t> end_token_ids;
   // IDs of special tokens that also consume the whitespace before or after them.
   std::vector<int64_t> strip_before_ids, strip_behind_ids;
-  // IDs of ordinary tokens that are also matched in the text before normalization, as user-defined tokens are.
+  // IDs of ordinary tokens that, like user-defined tokens, are also matched in the text before normalization.
   std::vector<int64_t> raw_token_ids;
   // IDs of user-defined or ordinary tokens that are matched only in normalized text.
   std::vector<int64_t> normalized_token_ids;
@@ -64,16 +66,16 @@ struct TokenizerSpec {
   std::optional<bool> add_space_prefix;
   std::optional<bool> space_prefix_once;    // Add it only at the very start of the text.
   std::optional<bool> space_prefix_spared;  // Do not add it if the text already starts with a space.
-  // Decoding drops the first space of the text. The default is true if encoding adds a space prefix.
+  // Whether decoding drops the first space of the text. The default is true if encoding adds a space prefix.
   std::optional<bool> strip_first_space;
-  // Unigram: collapse runs of spaces to one space; the first also removes spaces at both ends.
+  // Unigram: both collapse runs of spaces to one space; remove_extra_whitespaces also removes spaces at both ends.
   std::optional<bool> remove_extra_whitespaces, collapse_spaces;
   std::optional<bool> lowercase;     // Not supported.
   std::optional<bool> words_apart;   // SentencePiece and Unigram: every space starts a word that is merged separately.
   std::optional<bool> fuse_unknown;  // SentencePiece: consecutive unknown characters become one unknown token.
   std::optional<bool> explicit_ids;  // `role_ids` have no defaults.
-  // Match special tokens from left to right, taking the longest one at each position. Otherwise, the longest spelling
-  // in the whole text is matched first.
+  // If true, special tokens are matched from left to right, taking the longest one at each position. Otherwise, the
+  // longest spelling in the whole text is matched first.
   std::optional<bool> leftmost_tokens;
   // Phi-3: most special tokens consume the whitespace after them.
   bool strips_behind_special = false;
@@ -82,7 +84,7 @@ struct TokenizerSpec {
   std::optional<std::vector<std::string_view>> split_stages;
   std::optional<bool> ignore_merges;  // Words that are tokens are not merged. Used together with `split_stages`.
   // Unicode normalization of the text between special tokens: "NFC", "NFD", "NFKC" or "NFKD". Overrides the
-  // normalization implied by the pre-tokenizer.
+  // pre-tokenizer's default normalization.
   std::optional<std::string_view> normal_form;
 
   std::optional<uint64_t>& id_of(TokenRole role) { return role_ids[static_cast<size_t>(role)]; }

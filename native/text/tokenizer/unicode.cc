@@ -24,7 +24,8 @@ CharClasses::CharClasses() {
   const auto compare = [&](uint32_t a, uint32_t b) {
     return std::memcmp(&all[a * kBlock], &all[b * kBlock], kBlock * sizeof(CharProperties));
   };
-  // The ASCII block stays first so that of_ascii() needs no first-level lookup. Sorting makes equal blocks adjacent.
+  // The ASCII block stays first, so that of_ascii() needs no first-level lookup. The other blocks are sorted, so that
+  // equal blocks become adjacent.
   std::sort(order.begin() + 1, order.end(), [&](uint32_t a, uint32_t b) { return compare(a, b) < 0; });
   for (size_t i = 0; i < order.size(); ++i) {
     if (i < 2 || compare(order[i], order[i - 1]) != 0) {

@@ -1,4 +1,4 @@
-// The Unicode properties that the pre-tokenizers need, in one immutable table. Any thread.
+// The Unicode properties that the pre-tokenizers need, in one immutable table that any thread may read.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace monolith {
 
-// General categories L, N and P, and the White_Space property. Everything else is kOther: marks, symbols, controls,
-// unassigned code points and invalid UTF-8 bytes. kEnd marks the position after the last character.
+// General categories L, N and P, and the White_Space property. All other characters are kOther: marks, symbols,
+// controls, unassigned code points and invalid UTF-8 bytes. kEnd marks the position after the last character.
 enum class CharClass : uint8_t { kOther, kLetter, kNumber, kPunctuation, kSpace, kEnd };
 
 struct CharClassRange {
@@ -19,11 +19,11 @@ struct CharClassRange {
   CharClass char_class;
 };
 
-// Ascending, without overlaps. Code points outside all ranges are kOther.
+// In ascending order, without overlaps. Code points outside all ranges are kOther.
 std::span<const CharClassRange> char_class_ranges();
 
 // Finer general categories than CharClass: upper and title case (Lu, Lt), lower case (Ll), marks (M) and symbols (S).
-// Caseless letters (Lm, Lo) and everything else are kNone.
+// Caseless letters (Lm, Lo) and all other characters are kNone.
 enum class CharDetail : uint8_t { kNone, kUpper, kLower, kMark, kSymbol };
 
 struct CharDetailRange {

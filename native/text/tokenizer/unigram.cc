@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// Penalty for a character that no piece covers, relative to the worst piece score. The value is SentencePiece's.
+// Penalty for a character that no piece covers, relative to the worst piece score. SentencePiece uses the same value.
 constexpr double kUnknownPenalty = 10;
 
 }  // namespace
@@ -155,7 +155,7 @@ struct Unigram::Session {
   }
 
   // Emits the character's byte tokens if the vocabulary has all of them. Otherwise, emits one unknown token for each
-  // run of such characters.
+  // run of characters without byte tokens.
   void put_unknown(std::string_view character) {
     const size_t before = out.size();
     for (const char c : character) {

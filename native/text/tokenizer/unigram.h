@@ -1,6 +1,6 @@
 // SentencePiece Unigram (tokenizer.ggml.model "t5"): of all ways to segment the text into pieces, it chooses the one
 // with the greatest sum of scores (log probabilities). The time is linear in the length of the text: at each character,
-// the pieces that start there are looked up, and kMaxTokenBytes bounds their length.
+// the pieces that start there are looked up, and their length is limited by kMaxTokenBytes.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 
 namespace monolith {
 
-// Trie that finds the entries that are prefixes of a text. After construction, any thread may read it.
+// Trie that finds all entries that a text starts with. After construction, any thread may read it.
 class PieceTrie {
  public:
   struct Entry {
     std::string_view text;  // Not empty.
     int32_t value;
   };
-  // If several entries have the same text, the first one is kept.
+  // If several entries have the same text, the first entry is kept.
   explicit PieceTrie(std::vector<Entry> entries);
 
   // Calls visit(length, value) for each entry that is a prefix of `text`, shortest first.

@@ -26,8 +26,8 @@ std::string describe(std::string_view spelling, size_t id) {
   return "token " + std::to_string(id) + " (" + in_quotes(spelling) + ")";
 }
 
-// Spellings that end a generation in any vocabulary, whatever kind the file assigns to them: the end-of-turn tokens of
-// chat formats and the various end-of-text tokens. The list is llama.cpp's.
+// Spellings of tokens that end a generation in any vocabulary, regardless of the kind that the file assigns to them:
+// the end-of-turn tokens of chat formats and the various end-of-text tokens. The list is taken from llama.cpp.
 constexpr std::string_view kEndSpellings[] = {
     "<|eot_id|>",
     "<|im_end|>",
@@ -53,8 +53,8 @@ constexpr std::string_view kEndSpellings[] = {
     "[e~[",
 };
 
-// Fill-in-the-middle tokens. If the description does not name the token, the first spelling found is used. The file separator and
-// padding tokens also end a generation.
+// Fill-in-the-middle tokens. If the description does not specify a token, the first spelling that the vocabulary
+// contains is used. The file separator and padding tokens also end a generation.
 struct FillInTheMiddle {
   TokenRole role;
   bool ends_generation;
@@ -107,7 +107,7 @@ void append_unescaped_spaces(std::string_view spelling, std::string& out) {
   }
 }
 
-// Characters outside GPT-2's alphabet occur only in tokens that no text can produce. These characters are copied
+// Characters outside GPT-2's alphabet occur only in tokens that text cannot produce. These characters are copied
 // unchanged.
 void append_byte_level(std::string_view spelling, std::string& out) {
   while (!spelling.empty()) {
@@ -187,7 +187,8 @@ Result<std::vector<TokenId>> Vocabulary::checked_ids(const std::vector<int64_t>&
 }
 
 Status Vocabulary::set_special_ids(const TokenizerSpec& spec, SpellingStyle style) {
-  // Missing IDs default to SentencePiece's order (<unk>, <s>, </s>) or T5's (<pad>, </s>, <unk>).
+  // If the IDs are missing, the defaults follow SentencePiece's order (<unk>, <s>, </s>) or T5's order (<pad>, </s>,
+  // <unk>).
   struct {
     TokenId bos = kNoToken, eos = kNoToken, unknown = kNoToken;
   } absent;
@@ -253,7 +254,7 @@ Status Vocabulary::collect_end_of_generation(const TokenizerSpec& spec) {
   // The delimiters of gpt-oss's message format must reach the output parsers as text.
   for (const std::string_view spelling : {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
     if (const TokenId id = find(spelling); id != kNoToken) kinds_[static_cast<size_t>(id)] = TokenKind::kUserDefined;
-  // The same applies to the delimiters of Solar's format. No other vocabulary has all four of them.
+  // The same applies to the delimiters of Solar's format. Only Solar's vocabulary has all four of them.
   constexpr std::string_view kSolarParts[] = {"<|begin|>", "<|think|>", "<|content|>", "<|tool_calls|>"};
   if (std::ranges::all_of(kSolarParts, [&](std::string_view spelling) { return find(spelling) != kNoToken; }))
     for (const std::string_view spelling : kSolarParts)

@@ -1,5 +1,5 @@
-// The token list of a model: spellings, kinds, the bytes of each token, and special token IDs. Building one validates
-// the whole description. Immutable once built; any thread may read it.
+// The token list of a model: spellings, kinds, the bytes of each token, and special token IDs. The whole description is
+// validated when a Vocabulary is built. Immutable afterwards; may be read from any thread.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ enum class SpellingStyle {
   kUnigram,        // Like kSentencePiece, but with T5's default special token IDs.
 };
 
-// Maximum length of a token's spelling. The longest published tokens have 2048 bytes (a run of 1024 spaces). The limit
-// keeps the search for special tokens linear in the text length.
+// Maximum length of a token's spelling. The longest published tokens have 2048 bytes (a run of 1024 spaces). This limit
+// ensures that the search for special tokens takes time linear in the text length.
 inline constexpr size_t kMaxTokenBytes = 2048;
 
 class Vocabulary {
@@ -35,14 +35,15 @@ class Vocabulary {
   TokenKind kind(TokenId id) const { return kinds_[static_cast<size_t>(id)]; }
   TokenId find(std::string_view spelling) const { return by_spelling_.find(spelling); }
 
-  // Returns whether ordinary text may produce this token. It never produces control or unknown tokens.
+  // Returns whether ordinary text may produce this token. It can never produce control or unknown tokens.
   bool is_ordinary(TokenId id) const { return kind(id) != TokenKind::kControl && kind(id) != TokenKind::kUnknown; }
 
   TokenId bos() const { return bos_; }
   TokenId eos() const { return eos_; }
   TokenId unknown() const { return unknown_; }
   const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }  // Ascending.
-  // Returns `ids` as token IDs. Returns kInvalidFile if an ID is out of range; the message names the list.
+  // Returns `ids` as token IDs. Returns kInvalidFile if an ID is out of range; the message contains the name of the
+  // list.
   Result<std::vector<TokenId>> checked_ids(const std::vector<int64_t>& ids, std::string_view name) const;
 
  private:

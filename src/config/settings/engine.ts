@@ -14,7 +14,7 @@ export const engine = {
     { alias: 'device', main: true },
   ),
   isa: setting(
-    kind.choice('auto', 'plain', 'avx2', 'avx512', 'amx', 'neon', 'neon_i8mm'),
+    kind.choice('auto', 'plain', 'avx2', 'avx_vnni', 'avx512', 'amx', 'neon', 'neon_i8mm'),
     'auto',
     'Instruction set of the CPU kernels; auto = the best one that the CPU supports.',
     { alias: 'isa', main: true },

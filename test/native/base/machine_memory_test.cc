@@ -1,5 +1,5 @@
-// Tests memory claims, and memory and processor limits, which are read from a directory tree laid out like the kernel's
-// /proc and /sys/fs/cgroup.
+// Tests memory claims, and the memory and processor limits. The limits are read from a directory tree laid out like the
+// kernel's /proc and /sys/fs/cgroup.
 #include "base/control_group.h"
 
 #include <cstdlib>
@@ -62,7 +62,7 @@ TEST(groups_without_limits_limit_nothing) {
   }
 }
 
-// A container with its own cgroup namespace sees its own group as the root.
+// A container with its own cgroup namespace sees its own cgroup as the root.
 TEST(the_limits_of_a_version_2_root_group_apply) {
   Root root;
   root.write("/sys/fs/cgroup/cpu.max", "150000 100000\n").write("/sys/fs/cgroup/memory.max", "2097152\n");
@@ -71,7 +71,7 @@ TEST(the_limits_of_a_version_2_root_group_apply) {
   CHECK_EQ(limits.memory_bytes, 2 * kMiB);
 }
 
-// The files that result from CPUQuota= and MemoryMax= in a systemd unit and in the slice above it.
+// The files that the kernel has after CPUQuota= and MemoryMax= are set in a systemd unit and in the slice above it.
 TEST(the_smallest_limit_between_group_and_root_applies) {
   const auto with = [](const std::vector<std::pair<std::string, std::string>>& files) {
     Root root;
@@ -87,7 +87,7 @@ TEST(the_smallest_limit_between_group_and_root_applies) {
   CHECK_EQ(with({{own + "/memory.max", "4194304"}, {slice + "/memory.max", "8388608"}}).memory_bytes, 4 * kMiB);
   CHECK_EQ(with({{own + "/memory.max", "max"}, {slice + "/memory.max", "8388608"}}).memory_bytes, 8 * kMiB);
   CHECK_EQ(with({{own + "/memory.max", "4194304"}, {own + "/memory.high", "3145728"}}).memory_bytes, 3 * kMiB);
-  // The limit of a different unit has no effect.
+  // A limit of a different unit has no effect.
   CHECK_EQ(with({{"/system.slice/other.service/cpu.max", "100000 100000"}}).processors, kNoProcessors);
 }
 
@@ -118,7 +118,8 @@ TEST(limits_apply_with_both_versions_mounted) {
   CHECK_EQ(limits.memory_bytes, 4 * kMiB);
 }
 
-// A container without its own cgroup namespace: the path is the host's, and only part of the hierarchy is mounted.
+// A container without its own cgroup namespace: the path is that of the host, and only part of the hierarchy is
+// mounted.
 TEST(a_group_path_is_relative_to_the_mounted_part) {
   const auto limit_with = [](const std::string& group, const std::string& top) {
     Root root;
@@ -141,7 +142,7 @@ TEST(free_memory_of_a_group_includes_reclaimable_page_cache) {
   root.write("/sys/fs/cgroup/a/b/memory.stat",
              "anon 4194304\nfile 2097152\ninactive_file 1048576\nactive_file 1048576\n");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 6 * kMiB);
-  // Limit and usage of the parent group "a", which other groups share.
+  // Limit and usage of the parent group "a", which is shared with other groups.
   root.write("/sys/fs/cgroup/a/memory.max", "20971520").write("/sys/fs/cgroup/a/memory.current", "19922944");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 1 * kMiB);
   root.write("/sys/fs/cgroup/a/memory.current", "31457280");

@@ -73,8 +73,8 @@ TEST(thread_pool_runs_cover_every_index_once_from_separate_starts) {
   }
 }
 
-// A thread that is delayed in its first task keeps only the tasks that it took together with it. The other threads take
-// the rest.
+// A thread that is delayed in its first task keeps only that task and the tasks that it took at the same time. The
+// other threads take the rest.
 TEST(thread_pool_tasks_of_a_slow_thread_are_stolen) {
   ThreadPool pool(3);
   for (int slow = 0; slow < 3; ++slow) {
@@ -88,7 +88,7 @@ TEST(thread_pool_tasks_of_a_slow_thread_are_stolen) {
   }
 }
 
-// A new section must reach its threads in every waiting state: spinning, yielding, parked, and just woken.
+// A new section must reach worker threads in every waiting state: spinning, yielding, parked, and just woken.
 TEST(thread_pool_runs_sections_after_pauses) {
   ThreadPool pool(4);
   std::atomic<int64_t> sum{0};
@@ -116,7 +116,7 @@ TEST(thread_pool_waits_for_slow_threads) {
   CHECK_EQ(done.load(), 3);
 }
 
-// The calling thread does the work that no worker has picked up, so sections finish even if no worker wakes up.
+// The calling thread does any work that no worker has picked up, so sections finish even if no worker wakes up.
 TEST(thread_pool_does_not_wait_for_threads_that_have_not_started) {
   ThreadPool pool(2);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // By now the worker is parked.
@@ -131,7 +131,7 @@ TEST(thread_pool_idle_threads_use_no_cpu_time) {
     ThreadPool pool(3);
     if (in_step) pool.begin_step();
     meet(pool, 3);
-    // Longer than the threads spin and yield before they park.
+    // Longer than the threads spin and yield before parking.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::clock_t before = std::clock();  // CPU time of all threads in this process.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -38,8 +38,8 @@ constexpr unsigned kMaxThreads = 1024;
 // --- stacks ------------------------------------------------------------------------------------
 
 #if defined(__x86_64__)
-// Pushes the caller's registers onto its stack, stores the stack pointer in *save, and resumes the context that was
-// saved with the stack pointer `resume`.
+// Pushes the caller's registers onto its stack and stores the stack pointer in *save. Then resumes the context whose
+// stack pointer is `resume`.
 extern "C" void monolith_switch_stack(void** save, void* resume);
 asm(R"(
 .text
@@ -79,7 +79,7 @@ struct Warp {
   std::vector<std::byte> slots[2];  // Buffers for warp exchanges, selected by the parity of `passed`.
 };
 
-// A stack, and the saved context needed to resume it.
+// A stack, and the context saved on it.
 struct Stack {
 #if defined(__x86_64__)
   void* top = nullptr;
@@ -96,7 +96,7 @@ struct Fiber {
   Stack stack;
   bool done = true;
   bool has_inputs = false;  // Whether the thread has called wait_for_inputs().
-  // The thread resumes when this counter differs from `seen`. Null: it can run now.
+  // The thread can resume when this counter differs from `seen`. If null, the thread can run now.
   const uint64_t* awaited = nullptr;
   uint64_t seen = 0;
   std::vector<CopyGroup> groups;  // Committed groups of asynchronous copies, oldest first.
@@ -156,7 +156,8 @@ Stack& take_over(Machine& m, unsigned thread) {
   return m.fibers[thread].stack;
 }
 
-// Switches from a fiber's stack to the next runnable fiber of the same warp, or to the stack of run() if there is none.
+// Switches from a fiber's stack to the next runnable fiber of the same warp. If there is none, switches to the stack of
+// run().
 void leave(Machine& m, Fiber& fiber, bool for_good) {
   const unsigned place = m.place[m.current], warp = place / 32 * 32, lanes = std::min(32u, m.n_threads - warp);
   for (unsigned i = 1; i < lanes; ++i) {
@@ -204,8 +205,8 @@ void prepare(Fiber& fiber) {
   __asan_unpoison_memory_region(fiber.memory.get(), kStackBytes);
 #endif
 #if defined(__x86_64__)
-  // Lays out the new stack as monolith_switch_stack leaves one: six registers, then the address to resume at. The
-  // alignment is the one that holds after a call.
+  // Lays out the new stack as monolith_switch_stack leaves a stack: six registers, then the address at which to resume.
+  // The stack pointer is aligned as it is after a call.
   auto top = reinterpret_cast<uintptr_t>(fiber.memory.get() + kStackBytes) & ~uintptr_t{15};
   auto* words = reinterpret_cast<void**>(top) - 2;
   words[0] = reinterpret_cast<void*>(&thread_main);
@@ -273,7 +274,7 @@ void run_block(Machine& m) {
     ++m.rounds;
     for (const unsigned thread : m.turn)
       if (can_run(m.fibers[thread])) switch_stacks(m.main, take_over(m, thread));
-    // Polling threads may cause a few rounds without progress.
+    // A few rounds without progress are normal while threads poll.
     idle_rounds = m.events == before ? idle_rounds + 1 : 0;
     if (idle_rounds == 100) stop("threads wait for each other at different barriers");
     before = m.events;
@@ -363,7 +364,7 @@ void check_inputs() {
 const std::byte* exchange(const void* own, size_t size) {
   Machine& m = machine();
   Warp& warp = m.warps[m.current / 32];
-  // Two sets of slots alternate, because a lane can be one exchange ahead of another lane, but never two.
+  // Two sets of slots alternate, because a lane can be at most one exchange ahead of another lane.
   const size_t parity = warp.passed % 2;
   std::vector<std::byte>& slots = warp.slots[parity];
   if (slots.size() < 32 * size) slots.resize(std::max(32 * size, size_t{4096}));
@@ -372,7 +373,7 @@ const std::byte* exchange(const void* own, size_t size) {
   return m.warps[m.current / 32].slots[parity].data();
 }
 
-// Suspends the running thread until the other threads have run.
+// Suspends the running thread until all other threads have had a turn.
 void pause_thread() {
   Machine& m = machine();
   wait_for(m, m.rounds, m.rounds);
@@ -440,7 +441,8 @@ void load_matrices(uint32_t (&out)[4], const void* row, bool transposed) {
     }
     loaded[i] = uint32_t{low} | uint32_t{high} << 16;
   }
-  // Each lane supplies row addresses for other lanes, so no lane may write to the rows before all lanes have read them.
+  // Each lane supplies the addresses of rows for other lanes, so no lane may write to the rows before all lanes have
+  // read them.
   wait_warp();
   std::memcpy(out, loaded, sizeof loaded);
 }

@@ -11,7 +11,7 @@ namespace monolith::cuda::emulator {
 namespace {
 
 // The 64 bits of a barrier: the number of expected arrivals, the number of outstanding arrivals, the number of
-// outstanding bytes and the parity of the current phase.
+// outstanding bytes, and the parity of the current phase.
 struct State {
   uint16_t arrivals;
   uint16_t to_come;
@@ -22,7 +22,7 @@ struct State {
   int bytes() const { return bytes_and_parity >> 1; }
 };
 
-// Updates the barrier's arrivals and bytes, and completes the phase if none are outstanding.
+// Updates the arrivals and bytes of the barrier. Completes the phase if nothing is outstanding.
 void settle(uint64_t& bits, State state, int bytes) {
   int parity = state.parity();
   if (state.to_come == 0 && bytes == 0) {
@@ -101,7 +101,7 @@ void barrier_arrive(uint64_t& bits, int bytes) {
 
 void barrier_wait(uint64_t& bits, int parity) {
   while (State::of(bits).parity() == parity) {
-    // Bulk copies arrive as late as possible: only when the barrier is waiting for nothing else.
+    // Bulk copies arrive as late as possible: only when the barrier waits for nothing else.
     size_t kept = 0;
     const bool late = State::of(bits).to_come == 0;
     for (size_t i = 0; i < copies.size(); ++i) {
@@ -158,7 +158,7 @@ void product(float* sums, int quads, const Words4& a, uint64_t operand, bool add
 
 void products_fence() { pending[where.thread.x].fenced = true; }
 
-// After the commit, a thread may write to its registers again, so the next batch needs its own fence.
+// After the commit, a thread may write to its registers again, so the next batch of products needs another fence.
 void products_commit() {
   Pending& own = pending[where.thread.x];
   own.batches.push_back(std::exchange(own.open, 0));

@@ -1,5 +1,5 @@
 // Runtime on top of the emulator; device memory is host memory. Work is deferred until synchronize(), as on a real
-// device. A test therefore fails if code reads results too early or overwrites the source of a pending copy.
+// device. A test therefore fails if the code reads results too early or overwrites the source of a pending copy.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -99,7 +99,7 @@ class EmulatedRuntime final : public Runtime {
 
   void set_early_launch(bool) override {}
   void settle() override {}
-  // Runs immediately and is never recorded.
+  // This work runs immediately and is never recorded.
   void make_current() override {}
   bool use_stream(const std::function<bool(void*)>& work) override {
     drain();

@@ -29,8 +29,8 @@ std::vector<GenerationRequest> mixed_requests() {
   return requests;
 }
 
-// The mixed requests with tool calls: some calls are required, some come after reasoning, there are several function
-// names to choose from, and the close marker is likely enough for calls to end.
+// The mixed requests with tool calls. Some calls are required, some come after reasoning, and there are several
+// function names to choose from. The close marker is likely enough for calls to end.
 std::vector<GenerationRequest> requests_with_calls() {
   std::vector<GenerationRequest> requests = mixed_requests();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -55,7 +55,7 @@ std::vector<GenerationRequest> requests_with_calls() {
   return requests;
 }
 
-// The mixed requests with embedding spans of random rows, each with `width` values.
+// The mixed requests with embedding spans of random rows; each row has `width` values.
 std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional, bool three_numbers) {
   std::vector<GenerationRequest> requests = mixed_requests();
   std::mt19937 random(5);
@@ -78,7 +78,7 @@ std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional
     GenerationRequest& request = requests[i];
     const auto put = [&](InputSpan span, int first) {
       span.first = first;
-      // The tests expect whole pages from the cache, so no page may end within a bidirectional span.
+      // The tests expect whole pages from the cache, so page boundaries must not fall within a bidirectional span.
       const int last_page = (static_cast<int>(request.prompt.size()) - 1) / 16 * 16;
       if (span.end() > (bidirectional ? last_page : static_cast<int>(request.prompt.size()))) return;
       request.spans.push_back(std::move(span));
@@ -89,14 +89,14 @@ std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional
   return requests;
 }
 
-// Runs all requests concurrently on one engine. Later rounds reuse prefixes cached in earlier ones.
+// Runs all requests concurrently on one engine. Later rounds reuse prefixes that were cached in earlier rounds.
 void check_together(const EngineSetup& setup, const std::vector<GenerationRequest>& requests,
                     const std::vector<ChoiceOutcome>& expected, int rounds, bool expect_preemption,
                     const std::string& what) {
   auto engine = start_engine(setup);
   REQUIRE(engine);
   Consumer consumer(*engine);
-  // Preemption depends on when requests arrive, so rounds are repeated until a request has been preempted.
+  // Whether a request is preempted depends on when requests arrive, so rounds are repeated until one has been.
   const auto goes_on = [&](int round) {
     return round < rounds || (expect_preemption && round < 50 && engine->stats().preemptions == 0);
   };
@@ -226,7 +226,7 @@ TEST(batch_invariance_choices_equal_separate_requests) { check_choices("models/l
 TEST(batch_invariance_choices_mla) { check_choices("models/deepseek32.q8_0.gguf"); }
 TEST(batch_invariance_choices_recurrent_state) { check_choices("models/qwen35.f16.gguf"); }
 
-// The next turn in a conversation resumes from a snapshot taken within the last response, with the same result as
+// The next turn in a conversation resumes from a snapshot taken within the last response. The result is the same as
 // without the cache.
 TEST(a_conversation_resumes_from_the_state_of_its_last_response) {
   std::vector<TokenId> turn;
@@ -265,7 +265,7 @@ TEST(a_conversation_resumes_from_the_state_of_its_last_response) {
   }
 }
 
-// Requests with adjacent seeds have no choice in common.
+// Requests with adjacent seeds have no response in common.
 TEST(choices_differ_from_those_of_neighbouring_seeds) {
   auto engine = start_engine({});
   if (!engine) return;

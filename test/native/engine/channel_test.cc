@@ -1,4 +1,5 @@
-// Tests the memory of a channel's buffers: it is proportional to the records held, and it is released after a burst.
+// Tests the memory of a channel's buffers: its size is proportional to the records held, and it is released after a
+// burst.
 #include "engine/loop/channel.h"
 
 #include "check.h"
@@ -25,7 +26,7 @@ TEST(channel_grows_in_proportion_to_its_records) {
   channel.drain(out);
   CHECK(out.size() > kStep * kSteps);
   CHECK(out.capacity() <= 2 * out.size());
-  // All buffers while the records doubled, and the text of each step.
+  // Upper bound on the sum of all buffers that were allocated while the records doubled, and the text of each step.
   CHECK(allocated_bytes < int64_t{6 * kStep * kSteps});
 }
 

@@ -1,5 +1,5 @@
 // Tests the guards that keep responses well-formed: markers are sampled only where they are valid, and endless
-// repetition ends the response.
+// repetition ends a response.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -21,7 +21,8 @@ GenerationRequest simple_request(int prompt_tokens, int max_tokens, int family) 
   return request;
 }
 
-// Logit biases make the model prefer its close marker, then its open marker, then one word repeated forever.
+// Logit biases make the model prefer first its close marker, then its open marker, then one word that it repeats
+// forever.
 GenerationRequest eager_request(const Engine& engine, int budget) {
   GenerationRequest request = simple_request(5, 40, 1);
   const auto marker = [&](TokenId token) { return Marker{std::string(engine.tokenizer().bytes(token)), token}; };
@@ -72,7 +73,7 @@ void check_markers(const EngineSetup& setup) {
   const ChoiceOutcome plain = outcome_of(*engine, consumer, request);
   CHECK_EQ(plain.content, times(said, 40));
   CHECK_EQ(plain.reasoning_tokens, 0u);
-  // Without the bans, the markers appear in the response.
+  // Without the bans, the markers would appear in the response.
   const ChoiceOutcome loose = outcome_of(*engine, consumer, eager_request(*engine, 0));
   CHECK(loose.content.find(engine->tokenizer().bytes(kClose)) != std::string::npos);
 }
@@ -100,8 +101,8 @@ TEST(markers_are_sampled_only_where_they_are_valid) {
   for (const EngineSetup& setup : setups()) check_markers(setup);
 }
 
-// After a drafted marker, a different list of banned tokens applies than before it. Tokens from an unconstrained
-// response serve as markers, and a draft model with the same weights predicts all of them.
+// The list of banned tokens changes after a drafted marker. Tokens from an unconstrained response serve as markers, and
+// a draft model with the same weights predicts all of them.
 TEST(marker_bans_apply_to_draft_tokens) {
   EngineSetup plain, drafting;
   drafting.draft = plain.model;
@@ -115,7 +116,7 @@ TEST(marker_bans_apply_to_draft_tokens) {
     request.sampling.temperature = 0;
     request.return_tokens = true;
     const std::vector<TokenId> free = outcome_of(*engine, consumer, request).tokens;
-    // A token can serve as a marker if it is text and does not occur earlier.
+    // A token can serve as a marker if it is text and does not occur earlier in the response.
     const auto may_mark = [&](size_t at) {
       const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
       const auto here = free.begin() + static_cast<ptrdiff_t>(at);

@@ -75,7 +75,7 @@ TEST(engine_finishes_single_choices_on_demand) {
   CHECK(pages_come_back(*engine));
   CHECK_EQ(engine->stats().finished, uint64_t{1});
 
-  // The text before the finish equals that of a run without it.
+  // The text before the finish must be the same as in a run without it.
   request.n = 1;
   request.sampling.stream = 1;
   request.max_tokens = static_cast<int>(tokens);
@@ -163,7 +163,7 @@ struct CallSetup {
     request.reasoning.open = {text({think}), think};
     request.reasoning.close = {text({no_think}), no_think};
   }
-  // Returns the index of the name that directly follows an open marker at `at`, or -1.
+  // Returns the index of the name that follows an open marker at `at`, or -1 if there is none.
   int name_at(const std::string& calls, size_t at) const {
     for (size_t i = 0; i < request.calls.prefixes.size(); ++i)
       if (calls.substr(at).starts_with(text({open}) + text(request.calls.prefixes[i]))) return static_cast<int>(i);
@@ -188,7 +188,7 @@ TEST(engine_allows_only_the_given_names_after_an_open_marker) {
     for (auto& [index, choice] : consumer.outcomes()[id].choices) {
       CHECK_EQ(choice.completion_tokens, 60u);
       CHECK(choice.piece_tokens <= 60);
-      // Each token of a call is one delta. The test parses the call again from each open marker.
+      // Each token of a call is one delta. The test parses the call again, starting at each open marker.
       const std::vector<std::string>& pieces = choice.call_pieces;
       for (size_t at = 0; at < pieces.size(); ++at) {
         if (pieces[at].empty()) continue;
@@ -239,7 +239,7 @@ TEST(engine_writes_the_required_call) {
   }
   CHECK_EQ(names.size(), size_t{3});
 
-  // With a single name, there is nothing to choose. The token limit counts forced tokens too.
+  // With a single name, there is nothing to choose, so all tokens are forced. The token limit includes forced tokens.
   setup.request.n = 1;
   setup.request.calls.prefixes = {{setup.words[9], setup.words[9], setup.words[10]}};
   setup.request.calls.required.clear();
@@ -266,7 +266,7 @@ TEST(engine_writes_the_required_call) {
   CHECK_EQ(consumer.outcomes()[ended].choices[0].completion_tokens, 5u);
 }
 
-// The content starts with the required call, however the reasoning ends, and even without reasoning.
+// The content starts with the required call regardless of how the reasoning ends, and even if there is no reasoning.
 TEST(engine_writes_the_required_call_after_the_reasoning) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -344,7 +344,7 @@ TEST(engine_keeps_white_space_and_reasoning_before_a_required_call) {
   consumer.pump_until_ended(opened);
   const ChoiceOutcome& reasoned = consumer.outcomes()[opened].choices[0];
   CHECK_EQ(reasoned.reasoning_tokens, 4u);
-  // The marker's spelling occurs within the reasoning, where it is plain text.
+  // The marker's spelling occurs within the reasoning, where it counts as plain text.
   CHECK_EQ(reasoned.reasoning, setup.text({setup.think, setup.think}));
   CHECK(setup.name_at(reasoned.calls, 0) >= 0);
 

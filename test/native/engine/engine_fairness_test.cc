@@ -1,4 +1,5 @@
-// Tests fairness in the whole engine: one organization floods it with requests, and another sends a single request.
+// Tests fairness in the whole engine: one organization floods the engine with requests, and another one sends a single
+// request.
 #include <array>
 
 #include "engine/loop/step_loop.h"
@@ -17,9 +18,9 @@ GenerationRequest request_of(uint64_t organization, int n, int max_tokens, int f
   return request;
 }
 
-// A step loop in which two responses of one organization are running when two other organizations send prompts that do
-// not both fit in the next step. That step is reserved for first tokens, so the last request gets a sequence slot
-// before any of its tokens are computed.
+// A step loop in which two responses of one organization are running when two other organizations send prompts. The two
+// prompts do not both fit in the next step. That step is reserved for first tokens, so the last request gets a sequence
+// slot before any of its tokens are computed.
 class PlaceWithoutStep {
  public:
   explicit PlaceWithoutStep(EngineParts& parts, const EngineOptions& options)
@@ -114,7 +115,7 @@ TEST(requests_with_a_slot_but_no_step_time_out) {
   }
 }
 
-// A response's time limit counts from its first step, not from its submission or from the clock's zero.
+// The time limit of a response counts from its first step, not from its submission or from the clock's zero.
 TEST(responses_end_at_their_time_limit) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
@@ -131,7 +132,7 @@ TEST(responses_end_at_their_time_limit) {
   }
 }
 
-// Runs step by step, so that the test knows which requests have ended before each step.
+// Runs one step at a time, so that the test knows which requests have ended before each step.
 TEST(a_flood_of_one_organization_does_not_delay_another) {
   constexpr int kPlaces = 4;
   EngineSetup setup;
@@ -185,7 +186,7 @@ TEST(a_flood_of_one_organization_does_not_delay_another) {
   }
 }
 
-// Choices beyond the number of sequence slots get the same tokens as they would if each had a slot.
+// Choices that exceed the number of sequence slots get the same tokens as if each choice had a slot.
 TEST(choices_that_waited_for_a_slot_give_the_same_text) {
   std::map<int, std::string> expected;
   for (const int max_sequences : {8, 2}) {
@@ -206,7 +207,7 @@ TEST(choices_that_waited_for_a_slot_give_the_same_text) {
   }
 }
 
-// A choice that is waiting for a slot ends at the request's time limit, like the running choices.
+// A choice that waits for a slot ends at the request's time limit, like the running choices.
 TEST(waiting_choices_end_at_the_time_limit) {
   EngineSetup setup;
   setup.limits.max_context = 4096;

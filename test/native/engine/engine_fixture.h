@@ -1,4 +1,4 @@
-// Test fixture: an engine over a tiny golden model, and a reader for its event stream.
+// Test fixture: an engine that runs a tiny golden model, and a reader for the engine's event stream.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 
 namespace monolith::testing {
 
-// Sets the engine's clock, which then advances normally. The destructor restores it.
+// Sets the engine's clock, which then advances normally. The destructor restores the original clock.
 class ClockAt {
  public:
   explicit ClockAt(Clock::duration since_its_zero) { Clock::set(Clock::time_point(since_its_zero)); }
@@ -51,11 +51,11 @@ struct EngineSetup {
 
   bool has_drafter() const { return !draft.empty() || limits.mtp_layer || head; }
   void make_room_for_drafts();
-  // Appends MTP layers to the model. `also` makes further changes to each of them.
+  // Appends MTP layers to the model. `also` makes further changes to each new layer.
   void give_mtp_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1);
 };
 
-// Makes the backend on which engines run. Null: a CPU backend.
+// Creates the backend on which engines run. If null, a CPU backend is used.
 inline Result<std::unique_ptr<Backend>> (*test_backend)() = nullptr;
 
 struct EngineParts {
@@ -64,7 +64,7 @@ struct EngineParts {
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
-// Returns null parts and marks the test as skipped if the golden models are missing.
+// If the golden models are missing, returns null parts and marks the test as skipped.
 EngineParts load_parts(const EngineSetup& setup);
 
 // One choice's output as a client would see it.
@@ -94,7 +94,8 @@ struct Outcome {
   bool ended() const;
 };
 
-// Parses event records as src/engine/events.ts does. The test fails on malformed records and on records after the end.
+// Parses event records in the same way as src/engine/events.ts. The test fails if a record is malformed or follows the
+// end record.
 class EventReader {
  public:
   explicit EventReader(const std::vector<std::byte>& bytes) : bytes_(bytes) {}
@@ -124,7 +125,7 @@ class EventReader {
   size_t at_ = 0;
 };
 
-// A consumer with one channel. The waiting thread drains the channel after every wake-up.
+// A consumer with one channel. The thread that waits drains the channel after every wake-up.
 class Consumer {
  public:
   explicit Consumer(Engine& engine);
@@ -135,10 +136,10 @@ class Consumer {
 
   RequestId submit(const GenerationRequest& request);
 
-  // Waits for one wake-up and drains the channel. Returns false after `limit`.
+  // Waits for one wake-up and drains the channel. Returns false if no wake-up happens within `limit`.
   bool pump(std::chrono::milliseconds limit = std::chrono::seconds(20));
 
-  // Pumps until `done` returns true. The test fails if no event arrives for 20 seconds.
+  // Reads events until `done` returns true. The test fails if no event arrives for 20 seconds.
   template <typename Done>
   void pump_until(Done&& done) {
     while (!done()) {
@@ -165,10 +166,10 @@ std::unique_ptr<Engine> start_engine(const EngineSetup& setup);
 // Compares text, counts and logprobs bit for bit.
 void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const std::string& what);
 
-// A prompt of `n` tokens without special tokens. Prompts in the same `family` share a prefix.
+// Returns a prompt of `n` tokens without special tokens. Prompts of the same `family` share a prefix.
 std::vector<TokenId> test_prompt(int n, int family);
 
-// Waits until no page is referenced any more. Returns false if the time limit is reached first.
+// Waits until no page is referenced any more. Returns false if a page is still referenced at the time limit.
 bool pages_come_back(const Engine& engine);
 
 }  // namespace monolith::testing

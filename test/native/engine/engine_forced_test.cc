@@ -1,5 +1,5 @@
-// If a grammar or a forced sequence allows only one continuation, its tokens are emitted without sampling. This takes
-// fewer steps, gives the same text in any batch, and respects token limits and stop strings.
+// Tests that tokens are emitted without sampling if a grammar or a forced sequence allows only one continuation. This
+// takes fewer steps, gives the same text in any batch, and respects token limits and stop strings.
 #include <algorithm>
 #include <future>
 #include <random>
@@ -59,8 +59,8 @@ bool begins_alike(const std::vector<TokenId>& tokens, const std::vector<TokenId>
   return others.size() >= tokens.size() && std::equal(tokens.begin(), tokens.end(), others.begin());
 }
 
-// Follows random texts of the grammar token by token. Forced tokens contain only bytes that have no alternative, and
-// they equal the tokens that the tokenizer produces for any longer text.
+// Follows random texts of the grammar token by token. Forced tokens must contain only bytes that have no alternative,
+// and must equal the tokens that the tokenizer produces for any longer text.
 TEST(grammar_forces_the_tokens_common_to_all_continuations) {
   for (const char* model : kModels) {
     EngineSetup setup;
@@ -100,7 +100,7 @@ TEST(grammar_forces_the_tokens_common_to_all_continuations) {
             tokens.push_back(token);
           }
           n_forced += static_cast<int>(forced.size());
-          // A text that continues a few bytes past the next choice starts with the same tokens.
+          // A text that continues for a few bytes after the next choice starts with the same tokens.
           std::string longer = text;
           auto next = grammar->follow(longer);
           for (; next && !next->accepts && next->bytes.count() == 1; next = grammar->follow(longer))
@@ -211,7 +211,7 @@ TEST(banned_tokens_are_not_forced) {
   }
 }
 
-// With logprobs, every token is sampled, because each needs an entry.
+// With logprobs, every token is sampled, because each token needs a logprob entry.
 TEST(no_token_is_forced_with_logprobs) {
   auto engine = start_engine({});
   if (!engine) return;

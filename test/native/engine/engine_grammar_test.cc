@@ -53,7 +53,8 @@ GrammarRef compiled(Engine& engine, const GrammarOptions& options) {
   return result.grammar;
 }
 
-// Returns whether the text matches the grammar, as a whole or, if `whole` is false, as a prefix. Reads byte by byte.
+// Returns whether the text matches the grammar, as a whole or, if `whole` is false, as a prefix. Checks the text byte
+// by byte.
 bool obeys(const GrammarOptions& options, std::string_view text, bool whole = true) {
   std::vector<grammar::SchemaProblem> problems;
   const auto schema =
@@ -81,7 +82,7 @@ GenerationRequest format_request(const GrammarRef& format, int max_tokens = 400)
 }
 
 #if defined(__GLIBC__)
-// There is not enough memory for another thread's stack.
+// The stack size is so large that no further thread can be created.
 TEST(engine_without_a_thread_refuses_a_grammar_and_compiles_the_next) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -131,7 +132,8 @@ TEST(engine_output_matches_its_format) {
         const bool ended = choice.reason == FinishReason::kEndOfTurn;
         ++(ended ? n_ended : n_cut);
         if (!ended) CHECK(choice.reason == FinishReason::kMaxTokens);
-        // A truncated response may end within a character. It then ends with U+FFFD, which the grammar need not allow.
+        // A truncated response may end within a character. In that case it ends with U+FFFD, even if the grammar does
+        // not allow this character.
         std::string content = choice.content;
         if (!ended && content.ends_with("\uFFFD")) content.resize(content.size() - 3);
         if (!obeys(options, content, ended)) check::fail(__FILE__, __LINE__, content);
@@ -151,7 +153,7 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
   if (!engine) return;
   Consumer consumer(*engine);
   const TokenId eos = engine->tokenizer().eos();
-  // Whether or not the model prefers to stop, the response is the whole text and has no token after it.
+  // The response is the whole text with no token after it, regardless of whether the model prefers to stop.
   for (const float bias : {100.0f, -100.0f}) {
     for (const bool ignore : {false, true}) {
       GenerationRequest request = format_request(compiled(*engine, choice_options({"maybe", "perhaps"})));
@@ -165,8 +167,8 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
       CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));  // No end token was sampled.
     }
   }
-  // Where the text may end but does not have to, the end token is sampled. Bans that would leave no token are not
-  // applied.
+  // Where the text may but need not end, the end token is sampled like any other token. Bans that would leave no token
+  // are not applied.
   for (const float bias : {100.0f, -100.0f}) {
     GenerationRequest request = format_request(compiled(*engine, regex_options("(ab)+")), 40);
     request.sampling.logit_bias = {{eos, bias}};
@@ -178,7 +180,8 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
     else
       CHECK(choice.content.size() >= 40 && choice.reason == FinishReason::kMaxTokens);
   }
-  // An ordinary token used as a stop token ends the response where the text may end, and is never sampled elsewhere.
+  // An ordinary token that is used as a stop token ends the response where the text may end. Elsewhere it is never
+  // sampled.
   TokenId a = kNoToken;
   for (TokenId token = 0; token < engine->tokenizer().n_vocab(); ++token)
     if (engine->tokenizer().bytes(token) == "a" && engine->tokenizer().kind(token) == TokenKind::kNormal) a = token;
@@ -263,7 +266,7 @@ TEST(engine_applies_the_format_after_the_reasoning) {
   }
 }
 
-// Calls whose markers are tokens: "open", one of two names, arguments, and a closing text.
+// Tool calls whose markers are tokens: "open", one of two names, arguments, and a closing text.
 struct CallGrammars {
   const Tokenizer& tokenizer;
   std::vector<TokenId> words;
@@ -275,7 +278,7 @@ struct CallGrammars {
     request.n = 4;
     request.sampling.temperature = 1.5f;
     request.calls.open = {word(0), words[0]};
-    // The closing text is recognized by its spelling, which the arguments may also contain.
+    // The closing text is recognized by its spelling, which may also occur in the arguments.
     request.calls.close = {"}}>" + word(1), kNoToken};
     request.calls.prefixes = {{words[3], words[4]}, {words[2], words[4]}};
     options = {
@@ -310,7 +313,7 @@ struct CallGrammars {
       request.calls.starts.back().insert(request.calls.starts.back().end(), prefix.begin(), prefix.end());
     }
   }
-  // Returns the number of complete calls, or -1 if any text is neither a call nor in `others`.
+  // Returns the number of complete calls, or -1 if there is any text that is neither a call nor in `others`.
   int count(std::string_view calls, bool cut, const std::vector<std::string>& others = {}) const {
     int n = 0;
     while (!calls.empty()) {
@@ -416,8 +419,8 @@ TEST(engine_closes_calls_with_their_close_token) {
   }
 }
 
-// Content has a header, as calls do. The model chooses between content and a call at the token where their headers
-// differ, and the rest of the header is forced.
+// Content has a header, like calls. The model chooses between content and a call at the token where the headers differ,
+// and the rest of the header is forced.
 TEST(engine_writes_the_header_of_content_or_of_a_call) {
   EngineSetup roomy;
   roomy.limits.max_context = 1024;
@@ -474,7 +477,8 @@ TEST(engine_writes_the_header_of_content_or_of_a_call) {
   }
 }
 
-// The open marker is followed by a call or by the header of the content, whose text may contain another marker.
+// The open marker is followed by a call or by the header of the content. The text of the content may contain another
+// marker.
 TEST(engine_continues_with_the_content_after_its_header) {
   EngineSetup roomy;
   roomy.limits.max_context = 1024;
@@ -493,7 +497,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
       std::vector<std::pair<TokenId, float>> bans;
       if (spelled) {
         request.calls.open.token = kNoToken;
-        // Ban tokens that contain the marker and continue after it, because such a token would not start a call.
+        // Tokens that contain the marker and continue after it are banned, because such a token would not start a call.
         const std::string marker = setup.word(0);
         for (TokenId token = 0; token < setup.tokenizer.n_vocab(); ++token) {
           const std::string_view bytes = setup.tokenizer.bytes(token);
@@ -508,7 +512,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
       consumer.pump_until_ended(id);
       CHECK_EQ(consumer.outcomes()[id].message, std::string());
       for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
-        // A marker without a header after it is ordinary text where text is allowed.
+        // A marker that is not followed by a header is ordinary text where text is allowed.
         std::vector<std::string> others = {setup.text(setup.answer())};
         if (spelled) others.push_back(setup.word(0));
         const int n = setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens, others);
@@ -520,7 +524,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
     check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_answers) + " answers");
     CHECK(n_calls > 4 && n_answers > 4);
   }
-  // A marker spelled directly after the header is also text, unless another header follows.
+  // A marker that is spelled directly after the header is also text, unless another header follows it.
   CallGrammars setup(*engine);
   GenerationRequest& request = setup.request;
   setup.head();
@@ -536,8 +540,8 @@ TEST(engine_continues_with_the_content_after_its_header) {
   for (const auto& [index, choice] : consumer.outcomes()[id].choices) CHECK_EQ(choice.calls, markers);
 }
 
-// A section with several calls, each ended by its grammar. Either another call follows, or the text that ends the
-// section.
+// A section with several calls. A grammar ends each call, which is followed either by another call or by the text that
+// ends the section.
 TEST(engine_writes_several_calls_into_one_section) {
   EngineSetup roomy;
   roomy.limits.max_context = 1024;
@@ -578,7 +582,7 @@ TEST(engine_writes_several_calls_into_one_section) {
         n_ended += !cut;
         if (way == kToTheEnd) CHECK(cut || choice.calls.ends_with(end));
         if (way != kSampled) CHECK(choice.content.find_first_not_of(" \n\t\r") == std::string::npos);
-        // Splits each section into separate calls, each with its open marker.
+        // Splits each section into separate calls, each of which starts with its open marker.
         std::string_view left = choice.calls;
         const int n_before = n_sections;
         while (!left.empty()) {
@@ -601,7 +605,7 @@ TEST(engine_writes_several_calls_into_one_section) {
   CHECK(n_calls > n_sections + 10 && n_sections > 24 && n_ended > 20);
 }
 
-// With a response format, all text is content from the first character onwards, even if it spells a marker.
+// With a response format, all text from the first character is content, even if it spells a marker.
 TEST(text_of_a_format_is_never_a_marker) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -684,7 +688,7 @@ TEST(formatted_output_is_the_same_in_any_batch_and_after_preemption) {
   CHECK(engine->stats().preemptions > 0);
 }
 
-// Runs the step loop without threads, so that the test can set the grammar limits.
+// Runs the step loop without threads, so that the test can change the limits of grammars.
 TEST(step_loop_restarts_a_grammar_that_has_grown_too_large) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
@@ -738,7 +742,8 @@ TEST(step_loop_fails_only_the_request_whose_grammar_exceeds_its_limits) {
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
   limits.use_steps = 700;
   GrammarCache tight(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-  // The first token is cheap to compute. The following tokens exceed the limit for a single position.
+  // The allowed tokens at the first position are cheap to compute. At later positions, computing them exceeds the limit
+  // for a single position.
   const GrammarOptions options = schema_options(
       R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
   std::map<RequestId, Outcome> outcomes;
@@ -758,7 +763,7 @@ TEST(step_loop_fails_only_the_request_whose_grammar_exceeds_its_limits) {
   CHECK(loop.consistent());
 }
 
-// A step's grammar budget determines when and on which thread a mask is computed, but never the output.
+// The grammar budget of a step determines when and on which thread a mask is computed, but never affects the output.
 TEST(the_grammar_budget_of_a_step_does_not_change_the_output) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
@@ -797,8 +802,8 @@ TEST(the_grammar_budget_of_a_step_does_not_change_the_output) {
   CHECK(said[0] == said[1]);
 }
 
-// Worker threads compute all masks. The engine checks time limits only once an hour, so it would wait that long for a
-// mask if the worker did not wake it.
+// Worker threads compute all masks. The engine checks time limits only once an hour, so without a wake-up from the
+// worker it would wait an hour for a mask.
 TEST(a_finished_mask_wakes_the_engine) {
   EngineSetup setup;
   setup.options.grammar_steps = 2;
@@ -881,7 +886,7 @@ TEST(engine_trims_grammars_that_exceed_their_memory_limit) {
       consumer.pump_until_ended(id);
       said[tight].push_back(consumer.outcomes()[id].choices[0].content);
     }
-    // A grammar that grows while it is being trimmed is trimmed again with the next request.
+    // A grammar that grows while it is being trimmed is trimmed again by the next request.
     for (int more = 0; tight && format->bytes() > fresh && more < 20; ++more) {
       const auto until = Clock::now() + std::chrono::milliseconds(500);
       while (format->bytes() > fresh && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,5 +1,5 @@
-// Draft tokens from MTP layers and EAGLE-3 heads change only the number of steps, and a drafter that is always right
-// reduces it.
+// Tests that draft tokens from MTP layers and EAGLE-3 heads change only the number of steps, and that a drafter that is
+// always right reduces it.
 #include <numeric>
 
 #include "speculation_check.h"
@@ -8,7 +8,7 @@
 namespace monolith::testing {
 namespace {
 
-// An MTP layer that knows only which tokens are biased, so it is sometimes right.
+// An MTP layer that knows only which tokens have a bias, so its predictions are sometimes right.
 void say_few_words(LooseModel& model, const std::string& block) {
   const uint64_t n_embd = model.number("embedding_length"), n_vocab = model.tensors.at("token_embd.weight").dims[1];
   std::vector<float> head(n_vocab * n_embd);
@@ -42,8 +42,8 @@ TEST(speculation_with_an_mtp_layer_recurrent_state) { check_own_layer("models/qw
 TEST(speculation_with_an_mtp_layer_mla) { check_own_layer("models/deepseek2-glm47flash.q8_0.gguf", false); }
 TEST(speculation_with_three_mtp_layers_sliding_windows) { check_own_layer("models/mimo2.q8_0.gguf", true, 3); }
 
-// A network that counts: its layers add nothing, and its output head selects the next higher token ID. No token occurs
-// twice.
+// A network that counts: its layers have no effect, and its output head selects the next higher token ID. No token
+// occurs twice.
 std::vector<int64_t> all_tokens(const LooseModel& model) {
   std::vector<int64_t> tokens(model.tensors.at("token_embd.weight").dims[1]);
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -60,9 +60,9 @@ void count_upwards(LooseModel& model) {
   model.put_floats("output_norm.weight", {n}, std::vector<float>(n, 1));
 }
 
-// An MTP layer whose prediction is always right when sampling is greedy. With `by_hidden_row`, it predicts from the
-// previous token's hidden state and looks two tokens back, so that its first draft token is right. Each further layer
-// looks one token further back and is right only for the next draft token.
+// An MTP layer whose prediction is always right with greedy sampling. With `by_hidden_row`, it predicts from the hidden
+// state two tokens before the predicted token, so that its first draft token is right. Each further layer looks one
+// token further back and is right only for the next draft token.
 void know_what_follows(LooseModel& model, const std::string& block, bool by_hidden_row) {
   count_upwards(model);
   const uint64_t n = model.number("embedding_length");
@@ -78,8 +78,8 @@ void know_what_follows(LooseModel& model, const std::string& block, bool by_hidd
   model.put_floats(block + "nextn.eh_proj.weight", {2 * n, n}, takes);
 }
 
-// An EAGLE-3 head that predicts correctly, either from its token, which attention passes on, or from the last hidden
-// state that it reads from the network. Its logits are in reverse token order.
+// An EAGLE-3 head that always predicts correctly, either from its input token, which attention passes on, or from the
+// last of the hidden states that it reads from the network. Its logits are in reverse token order.
 Bytes head_that_knows(const LooseModel& model, bool by_hidden_row) {
   std::vector<int64_t> tokens = all_tokens(model);
   std::ranges::reverse(tokens);
@@ -156,7 +156,7 @@ TEST(a_correct_mtp_layer_saves_steps) {
 TEST(mtp_layer_gets_the_hidden_state_before_each_token) {
   const EngineStats stats = count_with_layer(Speculation::kAlways, true);
   if (stats.steps == 0) return;
-  // One accepted draft token per step, except for the first and last step of each response.
+  // One draft token is accepted in every step except the first and the last step of each response.
   CHECK(stats.accepted_drafter_tokens + 12 >= stats.steps);
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
@@ -188,8 +188,8 @@ TEST(eagle_head_gets_the_hidden_state_before_each_token) {
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
 
-// A head with random weights and logits for only a few frequent words, so it is sometimes right. It reads three layers
-// of the network.
+// A head with random weights and logits for only a few frequent words, so its predictions are sometimes right. It reads
+// three layers of the network.
 void check_head(const std::string& model, bool pages_by_window, std::vector<uint32_t> sources) {
   EngineSetup setup;
   setup.model = model;

@@ -1,5 +1,5 @@
-// Overlapping steps give the same responses as sequential steps, even if the text determines how a sequence continues,
-// and whatever happens to a request while one of its tokens is in flight.
+// Tests that overlapping steps give the same responses as sequential steps, even if the text determines how a sequence
+// continues, and regardless of what happens to a request while one of its tokens is in flight.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -24,7 +24,7 @@ GenerationRequest plain_request(int i, int max_tokens = 40) {
   return request;
 }
 
-// Returns two or three consecutive ASCII characters from `text`, at or after `from`.
+// Returns two or three consecutive ASCII characters of `text` at or after position `from`.
 std::string middle_of(const std::string& text, size_t from) {
   const auto plain = [&](size_t at) { return text[at] >= ' ' && text[at] <= '~'; };
   for (size_t at = from; at + 1 < text.size(); ++at)
@@ -33,7 +33,7 @@ std::string middle_of(const std::string& text, size_t from) {
 }
 std::string middle_of(const std::string& text) { return middle_of(text, text.size() / 2); }
 
-// Requests of all kinds. `text` holds the responses to the first requests when they have no stop string.
+// Requests of all kinds. `text` holds the responses that the first requests get without a stop string.
 std::vector<GenerationRequest> mixed_requests(const std::array<std::string, 4>& text, const GrammarRef& numbers) {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 14; ++i) requests.push_back(plain_request(i));
@@ -147,7 +147,7 @@ TEST(overlapping_steps_change_no_response) {
   check_same_outcomes(run_all(setup, mixed), expected, "with few pages");
 }
 
-// A step loop without threads, together with the outcomes of its requests.
+// A step loop without threads. Also records the outcomes of the requests.
 class Loop {
  public:
   explicit Loop(const EngineSetup& setup) : parts_(load_parts(setup)) {
@@ -163,7 +163,7 @@ class Loop {
     outcomes_[id].n = request.n;
     loop_->add(std::make_unique<Request>(id, channel_, request, parts_.model->params().n_vocab, 512));
   }
-  // Runs one step and reads its events.
+  // Runs one step and reads the resulting events.
   bool step() {
     const bool computed = loop_->step();
     read();
@@ -214,7 +214,8 @@ TEST(step_loop_has_one_step_in_flight) {
   CHECK(loop->consistent());
 }
 
-// Waits even if the step has nothing to sample, as with prompt chunks or with choices that have not started.
+// The step loop must wait even if a step has nothing to sample, as with prompt chunks or with choices that have not
+// started.
 TEST(step_loop_waits_for_every_step_in_flight) {
   EngineSetup setup = in_flight();
   setup.options.max_batch_tokens = 16;
@@ -325,8 +326,8 @@ TEST(step_loop_reports_a_device_failure_of_a_step_in_flight) {
   }
 }
 
-// A sequence that ends with a stop string already has its next token in flight. The entries that this token leaves in
-// the prefix cache are correct.
+// When a stop string ends a sequence, the sequence's next token is already in flight. The entries that this token
+// leaves in the prefix cache must be correct.
 TEST(prefix_cache_is_correct_after_a_stop_with_a_token_in_flight) {
   for (const int length : {14, 15, 16, 17}) {  // Length of prompt and response, around a page boundary.
     Loop loop(in_flight());

@@ -1,5 +1,5 @@
-// A predicted text changes only the number of steps: for every kind of request and any prediction, tokens and logprobs
-// are bit-identical to those without it.
+// Tests that a predicted text changes only the number of steps: for every kind of request and any prediction, tokens
+// and logprobs are bit-identical to those without a prediction.
 #include "engine/request_check.h"
 #include "engine/speculation_check.h"
 
@@ -24,7 +24,7 @@ std::vector<ChoiceOutcome> outcomes_of(Engine& engine, const std::vector<Generat
   return outcomes;
 }
 
-// The output with every `period`-th token replaced.
+// Returns the output with every `period`-th token replaced.
 std::vector<TokenId> edited(std::vector<TokenId> tokens, size_t period) {
   for (size_t i = period - 1; i < tokens.size(); i += period) tokens[i] = tokens[i] == 7 ? 8 : 7;
   return tokens;
@@ -65,7 +65,8 @@ void check_prediction(const std::string& model) {
 TEST(prediction_changes_no_token_llama) { check_prediction("models/llama.q8_0.gguf"); }
 TEST(prediction_changes_no_token_recurrent_state) { check_prediction("models/qwen35.f16.gguf"); }
 
-// All choices follow the same prediction, each on its own; concurrent requests and few pages change nothing.
+// All choices follow the same prediction independently. Concurrent requests and a small number of pages do not change
+// the results.
 TEST(prediction_with_choices_and_preemption) {
   EngineSetup setup;
   setup.options.speculation = Speculation::kOff;

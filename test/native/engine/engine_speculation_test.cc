@@ -1,5 +1,5 @@
-// Speculative decoding changes only the number of steps: for every kind of request, tokens and logprobs are
-// bit-identical to those without it, and no page holds rejected draft tokens.
+// Tests that speculative decoding changes only the number of steps: for every kind of request, tokens and logprobs are
+// bit-identical to those without speculation, and no page holds rejected draft tokens.
 #include "formats/gguf/tokenizer.h"
 #include "engine/loop/step_loop.h"
 #include "formats/hf/model_file.h"
@@ -111,7 +111,7 @@ TEST(speculation_refuses_a_draft_model_with_another_vocabulary) {
                                         std::to_string((*hal)->n_vocab()));
 }
 
-// The vocabularies have the same size, but one token ID has different text.
+// The vocabularies have the same size, but one token ID has different texts.
 TEST(speculation_refuses_a_draft_model_with_different_token_ids) {
   const auto with = [](const char* one, const char* other) {
     VocabularyFile words = VocabularyFile::byte_level();
@@ -127,8 +127,8 @@ TEST(speculation_refuses_a_draft_model_with_different_token_ids) {
            "a draft model must have the vocabulary of its target model, but this one has a different token 256");
 }
 
-// The draft model's context is limited by both models' context lengths, and its number of pages by its memory budget.
-// Models with recurrent state are refused, because it cannot be rolled back.
+// The context of the draft model is limited by the context lengths of both models, and its number of pages by its
+// memory budget. Models with recurrent state are refused, because such state cannot be rolled back.
 TEST(speculation_plans_the_draft_model_within_its_memory_budget) {
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());
@@ -216,7 +216,7 @@ TEST(speculation_with_a_draft_model_changes_no_choice_and_no_end) {
   check_choices_and_ends("models/llama.q4_k_m.gguf");
 }
 
-// No cached page contains rejected draft tokens, even if they reach beyond the end of a page.
+// No cached page may contain rejected draft tokens, even if the draft tokens reach beyond the end of a page.
 TEST(speculation_keeps_rejected_tokens_out_of_the_prefix_cache) {
   EngineSetup setup;
   setup.options.speculation = Speculation::kAlways;

@@ -83,14 +83,14 @@ TEST(engine_rejects_invalid_requests_immediately) {
   refused([](auto& r) { r.calls.required = {std::vector<TokenId>(2000, 1)}; }, invalid, "calls.required[0]");
   CHECK(!engine->submit(999, simple_request(1, 1)).ok());
   CHECK_EQ(engine->stats().waiting, 0);
-  // The longest prompt that fits runs, and its response ends where the context ends.
+  // The longest prompt that fits is accepted, and its response ends at the end of the context.
   const RequestId id = consumer.submit(simple_request(63, 10));
   consumer.pump_until_ended(id);
   CHECK(consumer.outcomes()[id].choices[0].reason == FinishReason::kContextFull);
   CHECK_EQ(consumer.outcomes()[id].choices[0].completion_tokens, 1u);
 }
 
-// The text and counts of one response, from which the test takes a stop string and a stop token.
+// The test takes a stop string and a stop token from the text and counts of one response.
 TEST(engine_stops_at_stop_strings_and_tokens) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -126,7 +126,7 @@ TEST(engine_stops_at_stop_strings_and_tokens) {
   CHECK(whole.content.starts_with(ended.content));
   CHECK(ended.completion_tokens <= 11);  // The stop token is counted, but its text is not returned.
 
-  // An end-of-generation token, forced by a bias, ends the response and is counted as sampled.
+  // An end-of-generation token, forced by a bias, ends the response and counts as a sampled token.
   request.stop_tokens.clear();
   request.ignore_eos = false;
   request.sampling.logit_bias = {{engine->tokenizer().eos(), 100.0f}};
@@ -161,7 +161,7 @@ TEST(engine_closes_reasoning_when_the_budget_is_used_up) {
   }
 }
 
-// Wraps a model, for tests that modify the forward pass.
+// Wraps a model so that tests can modify the forward pass.
 class ModelAround : public Model {
  public:
   explicit ModelAround(std::unique_ptr<Model> model) : model_(std::move(model)) {}
@@ -241,7 +241,7 @@ TEST(engine_cancels_at_every_stage_and_frees_the_pages) {
   CHECK_EQ(stats.last_step_age_ms, 0.0);
 }
 
-// The request has ended, but its records have not been drained. After cancel() none of them is delivered.
+// The request has ended, but its records have not been drained. After cancel(), none of these records may be delivered.
 TEST(cancel_drops_undelivered_output_of_an_ended_request) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -251,7 +251,7 @@ TEST(cancel_drops_undelivered_output_of_an_ended_request) {
     while (engine->stats().finished < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
   wait_for_ends(2);
-  // This request runs in a later step, so both ended requests have been retired when it ends.
+  // This request runs in a later step. By the time it ends, both ended requests have been retired.
   another.pump_until_ended(another.submit(simple_request(5, 5)));
   engine->cancel(another.channel(), kept);  // This request does not belong to the channel.
   engine->cancel(consumer.channel(), gone);
@@ -259,7 +259,7 @@ TEST(cancel_drops_undelivered_output_of_an_ended_request) {
   CHECK_EQ(consumer.outcomes()[gone].started, 0);
   CHECK(consumer.outcomes()[gone].choices.empty());
   CHECK_EQ(consumer.outcomes()[kept].choices[0].piece_tokens, 6);
-  // An ID that has ended is not retained forever.
+  // The engine must not retain the IDs of ended requests forever.
   const RequestId next = consumer.submit(simple_request(10, 5, 3));
   consumer.pump_until_ended(next);
 }
@@ -298,7 +298,7 @@ TEST(engine_bounds_the_waiting_prompt_tokens) {
   auto engine = start_engine(setup);
   if (!engine) return;
   Consumer consumer(*engine);
-  // Longer than the limit, but accepted because the queue is empty.
+  // Exceeds the limit but is accepted, because the queue is empty.
   const RequestId running = consumer.submit(simple_request(60, 4000));
   consumer.pump_until([&] { return consumer.outcomes()[running].started > 0; });
   consumer.submit(simple_request(30, 5));
@@ -485,7 +485,7 @@ TEST(engine_pauses_requests_of_a_consumer_that_does_not_drain) {
   CHECK_EQ(quick.outcomes()[again].choices[0].content, slow.outcomes()[held].choices[0].content);
 }
 
-// Fails either by returning NaN logits in one row or by throwing in forward().
+// A model that fails either by returning NaN logits in one row or by throwing in forward().
 class FailingModel final : public ModelAround {
  public:
   FailingModel(std::unique_ptr<Model> model, int bad_token, bool throws)
@@ -586,7 +586,7 @@ TEST(engine_reports_a_hanging_step_even_if_it_is_the_first) {
   }
 }
 
-// Several threads submit, finish, cancel, reconfigure and close channels at random.
+// Several threads submit and finish requests, cancel them, change settings and close channels, all at random.
 void check_random_load(bool asynchronous) {
   EngineSetup setup;
   setup.asynchronous = asynchronous;

@@ -1,4 +1,4 @@
-// Tests the lifetime of an engine's vision encoder, which must end before that of its backend.
+// Tests the lifetime of an engine's vision encoder, which must be destroyed before its backend.
 #include <memory>
 #include <string>
 

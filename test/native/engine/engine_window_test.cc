@@ -1,11 +1,12 @@
-// Sliding-window pages can be freed, reused and found again without changing a bit of any response. The reference uses
-// a single page table for all layers, from which no page is freed.
+// Tests that sliding-window pages can be freed, reused and found again without changing a bit of any response. The
+// reference uses a single page table for all layers and frees no page.
 #include "engine_fixture.h"
 
 namespace monolith::testing {
 namespace {
 
-// Six layers have a window of 64 positions and one attends to all positions: seven page tables of one layer each.
+// Six layers have a window of 64 positions, and one layer attends to all positions. Each of the seven has its own page
+// table.
 constexpr int kTables = 7;
 
 EngineSetup setup_of(bool by_window) {
@@ -23,7 +24,7 @@ std::vector<GenerationRequest> long_requests() {
   for (int i = 0; i < 8; ++i) {
     GenerationRequest request;
     request.prompt = test_prompt(20 + i * 45, i % 3);
-    // The repetition gives prompt lookup something to draft.
+    // The text repeats itself, so that prompt lookup finds something to draft.
     if (i % 2) request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.begin() + 60);
     request.n = i % 4 == 2 ? 4 : 1;
     request.organization = static_cast<uint64_t>(i % 2);
@@ -71,7 +72,7 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
       for (int choice = 0; choice < requests[i].n; ++choice)
         check_same(outcome.choices.at(choice), expected[i][static_cast<size_t>(choice)],
                    what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
-      // If no page was evicted, a prompt's whole prefix is cached, including the parts outside the window.
+      // Unless a page was evicted, the whole prefix of a prompt is cached, including the parts outside the window.
       if (round > 0 && setup.options.prefix_cache && !preempts)
         CHECK_EQ(outcome.cached_tokens, static_cast<uint32_t>((requests[i].prompt.size() - 1) / 16 * 16));
     }
@@ -145,7 +146,7 @@ TEST(choices_that_share_window_pages_equal_separate_requests) {
   }
 }
 
-// Without sliding windows, one sequence of the full context length would need more pages than the pool has.
+// If no layer had a sliding window, one sequence of the full context length would need more pages than the pool has.
 TEST(a_long_sequence_runs_in_its_sliding_window_pages) {
   EngineSetup setup = setup_of(true);
   setup.limits.n_pages = 160;  // Seven tables of 64 pages would need 448.

@@ -1,5 +1,5 @@
-// Tests DeepSeek V4 in its published form: the tensor names in inference/model.py, and the settings in the config.json
-// of DeepSeek-V4-Flash.
+// Tests DeepSeek V4 in its published form: with the tensor names in inference/model.py and the settings in the
+// config.json of DeepSeek-V4-Flash.
 #include "support/family_check.h"
 
 namespace monolith {
@@ -76,8 +76,8 @@ void replace(std::string& text, std::string_view what, std::string_view by) {
 constexpr std::string_view kStretch =
     R"("factor":16.0,"original_max_position_embeddings":64,"beta_fast":32,"beta_slow":1)";
 
-// The same settings in the form written by transformers 5.9 and above: layer kinds by name, and separate RoPE settings
-// for the two kinds of layers.
+// The same settings in the form written by transformers 5.9 and later: layer kinds are given by name, and the two kinds
+// of layers have separate RoPE settings.
 FamilyFolder newer_folder(const std::string& blocked) {
   FamilyFolder one = folder();
   replace(one.config, R"("qk_rope_head_dim":16,)", "");

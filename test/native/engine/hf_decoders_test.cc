@@ -1,4 +1,4 @@
-// Tests decoders whose only state is the KV cache, in their published form: with the names and tensor layouts in each
+// Tests decoders whose only state is the KV cache, in their published form: with the names and tensor layouts from each
 // model's modeling file in transformers.
 #include "model/mixture_cases.h"
 #include "support/family_check.h"
@@ -31,7 +31,7 @@ void publish_llama4(Weights& weights) {
     each(weights, name, [&](FloatTensor& tensor) { tensor = turn(tensor); });
 }
 
-// modeling_step3p5.py: norms multiply by 1 + weight, and the head gate is a separate matrix.
+// modeling_step3p5.py: norms multiply by 1 + weight, and the gate of the heads is a separate matrix.
 void publish_step35(Weights& weights) {
   for (auto& [name, tensor] : weights)
     if (name.ends_with("norm.weight")) as_norm_less_one(tensor);
@@ -41,7 +41,7 @@ void round_step35(Weights& weights) {
     if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
 }
 
-// Llama 3's RoPE scaling, which the GGUF file stores as factors: a context of 8192 tokens, extended by a factor of 8.
+// Llama 3's RoPE scaling, which GGUF files store as factors: a context of 8192 tokens, extended by a factor of 8.
 void round_apertus(Weights& weights) {
   std::vector<float>& factors = weights.at("rope_freqs.weight").values;
   for (size_t i = 0; i < factors.size(); ++i) {
@@ -50,7 +50,7 @@ void round_apertus(Weights& weights) {
     factors[i] = static_cast<float>(wave < 8192.0 / 4 ? 1 : wave > 8192 ? 8 : 1 / ((1 - kept) / 8 + kept));
   }
 }
-// activations.py (XIELUActivation): per-layer values, which the GGUF file stores as metadata.
+// activations.py (XIELUActivation): per-layer values, which GGUF files store as metadata.
 void publish_apertus(Weights& weights) {
   for (const auto& [name, values] :
        {std::pair{"alpha_p", std::pair{0.7f, 0.9f}}, std::pair{"alpha_n", std::pair{0.8f, 1.1f}},
@@ -136,7 +136,7 @@ std::vector<FamilyFolder> folders() {
                               {"ffn_gate_exps.weight", "block_sparse_moe.experts.{}.w1.weight"},
                               {"ffn_up_exps.weight", "block_sparse_moe.experts.{}.w3.weight"},
                               {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"}}},
-      // Hunyuan-4B-Instruct and Hunyuan-A13B-Instruct. The stretched RoPE base is tested in folder_test.cc.
+      // Hunyuan-4B-Instruct and Hunyuan-A13B-Instruct. The scaled RoPE base is tested in folder_test.cc.
       {"hunyuan-dense.q8_0", "HunYuanDenseV1ForCausalLM",
        sizes(3, 64) +
            R"("head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":11158840.0,"use_qk_norm":true,)"
@@ -261,7 +261,7 @@ std::vector<FamilyFolder> folders() {
                                         {"inp_gate.weight", "per_layer_input_gate.weight"},
                                         {"proj.weight", "per_layer_projection.weight"},
                                         {"post_norm.weight", "post_per_layer_input_norm.weight"}}),
-       // Extra embedding rows beyond the vocabulary are cut off.
+       // Embedding rows beyond the vocabulary are dropped.
        [](Weights& weights) {
          FloatTensor& table = weights.at("token_embd.weight");
          table.shape[0] += 2;
@@ -291,7 +291,7 @@ void replace(std::string& text, std::string_view what, std::string_view by) {
   text.replace(at, what.size(), by);
 }
 
-// Makes all MTP layers after the first one share the first one's extra tensors.
+// Makes all MTP layers share the extra tensors of the first MTP layer.
 void share_beside(LooseModel& model) {
   std::map<std::string, LooseModel::Tensor> copies;
   for (const auto& [name, tensor] : model.tensors)
@@ -299,7 +299,7 @@ void share_beside(LooseModel& model) {
   for (auto& [name, tensor] : copies) model.tensors[name] = std::move(tensor);
 }
 
-// Sets which layers have a sliding window, one flag per layer.
+// Sets one flag per layer that specifies whether it has a sliding window.
 void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
   Bytes payload = GgufBuilder::array_header(static_cast<uint32_t>(GgufValueType::kBool), flags.size());
   for (const uint8_t flag : flags) payload.push_back(static_cast<std::byte>(flag));
@@ -308,10 +308,11 @@ void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
 
 }  // namespace
 
-// EXAONE's MTP layers share their extra tensors. The first one has a sliding window unless config.json says otherwise.
+// EXAONE's MTP layers share their extra tensors. The first MTP layer has a sliding window unless config.json says
+// otherwise.
 TEST(folders_of_exaone_load_their_mtp_layers) {
   FamilyFolder exaone = folder_of("ExaoneMoEForCausalLM");
-  // The file as written by llama.cpp's converter.
+  // The same file as written by llama.cpp's converter.
   check_mtp_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});
   exaone.config += R"(,"mtp_layer_types":["full_attention"])";
   check_mtp_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0, 0}); }});
@@ -325,7 +326,7 @@ TEST(folders_of_exaone_load_their_mtp_layers) {
                     }});
 }
 
-// MiMo's MTP layers are numbered separately, and config.json does not give their count.
+// MiMo's MTP layers have their own numbering, and config.json does not state how many there are.
 TEST(folders_of_mimo_load_their_mtp_layers) {
   check_mtp_layers({folder_of("MiMoV2FlashForCausalLM"), "",
                     [](int level, const std::string& rest) {
@@ -337,7 +338,7 @@ TEST(folders_of_mimo_load_their_mtp_layers) {
                     3});
 }
 
-// Step 3.5's MTP layers follow the regular layers, and each has its own output head.
+// Step 3.5's MTP layers follow the regular layers in the numbering, and each has its own output head.
 TEST(folders_of_step_load_their_mtp_layers) {
   FamilyFolder step = folder_of("Step3p5ForCausalLM");
   replace(step.config, R"("full_attention","sliding_attention"],"rope_theta")", R"("full_attention"],"rope_theta")");
@@ -362,8 +363,8 @@ TEST(folders_of_step_load_their_mtp_layers) {
                     }});
 }
 
-// Ling's MTP layers also follow the regular layers, and each ends in its own norm. There is no golden file for Ling, so
-// the test builds a network.
+// Ling's MTP layers also follow the regular layers in the numbering, and each ends with its own norm. There is no
+// golden file for Ling, so the test builds a network.
 TEST(folders_of_ling_load_their_mtp_layers) {
   const TinyModel ling = bailingmoe2().model;
   const Bytes image = ling.build();

@@ -1,4 +1,4 @@
-// Tests Qwen3-Next and Qwen 3.5 in their published form: with the names and tensor layouts in transformers'
+// Tests Qwen3-Next and Qwen 3.5 in their published form: with the names and tensor layouts from transformers'
 // modeling_qwen3_next.py and modeling_qwen3_5.py, and the settings in the config.json of Qwen3-Next-80B-A3B-Instruct
 // and Qwen3.5-27B.
 #include "support/family_check.h"
@@ -34,8 +34,8 @@ void round(Weights& weights) {
     if (name.ends_with("norm.weight") && !is_named(name, "ssm_norm.weight")) as_rounded_norm(tensor);
 }
 
-// Qwen3NextRMSNorm multiplies by 1 + weight, but the delta net's gated norm multiplies by the weight. The shared
-// expert's gate is a matrix with one row.
+// Qwen3NextRMSNorm multiplies by 1 + weight, but the gated norm of the delta net multiplies by the weight itself. The
+// gate of the shared expert is a matrix with one row.
 void publish_common(Weights& weights) {
   each(weights, "ssm_a", as_log_of_decay);
   each(weights, "ssm_conv1d.weight", as_conv1d);
@@ -73,7 +73,8 @@ void publish_qwen35moe(Weights& weights) {
   fuse_experts(weights);
 }
 
-// fix_query_key_value_ordering(): for each key head, its query, its key, its values and their gates.
+// fix_query_key_value_ordering(): the rows are grouped by key head, each group with the query, the key, the values and
+// their gates.
 void publish_qwen3next(Weights& weights) {
   take_each(weights, "attn_qkv.weight", [&](const std::string& block, const FloatTensor& mixed) {
     constexpr int64_t kKeys = kKeyHeads * kDim, kValues = kValueHeads * kDim;
@@ -131,7 +132,7 @@ TEST(folders_of_delta_nets_match_their_gguf_files) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
-// Qwen3-Next's config.json does not give the number of MTP layers.
+// Qwen3-Next's config.json does not state the number of MTP layers.
 TEST(folders_of_delta_nets_load_their_mtp_layer) {
   for (const FamilyFolder& one : folders())
     check_mtp_layers(

@@ -1,6 +1,6 @@
-// A published EAGLE-3 head gives the same draft tokens, bit for bit, when loaded from its directory as from a GGUF file
-// with the same weights. Names and tensor layout follow SpecForge's LlamaForCausalLMEagle3. vLLM's speculators store
-// the layer's settings separately and number the layer 0.
+// Tests that a published EAGLE-3 head gives the same draft tokens, bit for bit, when loaded from its directory as from
+// a GGUF file with the same weights. Names and tensor layout follow SpecForge's LlamaForCausalLMEagle3. vLLM's
+// speculators store the layer's settings separately and give the layer the number 0.
 #include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kModel = "models/llama.q8_0.gguf";
 
-// GGUF applies RoPE to adjacent pairs, the checkpoint to the two halves of a head.
+// GGUF applies RoPE to adjacent pairs, whereas the checkpoint applies it to the two halves of a head.
 std::vector<float> with_halves(const std::vector<float>& rows, uint64_t n_rows) {
   const size_t cols = rows.size() / n_rows;
   std::vector<float> out;

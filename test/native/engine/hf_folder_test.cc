@@ -1,5 +1,5 @@
-// Compares Hugging Face directories with the GGUF files they were made from: token IDs are the same, and logits are
-// bit-identical.
+// Compares Hugging Face directories with the GGUF files from which they were made: token IDs are the same, and logits
+// are bit-identical.
 #include <algorithm>
 #include <cmath>
 
@@ -27,13 +27,13 @@ struct Case {
   const char* config = "";
 };
 
-// Writes a model's directory. More than one shard gives several files with an index.
+// Writes the directory of a model. If there is more than one shard, writes several files with an index.
 void write_folder(const ScratchFolder& folder, const GgufFile& file, const Case& one, size_t shards) {
   const auto tensors = checkpoint_of(file, one.architecture);
   folder.write("config.json", config_of(file, one.name, one.architecture, one.config));
   folder.write("tokenizer_config.json", tokenizer_settings_of(file));
   const auto tokenizer = load_tokenizer(file);
-  // The regular expression denoted by the file's pre-tokenizer name.
+  // The regular expression that corresponds to the file's pre-tokenizer name.
   const std::string pre(file.string("tokenizer.ggml.pre")->value_or(""));
   std::string splitting;
   if (pre == "llama-bpe" || pre == "qwen2")

@@ -1,6 +1,6 @@
 // Tests MiMo V2.5 in its published form: queries, keys and values are fused into one FP8 matrix, shard by shard. The
-// scale blocks restart with each shard and do not align with the heads. The results are compared with those of the same
-// values in separate float matrices.
+// scale blocks restart with each shard and do not align with the heads. The results are compared with those of separate
+// float matrices that hold the same values.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ using namespace testing;
 
 constexpr int64_t kShards = 2, kBlock = 128;
 
-// The golden network, with two KV heads in every layer. The original's middle layer has only one.
+// The golden network, changed to two KV heads in every layer. In the original, the middle layer has only one.
 Bytes with_two_heads(const GgufFile& golden) {
   LooseModel model(golden);
   for (const char* name : {"blk.1.attn_k.weight", "blk.1.attn_v.weight"}) {
@@ -44,7 +44,7 @@ struct Fp8 {
   std::vector<float> scales;  // For each shard, the rows of its own blocks.
 };
 
-// Quantizes `matrix` to FP8 and replaces its values with the rounded ones.
+// Quantizes `matrix` to FP8 and replaces its values with the rounded values.
 Fp8 as_fp8(FloatTensor& matrix) {
   const int64_t rows = matrix.shape[0] / kShards, cols = matrix.shape[1];
   Fp8 out{std::vector<uint8_t>(matrix.values.size()), {}};

@@ -1,4 +1,4 @@
-// Tests the three variants of Gemma 4 as Hugging Face directories: their logits are bit-identical to those of the GGUF
+// Tests the three variants of Gemma 4 as Hugging Face directories: the logits are bit-identical to those of the GGUF
 // file with the same weights.
 #include <cstring>
 #include <map>

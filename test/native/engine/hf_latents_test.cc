@@ -1,7 +1,7 @@
 // Tests models with multi-head latent attention (MLA) in their published form: DeepSeek V2, V3 and V3.2, GLM 4.7 Flash
-// and 5, Mistral 4 and Kimi Linear. The names are those in transformers' modeling_deepseek_v3.py,
-// modeling_glm4_moe_lite.py, modeling_glm_moe_dsa.py and modeling_mistral4.py and in Kimi-Linear's modeling_kimi.py.
-// The settings are those in the config.json of DeepSeek-V2-Lite, DeepSeek-V3, DeepSeek-V3.2, GLM-4.7-Flash, GLM-5,
+// and 5, Mistral 4 and Kimi Linear. The names come from transformers' modeling_deepseek_v3.py,
+// modeling_glm4_moe_lite.py, modeling_glm_moe_dsa.py and modeling_mistral4.py and from Kimi-Linear's modeling_kimi.py.
+// The settings come from the config.json of DeepSeek-V2-Lite, DeepSeek-V3, DeepSeek-V3.2, GLM-4.7-Flash, GLM-5,
 // Mistral-Small-4 and Kimi-Linear-48B-A3B. RoPE rotates adjacent pairs, as in GGUF, so no rows are permuted.
 #include "support/family_check.h"
 
@@ -44,7 +44,8 @@ const TensorNames kKimi =
 const TensorNames kFused = {{"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"},
                             {"ffn_down_exps.weight", "mlp.experts.down_proj"}};
 
-// For each head, kv_b_proj computes the part of the key without RoPE, then the value: view(heads, nope + v, rank).
+// For each head, kv_b_proj computes first the part of the key without RoPE, then the value: view(heads, nope + v,
+// rank).
 void publish(Weights& weights) {
   take_each(weights, "attn_k_b.weight", [&](const std::string& block, const FloatTensor& keys) {
     const FloatTensor values = weights.at(block + "attn_v_b.weight");
@@ -157,7 +158,7 @@ TEST(folders_of_mla_match_their_gguf_files) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
-// Kimi-VL's text model, with the name prefix that it has alongside a vision encoder.
+// The text model of Kimi-VL, with the name prefix that it has when combined with a vision encoder.
 TEST(folders_of_kimi_vl_match_those_of_their_text_model) {
   for (FamilyFolder one : folders()) {
     if (const std::string name = one.name; name != "DeepseekV3ForCausalLM") continue;

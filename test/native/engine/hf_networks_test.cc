@@ -17,7 +17,7 @@ using namespace testing;
 
 using Names = std::map<std::string, std::string, std::less<>>;
 
-// A network and its checkpoint's layout. `names` maps GGUF name stems to checkpoint names where they differ from
+// A network and the layout of its checkpoint. `names` maps GGUF name stems to checkpoint names where these differ from
 // Llama's.
 struct FolderCase {
   Case network;
@@ -30,7 +30,7 @@ struct FolderCase {
   Names expert_names = {{"gate", "gate_proj"}, {"up", "up_proj"}, {"down", "down_proj"}};
 };
 
-// The prefix before a layer number, and the names of tensors outside the layers.
+// The prefix that precedes a layer number, and the names of tensors outside the layers.
 struct Roots {
   std::string layers = "model.layers.";
   Names model = {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
@@ -165,7 +165,7 @@ class Checkpoint {
       return put(prefix + "shared_mlp.input_linear.weight", {2 * shape[0], shape[1]}, bytes + up);
     }
     if (stem == "ffn_gate_inp_shexp") shape = {1, shape[0]};
-    // The name is "e_score_correction_bias", without another ".bias". Ernie's tensor has two dimensions.
+    // The name ends in "e_score_correction_bias", with no further ".bias". Ernie's tensor has two dimensions.
     if (stem == "exp_probs_b" && one_.name.starts_with("Ernie")) shape = {1, shape[0]};
     put(prefix + hf_name(prefix.empty(), stem) + (stem == "exp_probs_b" ? "bias" : suffix), shape, bytes);
   }
@@ -227,7 +227,7 @@ class Checkpoint {
     }
   }
 
-  // Layout grouped by key head: its queries, its key and its value.
+  // Layout grouped by key head. Each group consists of the queries, the key and the value.
   void add_grouped(const std::string& prefix, const std::string& stem, const std::string& bytes) {
     auto& parts = grouped_[prefix];
     parts[stem] = bytes;
@@ -249,7 +249,7 @@ class Checkpoint {
   std::map<std::string, std::map<std::string, std::string>> grouped_;
 };
 
-// gpt-oss with its experts in MXFP4.
+// gpt-oss with experts in MXFP4.
 Case gpt_oss_packed() {
   Case one = gpt_oss();
   uint32_t random = 3;
@@ -265,8 +265,8 @@ Case gpt_oss_packed() {
   return one;
 }
 
-// Converts GGUF's MXFP4 blocks to the checkpoint's layout. A GGUF block has a scale and 16 bytes, each of which holds a
-// value and the value 16 positions later. The checkpoint stores the scales separately, and two adjacent values per
+// Converts GGUF's MXFP4 blocks to the checkpoint's layout. A GGUF block has a scale and 16 bytes; each byte holds a
+// value and the value 16 positions later. The checkpoint stores the scales separately, with two adjacent values per
 // byte.
 std::pair<std::string, std::string> unpacked(const Bytes& packed) {
   std::string numbers, scales;

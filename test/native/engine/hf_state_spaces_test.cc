@@ -1,6 +1,6 @@
 // Tests state-space models in their published form: Mamba 2, Nemotron H, Granite 4, Falcon H1 and LFM2. The names and
-// tensor layouts are those in transformers' modeling_mamba2.py, modeling_nemotron_h.py, modeling_granitemoehybrid.py,
-// modeling_falcon_h1.py, modeling_lfm2.py and modeling_lfm2_moe.py. The settings are those in the config.json of
+// tensor layouts come from transformers' modeling_mamba2.py, modeling_nemotron_h.py, modeling_granitemoehybrid.py,
+// modeling_falcon_h1.py, modeling_lfm2.py and modeling_lfm2_moe.py. The settings come from the config.json of
 // mamba2-130m-hf, NVIDIA-Nemotron-Nano-9B-v2, NVIDIA-Nemotron-3-Nano-30B-A3B, granite-4.0-h-tiny, Falcon-H1-1.5B,
 // LFM2-1.2B and LFM2-8B-A1B.
 #include "support/family_check.h"
@@ -88,8 +88,8 @@ void publish_granite(Weights& weights) {
   });
 }
 
-// FalconH1 multiplies at run time, so the weights are divided here. The factors are powers of two, so nothing is
-// rounded.
+// FalconH1 multiplies by its factors at run time, so the weights are divided by them here. The factors are powers of
+// two, so nothing is rounded.
 void publish_falcon(Weights& weights) {
   publish(weights);
   const auto divide = [&](const char* name, float by) {

@@ -1,6 +1,6 @@
-// Compares vision models' Hugging Face directories with the pairs of GGUF files they were made from. Tokens, tiles and
-// positions are equal, and pixels, embeddings and logits are bit-identical. Images are resized both as llama.cpp does
-// and as the original processors do.
+// Compares vision models' Hugging Face directories with the pairs of GGUF files from which they were made. Tokens,
+// tiles and positions are equal, and pixels, embeddings and logits are bit-identical. Images are resized both as in
+// llama.cpp and as in the original processors.
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
@@ -81,7 +81,7 @@ TEST(folders_of_vision_models_match_their_gguf_pairs) {
           look(what, one.whole ? files.folder.path() : files.text(), files.folder.path(), **backend, resize);
       if (!want || !got) continue;
       compare(what, *want, *got);
-      // The default for Hugging Face directories is the original resizing.
+      // For Hugging Face directories, the default is the original resizing.
       if (original) by_file = want;
     }
     const auto unsaid = debug_vision(one.whole ? files.folder.path() : files.text(), {}, files.folder.path(), **backend,
@@ -121,7 +121,7 @@ TEST(invalid_numbers_in_vision_folders_are_rejected_or_harmless) {
               ++n_refused;
               continue;
             }
-            // There are no tensors, so loading must fail.
+            // The file has no tensors, so loading must fail.
             for (const VisionResize resize : {VisionResize::kOriginal, VisionResize::kLlamaCpp})
               CHECK(!VisionModel::load(**file, {.resize = resize}).ok());
             ++n_read;

@@ -67,8 +67,8 @@ TEST(the_models_document_lists_how_each_architecture_is_tested) {
   std::ofstream(path) << text;
 }
 
-// Without this check, a class that has no case in the checkpoint tests of all architectures would be listed although it
-// is not tested.
+// Without this check, a class would be listed as tested even if the checkpoint tests of all architectures have no case
+// for it.
 TEST(every_architecture_has_a_network_or_golden_vectors) { CHECK(table().find("| no | no |") == std::string::npos); }
 
 }  // namespace monolith

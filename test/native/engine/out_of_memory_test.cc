@@ -1,5 +1,6 @@
-// A failed allocation on behalf of one request fails that request only. The output of the others stays the same, and
-// the request's pages are freed. Each test fails every allocation of the engine thread in turn.
+// Tests that a failed allocation on behalf of one request fails only that request. The output of the other requests
+// stays the same, and the failed request's pages are freed. Each test fails every allocation of the engine thread in
+// turn.
 #include <future>
 #include <semaphore>
 
@@ -49,8 +50,8 @@ struct Run {
   bool has_failed_allocation = false;
 };
 
-// Runs all requests in one step loop. `n`: number of allocations before the one that fails; negative: none fails.
-// `in_a_row`: number of allocations that then fail.
+// Runs all requests in one step loop. `n`: number of allocations before one fails; negative: none fails. `in_a_row`:
+// number of consecutive allocations that then fail.
 Run run(const EngineSetup& setup, EngineParts& parts, int n, int in_a_row = 1) {
   Run run;
   EngineCounters counters;
@@ -139,7 +140,7 @@ TEST(failed_allocation_in_an_overlapping_step_fails_one_request_only) {
   setup.asynchronous = true;
   check_each_allocation(setup);
 }
-// Nothing can be allocated for a while, not even for failure records.
+// For a while, nothing can be allocated, not even failure records.
 TEST(failed_allocations_delay_the_records_of_failures) { check_each_allocation({}, 40); }
 TEST(failed_allocation_in_a_step_with_draft_tokens_fails_one_request_only) {
   EngineSetup setup;
@@ -148,7 +149,7 @@ TEST(failed_allocation_in_a_step_with_draft_tokens_fails_one_request_only) {
   check_each_allocation(setup);
 }
 
-// An operation that ran out of memory can be repeated, and its grammar gives the same masks as before.
+// An operation that ran out of memory can be repeated. Its grammar then gives the same masks as before.
 TEST(a_grammar_recovers_from_a_failed_allocation) {
   const EngineParts parts = load_parts({});
   if (!parts.model) return;
@@ -196,7 +197,7 @@ TEST(a_grammar_recovers_from_a_failed_allocation) {
   CHECK(n > 50);
 }
 
-// The requests arrive together: they are submitted while the engine thread is held in the wake-up of a channel.
+// All requests arrive together: they are submitted while the engine thread is blocked in the wake-up of a channel.
 TEST(failed_allocation_loses_no_request_of_the_inbox) {
   auto engine = start_engine({});
   if (!engine) return;

@@ -1,4 +1,4 @@
-// A request either generates tokens or only fills the prefix cache with its prompt.
+// Tests that a request either generates tokens or only stores its prompt in the prefix cache.
 #include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
@@ -63,7 +63,7 @@ TEST(engine_computes_only_the_prompt) {
   }
 }
 
-// No row of such a request has logits, whether it runs before sequences that need logits or together with them.
+// Such a request has no row with logits, whether it runs before sequences that need logits or together with them.
 TEST(step_loop_requests_no_logits_for_prompt_only_requests) {
   EngineSetup setup;
   setup.asynchronous = true;

@@ -1,4 +1,4 @@
-// Tests the logprobs of prompt tokens, minimum response lengths, and the IDs of generated tokens.
+// Tests the logprobs of prompt tokens, minimum response lengths, and the reported IDs of generated tokens.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,8 +19,8 @@ GenerationRequest scored(std::vector<TokenId> prompt, int top, int max_tokens = 
   return request;
 }
 
-// A double-precision reference, computed from one pass of the model: each prompt token's logprob, and the most likely
-// token at its position.
+// Reference values in double precision, computed from one pass of the model: the logprob of each prompt token, and the
+// most likely token at its position.
 struct Expected {
   double logprob;
   TokenId best;
@@ -56,7 +56,7 @@ TEST(engine_reports_prompt_logprobs) {
   const std::vector<Expected> expected = expected_of({}, prompt);
   if (expected.empty()) return;
   std::vector<std::pair<TokenId, float>> first;
-  // The smallest possible number of logit rows (one per sequence), overlapping steps, and different chunk sizes.
+  // Uses the smallest possible number of logit rows (one per sequence), overlapping steps, and different chunk sizes.
   for (const auto& [batch, logit_rows, overlaps] :
        {std::tuple{256, 4, false}, {24, 16, true}, {7, 5, false}, {256, 120, true}}) {
     EngineSetup setup;
@@ -156,7 +156,7 @@ TEST(engine_ends_no_response_before_its_minimum_length) {
     consumer.pump_until_ended(early);
     const ChoiceOutcome& cut = consumer.outcomes()[early].choices[0];
     CHECK(cut.reason == FinishReason::kEndOfTurn);
-    // Includes the token that ended the response.
+    // The IDs include the token that ended the response.
     CHECK(cut.tokens == std::vector<TokenId>(whole.tokens.begin(), whole.tokens.begin() + 3));
     ending.min_tokens = 12;
     const RequestId later = consumer.submit(ending);
@@ -165,7 +165,7 @@ TEST(engine_ends_no_response_before_its_minimum_length) {
     CHECK(held.completion_tokens >= 12);
     CHECK(std::find(held.tokens.begin(), held.tokens.begin() + 12, whole.tokens[2]) == held.tokens.begin() + 12);
 
-    // The same applies to stop strings.
+    // Stop strings, too, take effect only after the minimum length.
     GenerationRequest stopping = free;
     stopping.stop = {whole.content.substr(0, 1)};
     stopping.min_tokens = 5;

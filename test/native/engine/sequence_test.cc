@@ -9,8 +9,8 @@
 namespace monolith {
 namespace {
 
-// The repetition penalty also counts prompt tokens; the other penalties count only generated tokens. Embedding rows do
-// not count as tokens.
+// The repetition penalty also counts prompt tokens, whereas the other penalties count only generated tokens. Embedding
+// rows do not count as tokens.
 TEST(the_repetition_penalty_counts_prompt_tokens) {
   const auto counted = [](float repetition, float frequency) {
     GenerationRequest request;
@@ -29,7 +29,7 @@ TEST(the_repetition_penalty_counts_prompt_tokens) {
   CHECK_EQ(counted(1, 1), std::string());
 }
 
-// At most as many tokens are generated as fit in the context.
+// No more tokens are generated than fit in the context.
 TEST(the_maximum_length_is_bounded_by_the_context) {
   GenerationRequest request;
   request.prompt = std::vector<TokenId>(30, 1);

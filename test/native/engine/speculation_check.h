@@ -1,4 +1,4 @@
-// Requests of every kind, and a check that their output is the same as without draft tokens. Tests only.
+// Requests of every kind, and a check that their output is the same with draft tokens as without. Tests only.
 #pragma once
 
 #include <future>
@@ -12,13 +12,13 @@ using grammar::GrammarOptions;
 
 GrammarRef compiled(Engine& engine, GrammarOptions::Kind kind, std::string text, std::string suffix = "");
 
-// Biases for a few tokens, which then recur often. The text therefore repeats, but not always.
+// Biases for a few tokens, which then recur often. The text therefore repeats itself often, but not always.
 std::vector<std::pair<TokenId, float>> few_words();
 
 // Repetitive prompts with every kind of sampling.
 std::vector<GenerationRequest> requests_of(Engine& engine);
 
-// The outcomes of the requests one by one, without draft tokens.
+// Returns the outcomes of the requests when they run one by one and without draft tokens.
 std::vector<ChoiceOutcome> outcomes_without(EngineSetup setup);
 
 void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expected, int rounds, bool preempts,

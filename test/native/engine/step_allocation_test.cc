@@ -1,5 +1,5 @@
-// A steady decode step allocates no memory: not in the scheduler, the model, the sampler with penalties and logprobs,
-// the text stage, the event records or their delivery.
+// Tests that a steady decode step allocates no memory: not in the scheduler, the model, the sampler with penalties and
+// logprobs, the text stage, the event records or the delivery of these records.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -49,7 +49,7 @@ void* counted(std::size_t size, std::size_t alignment = 0) {
 }  // namespace
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC warns if only one of the two operators has been inlined.
+// GCC warns if it has inlined only one of the two operators.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
 void* operator new(std::size_t size) { return counted(size); }
@@ -74,8 +74,8 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace monolith::testing {
 namespace {
 
-// `first` is the first of six requests to run. Two requests have a grammar that would end early with other
-// vocabularies.
+// Of six requests, those starting with number `first` are run. Two requests have a grammar that would end early with
+// other vocabularies.
 void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId first = 1) {
   const int n = 7 - static_cast<int>(first);
   setup.threads = 2;
@@ -128,16 +128,16 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   std::vector<std::byte> drained;
   const auto step = [&] {
     CHECK(loop.step());
-    // Records accumulate between drains. With a head whose draft tokens are rarely accepted, the channel's buffer would
-    // still be growing, so it is drained every time.
+    // Records accumulate between drains. An EAGLE head's draft tokens are rarely accepted, and the channel's buffer
+    // would still be growing, so in that case the channel is drained after every step.
     if (setup.head || counters.steps.load() % 3 == 0) channel->drain(drained);
   };
   for (int i = 0; i < 150; ++i) step();  // Buffers reach their final sizes.
   const uint64_t tokens = counters.decode_tokens;
   allocations = 0;
   counting = true;
-  // Several pages of tokens. With MTP layers, enough steps that some of them accept many more tokens than earlier
-  // steps.
+  // Enough steps for several pages of tokens. With MTP layers, so many steps that some of them accept many more tokens
+  // than earlier steps.
   const int n_steps = speculation == Speculation::kOff ? 100 : setup.limits.mtp_layer ? 600 : 60;
   for (int i = 0; i < n_steps; ++i) step();
   counting = false;
@@ -176,8 +176,8 @@ TEST(step_loop_runs_an_eagle_head_without_allocating) {
   check_steady_steps(setup, Speculation::kAlways, 3);
 }
 
-// Two models: one MTP layer with a single page table per step, and three layers with several. Each layer predicts a few
-// frequent words and is sometimes right.
+// Two models: one with one MTP layer and a single page table per step, and one with three layers and several page
+// tables. Each layer predicts a few frequent words, so its predictions are sometimes right.
 void check_own_layers(const std::string& model, int n_layers) {
   EngineSetup setup = setup_of(model);
   setup.give_mtp_layer(

@@ -1,4 +1,4 @@
-// Runs the vision vectors' token and image sequences on the CPU: with every instruction set, in exact and default
+// Runs the token and image sequences of the vision vectors on the CPU: with every instruction set, in exact and default
 // arithmetic, and with whole and chunked prompts.
 #include "support/vision_sequences.h"
 
@@ -9,7 +9,7 @@ void check_pair(const std::string& name) {
   const auto pair = read_pair(name);
   if (!pair) return check::skip("vision vectors not found");
   for (const CpuIsa isa : available_cpu_isas()) {
-    // The portable code is slow, so run it for only two models.
+    // The portable code is slow, so it is run for only two models.
     if (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1 && name != "qwen3vl" && name != "gemma3") continue;
     for (const bool exact : {true, false})
       for (const int rows : {512, 20}) {

@@ -1,6 +1,6 @@
 // Tests the engine on the CUDA backend (in the emulator). A request must get the same response alone, in a batch, from
 // a cached prefix, as one of several choices and with draft tokens, with and without overlapping steps. CUDA graphs of
-// decode steps are captured and replayed as the batch size changes. The models keep their state in KV pages and in
+// decode steps are captured and replayed while the batch size changes. The models keep their state in KV pages and in
 // state slots.
 #include "backend/cuda/cuda_backend.h"
 #include "engine/engine_fixture.h"
@@ -12,7 +12,7 @@ namespace {
 [[maybe_unused]] const bool on_cuda = (
     test_backend = [] { return make_cuda_backend({}); }, true);
 
-// Short requests, because the emulator is slow.
+// The requests are short because the emulator is slow.
 std::vector<GenerationRequest> short_requests() {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 4; ++i) {
@@ -79,7 +79,7 @@ TEST(engine_cuda_responses_do_not_depend_on_the_batch) {
   if (expected.empty()) return;
   for (const Speculation speculation : {Speculation::kOff, Speculation::kAlways}) {
     EngineSetup setup = setup_for(speculation);
-    // A small batch limit splits prompts into chunks, so some steps have no logits.
+    // A small batch limit splits prompts into chunks, so that some steps have no logits.
     if (speculation == Speculation::kOff) setup.options.max_batch_tokens = 20;
     auto engine = start_engine(setup);
     REQUIRE(engine);
@@ -87,7 +87,7 @@ TEST(engine_cuda_responses_do_not_depend_on_the_batch) {
     for (int round = 0; round < 2; ++round) {  // The second round starts from cached prefixes.
       std::vector<RequestId> ids;
       for (GenerationRequest request : requests) {
-        // Two identical choices, so that the fork copies pages.
+        // Two identical choices, so that the fork must copy pages.
         request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;
         ids.push_back(consumer.submit(request));
       }
@@ -97,8 +97,8 @@ TEST(engine_cuda_responses_do_not_depend_on_the_batch) {
   }
 }
 
-// 8-bit KV pages that are shared, copied for a fork, found again in the prefix cache, and taken from the most recent
-// request when pages run out.
+// Tests 8-bit KV pages that are shared, copied for a fork, found again in the prefix cache, and taken from the most
+// recent request when there are no free pages.
 TEST(engine_cuda_responses_with_fp8_pages_do_not_depend_on_the_batch) {
   std::vector<GenerationRequest> requests = short_requests();
   for (GenerationRequest& request : requests) request.max_tokens += 28;
@@ -125,7 +125,7 @@ TEST(engine_cuda_responses_with_fp8_pages_do_not_depend_on_the_batch) {
 }
 
 // Recurrent state in slots is forked, restored from snapshots in the prefix cache, and rolled back after rejected draft
-// tokens. When slots or pages run out, they are taken from the most recent request.
+// tokens. When no slot or page is free, one is taken from the most recent request.
 TEST(engine_cuda_recurrent_responses_do_not_depend_on_the_batch) {
   std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup_for(Speculation::kOff);
@@ -167,7 +167,7 @@ TEST(engine_cuda_recurrent_responses_do_not_depend_on_the_batch) {
   CHECK(pages_come_back(*engine));
 }
 
-// Checks both drafters: the model's own MTP layers, and an EAGLE head from another file.
+// Checks both kinds of drafters: the model's own MTP layers, and an EAGLE head from another file.
 void check_drafts_of(EngineSetup setup, const std::string& what) {
   const std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup;

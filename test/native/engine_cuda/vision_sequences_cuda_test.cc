@@ -1,13 +1,13 @@
 // Replays the vision vectors' sequences of tokens and image embeddings on the CUDA backend (in the emulator). There is
-// one model pair for each kind of attention and positions: bidirectional spans, M-RoPE, and embeddings added after the
-// first layers. Prompts are computed whole and in chunks, and a second time from the prefix cache.
+// one pair of models for each kind of attention and positions: bidirectional spans, M-RoPE, and embeddings added after
+// the first layers. Prompts are computed whole, in chunks, and a second time from the prefix cache.
 #include "backend/cuda/cuda_backend.h"
 #include "support/vision_sequences.h"
 
 namespace monolith::testing {
 namespace {
 
-// Runs a single sequence and only the first tokens of its response, because the emulator is slow.
+// Runs only a single sequence, and only the first tokens of its response, because the emulator is slow.
 void check_pair(const std::string& name, bool in_pieces) {
   const auto pair = read_pair(name);
   if (!pair) return check::skip("vision vectors not found");

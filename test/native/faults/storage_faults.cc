@@ -72,8 +72,8 @@ struct Undo {
   Undo* before;
   int file;  // Duplicated file descriptor, because the writer may close its own before a sync.
   off_t at;
-  // Number of bytes written, and number of them that existed before. The previous bytes are stored directly after this
-  // struct.
+  // Number of bytes that were written, and number of bytes that the file had there before. The previous bytes are
+  // stored directly after this struct.
   size_t n, had;
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
 };
@@ -86,8 +86,8 @@ bool is_durable(int file) { return (fcntl(file, F_GETFL) & (O_DSYNC | O_SYNC)) !
 
 enum class Did : uint8_t { wrote = 1, wrote_durably, synced, cut, said };
 struct Entry {
-  // For a write: file offset. For a sync: number of log entries when the sync started. For a truncation: the file's new
-  // length.
+  // For a write: file offset. For a sync: number of log entries when the sync started. For a truncation: new length of
+  // the file.
   uint64_t at;
   uint32_t n;  // Number of data bytes after the log entry.
   uint32_t what;
@@ -125,7 +125,7 @@ void forget_writes() {
   }
 }
 
-// A disk writes cached sectors in any order, so any subset of the unsynced sectors may be lost.
+// A disk may write cached sectors in any order, so any subset of the unsynced sectors may be lost.
 void lose_writes() {
   uint64_t chance = strtoull(setting("FAULT_SEED"), nullptr, 10) * 0x9E3779B97F4A7C15u + 1;
   constexpr size_t kSector = 4096;
@@ -148,7 +148,7 @@ void mark() {
   close(file);
 }
 
-// Returns true if the call must fail, with errno set. The caller holds the lock. `half` writes half of the call's
+// Returns true if the call must fail; errno is then set. The caller holds the lock. `half` writes half of the call's
 // bytes.
 template <typename Half>
 bool meets_fault(bool writes, size_t bytes, Half&& half) {
@@ -233,7 +233,7 @@ int sync_of(int file, const char* name) {
 
 extern "C" {
 
-// With FAULT_HOW=power or FAULT_BOOT, the process reads a random boot ID that differs each time.
+// With FAULT_HOW=power or FAULT_BOOT, the process reads a random boot ID, which is different each time.
 int open64(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);

@@ -1,7 +1,7 @@
-// Structure-aware mutator for GGUF files. It makes values odd or changes their type, shortens and lengthens arrays, and
-// removes, inserts and renames keys (including the architecture). It also reshapes, retypes, moves, removes and inserts
-// tensors. Counts and lengths are corrected afterwards, so that the parser accepts most results. Input that is not a
-// GGUF file gets byte mutations.
+// Structure-aware mutator for GGUF files. It sets values to unusual ones or changes their type, shortens and lengthens
+// arrays, and removes, inserts and renames keys (including the architecture). It also reshapes, moves, removes and
+// inserts tensors, and changes their types. Counts and lengths are corrected afterwards, so that the parser accepts
+// most results. Input that is not a GGUF file gets byte mutations.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class GgufMutator {
         change_value(*head, chance);
     }
     std::string out = head->write();
-    // In a small header, many mutations change nothing.
+    // With a small header, many mutations have no effect.
     return out == given ? std::nullopt : std::optional(std::move(out));
   }
 
@@ -47,14 +47,14 @@ class GgufMutator {
     kFloat64,
     kTypes
   };
-  // Bytes per value of each numeric type; 0 for strings and arrays.
+  // Bytes per value for each numeric type; 0 for strings and arrays.
   static constexpr size_t kSizes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
   static constexpr uint32_t kAlignment = 32;
 
   struct Value {
     std::string key;
     uint32_t type = 0, of = 0;  // `of` is the element type of an array.
-    // A single element unless the value is an array. Strings are stored without their length field.
+    // A value that is not an array has a single element. Strings are stored without their length field.
     std::vector<std::string> elements;
   };
   struct Tensor {

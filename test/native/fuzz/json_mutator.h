@@ -1,6 +1,6 @@
 // Structure-aware mutator for JSON. It replaces values with other values from the same document or from an earlier
-// input, and renames, repeats and removes members. It also changes numbers and strings to unusual ones, and inserts the
-// fuzz target's templates. It works on incomplete JSON too.
+// input, and renames, repeats and removes members. It also sets numbers and strings to unusual values, and inserts the
+// fuzz target's templates. It accepts incomplete JSON too.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace monolith::fuzzing {
 
 class JsonMutator {
  public:
-  // `members` are inserted into objects, and `wraps` around values. Each % in them is replaced with a value.
+  // `members` are inserted into objects, and `wraps` are placed around values. Each % in them is replaced with a value.
   JsonMutator(std::span<const std::string_view> members, std::span<const std::string_view> wraps)
       : members_(members), wraps_(wraps) {}
 
@@ -31,7 +31,7 @@ class JsonMutator {
     bool is_key;
   };
 
-  // Ordered by start position, so a key's value is the next span.
+  // Returns spans ordered by start position, so that a key is followed by the span of its value.
   static std::vector<Span> spans_of(std::string_view text) {
     std::vector<Span> spans;
     std::vector<size_t> open;
@@ -92,7 +92,7 @@ class JsonMutator {
     return filled(chance.of(members_), {}, text, spans, chance);
   }
 
-  // Removes a range together with the comma after or before it.
+  // Removes a range and the comma after or before it.
   static std::string without(std::string_view text, size_t begin, size_t end) {
     const auto is_space = [&](size_t at) { return std::isspace(static_cast<unsigned char>(text[at])) != 0; };
     size_t next = end;

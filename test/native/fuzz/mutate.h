@@ -1,6 +1,6 @@
 // Common parts of the structure-aware mutators: a random generator and a collection of earlier inputs. A mutator
-// changes an input in such a way that the parser still accepts most results, so the code behind the parser is reached
-// more often than with byte mutations. libFuzzer's own mutations are used as well (fuzzer.cc). Single-threaded.
+// changes an input in such a way that the parser still accepts most results. The code after the parser is therefore
+// reached more often than with byte mutations. libFuzzer's own mutations are used as well (fuzzer.cc). Single-threaded.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ class Chance {
   uint64_t state_;
 };
 
-// A mutator's recent inputs, from which it takes parts for new ones.
+// The recent inputs of a mutator, from which it takes parts for new inputs.
 template <typename T>
 class Donors {
  public:
@@ -53,8 +53,8 @@ class Donors {
   std::vector<T> all_;
 };
 
-// The strings that the source code of the module under test compares with. scripts/fuzz.mjs writes them to a file that
-// is also libFuzzer's dictionary. Empty in tests.
+// The strings with which the source code of the module under test compares its input. scripts/fuzz.mjs writes them to a
+// file that is also libFuzzer's dictionary. Empty in tests.
 inline const std::vector<std::string>& source_words() {
   static const std::vector<std::string> words = [] {
     std::vector<std::string> all;
@@ -68,7 +68,7 @@ inline const std::vector<std::string>& source_words() {
 }
 inline bool has_word(Chance& chance, size_t one_in) { return !source_words().empty() && chance.one_in(one_in); }
 
-// Returns an integer at which arithmetic is likely to fail, such as a type's limit.
+// Returns an integer for which arithmetic is likely to fail, such as a type's limit.
 inline int64_t odd_integer(Chance& chance, int64_t was) {
   static constexpr int64_t kOdd[] = {0,          1,
                                      2,          3,

@@ -20,7 +20,7 @@ using namespace monolith::fuzzing;
 namespace {
 
 // Prints the name of an input before running it, so that the last name in the output identifies an input that ends the
-// process. The input is copied to a buffer of exactly its size, so that sanitizers detect reads past its end.
+// process. The input is copied to a buffer of exactly its size, so that sanitizers detect reads past the end.
 void replay(const Target& target, const std::string& name, std::span<const uint8_t> bytes) {
   check::note(std::string(target.name) + " " + name);
   std::fflush(stdout);
@@ -31,8 +31,9 @@ void replay(const Target& target, const std::string& name, std::span<const uint8
 
 using Inputs = std::vector<std::pair<std::string, std::string>>;  // Names and bytes.
 
-// Returns the inputs in the committed corpus, test/fuzz/corpus/TARGET.pack, whose format is described in
-// scripts/fuzz/corpus-pack.mjs. Empty for targets that have only seeds. Fails the test if the file is damaged.
+// Returns the inputs in the committed corpus, test/fuzz/corpus/TARGET.pack. Its format is described in
+// scripts/fuzz/corpus-pack.mjs. Returns no inputs for targets that have only seeds. Fails the test if the file is
+// damaged.
 Inputs corpus_of(const Target& target) {
   const std::string path = check::repository_path("test/fuzz/corpus/") + target.name + ".pack";
   std::ifstream in(path, std::ios::binary);
@@ -63,7 +64,7 @@ Inputs inputs_of(const Target& target, const std::vector<Seed>& seeds) {
   return inputs;
 }
 
-// Whether the first parser that reads this fuzz target's inputs accepts the input.
+// Whether the first parser that reads the inputs of this fuzz target accepts the input.
 bool reads(std::string_view target, std::string_view input) {
   if (target == "model" || target == "vision" || target == "gguf" || target == "tokenizer") {
     std::vector<std::byte> image((target == "gguf" ? input.size() : input.size() + (2 << 20)));
@@ -81,8 +82,8 @@ constexpr std::string_view kReadAsOne[] = {"model", "vision", "gguf",      "toke
 
 }  // namespace
 
-// Mutators keep most valid inputs valid; otherwise, they would find no more than byte mutations do. The fuzz target's
-// checks must also hold for the mutants.
+// Mutators must keep most valid inputs valid; otherwise, they would find no more than byte mutations do. The checks of
+// the fuzz target must also hold for the mutated inputs.
 TEST(fuzz_mutators_keep_most_inputs_valid) {
   const std::vector<Seed> seeds = made_seeds();
   size_t n_mutators = 0;
@@ -133,7 +134,7 @@ TEST(fuzz_corpora_pass) {
     check::note(std::string(target.name) + ": " + std::to_string(n_reached()) + " of " + std::to_string(n_inputs) +
                 " reach the code under test");
     CHECK(n_reached() >= 5);  // The rest of the inputs must be rejected.
-    // Nearly all inputs for the `model` target are models that can be evaluated.
+    // Nearly all inputs for the `model` target are models that can be run.
     if (std::string_view(target.name) == "model") CHECK(n_reached() * 10 >= n_inputs * 9);
   }
 }

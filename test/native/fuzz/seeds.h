@@ -1,5 +1,5 @@
-// Seed inputs generated from the models that tests build in memory. The fuzzers start from them, and the tests replay
-// them together with the committed corpora.
+// Seed inputs generated from the models that tests build in memory. The fuzzers start with these inputs, and the tests
+// replay them together with the committed corpora.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ inline std::vector<Seed> made_seeds() {
     add("vision", one.name, head, kSides);
   }
   VocabularyFile bpe, spm = VocabularyFile::sentencepiece();
-  // Only a few letters, because the 256 tokens of byte_level() would make up most of the corpus.
+  // The vocabulary has only a few letters, because the 256 tokens of byte_level() would make up most of the corpus.
   for (const char* piece : {"a", "b", "Ġ", "Ċ", "ab", "Ġa", "Ã", "©", "Ã©"}) bpe.add(piece);
   bpe.merges = {"a b", "Ġ a", "Ã ©"};
   bpe.add("<|im_end|>", TokenKind::kControl);

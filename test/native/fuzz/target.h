@@ -1,6 +1,6 @@
 // A fuzz target is a named function that accepts any bytes and ends the process if an invariant is violated. libFuzzer
-// runs each target in its own executable (fuzzer.cc). The tests run all targets on the committed corpora in one
-// executable (replay_test.cc). See docs/internals/fuzzing.md.
+// runs each target in its own executable (fuzzer.cc). The tests run all targets in one executable, on the committed
+// corpora (replay_test.cc). See docs/internals/fuzzing.md.
 #pragma once
 
 #include <cctype>
@@ -23,7 +23,7 @@ namespace monolith::fuzzing {
 
 using Input = std::span<const uint8_t>;
 
-// Returns a changed input that the parser is likely to accept. nullopt: apply byte mutations instead.
+// Returns a changed input that the parser is likely to accept. nullopt: the caller should apply byte mutations instead.
 using Mutate = std::optional<std::string> (*)(std::string_view input, Chance& chance);
 
 struct Target {
@@ -67,8 +67,8 @@ inline void insist(bool holds, const char* what, std::string_view with = {}) {
 
 inline std::string_view text_of(Input input) { return {reinterpret_cast<const char*>(input.data()), input.size()}; }
 
-// Splits an input into the parts before and after the last separator. The second part is empty if there is no
-// separator.
+// Splits an input at the last separator and returns the parts before and after it. The second part is empty if there is
+// no separator.
 inline std::pair<std::string_view, std::string_view> halves(Input input) {
   using namespace std::string_view_literals;
   constexpr std::string_view kMark = "\xFF\x00\xFF"sv;
@@ -84,8 +84,8 @@ inline Input& given() {
   return input;
 }
 
-// Number of inputs that reached the deepest code that the target tests. A target that rejects all inputs early would
-// find nothing.
+// Number of inputs that have reached the deepest code that the target tests. If a target rejected all inputs early, it
+// would find nothing.
 inline size_t& n_reached() {
   static size_t count = 0;
   return count;
@@ -94,12 +94,12 @@ inline size_t& n_reached() {
 // An error message must be a single line that is safe to print: no control characters from the file and no memory
 // addresses from this process.
 inline void check_message(std::string_view message) {
-  // The message may list all known names, so it can be long.
+  // A message can be long, because it may list all known names.
   insist(!message.empty() && message.size() < 2500, "an error message is one line of fewer than 2500 bytes", message);
   for (const char c : message)
     insist(static_cast<uint8_t>(c) >= 0x20 && c != 0x7F, "an error message has no control characters", message);
   // Looks for text that has the length and prefix of a memory address and is a separate word (not an escaped byte
-  // followed by digits). Such text is allowed if it comes from the input and the message quotes it.
+  // followed by digits). Such text is allowed if it comes from the input and is quoted by the message.
   constexpr size_t kLength = 10;
   for (size_t at = message.find("0x7f"); at != std::string_view::npos && at + kLength <= message.size();
        at = message.find("0x7f", at + 1)) {
@@ -127,8 +127,8 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Runs one input and fails if it takes too long. Measures the thread's CPU time, so that a busy machine does not cause
-// failures.
+// Runs one input and fails if it takes too long. Measures the thread's CPU time, so that load from other processes does
+// not cause failures.
 inline void run(const Target& target, Input input) {
   constexpr double kMaxSeconds = kSanitized ? 5 : 1;
   const auto seconds = [] {

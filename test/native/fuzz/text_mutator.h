@@ -1,5 +1,6 @@
-// Structure-aware mutator for languages made of brackets, atoms and operators (regular expressions, grammar rules). It
-// removes, repeats and swaps parts of a text, takes parts from earlier texts, and inserts words of the language.
+// Structure-aware mutator for languages that consist of brackets, atoms and operators (regular expressions, grammar
+// rules). It removes, repeats and swaps parts of a text, takes parts from earlier texts, and inserts words of the
+// language.
 #pragma once
 
 #include <algorithm>

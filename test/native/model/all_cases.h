@@ -1,4 +1,4 @@
-// The test cases of all architectures. Tests only.
+// Lists the test cases of all architectures. Tests only.
 #pragma once
 
 #include "model/architecture_cases.h"

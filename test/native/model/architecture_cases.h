@@ -1,5 +1,5 @@
-// For every architecture, a small random model whose metadata makes each of its parts matter, and a reference network
-// in float64. Tests only.
+// For every architecture, a small random model and a reference network in float64. The model's metadata is chosen so
+// that each part affects the result. Tests only.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ void add_post_norms(TinyModel& model);
 
 void add_qk_norms(TinyModel& model, bool each_head);
 
-// Replaces the MLP with experts in layer `lead` and all layers after it.
+// Replaces the MLP with experts in all layers, starting with layer `lead`.
 void put_experts(TinyModel& model, uint32_t n_ff, uint32_t lead = 0);
 
 void put_shared_expert(TinyModel& model, uint32_t n_ff, uint32_t lead = 0);
@@ -39,7 +39,7 @@ struct Case {
   Network network;
 };
 
-// Parameters for the parts of an attention layer that most architectures have in common.
+// Parameters for those parts of an attention layer that most architectures have in common.
 struct QkvOf {
   bool biases = false;
   Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty: no rotation.
@@ -74,7 +74,7 @@ Case olmoe();
 
 Case gemma();
 
-// Gemma 2 and 3 have their norms in the same places.
+// The norms are in the same places in Gemma 2 and 3.
 Rows gemma_layers(const P& net, const Tokens& tokens, uint32_t layers,
                   const std::function<Rows(uint32_t, const std::string&, const Rows&)>& attend);
 
@@ -82,8 +82,8 @@ Case gemma2();
 
 Case gemma3();
 
-// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length of the
-// original training run.
+// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length with which
+// the model was originally trained.
 Case phi3(uint32_t original, double factor);
 
 Case smollm3();
@@ -99,7 +99,7 @@ Case minicpm();
 
 Case granitemoe(bool shared);
 
-// Olmo 2 or, with sliding windows, Olmo 3, whose sliding-window layers do not scale RoPE.
+// Olmo 2 or, with sliding windows, Olmo 3. In Olmo 3, RoPE is not scaled in sliding-window layers.
 Case olmo2(bool windows);
 
 // Exaone 4: norms only after each block. In models with sliding windows, the full-attention layers have no RoPE.

@@ -1,5 +1,5 @@
 // Compares every architecture with a reference network in float64. Results must be bit-identical for any chunk size,
-// number of threads and instruction set, and invalid tensors are rejected with an error that names them.
+// number of threads and instruction set. Invalid tensors must be rejected with an error that names them.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -63,7 +63,7 @@ TEST(every_architecture_is_independent_of_chunks_threads_and_instruction_set) {
   }
 }
 
-// The error names a missing tensor, a misshapen tensor and an unknown tensor.
+// The error must name a missing tensor, a tensor with a wrong shape and an unknown tensor.
 TEST(every_architecture_names_invalid_tensors) {
   for (const Case& one : all_cases()) {
     for (const auto& [name, tensor] : one.model.tensors) {

@@ -16,7 +16,7 @@ TinyModel delta_nets(const char* architecture, bool in_runs) {
     model.tensors.erase(block + "ffn_norm.weight");
     model.norm(block + "post_attention_norm.weight", kEmbd);
     if (layer + 1 == kInterval) {
-      // For each head, the query matrix has the query and then its gate.
+      // For each head, the query rows of the matrix are followed by the gate rows.
       model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);
       model.norm(block + "attn_q_norm.weight", TinyModel::kHeadDim);
       model.norm(block + "attn_k_norm.weight", TinyModel::kHeadDim);
@@ -59,7 +59,7 @@ Rows delta_net(const P& net, const std::string& block, const Rows& h, bool in_ru
     for (uint32_t head = 0; head < kValueHeads; ++head) {
       constexpr uint32_t kRun = kValueHeads / kKeyHeads;
       const uint32_t key_head = in_runs ? head / kRun : head % kKeyHeads;
-      // For each key head, the betas of its value heads, then the inputs to their decays.
+      // The rows are grouped by key head: the betas of its value heads, then the decay inputs of its value heads.
       const uint32_t of_beta = in_runs ? key_head * 2 * kRun + head % kRun : head;
       const double beta = logistic(net.times(block + (in_runs ? "ssm_ba" : "ssm_beta"), h[row])[of_beta]);
       const double step =

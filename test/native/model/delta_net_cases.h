@@ -10,13 +10,13 @@ namespace monolith::testing {
 constexpr uint32_t kTaps = 4, kKeyHeads = 2, kValueHeads = 4, kKeyDim = 8, kValueDim = 16, kInterval = 3;
 constexpr uint32_t kDeltaKeys = kKeyHeads * kKeyDim, kDeltaValues = kValueHeads * kValueDim;
 
-// Three layers; the last one is an attention layer. RoPE rotates half of each attention head.
+// Three layers, of which the last one is an attention layer. RoPE rotates half of each attention head.
 TinyModel delta_nets(const char* architecture, bool in_runs);
 
 Row unit(Row x);
 
-// `in_runs`: each key head serves a run of consecutive value heads. Otherwise, the value heads are assigned to the key
-// heads in turn.
+// `in_runs`: each key head serves a run of consecutive value heads. Otherwise, value heads are assigned to key heads in
+// round-robin order.
 Rows delta_net(const P& net, const std::string& block, const Rows& h, bool in_runs);
 
 // Attention whose output is multiplied element-wise by a sigmoid gate.
@@ -27,7 +27,7 @@ Rows delta_net_layers(const P& net, const Tokens& tokens, bool in_runs,
 
 Case qwen35();
 
-// Qwen3-Next and Qwen 3.5 with MoE layers.
+// Qwen3-Next and Qwen 3.5, with MoE layers.
 Case delta_nets_with_experts(const char* architecture, bool in_runs);
 
 }  // namespace monolith::testing

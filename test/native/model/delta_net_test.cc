@@ -1,6 +1,6 @@
 // Tests models with delta nets and every kind of last layer. A token's logits are bit-identical whether they are
-// requested alone or for all tokens, and whether the prompt is in one chunk or in many. The planned memory for
-// recurrent state equals the allocated memory.
+// requested alone or for all tokens, and whether the prompt is in one chunk or in many. The memory planned for
+// recurrent state equals the memory allocated.
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -56,7 +56,7 @@ TinyModel delta_model(uint32_t interval) {
   return model;
 }
 
-// Qwen3-Next, the only architecture with an older file layout, which groups the matrices by key head.
+// Qwen3-Next is the only architecture with an older file layout, which groups the matrices by key head.
 TinyModel next_model(bool grouped) {
   constexpr uint32_t kEmbedding = TinyModel::kEmbedding, kKeyHeads = 2, kValueHeads = 4, kDim = 8,
                      kRun = kValueHeads / kKeyHeads * kDim;
@@ -104,7 +104,7 @@ TinyModel next_model(bool grouped) {
   return model;
 }
 
-// Returns the logits of `rows`; the prompt is processed in chunks of `piece` tokens.
+// Returns the logits of the tokens `rows`. The prompt is processed in chunks of `piece` tokens.
 std::vector<float> logits_of(Model& model, const std::vector<int32_t>& rows, int piece) {
   std::vector<int32_t> tokens(kTokens), pages = {1, 0};
   for (int i = 0; i < kTokens; ++i) tokens[static_cast<size_t>(i)] = (i * 7 + 3) % static_cast<int>(TinyModel::kVocab);
@@ -144,7 +144,7 @@ TEST(matrices_grouped_by_key_head_equal_separate_matrices) {
 }
 
 TEST(delta_nets_do_not_depend_on_chunks) {
-  // Attention in no layer, in the middle layer, and in the last layer.
+  // Tests attention in no layer, in the middle layer, and in the last layer.
   for (const uint32_t interval : {1000u, 2u, 3u}) {
     const ParsedModel parsed(delta_model(interval));
     REQUIRE(parsed.file != nullptr);

@@ -1,5 +1,5 @@
-// An EAGLE-3 head: its output equals its formula in float64 for any chunk size, the model's logits do not change, and a
-// file that does not fit the model is rejected with an error that gives the reason.
+// Tests an EAGLE-3 head. Its output equals its formula in float64 for any chunk size, and the model's logits do not
+// change. A file that does not fit the model is rejected with an error that states the reason.
 #include "model/eagle_head.h"
 
 #include <cmath>
@@ -67,7 +67,7 @@ Row joined(Row a, const Row& b) {
   return a;
 }
 
-// The model's residual stream at the input of each layer and at the output of the last one.
+// Returns the model's residual stream at the input of each layer and at the output of the last one.
 std::vector<Rows> streams_of(const P& net, const Tokens& tokens) {
   std::vector<Rows> all = {net.embed(tokens)};
   for (uint32_t i = 0; i < kLayers; ++i) {
@@ -95,7 +95,7 @@ void check_head(const HeadOf& how) {
   const auto embedded = [&](int32_t token) {
     return Row(table.begin() + token * how.n_embd, table.begin() + (token + 1) * how.n_embd);
   };
-  // Returns the layer's output for pairs of a token and the preceding hidden state.
+  // Returns the layer's output for pairs of a token and the hidden state before it.
   const auto layer = [&](const std::vector<std::pair<int32_t, Row>>& rows) {
     Rows in, residual;
     for (const auto& [token, before] : rows) {

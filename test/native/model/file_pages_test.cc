@@ -1,6 +1,6 @@
-// Tests what happens to a file's pages after its weights have been copied. They are removed from this process's memory
-// and, if the file and the weights do not both fit in memory, from the page cache too. The weights' memory is collapsed
-// into huge pages. Linux only, because the tests read /proc.
+// Tests what happens to a file's pages after its weights have been copied. The pages are removed from this process's
+// memory. If the file and the weights do not both fit in memory, the pages are also removed from the page cache. The
+// weights' memory is collapsed into huge pages. Linux only, because the tests read /proc.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -55,8 +55,8 @@ size_t cached_of(const std::string& path) {
   return cached;
 }
 
-// Writes the file to disk. Returns false if its pages cannot leave the cache: dirty pages stay there, and so do all
-// pages of an in-memory file system.
+// Writes the file to disk. Returns false if the file's pages cannot leave the cache. This is the case for dirty pages
+// and for all pages of an in-memory file system.
 bool settle_on_disk(const std::string& path) {
   struct statfs system;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -65,9 +65,9 @@ bool settle_on_disk(const std::string& path) {
   return done;
 }
 
-// Experts whose gate and up rows alternate in one tensor, so that each matrix consists of runs of many pages.
+// Gate and up rows of the experts alternate in one tensor, so that each matrix consists of runs of many pages.
 TinyModel fused_experts() {
-  // Runs of one MiB, because the page cache holds files in blocks of up to two MiB.
+  // Runs of one MiB, because the page cache stores files in blocks of up to two MiB.
   constexpr uint32_t kWide = 8192;
   TinyModel model("qwen3moe");
   put_experts(model, kWide);
@@ -99,7 +99,7 @@ TEST(pages_of_a_loaded_file_are_released_even_if_rows_alternate) {
   size_t in_runs = 0;
   for (const GgufTensor& tensor : (*file)->tensors())
     if (tensor.name.find("gate_up") != std::string::npos) in_runs += tensor.bytes();
-  // The ends of a run share pages with the neighboring runs, and the kernel maps some additional pages around each
+  // Both ends of a run share pages with the neighboring runs, and the kernel maps some additional pages around each
   // read.
   CHECK(in_runs > 1 << 20);
   CHECK(resident_of(on_disk.path()) < in_runs / 4);
@@ -122,7 +122,7 @@ TEST(a_file_leaves_the_page_cache_whole_or_in_parts) {
   read_all();
   CHECK(cached_of(on_disk.path()) >= all);
   (*file)->give_back(*tensor, 0, tensor->bytes());
-  // The pages stay in the page cache, so the file can be read again without the disk.
+  // The pages stay in the page cache, so that the file can be read again without disk access.
   CHECK(cached_of(on_disk.path()) >= all);
   (*file)->give_back(*tensor, 0, tensor->bytes(), true);
   CHECK(cached_of(on_disk.path()) <= all - tensor->bytes() / 2);
@@ -147,14 +147,14 @@ TEST(huge_page_collapse_keeps_the_contents_and_its_time_limit) {
   constexpr size_t kHuge = size_t{2} << 20, kBytes = 3 * kHuge + 4096;
   auto mapping = Mapping::create(kBytes);
   REQUIRE(mapping.ok());
-  // Forces small pages, whatever the system would have allocated.
+  // Forces small pages regardless of what the system would have allocated.
   madvise(mapping->data(), kBytes, MADV_NOHUGEPAGE);
   for (size_t i = 0; i < kBytes; ++i) mapping->data()[i] = static_cast<std::byte>(i * 31 >> 3);
   madvise(mapping->data(), kBytes, MADV_HUGEPAGE);
   const auto now = std::chrono::steady_clock::now();
   CHECK_EQ(mapping->collapse_huge_pages(now), size_t{0});
   const size_t gathered = mapping->collapse_huge_pages(now + std::chrono::seconds(10));
-  // How much the kernel collapses depends on the system's state.
+  // How many pages the kernel collapses depends on the system's state.
   CHECK(gathered % kHuge == 0 && gathered <= kBytes);
   bool same = true;
   for (size_t i = 0; i < kBytes; ++i) same = same && mapping->data()[i] == static_cast<std::byte>(i * 31 >> 3);

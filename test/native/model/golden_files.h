@@ -1,4 +1,4 @@
-// The model files with golden vectors: logits from llama.cpp and from exact arithmetic. Tests only.
+// The model files that have golden vectors: logits from llama.cpp and from exact arithmetic. Tests only.
 #pragma once
 
 namespace monolith::testing {
@@ -11,7 +11,7 @@ struct GoldenFile {
   bool plain_too = false;  // Also run with the portable kernels, which are slow.
 };
 
-// With F32 and F16 weights, the KV cache is in half precision. With quantized weights, the activations are also 8-bit.
+// With F32 and F16 weights, the KV cache has half precision. With quantized weights, the activations also have 8 bits.
 inline constexpr GoldenFile kGoldenFiles[] = {
     {"llama.f32", "llama", "f16", true},
     {"llama.f16", "llama", "f16", false, true},

@@ -1,5 +1,5 @@
-// Compares models with golden logits: every file, in exact and in production arithmetic, with every instruction set
-// that this machine has. Results must be bit-identical for any chunk size, batch and number of threads.
+// Compares models with golden logits: every file, in exact and in production arithmetic, with every instruction set of
+// this machine. Results must be bit-identical for any chunk size, batch and number of threads.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -14,14 +14,18 @@ namespace {
 
 using namespace testing;
 
-// If faster kernels are available, the portable kernels run only one file per type and only the short prompts.
-bool spared(CpuIsa isa) { return isa == CpuIsa::kPlain && available_cpu_isas().size() > 1; }
+// If faster kernels are available, the portable kernels run only one file per type, and only the short prompts. So do the
+// AVX2 kernels if AVX-VNNI is available, because the two differ only in matmul, which has tests of its own.
+bool spared(CpuIsa isa) {
+  return (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1) ||
+         (isa == CpuIsa::kAvx2 && cpu_has(CpuIsa::kAvxVnni));
+}
 
 std::string weights_path(const GoldenFile& file) {
   return check::vectors_path(std::string("models/") + file.name + ".gguf");
 }
 
-// Cached, because parsing would otherwise take most of the test's time.
+// Cached, because otherwise parsing would take most of the test's time.
 const Golden* golden_of(const GoldenFile& file) {
   static std::map<std::string, std::optional<Golden>> read;
   auto [at, is_new] = read.try_emplace(file.name);
@@ -36,7 +40,7 @@ std::vector<GoldenPrompt> prompts_for(CpuIsa isa, const Golden& golden) {
   return prompts;
 }
 
-// A fresh clone contains only a small set of files; developers may have all of them.
+// A fresh clone contains only a few of the files; a developer's checkout may have all of them.
 std::vector<GoldenFile> files_here() {
   std::vector<GoldenFile> here;
   for (const GoldenFile& file : kGoldenFiles)
@@ -50,7 +54,7 @@ bool vectors_absent() {
   return true;
 }
 
-// Loads a model and checks that the requested kernels run.
+// Loads a model and checks that the requested kernels are used.
 std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOptions& options, KvType kv_type) {
   auto loaded = load_model(weights_path(file), options, golden_limits(kv_type));
   if (!loaded) {
@@ -61,8 +65,8 @@ std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOption
   return std::make_unique<LoadedModel>(std::move(*loaded));
 }
 
-// The greedy path may differ only at a step where exact arithmetic has a near tie. Tokens after that step cannot be
-// compared.
+// The greedy path may differ only from a step at which exact arithmetic has a near tie. Tokens after that step cannot
+// be compared.
 bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Tolerance& tolerance) {
   for (size_t i = 0; i < prompt.greedy.size(); ++i) {
     if (argmax(run.greedy[i]) == prompt.greedy[i]) continue;
@@ -71,7 +75,7 @@ bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Toler
   return true;
 }
 
-// After a failure, reports how far the residual stream is from the exact one at each layer.
+// After a failure, reports for each layer how far the residual stream is from the exact residual stream.
 void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
   if (!loaded.model->observe()) return;
   GoldenPrompt alone = prompt;
@@ -89,7 +93,7 @@ void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
   }
 }
 
-// `runs` has one entry per entry of `prompts`, which are some or all of the golden prompts.
+// `runs` has one entry for each entry of `prompts`, which contains some or all of the golden prompts.
 void judge(const GoldenFile& file, const Golden& golden, const std::vector<GoldenPrompt>& prompts,
            const std::vector<PromptRun>& runs, const char* row, const std::string& label, LoadedModel& loaded) {
   const Tolerance* tolerance = golden.tolerance(row);
@@ -114,7 +118,7 @@ void judge(const GoldenFile& file, const Golden& golden, const std::vector<Golde
   for (const GoldenPrompt& prompt : prompts) note_layers(loaded, prompt);
 }
 
-// Compares with vectors that were computed in chunks of 7 tokens, which exist for models with recurrent state.
+// Compares with vectors that were computed in chunks of 7 tokens. Such vectors exist for models with recurrent state.
 void judge_pieces_of_7(const GoldenFile& file, const Golden& golden, GoldenRunner& runner) {
   const Tolerance& tolerance = *golden.tolerance("f32");
   const auto runs = runner.run(golden.prompts, 7, false);
@@ -128,7 +132,7 @@ void judge_pieces_of_7(const GoldenFile& file, const Golden& golden, GoldenRunne
   }
 }
 
-// Bitwise comparison, including the greedy logits.
+// Bitwise comparison that includes the greedy logits.
 bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b) {
   const auto equal = [](const std::vector<std::vector<float>>& x, const std::vector<std::vector<float>>& y) {
     if (x.size() != y.size()) return false;
@@ -204,7 +208,8 @@ TEST(production_arithmetic_is_within_its_tolerance_on_every_instruction_set) {
   }
 }
 
-// 8-bit keys and values add less error than 8-bit activations do, and the tolerance for the latter covers both.
+// 8-bit keys and values cause a smaller error than 8-bit activations. The tolerance for 8-bit activations covers both
+// errors.
 TEST(eight_bit_pages_are_within_the_int8_tolerance) {
   if (vectors_absent()) return;
   for (const GoldenFile& file : files_here()) {
@@ -256,7 +261,7 @@ TEST(observed_residuals_match_exact_ones_at_every_layer) {
       if (n > 160) continue;
       std::vector<Segment> segments;
       for (size_t table = 0; table < n_tables; ++table) segments.push_back({0, n, 0, &pages[10 * table]});
-      // With more than one row of logits, the last layer's rows are gathered; this checks that the right row is
+      // If there is more than one row of logits, the last layer's rows are gathered. This checks that the right row is
       // observed.
       const std::vector<int32_t> rows = n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
       loaded->model->forward({prompt.tokens, segments, rows});

@@ -17,7 +17,7 @@ Result<HyperParams> read(const TinyModel& model) {
   return HyperParams::read(*parsed.file);
 }
 
-// Fails the test unless reading fails with this code and with a message that contains `part`.
+// Fails the test unless reading fails with this code and with a message that contains the text `part`.
 void check_refused(const TinyModel& model, ErrorCode code, const std::string& part) {
   const auto params = read(model);
   if (params) return check::fail(__FILE__, __LINE__, "accepted, expected an error about " + part);
@@ -62,7 +62,7 @@ TEST(delta_nets_alternate_with_attention_layers) {
        {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 16u}, std::pair{"ssm.group_count", 2u},
         std::pair{"ssm.time_step_rank", 6u}, std::pair{"ssm.inner_size", 48u}})
     model.key(key, value);
-  // With two layers and an interval of four, no layer has attention.
+  // With only two layers and an interval of four, no layer has attention.
   auto params = read(model);
   REQUIRE(params.ok());
   for (const LayerParams& layer : params->layers) CHECK(layer.mixer == MixerKind::kDeltaNet);
@@ -83,7 +83,7 @@ TEST(delta_nets_alternate_with_attention_layers) {
   odd = model;
   odd.key("ssm.conv_kernel", 9u);
   check_refused(odd, ErrorCode::kInvalidFile, "qwen35.ssm.conv_kernel");
-  // An explicit list of layers takes precedence over the interval.
+  // An explicit list of layers takes precedence over an interval.
   for (const TinyModel::Value& list :
        {TinyModel::Value(std::vector<bool>{false, true}), TinyModel::Value(std::vector<uint32_t>{0, 1})}) {
     TinyModel listed = model;
@@ -255,7 +255,7 @@ TEST(layers_can_have_different_windows_and_rope) {
   params = read(gemma);
   REQUIRE(params.ok());
   CHECK(params->layers[0].window == 0 && params->layers[6].window == 32);
-  // MiMo files list the sliding-window layers in this form.
+  // MiMo files list the sliding-window layers in this form, with one flag per layer.
   gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0, 1, 1, 0, 1, 1});
   params = read(gemma);
   REQUIRE(params.ok());
@@ -283,7 +283,8 @@ TEST(last_layers_share_the_keys_and_values_of_earlier_ones) {
     CHECK_EQ(params->layers[i].keeps_pages(), i < 3);
     CHECK_EQ(params->layers[i].attention_scale, 1.0f);
   }
-  // The last layer with its own keys and values must have full attention, and the one before it a sliding window.
+  // The last layer with its own keys and values must have full attention, and the layer before it must have a sliding
+  // window.
   model.key("attention.shared_kv_layers", 4u);
   check_refused(model, ErrorCode::kUnsupported,
                 "'gemma4.attention.shared_kv_layers' is 4: layer 1 does not have the keys");
@@ -296,8 +297,8 @@ TEST(last_layers_share_the_keys_and_values_of_earlier_ones) {
   check_refused(other, ErrorCode::kUnsupported, "sharing keys and values between layers");
 }
 
-// Gemma 3n: the values given in the file for its residual streams and activation sparsity, and the defaults if they are
-// missing.
+// Gemma 3n: the residual stream and activation sparsity settings are taken from the file, or from the defaults if they
+// are missing.
 TEST(residual_streams_use_values_of_the_file_or_defaults) {
   TinyModel model("gemma3n", 12);
   model.key("attention.sliding_window", 32u);
@@ -312,7 +313,7 @@ TEST(residual_streams_use_values_of_the_file_or_defaults) {
     CHECK_EQ(params->layers[i].window, i % 5 < 4 ? 32 : 0);
   }
   model.key("altup.num_inputs", 3u);
-  // Quantiles of the normal distribution. With minus infinity, no activation is dropped.
+  // The values are quantiles of the normal distribution. With minus infinity, no activation is dropped.
   std::vector<float> scales(12, -INFINITY);
   scales[2] = 1.25f;
   model.key("activation_sparsity_scale", scales);
@@ -341,7 +342,7 @@ TEST(layers_can_have_different_limits_and_rotated_dimensions) {
   model.key("swiglu_clamp_shexp", std::vector<float>{0, 16, 0});
   const auto params = read(model);
   REQUIRE(params.ok());
-  // The tensors of each layer determine whether it has experts.
+  // Each layer's tensors determine whether the layer has experts.
   CHECK(!params->layers[0].has_experts() && params->layers[1].has_experts());
   CHECK(params->layers[2].expert_limit == 7 && params->layers[1].expert_limit == 0);
   CHECK(params->layers[1].gate_limit == 16 && params->layers[2].gate_limit == 0);
@@ -354,7 +355,7 @@ TEST(layers_can_have_different_limits_and_rotated_dimensions) {
   check_refused(other, ErrorCode::kUnsupported, "a limit on gated activations");
 }
 
-// Number of groups, groups used and experts per token, with 8 experts.
+// Number of groups, number of groups used, and experts per token; there are 8 experts.
 TEST(groups_of_experts_must_fit) {
   for (const auto& [groups, used_groups, used, fits] :
        {std::tuple{4u, 2u, 4u, true}, std::tuple{4u, 4u, 4u, true}, std::tuple{3u, 2u, 2u, false},
@@ -375,7 +376,8 @@ TEST(groups_of_experts_must_fit) {
   }
 }
 
-// The file's layer count includes MTP layers, which are left out here. Experts start after the dense layers.
+// The layer count in the file includes MTP layers, which are omitted here. The first MoE layer follows the dense
+// layers.
 TEST(the_file_determines_which_layers_have_experts) {
   TinyModel model("glm4moe", 6);
   model.key("expert_count", 8u);
@@ -428,7 +430,7 @@ TEST(moe_settings_are_read_and_invalid_ones_rejected) {
 
 TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   TinyModel model;
-  // Only the number of tokens in this array matters.
+  // Only the length of this array matters, which is the number of tokens.
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);
   check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(TinyModel::kVocab, 0);
@@ -484,11 +486,11 @@ TEST(missing_settings_have_the_defaults_of_the_architecture) {
   ministral.key("attention.temperature_scale", 0.1f);
   params = read(ministral);
   REQUIRE(params.ok());
-  // The default length is the whole context, so no position exceeds it.
+  // The default length is the whole context, so that no position exceeds it.
   CHECK_EQ(params->layers[0].temperature_length, 256);
 }
 
-// If the key is missing, only a selection bias indicates that the router uses sigmoids.
+// If the key is missing, only the presence of a selection bias indicates that the router uses sigmoids.
 TEST(a_router_with_a_bias_uses_sigmoids_in_mla_models) {
   TinyModel model("deepseek2");
   for (const auto& [key, value] :

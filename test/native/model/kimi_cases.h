@@ -19,7 +19,7 @@ Rows channel_decay_net(const P& net, const std::string& block, const Rows& h);
 // MLA without RoPE: each head's keys and values are computed from the latent row.
 Rows unrotated_latent_attention(const P& net, const std::string& block, const Rows& h);
 
-// Three layers, the second of which is an attention layer. The layers after the first one have experts.
+// Three layers, of which the second one is an attention layer. All layers after the first one have experts.
 Case kimi_linear();
 
 }  // namespace monolith::testing

@@ -1,4 +1,4 @@
-// Tests how layers are arranged in KV pages, with the shapes of published models.
+// Tests how layers are arranged in KV pages, using the shapes of published models.
 #include "model/kv_layout.h"
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// Every `period`-th layer has full attention; 0: none.
+// Every `period`-th layer has full attention; 0: no layer has.
 HyperParams network(int n_layers, int period, int window) {
   HyperParams params{};
   params.n_layers = n_layers;
@@ -56,7 +56,7 @@ TEST(layers_fill_pages_of_one_size) {
       CHECK_EQ(places[i].table >= layout.full, params.layers[i].window > 0);
       CHECK(taken.insert({places[i].table, places[i].slot}).second);
     }
-    // Without sliding-window tables, all layers share one page table.
+    // If there are no separate tables for sliding windows, all layers share one page table.
     const KvLayout whole = kv_layout(params, false);
     CHECK_EQ(whole.layers_per_page, shape.n_layers);
     CHECK_EQ(whole.tables(), 1);
@@ -64,7 +64,7 @@ TEST(layers_fill_pages_of_one_size) {
   }
 }
 
-// Published shapes whose sliding-window layers store fewer or more bytes per position than their full-attention layers.
+// Published shapes in which sliding-window layers store fewer or more bytes per position than full-attention layers.
 struct Mixed {
   const char* name;
   int n_layers, period;  // Every `period`-th layer has full attention.
@@ -117,7 +117,7 @@ TEST(small_layers_share_the_slot_of_a_large_one) {
       CHECK(place.slot < layout.layers_per_page && place.table < layout.tables());
       CHECK(taken.insert({place.table, place.slot, place.place}).second);
     }
-    // In the shape passed to the KV cache, no layer exceeds its slot.
+    // In the shape passed to the KV cache, no layer may be larger than its slot.
     const KvShape kept = kv_shape(params, layout, 4, KvType::kF16);
     for (const LayerState& layer : kept.layers)
       for (const LayerState& large : kept.layers)
@@ -178,7 +178,7 @@ TEST(the_longest_sequence_fits_the_pages) {
   CHECK(windows.positions_in(windows.window_pages(20) + 1, 20) > 1'000'000'000);
 }
 
-// The KV memory that a decoding sequence saves, measured in layers times positions.
+// The KV memory saved for a decoding sequence, in layers times positions.
 TEST(long_sequences_of_sliding_window_models_need_a_fraction_of_the_memory) {
   const KvLayout layout = kv_layout(network(48, 6, 1024), true);
   const auto taken = [&](int64_t positions) {

@@ -1,6 +1,6 @@
 // Tests MLA in every form that occurs in files: separate key and value matrices per head, a joint matrix, and the key
-// names of older files, including sizes that do not fill a matrix's panels. The reference network in float64 computes
-// each head's keys and values, that is, it does not absorb the key matrices into the queries.
+// names of older files. Some sizes do not fill a matrix's panels. The reference network in float64 computes each head's
+// keys and values, that is, it does not absorb the key matrices into the queries.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -168,7 +168,7 @@ TEST(mla_of_every_form_matches_its_float64_network) {
     }
 }
 
-// Per position and layer, a page stores one latent row and nothing per head.
+// For each position and layer, a page stores one latent row and nothing per head.
 TEST(the_memory_plan_counts_latents) {
   const ParsedModel parsed(latent_model(Form::kSplit, true, false));
   REQUIRE(parsed.file != nullptr);

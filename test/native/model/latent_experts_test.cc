@@ -1,4 +1,5 @@
-// Compares experts whose hidden dimension is smaller than the model's (Nemotron 3 Super) with a network in float64.
+// Compares experts whose hidden dimension is smaller than the model's hidden dimension (Nemotron 3 Super) with a
+// network in float64.
 #include <cmath>
 #include <numeric>
 #include <string>

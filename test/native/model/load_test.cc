@@ -134,7 +134,7 @@ TEST(unknown_tensors_are_rejected_unless_harmless) {
     model.bias(name, TinyModel::kEmbedding);
     check_contains(load_error(model), std::string("tensor '") + name + "'");
   }
-  // Llama uses rope_freqs. Any other architecture would have to ignore it.
+  // The architecture is Llama, because it uses rope_freqs; any other architecture would have to ignore this tensor.
   TinyModel qwen("qwen2");
   qwen.norm("rope_freqs.weight", TinyModel::kHeadDim / 2);
   check_contains(load_error(qwen), "tensor 'rope_freqs.weight'");
@@ -219,7 +219,7 @@ TEST(damaged_images_are_planned_or_rejected_with_a_message) {
     const ParsedModel& intact = models[round % models.size()];
     Bytes bytes = intact.bytes;
     // Damages the header, the metadata and the tensor table, but not the weights. The table makes up most of these
-    // bytes but has few values that may change, so every other round leaves it alone.
+    // bytes but has few values that may change, so every second round leaves it unchanged.
     const auto whole = static_cast<uint64_t>(intact.file->tensors()[0].data.data() - intact.bytes.data());
     const uint64_t head = round % 2 == 0 ? whole : whole / 6;
     for (uint64_t n = 1 + random(3); n > 0; --n) {

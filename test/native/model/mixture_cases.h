@@ -1,5 +1,5 @@
-// Like architecture_cases.h, for models with MoE layers after dense layers, routers that select by more than a softmax,
-// and gpt-oss. Tests only.
+// Like architecture_cases.h, for models with MoE layers after dense layers, models whose routers select by more than a
+// softmax, and gpt-oss. Tests only.
 #pragma once
 
 #include "model/architecture_cases.h"
@@ -8,10 +8,10 @@ namespace monolith::testing {
 
 void put_choice_bias(TinyModel& model, uint32_t lead);
 
-// Routed experts plus a shared expert from layer `lead` onwards; an MLP in the layers before it.
+// Starting with layer `lead`, computes routed experts plus a shared expert; in the layers before it, an MLP.
 Row mixture_beside(const P& net, const std::string& block, const Row& row, uint32_t lead, const P::MixtureOf& how);
 
-// GLM 4.5: the last layer in the file is an MTP layer and is left out.
+// GLM 4.5: the last layer in the file is an MTP layer and is omitted.
 Case glm4moe(bool qk_norms);
 
 Case dots1();
@@ -21,7 +21,7 @@ Case bailingmoe();
 // Experts are selected from two of three groups; queries, keys and values are fused.
 Case bailingmoe2();
 
-// A softmax over all experts, and a bias that affects only the selection.
+// A softmax over all experts, and a bias that affects only the selection of experts.
 Case ernie4_5_moe();
 
 constexpr uint32_t kOssFf = 64;  // A multiple of the MXFP4 block size.
@@ -30,8 +30,8 @@ constexpr uint32_t kOssFf = 64;  // A multiple of the MXFP4 block size.
 // to be clamped, and YaRN.
 Case gpt_oss();
 
-// Layer norms that subtract the mean, and separate query and key norms for each head: StableLM 2 12B and Command R+.
-// Their attention and MLP read the same norm, and both outputs are added.
+// A layer norm that subtracts the mean. StableLM 2 12B and Command R+ have such norms, and separate query and key norms
+// for each head. In these models, attention and MLP read the same norm, and both outputs are added.
 Row mean_norm(const P& net, const std::string& name, Row x, bool biased, size_t first = 0);
 
 Case norms_apart(bool stablelm);

@@ -147,7 +147,7 @@ Row Mlp::mixture(const std::string& block, const Row& x, const MixtureOf& how) c
   for (int e = 0; e < n; ++e) scores[e] = how.sigmoid ? 1 / (1 + std::exp(-logits[e])) : std::exp(logits[e]) / all;
   Row by = scores;
   if (how.choice_bias) by = plus(by, values(block + "exp_probs_b.bias"));
-  // Groups of consecutive experts, ranked by the sum of their two best scores.
+  // Consecutive experts form groups, which are ranked by the sum of their two best scores.
   const int size = n / how.groups;
   std::vector<std::pair<double, int>> groups;
   for (int g = 0; g < how.groups; ++g) {

@@ -1,7 +1,7 @@
-// Decoders in float64, one architecture after another, computed directly from the tensors of a TinyModel. The engine is
-// compared with them. They share no code with the engine, read no metadata, and recompute every sum over all positions.
-// Values that the engine reads from metadata (windows, scales, bases) are repeated here as the test writes them to the
-// file. Tests only.
+// Decoders in float64, one architecture after another, computed directly from the tensors of a TinyModel. The engine's
+// results are compared with theirs. The decoders share no code with the engine, read no metadata, and recompute every
+// sum over all positions. Values that the engine reads from metadata (windows, scales, bases) are repeated here as the
+// test writes them to the file. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -30,10 +30,10 @@ class Mlp {
 
   Rows embed(const std::vector<int32_t>& tokens, double scale = 1) const;
 
-  // Multiplies by the rows [first_row, first_row + n_rows) of a matrix; by default, by all rows.
+  // Multiplies by the rows [first_row, first_row + n_rows) of a matrix, or by all rows if `n_rows` is 0.
   Row times(const std::string& name, const Row& x, size_t first_row = 0, size_t n_rows = 0) const;
   Row biased(const std::string& name, const Row& x) const { return plus(times(name, x), values(name + ".bias")); }
-  // RMS norm over groups as long as the weight.
+  // RMS norm over groups of as many values as the weight has.
   Row norm(const std::string& name, Row x) const;
 
   static Row plus(Row a, const Row& b, double factor = 1);
@@ -41,7 +41,7 @@ class Mlp {
   static Row scaled(Row x, double factor);
 
   static Row frequencies(double base, int n_dims = kHeadDim);
-  // YaRN with its default ramp from 32 rotations to 1 within `original` positions.
+  // YaRN with the default ramp, which extends from 32 rotations to 1 rotation within `original` positions.
   static Row yarn(double base, double factor, double original);
   // Rotates the pairs (2i, 2i + 1) of each head or, with `halves`, the pairs (i, i + n).
   static void rotate(Rows& heads, const Row& frequency, bool halves, double magnitude = 1);
@@ -54,10 +54,11 @@ class Mlp {
   };
   static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how);
 
-  // The `used` experts with the largest router logits. `over_chosen`: the selected experts' weights sum to one.
+  // Computes the `used` experts with the largest router logits. `over_chosen`: the weights of the selected experts sum
+  // to one.
   Row mixture(const std::string& block, const Row& x, int n_ff, int used, bool over_chosen) const;
 
-  // Options for an MoE layer that routes or computes differently.
+  // Options for an MoE layer with a different kind of routing or computation.
   struct MixtureOf {
     int n_ff, used;
     bool sigmoid = false, choice_bias = false, normalized = true;

@@ -1,5 +1,5 @@
-// MTP layers: for every family that has them, the draft logits equal the formula, whatever the chunk size and the other
-// sequences in the step. The model's own logits do not change.
+// Tests MTP layers of every model family that has them. The draft logits equal the formula regardless of the chunk size
+// and the other sequences in the step. The model's own logits do not change.
 #include "model/mtp_layers.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ Row normed_row(Row x, const std::vector<float>& weight, double eps) {
   return x;
 }
 
-// A straightforward W [norm(e), norm(h)] for a token's embedding e and a hidden state h.
+// Computes W [norm(e), norm(h)] directly, for a token's embedding e and a hidden state h.
 Row projected(const LooseModel& model, const std::string& block, int32_t token, const Row& hidden, double eps) {
   const size_t n = hidden.size();
   const std::vector<float> table = model.floats("token_embd.weight"),
@@ -50,8 +50,8 @@ Row projected(const LooseModel& model, const std::string& block, int32_t token, 
   return x;
 }
 
-// Returns a model that consists of only the MTP layer and embeds token i as row i. The golden vectors already cover the
-// layers of a model like this.
+// Returns a model that consists only of the MTP layer and that embeds token i as row i. The layers of such a model are
+// already covered by the golden vectors.
 LooseModel alone(const LooseModel& model, uint32_t layer, const Rows& rows) {
   LooseModel one = model;
   const std::string block = "blk." + std::to_string(layer) + ".";
@@ -108,7 +108,7 @@ void check_family(const Family& family) {
   auto model = golden_model(family.file);
   if (!model) return;
   const uint32_t layer = add_mtp_layer(*model);
-  // Fewer than the number of tokens, so that the MTP layer's own selection matters.
+  // Fewer positions than there are tokens, so that the MTP layer's own selection matters.
   if (model->has("attention.indexer.top_k")) model->set("attention.indexer.top_k", 8);
   const std::string block = "blk." + std::to_string(layer) + ".";
   const Bytes image = model->build();
@@ -123,7 +123,7 @@ void check_family(const Family& family) {
   const auto n_embd = static_cast<size_t>(plain.model->params().n_embd),
              n_layers = static_cast<size_t>(plain.model->params().n_layers);
   const std::vector<int32_t> tokens = some_tokens(24);
-  // The hidden states at all positions, and the MTP layer's inputs computed from them.
+  // The hidden states at all positions, and the inputs that the MTP layer computes from them.
   Rows hidden = {Row(n_embd)}, rows;
   Fed reference(*plain.model, 0, 0);
   std::vector<std::vector<float>> logits;
@@ -141,7 +141,7 @@ void check_family(const Family& family) {
   REQUIRE(layer_alone.model->observe().ok());
   double worst = 0;
   for (const int piece : {1, 7, 23}) {
-    // Another sequence is in the cache, with pages between those of the first one.
+    // Another sequence is also in the cache, and its pages lie between those of the first one.
     Fed sequence(*drafting.model, 16, 1);
     const std::vector<int32_t> before(tokens.begin(), tokens.end() - 1);
     CHECK(sequence.feed(before, piece) == logits[before.size() - 1]);
@@ -151,7 +151,7 @@ void check_family(const Family& family) {
     const std::vector<float> expected = layer_rows.feed(numbers, 24);
     const std::vector<float> drafted = sequence.draft(tokens.back(), 0);
     worst = std::max(worst, furthest(drafted, expected));
-    // The second draft token is computed from the MTP layer's own output.
+    // The second draft token is computed from the output of the MTP layer itself.
     const Row left = as_row(layer_alone.model->observed(), family.normed ? n_embd : 0, n_embd);
     rows.push_back(projected(*model, block, 5, left, family.eps));
     const LooseModel longer = alone(*model, layer, rows);
@@ -163,7 +163,7 @@ void check_family(const Family& family) {
     REQUIRE(longer_alone.model);
     numbers.push_back(static_cast<int32_t>(numbers.size()));
     worst = std::max(worst, furthest(sequence.draft(5, 1), Fed(*longer_alone.model, 0, 0).feed(numbers, 25)));
-    // The step after the draft continues as if nothing had been drafted.
+    // The step after the drafts continues as if nothing had been drafted.
     CHECK(sequence.feed({tokens.back()}, 1) == logits.back());
   }
   check::note(std::string(family.file) + ": " + std::to_string(worst));
@@ -193,8 +193,8 @@ TinyModel glm_with_levels(uint32_t n_levels) {
   return model;
 }
 
-// The network in float64. The draft token at depth d uses level d, which has read the outputs of level d - 1 for all
-// earlier tokens. After the last level, it continues from its own output.
+// Compares with the network in float64. The draft token at depth d uses level d, which has read the outputs of level d
+// - 1 for all earlier tokens. After the last level, the network continues from its own output.
 void check_levels(uint32_t n_levels) {
   const TinyModel model = glm_with_levels(n_levels);
   const P net(model);
@@ -230,8 +230,8 @@ void check_levels(uint32_t n_levels) {
     Fed sequence(*loaded.model, 0, 2);
     sequence.feed({tokens.begin(), tokens.end() - 1}, piece);
     std::vector<int32_t> text = tokens;
-    // `before`: for each position, the hidden state that the level reads for the next token. `inputs`: the level's
-    // input for each token.
+    // `before`: for each position, the hidden state that the level reads along with the next token. `inputs`: the
+    // level's input for each token.
     Rows before = hidden, inputs;
     for (uint32_t depth = 0; depth < n_levels + 2; ++depth) {
       const std::string block = block_name(3 + std::min(depth, n_levels - 1));
@@ -262,7 +262,7 @@ TEST(consecutive_mtp_layers_match_the_float64_network) {
   check_levels(3);
 }
 
-// A file that does not declare an MTP layer, and a file that lacks some of its tensors.
+// Tests a file that does not declare an MTP layer, and a file that lacks some tensors of its MTP layer.
 TEST(mtp_layer_needs_all_its_tensors) {
   const auto load = [](const TinyModel& model) {
     const ParsedModel parsed(model);

@@ -1,4 +1,4 @@
-// All cases with recurrent state. The cases with short convolutions are defined here (LFM2: transformers'
+// All test cases with recurrent state. The test cases with short convolutions are defined here (LFM2: transformers'
 // modeling_lfm2). Tests only.
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace monolith::testing {
 
-// Three layers, the second of which is an attention layer.
+// Three layers, of which the second one is an attention layer.
 TinyModel short_convolutions(const char* architecture);
 
-// A token's projection has three parts. The first one multiplies the convolution's input, and the second one its
-// output.
+// The projection of a token has three parts. The first part multiplies the convolution's input, and the second part
+// multiplies its output.
 Rows short_convolution(const P& net, const std::string& block, const Rows& h);
 
 Rows short_convolution_layers(const P& net, const Tokens& tokens,

@@ -1,5 +1,5 @@
-// Tests recurrent models in production arithmetic. Results are close to those of a float64 network and bit-identical
-// for any chunk size, including single tokens.
+// Tests recurrent models in production arithmetic. Results are close to those of a network in float64, and
+// bit-identical for any chunk size, including single tokens.
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -34,7 +34,7 @@ void retype(TinyModel& model, TensorType type) {
   }
 }
 
-// The largest error of a logit in standard deviations, and the root mean square error over all logits.
+// The largest error of a logit, and the root mean square error over all logits, in standard deviations.
 struct Off {
   double most = 0, mean = 0;
 };
@@ -53,7 +53,7 @@ Off off(const std::vector<float>& logits, const Rows& expected) {
   return off;
 }
 
-// A weight type as used in production, with KV pages in binary16, and the allowed distance from arithmetic without
+// A weight type used in production, with KV pages in binary16, and the allowed deviation from arithmetic without
 // rounding.
 struct Served {
   const char* name;
@@ -76,7 +76,7 @@ TEST(recurrent_models_are_close_to_their_float64_networks) {
   const Tokens tokens = some_tokens(kTokens);
   for (const Served& served : kServed) {
     for (Case one : recurrent_cases()) {
-      // With 8-bit weights, a token may be routed to different experts, and the difference is then more than a rounding
+      // With 8-bit weights, a token may be routed to different experts. The difference is then larger than a rounding
       // error.
       if (served.type != TensorType::kF32 && one.model.tensors.contains("blk.2.ffn_gate_inp.weight")) continue;
       if (served.type != TensorType::kF32) retype(one.model, served.type);

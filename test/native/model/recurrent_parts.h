@@ -12,7 +12,7 @@ double softplus(double x);
 double logistic(double x);
 Row part_of(const Row& row, size_t first, size_t count);
 
-// Removes a layer's attention or MLP tensors, for models in which some layers have no attention or no MLP.
+// Removes the attention or MLP tensors of a layer, for models in which some layers have no attention or no MLP.
 void leave_out_attention(TinyModel& model, const std::string& block);
 void leave_out_network(TinyModel& model, const std::string& block);
 

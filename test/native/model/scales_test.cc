@@ -1,6 +1,6 @@
-// Tests scale tensors that accompany matrices ("x.scale" for "x.weight"). Matrix products are multiplied by them,
-// whatever the type, the layer and the number of matrices. For a backend that does not support them, the weights are
-// scaled instead. Invalid scales are rejected with an error that names them.
+// Tests scale tensors that accompany matrices ("x.scale" for "x.weight"). Matrix products are multiplied by the scales,
+// regardless of the type, the layer and the number of matrices. If a backend does not support scales, the weights are
+// multiplied instead. Invalid scales are rejected with an error that names them.
 #include "check.h"
 #include "model/all_cases.h"
 #include "backend/forwarding_backend.h"
@@ -14,13 +14,13 @@ constexpr int kTokens = 19;
 
 std::string stem_of(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
-// Two-dimensional weights that are not matrices: convolution kernels and group norms.
+// Whether a weight is two-dimensional but not a matrix: convolution kernels and group norms.
 bool is_of_channels(const std::string& name) {
   return name.find("conv1d") != std::string::npos || name.ends_with(".conv.weight") || name.ends_with("norm.weight");
 }
 
-// Returns the file with its matrices divided by powers of two, which are stored as scale tensors. A tensor that holds
-// several matrices gets one scale per matrix.
+// Returns the file with its matrices divided by powers of two, which are stored as scale tensors. If a tensor holds
+// several matrices, each matrix has its own scale.
 LooseModel scaled(const GgufFile& file) {
   LooseModel model(file);
   std::map<std::string, LooseModel::Tensor> matrices;

@@ -14,19 +14,19 @@ void put_space_sizes(TinyModel& model);
 
 void put_space(TinyModel& model, const std::string& block, bool out_norm);
 
-// The gate is applied before the norm, which is computed separately for each group of heads.
+// The gate is applied before the norm. The norm is computed separately for each group of heads.
 Rows mamba2_mixer(const P& net, const std::string& block, const Rows& h, bool out_norm, bool biased = true);
 
 Case mamba2();
 
-// Granite 4: three layers, the second of which is an attention layer without RoPE.
+// Granite 4: three layers, of which the second one is an attention layer without RoPE.
 Case granitehybrid(bool experts);
 
-// Nemotron-H: each layer is a state-space layer, attention without RoPE, or an MLP without a gate.
+// Nemotron-H: each layer is a state-space layer, an attention layer without RoPE, or an MLP without a gate.
 Case nemotron_h();
 
 // Falcon-H1: each layer has a state-space block and attention in parallel, both after the same norm. Some files have a
-// norm after the gate, others do not; in these cases, files without the norm have no convolution bias either.
+// norm after the gate, others do not. In these test cases, files without that norm have no convolution bias either.
 Case falcon_h1(bool out_norm);
 
 }  // namespace monolith::testing

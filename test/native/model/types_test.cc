@@ -1,5 +1,5 @@
 // Tests a model with weights of every tensor type. In exact arithmetic, the results are bit-identical to those of the
-// dequantized weights in F32. Production arithmetic gives results close to these, and the same results with every
+// dequantized weights in F32. In production arithmetic, the results are close to these, and the same with every
 // instruction set.
 #include <cstring>
 #include <numeric>
@@ -79,7 +79,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-// On a device that does not support a type, both planning and loading name the tensor before anything is stored.
+// If a device does not support a type, both planning and loading fail with an error that names the tensor, before
+// anything is stored.
 TEST(unsupported_tensor_types_are_rejected_by_name) {
   class Without : public ForwardingBackend {
    public:

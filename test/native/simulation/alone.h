@@ -1,5 +1,5 @@
-// Computes the response that a request would get if it were the only one: without pages, prefix cache, steps or draft
-// tokens. The caller passes in the text so far with read(); next() returns the token that follows it.
+// Computes the response that a request would get if it were the only request: without pages, prefix cache, steps or
+// draft tokens. The caller passes in the text so far with read(); next() returns the token that follows it.
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ class Alone {
   Alone(const Setup& setup, const Ask& ask);
 
   int length() const { return length_; }
-  // Appends the next token of the text.
+  // Appends one token to the text read so far.
   void read(TokenId token);
   // Samples the next token for choice `choice`, from the logits of the last token read. The result is valid until the
   // next call.
   const SampleResult& next(int choice);
-  // Log probabilities of the prompt's tokens, starting with the second one.
+  // Log probabilities of the prompt's tokens, beginning with the second token.
   struct Scored {
     TokenId token;
     float logprob;
@@ -43,7 +43,7 @@ class Alone {
   SampleResult next_;
 };
 
-// Returns a request's sampling parameters in the form that the engine receives.
+// Returns a request's sampling parameters in the form in which the engine receives them.
 SamplingParams sampling_of(const Ask& ask);
 
 }  // namespace monolith::simulation

@@ -1,5 +1,5 @@
 // simulate_engine --steps N --seed N: runs scenarios of that seed until N steps have been computed. A failed scenario
-// is run again, reduced, and printed with the command that reproduces it; the exit code is then 1. Started by
+// is run again, reduced, and printed with the command that reproduces the failure; the exit code is then 1. Started by
 // scripts/simulate.mjs.
 //
 //   --part N          run only scenario N of the seed
@@ -28,9 +28,10 @@ namespace {
 
 constexpr int kMaxShrinkingRuns = 1500;
 
-// Reduces a failing scenario by leaving out actions as long as it still fails. `fails` returns whether a run with the
+// Reduces a failing scenario by omitting actions as long as it still fails. `fails` returns whether a run with the
 // selected actions fails. Returns the smallest selection found within `most_runs` runs. Plain delta debugging (Zeller
-// and Hildebrandt 2002): each round leaves out runs of consecutive actions, shorter ones than the round before.
+// and Hildebrandt 2002): each round omits runs of consecutive actions, and these runs are shorter than in the previous
+// round.
 std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::vector<bool>&)>& fails, int most_runs) {
   std::vector<size_t> kept(n_actions);
   for (size_t i = 0; i < n_actions; ++i) kept[i] = i;
@@ -42,7 +43,7 @@ std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::v
   int runs = 0;
   for (size_t length = std::max<size_t>(1, kept.size() / 2); runs < most_runs;) {
     bool shorter = false;
-    // Starts from the end, because late actions depend on earlier ones.
+    // Starts at the end of the list, because late actions depend on earlier ones.
     for (size_t end = kept.size(); end > 0 && runs < most_runs;) {
       const size_t begin = end > length ? end - length : 0;
       std::vector<size_t> without(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(begin));
@@ -113,8 +114,8 @@ bool read_options(int n, char** arguments, Options& options) {
   return true;
 }
 
-// The command that repeats the running scenario. It is printed if an assertion fails, because an assertion ends the
-// process.
+// The command that repeats the running scenario. It is printed if an assertion fails, because a failed assertion ends
+// the process.
 char again[160];
 
 void say_what_ran(int) { static_cast<void>(!write(STDOUT_FILENO, again, std::strlen(again))); }
@@ -202,12 +203,12 @@ class Simulation {
     std::printf("FAILED at step %lld of part %llu: %s\n", static_cast<long long>(outcome.step),
                 static_cast<unsigned long long>(part), outcome.failure.c_str());
     std::fflush(stdout);
-    // While the scenario is being reduced, any failure counts, because one bug can show up in many ways.
+    // While the scenario is being reduced, any failure counts, because the same bug can show up in many ways.
     std::vector<bool> kept = shrink(
         scenario.actions.size(),
         [&](const std::vector<bool>& some) { return !run_one(scenario, some).failure.empty(); }, kMaxShrinkingRuns);
     Outcome least = run_one(scenario, kept);
-    // If the first failure did not recur, or occurs only with the actions in `only`, report that one.
+    // If the reduced scenario does not fail when run again, report the original failure with all actions.
     if (least.failure.empty()) least = outcome, kept.assign(kept.size(), true);
     std::printf("smallest failing scenario fails at step %lld: %s\n  %s\n", static_cast<long long>(least.step),
                 least.failure.c_str(), to_text(scenario.setup).c_str());

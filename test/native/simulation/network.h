@@ -1,5 +1,5 @@
-// A simulated model's network. Its forward pass is a hash of everything that a token attends to. If a page belongs to
-// another request, is stale or is lost, if a state is wrong, or if tokens are in the wrong order, the logits change,
+// The network of a simulated model. Its forward pass is a hash of everything that a token attends to. If a page belongs
+// to another request, is stale or is lost, if a state is wrong, or if tokens are in the wrong order, the logits change,
 // and nearly always the sampled token as well. Pure functions.
 //
 // The network has one layer of each kind: page tables for full attention, page tables for sliding-window attention, and
@@ -31,7 +31,7 @@ struct Shape {
   bool has_state = false;
 };
 
-// Running hash of the earlier positions to which every following token attends.
+// Running hash of those earlier positions to which every later token attends.
 struct Seen {
   std::array<uint64_t, kMaxTables> full{};  // One hash per full-attention page table.
   uint64_t state = 0;
@@ -50,7 +50,7 @@ uint64_t within_window(const Shape& shape, int table, int position, int end, At&
   return sum;
 }
 
-// Reads a sequence's first `n` positions, except for the recurrent state.
+// Reads the first `n` positions of a sequence, except for the recurrent state.
 template <typename At>
 Seen read_before(const Shape& shape, int n, At&& at) {
   Seen seen;

@@ -1,5 +1,5 @@
-// The only source of randomness in a simulation. Unlike the standard library's distributions, it gives equal numbers
-// for equal seeds on every machine and with every compiler.
+// The only source of randomness in a simulation. Unlike the distributions in the standard library, it gives equal
+// numbers for equal seeds on every machine and with every compiler.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline uint64_t scramble(uint64_t x) {
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(scramble(seed)) {}
-  // A generator for one place in a run. Its numbers do not depend on how many are drawn elsewhere.
+  // A generator for one use within a run. Its numbers do not depend on how many numbers are drawn elsewhere.
   Random(uint64_t seed, uint64_t place) : state_(scramble(scramble(seed) ^ scramble(~place))) {}
 
   uint64_t next() { return scramble(state_ += 0x9E3779B97F4A7C15u); }

@@ -31,7 +31,7 @@ Setup make_setup(Random& random) {
   setup.shape.has_state = random.one_in(3);
   if (setup.shape.has_state) setup.n_slots = random.from(2, setup.max_sequences + 8);
   setup.snapshot_tokens = random.from(1, 100);
-  // Enough pages for at least one sliding window and one step of a sequence that runs alone.
+  // At least enough pages for one sliding window and one step of a sequence that runs alone.
   const int64_t least =
       layout.tables() + layout.windowed * layout.window_pages(std::min(setup.max_rows, kMinRowsAlone));
   setup.n_pages = least + layout.tables() * random.from(2, random.one_in(3) ? 60 : 16);

@@ -1,5 +1,5 @@
 // One run of the simulated engine, fully determined before it starts: the engine's setup, and a list of timed actions.
-// No action depends on what the engine does, so any of them can be left out.
+// No action depends on what the engine does, so any action can be omitted.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Setup {
   int most_model_ms = 5;      // Maximum time that the model takes for one step, in ms.
   int n_steps = 500;          // Actions occur during this many steps; then the engine runs until it is idle.
   bool loses_copies = false;  // Injects a fault that the simulation must find: the device drops page copies.
-  // Seed for everything that no action determines, such as how long a step takes and when a reader reads.
+  // Seed for everything that is not determined by an action, such as how long a step takes and when a reader reads.
   uint64_t chance = 0;
 };
 
@@ -34,11 +34,11 @@ struct Span {
   bool bidirectional;
 };
 
-// A request. Prompts in the same family share their first tokens.
+// A request. Prompts of the same family share their first tokens.
 struct Ask {
   uint64_t organization = 0;
   int channel = 0;
-  // The prompt's tokens: the family's shared tokens, then the request's own.
+  // The prompt consists of `n_shared` tokens of the family, followed by `n_own` tokens of the request.
   int family = 0, n_shared = 0, n_own = 1, own = 0;
   std::vector<Span> spans;
   OutputKind output = OutputKind::kTokens;
@@ -84,7 +84,7 @@ Scenario make_scenario(uint64_t seed, uint64_t number);
 std::vector<TokenId> prompt_of(const Ask& ask);
 std::vector<float> rows_of(const Span& span);
 
-// These functions return a human-readable form on one line.
+// These functions return a human-readable description on one line.
 std::string to_text(const Setup& setup);
 std::string to_text(const Action& action);
 

@@ -1,5 +1,5 @@
-// A simulation's model and its memory: pages and state slots that the network in network.h reads and writes as the
-// batch directs. Each position in a page records the organization for which it was computed. Errors are thrown as
+// The model in a simulation, and its memory: pages and state slots that the network in network.h reads and writes as
+// the batch specifies. Each position in a page records the organization for which it was computed. Errors are thrown as
 // Violation.
 #pragma once
 
@@ -37,8 +37,8 @@ struct SimCache final : KvCache {
   std::vector<Cell> cells;  // Stored positions, as [page][kPageTokens].
 };
 
-// Wraps a CPU backend but computes nothing. With `overlaps`, it reports itself as asynchronous, so that steps overlap,
-// and samples on the device.
+// Wraps a CPU backend but computes nothing. With `overlaps`, it reports itself as asynchronous, so that steps overlap
+// and sampling takes place on the device.
 class SimBackend final : public ForwardingBackend {
  public:
   SimBackend(Backend& inner, const Setup& setup)
@@ -69,9 +69,9 @@ class SimModel final : public Model {
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
 
-  // Called with a step's batch before the step is computed. Advances the clock, or throws.
+  // Called with the batch of each step before the step is computed. May advance the clock or throw.
   std::function<void(const Batch&)> on_forward;
-  // Returns the organization that owns a segment.
+  // Returns the organization to which a segment belongs.
   std::function<uint64_t(const Segment&)> owner_of;
   // Called for each segment whose logits were made non-finite in this step.
   std::function<void(const Segment&)> on_spoilt;

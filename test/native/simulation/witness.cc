@@ -165,7 +165,7 @@ void Witness::take(RequestId id, Known& known, int index, TokenId token) {
   ++n_tokens_;
   const SampleResult& expected = choice.alone->next(index);
   if (token != expected.token) {
-    // The engine closes the reasoning on the model's behalf, once.
+    // The engine itself may insert the tokens that close the reasoning, but only once.
     const bool closes = ask.budget >= 0 && (token == kSpace || token == kClose) && ++choice.n_closing <= ask.n_closing;
     if (!closes)
       fail(id, "token " + std::to_string(choice.tokens.size()) + " of choice " + std::to_string(index) + " is " +
@@ -215,7 +215,7 @@ void Witness::read_prompt(RequestId id, Known& known, Record& record) {
 }
 
 void Witness::check_text(RequestId id, const Known& known, const Choice& choice, FinishReason reason) const {
-  // With a reasoning budget, the text has line breaks and markers; output_parser_test.cc covers that.
+  // With a reasoning budget, the text contains line breaks and markers, which output_parser_test.cc covers.
   if (known.ask->budget >= 0) return;
   std::string text;
   for (size_t i = 0; i < choice.tokens.size(); ++i) {

@@ -53,10 +53,9 @@ class Witness {
   std::map<RequestId, Known>& all() { return known_; }
   void forget(RequestId id);
   void retired(RequestId id);
-  // From now on, requests that have started may end with a timeout, and others may be refused because the engine is
-  // shutting down.
+  // Reads a channel's records and checks each of them. Throws Violation if a record is malformed or unexpected.
   void read(std::span<const std::byte> records);
-  // From now on, started requests may end with a timeout, and other requests may be refused because the engine is
+  // After this call, started requests may end with a timeout, and other requests may be refused because the engine is
   // shutting down.
   void shutting_down(bool in_order) { shuts_ = true, in_order_ = in_order; }
   void running_again() { shuts_ = false; }

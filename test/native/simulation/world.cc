@@ -131,8 +131,8 @@ void World::run() {
   restart();  // Adds the statistics of the last engine to the totals.
 }
 
-// Applies all actions between two steps in the order in which the engine processes them, whatever their order in the
-// scenario.
+// Applies all actions between two steps in the order in which the engine processes them, regardless of their order in
+// the scenario.
 void World::take_in(size_t first, size_t end) {
   const auto turn = [](Act act) {
     switch (act) {
@@ -195,7 +195,7 @@ void World::act(size_t number) {
   }
 }
 
-// Does what the engine does in submit().
+// Does the same as the engine's submit().
 void World::submit(size_t number, const Ask& ask) {
   GenerationRequest request = request_of(ask, tokenizer_);
   Machine& machine = *machine_;
@@ -218,7 +218,7 @@ void World::submit(size_t number, const Ask& ask) {
   machine.loop.add(std::move(made));
 }
 
-// Does what the engine does in cancel(), at any time: the request's records are dropped immediately.
+// Does the same as the engine's cancel(), at any time: the request's records are dropped immediately.
 void World::cancel(RequestId id) {
   Witness::Known* known = witness_->find(id);
   if (!known || known->forgotten) return;
@@ -230,7 +230,7 @@ void World::cancel(RequestId id) {
   cancelled_.emplace_back(id, channel);
 }
 
-// Cancels requests while a step is being computed. The engine learns of the cancellation after the step.
+// Cancels requests while a step is being computed. The engine processes the cancellation after the step.
 void World::cancel_meanwhile() {
   for (const RequestId id : meanwhile_) cancel(id);
   meanwhile_.clear();
@@ -260,7 +260,7 @@ void World::shut_down() {
   restart();
 }
 
-// Does what the engine does after a failed step: every request fails, and nothing more is computed.
+// Does the same as the engine after a failed step: every request fails, and nothing more is computed.
 void World::die() {
   witness_->shutting_down(false);
   machine_->loop.fail_all(FailureCode::kEngineError, "the device is gone");

@@ -15,13 +15,14 @@
 
 namespace monolith::simulation {
 
-// Statistics for one run, which can be added up over several runs.
+// Statistics of one run; those of several runs can be added up.
 struct Figures {
   int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, drafted = 0,
           accepted_draft_tokens = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
   int64_t longest_wait = 0;  // Maximum number of steps until a request started.
-  // Maximum number of steps in which an organization with work had no sequence slot while another organization had two.
+  // Maximum number of steps for which an organization with work had no sequence slot while another organization had
+  // two.
   int64_t longest_without = 0;
   int64_t longest_easily = 0;  // The same, but counting only steps in which a slot was available for it.
   void add(const Figures& other);
@@ -41,10 +42,10 @@ inline EngineOptions options_of(const Setup& setup) {
   return options;
 }
 
-// The parts of an engine under simulation: its step loop and the objects that the loop works on. A restart of the
-// engine constructs a new Machine.
+// The parts of an engine that are simulated: its step loop and the objects used by the loop. A restart of the engine
+// constructs a new Machine.
 struct Machine {
-  // `inner` is a backend that is never asked to compute.
+  // `inner` is a backend that is never used for computation.
   Machine(const Setup& setup, const Tokenizer& tokenizer, Backend& inner)
       : backend(inner, setup), model(setup, backend), loop(model, tokenizer, options_of(setup), counters) {}
 
@@ -56,10 +57,11 @@ struct Machine {
 
 class World {
  public:
-  // `inner` is a backend that is never asked to compute. `kept` selects which actions occur; empty means all of them.
+  // `inner` is a backend that is never used for computation. `kept` selects the actions to run; empty means all
+  // actions.
   World(const Scenario& scenario, std::vector<bool> kept, const Tokenizer& tokenizer, Backend& inner);
 
-  // Throws Violation on failure; step() then returns the step in which it occurred.
+  // Throws Violation on failure; step() then returns the number of the step in which the violation occurred.
   void run();
   int64_t step() const { return step_; }
   const Figures& figures() const { return figures_; }
@@ -109,10 +111,11 @@ class World {
   std::vector<Line> lines_;
   std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.
   static constexpr size_t kMaxOrganizations = 8;
-  // Per organization, the number of steps in which it had no sequence slot although it could have been given one.
+  // For each organization, the number of steps in which it had no sequence slot although one could have been assigned
+  // to it.
   std::array<int64_t, kMaxOrganizations> without_{}, easily_{};
   std::vector<RequestId> meanwhile_;  // Requests to cancel while the next step is being computed.
-  // Requests whose cancellation the engine has not processed yet.
+  // Requests whose cancellation has not been processed by the engine yet.
   std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;
   RequestId next_id_ = 1;
   int64_t step_ = 0;

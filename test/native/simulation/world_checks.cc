@@ -1,4 +1,4 @@
-// The part of World that checks the invariants after each step.
+// The part of class World that checks the invariants after each step.
 #include <algorithm>
 
 #include "simulation/sim_clock.h"
@@ -7,13 +7,14 @@
 namespace monolith::simulation {
 namespace {
 
-// Maximum number of steps that an organization with work waits for its first sequence slot while another organization
-// has two. The scheduler guarantees one or two steps if there are enough pages. Otherwise, a sequence that has just
-// been preempted and resumed runs for Admission::kMinRunTokens tokens before it is preempted again.
+// Maximum number of steps for which an organization with work waits for its first sequence slot while another
+// organization has two. The scheduler guarantees one or two steps if there are enough pages. If there are not, a
+// sequence that has just been preempted and resumed runs for Admission::kMinRunTokens tokens before it is preempted
+// again.
 constexpr int64_t kMaxWithout = 2000;
-// The same limit if nothing delays the organization except sequences that get slots in the same steps.
+// The same limit if the organization is delayed only by sequences that get slots in the same steps.
 constexpr int64_t kMaxEasily = 24;
-// Maximum number of steps until a request that is not blocked has started, including the requests before it.
+// Maximum number of steps until a request that is not blocked starts, including the steps for the requests before it.
 constexpr int64_t kMaxWait = 60'000;
 
 }  // namespace
@@ -35,7 +36,7 @@ void World::check() {
   }
 }
 
-// Counts the references to each node and page from the running sequences, independently of cache and pool.
+// Counts the references from running sequences to each node and page, independently of the cache and the pool.
 void World::check_pages() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
@@ -50,7 +51,7 @@ void World::check_pages() {
     for (size_t i = 0; i < kv.nodes.size(); ++i) {
       const auto node = static_cast<size_t>(kv.nodes[i]);
       if (node >= nodes.size()) nodes.resize(node + 1);
-      // A node has one reference to its page, however many sequences use the node.
+      // A node holds one reference to its page, no matter how many sequences use the node.
       const bool is_first = ++nodes[node] == 1;
       if (layout.full > 0 && kv.pages[i] != cache.page_of(kv.nodes[i])) throw Violation("a page is not its node's");
       if (layout.full > 0 && is_first) ++references[static_cast<size_t>(kv.pages[i])];
@@ -67,7 +68,7 @@ void World::check_pages() {
       throw Violation("a node's references are not those of the sequences");
   int64_t held = 0;
   for (PageId page = 0; page < pool.size(); ++page) {
-    // The pool has no count for a page that has never been used.
+    // The pool has no reference count for a page that has never been used.
     const int32_t counted = page < pool.touched() ? pool.ref_count(page) : 0;
     if (counted != references[static_cast<size_t>(page)])
       throw Violation("page " + std::to_string(page) + " has " + std::to_string(counted) + " references, " +
@@ -96,7 +97,7 @@ void World::check_queue() const {
                     std::to_string(requests_.size()));
 }
 
-// Collects all requests known to the scheduler, in any of its lists; each one once, by its address.
+// Collects all requests in any of the scheduler's lists. Each request occurs only once, by its address.
 void World::look() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   requests_.clear();
@@ -113,8 +114,8 @@ const Request* World::find(RequestId id) const {
   return at == requests_.end() ? nullptr : *at;
 }
 
-// Work that is not blocked by its reader must make progress. If a channel was drained after the plan was made, progress
-// is due in the next plan.
+// Work must make progress unless its reader blocks it. If a channel was drained after the plan was made, its work must
+// make progress in the next plan.
 void World::check_progress(bool computed) {
   const auto goes_on = [&](const auto& entry) {
     return !entry.second.retired && !lines_[static_cast<size_t>(entry.second.channel)].channel->full();
@@ -124,11 +125,11 @@ void World::check_progress(bool computed) {
   if (stuck_ > 1) throw Violation("nothing is computed though request " + std::to_string(found->first) + " could run");
 }
 
-// `begun_ns` is when the last step started, which is when it read the clock.
+// `begun_ns` is the time at which the last step started and read the clock.
 void World::check_deadlines(int64_t begun_ns) const {
   for (const auto& [id, known] : witness_->all()) {
     if (known.retired || known.started || known.deadline_ns == 0 || known.deadline_ns > begun_ns) continue;
-    // The record that the request has started may still be unread.
+    // The record that reports the start of the request may still be unread.
     const Request* request = find(id);
     if (request && request->started()) continue;
     throw Violation("request " + std::to_string(id) + " waits past its deadline");
@@ -136,8 +137,8 @@ void World::check_deadlines(int64_t begun_ns) const {
 }
 
 // Checks an organization that has work and no sequence slot while another organization has two. It must not wait
-// forever, and it must get a slot within a few steps if there are enough pages and if a sequence that was not preempted
-// recently can give up its slot.
+// forever. If there are enough pages and a sequence that was not preempted recently can give up its slot, the
+// organization must get a slot within a few steps.
 void World::check_places() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
@@ -165,7 +166,7 @@ void World::check_places() {
   int64_t kept = 0;  // Slots reserved for choices that have not started.
   for (const ScheduledSequence* sequence : scheduler.running())
     if (sequence->choice == 0) kept += sequence->reserved_slots;
-  // If the limit on sequences was lowered, that takes effect first.
+  // A lowered limit on sequences takes effect first.
   const bool is_easy = gives && cache.available() >= needed && n_running + kept <= scheduler.max_sequences();
   for (size_t i = 0; i < places.size(); ++i) {
     const bool waits = wants[i] && places[i] == 0;

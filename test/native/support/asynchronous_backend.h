@@ -1,6 +1,6 @@
-// The CPU backend disguised as an asynchronous device: it samples and claims to compute in the background, although
-// every operation completes immediately. This detects code that reads results too early or too late, even with fast
-// models.
+// The CPU backend disguised as an asynchronous device: it samples tokens and claims to compute in the background,
+// although every operation completes immediately. With this backend, tests detect code that reads results too early or
+// too late, even if models are fast.
 #pragma once
 
 #include <functional>

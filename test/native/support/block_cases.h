@@ -1,6 +1,7 @@
-// Test cases for compressed attention (DeepSeek V4: blocks of positions are pooled into rows and attended to in
-// addition to a sliding window; an indexer selects the blocks) and for hyper-connections. They have random inputs and
-// double-precision expected results, and are shared by the tests of all backends. Tests only.
+// Test cases for compressed attention and for hyper-connections. In compressed attention (DeepSeek V4), blocks of
+// positions are pooled into rows that tokens attend to in addition to a sliding window, and an indexer selects the
+// blocks. The cases have random inputs and expected results in double precision, and are shared by the tests of all
+// backends. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ inline constexpr float kEps = 1e-6f;
 
 std::vector<float> frequencies();
 
-// Everything that a compressed attention layer reads for one sequence.
+// Everything that one compressed attention layer reads for one sequence.
 struct Sequence {
   explicit Sequence(int of_block, bool overlaps);
   int most() const { return 5; }  // Number of blocks to select.
@@ -29,11 +30,11 @@ struct Sequence {
   std::vector<float> values, scores, bias, norm, near, q, sinks, index_q, index_weights;
 };
 
-// KV cache layout: layer 0 stores one latent row per position, layer 1 one row per block, and layer 2 the indexer's
-// keys, one per block.
+// KV cache layout: layer 0 stores one latent row per position, layer 1 stores one row per block, and layer 2 stores the
+// indexer's keys, one per block.
 KvShape shape_of(const Sequence& s, KvType type);
 
-// Returns the row that a block of positions is pooled into, in double precision.
+// Returns the row into which a block of positions is pooled, in double precision.
 std::vector<double> block_row(const Sequence& s, int index);
 
 std::vector<double> exact(const Sequence& s);

@@ -35,12 +35,12 @@ std::vector<T> as_numbers(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-// Returns `file` with these weights in F32, without the metadata keys in `without`, and with the keys added by `more`.
+// Returns `file` with these weights in F32, without the metadata keys in `without`, and with the keys that `more` adds.
 Bytes gguf_of(
     const GgufFile& file, const Weights& weights, const std::vector<std::string>& without = {},
     const std::function<void(GgufBuilder&)>& more = [](GgufBuilder&) {});
 
-// Whether a tensor has this stem; "blk.3.ssm_a" has the stem "ssm_a".
+// Whether a tensor name has this stem; "blk.3.ssm_a" has the stem "ssm_a".
 bool is_named(std::string_view name, std::string_view stem);
 
 // Applies `change` to every tensor with this stem, in all layers.
@@ -51,24 +51,25 @@ void pick_rows(FloatTensor& tensor, const std::function<int64_t(int64_t)>& of);
 
 void transpose(FloatTensor& tensor);
 
-// [channels, kernel size] in the layout of a depthwise torch Conv1d.
+// Changes the shape to [channels, kernel size] in the layout of a depthwise torch Conv1d.
 void as_conv1d(FloatTensor& tensor);
 void as_vector(FloatTensor& tensor);
 
-// GGUF stores a decay as -exp(A_log), but not every float32 value has a float32 logarithm that maps back to it.
-// as_rounded_decay() rounds a decay to a value that does, and as_log_of_decay() returns that logarithm.
+// GGUF stores a decay as -exp(A_log). For some float32 decays, no float32 A_log gives exactly this value.
+// as_rounded_decay() rounds a decay to a value for which there is one, and as_log_of_decay() returns this A_log.
 void as_rounded_decay(FloatTensor& tensor);
 void as_log_of_decay(FloatTensor& tensor);
-// The same for norms that a checkpoint stores as weight - 1.
+// The same for norms, which a checkpoint stores as weight - 1.
 void as_rounded_norm(FloatTensor& tensor);
 void as_norm_less_one(FloatTensor& tensor);
 
-// Interleaves the rows of several tensors in one layer by group: group 0 of every tensor, then group 1, and so on.
+// Interleaves the rows of several tensors in one layer, group by group: group 0 of every tensor, then group 1 of every
+// tensor, and so on.
 FloatTensor join_rows(const std::vector<const FloatTensor*>& parts, int64_t groups);
 
 // Returns the tensors under their checkpoint names. `names` maps a GGUF name (of the model, or within a layer) to the
-// checkpoint name. "{}" is a placeholder for the expert index and yields one tensor per expert. A tensor that maps to
-// "" is left out.
+// checkpoint name. "{}" stands for the expert index and yields one tensor per expert. A tensor that maps to "" is
+// omitted.
 std::vector<SafetensorData> renamed(const Weights& weights, const std::map<std::string, std::string>& names,
                                     const std::string& layers);
 

@@ -1,4 +1,4 @@
-// Adds MTP layers to golden files and makes other changes to a file's tensors. Tests only.
+// Adds MTP layers to golden files and makes other changes to the tensors in a file. Tests only.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace monolith::testing {
 
-// A GGUF file split into keys and tensors that can be changed and written again.
+// A GGUF file split into keys and tensors, which can be changed and written to a file again.
 struct LooseModel {
   struct Value {
     uint32_t type;
@@ -39,7 +39,7 @@ struct LooseModel {
   void put_floats(const std::string& name, std::vector<uint64_t> dims, const std::vector<float>& values);
   std::vector<float> floats(const std::string& name) const;
   void zero(const std::string& name);
-  // Changes all metadata arrays that have one element per layer, where `from` is the current number of layers.
+  // Changes all metadata arrays that have one element per layer. `from` is the current number of layers.
   void change_layer_arrays(uint64_t from, const std::function<Bytes(const Bytes& items, size_t item_bytes)>& change);
 
   Bytes build() const;
@@ -47,8 +47,8 @@ struct LooseModel {
 
 std::vector<float> made_up(size_t count, uint64_t seed, float scale, float offset = 0);
 
-// Appends an MTP layer after the model's last layer, or after its last MTP layer. The new layer is a copy of the last
-// layer. Returns its block number.
+// Appends an MTP layer after the model's last layer, or after its last MTP layer if it has any. The new layer is a copy
+// of the last layer. Returns the block number of the new layer.
 uint32_t add_mtp_layer(LooseModel& model);
 
 }  // namespace monolith::testing

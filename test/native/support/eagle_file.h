@@ -1,4 +1,4 @@
-// Builds EAGLE-3 heads for golden models. Tests may change every part before the file is written. Tests only.
+// Builds EAGLE-3 heads for golden models. Tests may change any part before the file is written. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace monolith::testing {
 
-// An EAGLE-3 head with one attention head as wide as the hidden state, an embedding table, and an output matrix for
-// `tokens`.
+// An EAGLE-3 head with one attention head that is as wide as the hidden state, an embedding table, and an output matrix
+// for `tokens`.
 struct EagleFile {
   uint64_t n_embd, n_vocab;
   std::vector<int64_t> tokens;  // The d2t table. Empty: the head has the model's whole vocabulary and no d2t table.
@@ -29,14 +29,14 @@ struct EagleFile {
   uint64_t n_tokens() const { return tokens.empty() ? n_vocab : tokens.size(); }
   std::map<std::string, std::vector<uint64_t>> shapes() const;
   void zero(const std::string& name) { values.at(name).assign(values.at(name).size(), 0.0f); }
-  // Sets a matrix to zero, except for `factor` at row i, column first + i.
+  // Sets a matrix to zero, except for the value `factor` in each row i, at column first + i.
   void diagonal(const std::string& name, float factor, uint64_t first = 0);
 
   Bytes build() const;
 };
 
-// Returns an output matrix for `tokens`. Each token has the largest logit for the embedding of the token whose id is
-// lower by `ahead`.
+// Returns an output matrix for `tokens`. Each token's logit is largest for the embedding of the token whose ID is lower
+// by `ahead`.
 std::vector<float> looks_back(const std::vector<float>& table, uint64_t n_embd, const std::vector<int64_t>& tokens,
                               uint64_t ahead);
 

@@ -9,7 +9,7 @@
 
 namespace monolith::testing {
 
-// Rows that each attend only to the rows of their own window.
+// Each row attends only to the rows in its own window.
 struct EncoderAttentionCase {
   int n_rows, n_heads, head_dim;
   std::vector<int32_t> starts, limits;

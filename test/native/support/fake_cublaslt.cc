@@ -1,6 +1,6 @@
-// A library with the symbols and the interface of cuBLASLt that computes in the emulated device's memory. Like the real
-// library, it rejects layouts that do not match, an algorithm selected for a different shape, and pointers that are
-// less aligned than promised.
+// A library that has the symbols and the interface of cuBLASLt and computes in the emulated device's memory. Like the
+// real library, it rejects layouts that do not match, an algorithm that was selected for a different shape, and
+// pointers that are less aligned than promised.
 #include "fake_cublaslt.h"
 
 #include <cstring>
@@ -31,7 +31,7 @@ struct Preference {
   uint32_t alignment = 256;
 };
 
-// The shape and alignment that an algorithm was selected for.
+// The shape and the alignment for which an algorithm was selected.
 struct Chosen {
   uint64_t rows, columns, k;
   uint64_t alignment;

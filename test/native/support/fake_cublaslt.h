@@ -1,5 +1,5 @@
 // Controls which errors fake_cublaslt.cc injects, and exposes its counters. Tests get the Control through a function
-// that they look up by name, like the library's functions.
+// that they look up by name, as with the functions of the real library.
 #pragma once
 
 namespace fake_cublaslt {

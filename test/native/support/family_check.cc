@@ -27,7 +27,7 @@ void compare_keys(const GgufFile& want, const GgufFile& got, const std::string& 
     const auto differs = [&] {
       if (value.type == GgufValueType::kArray || got.find(key)->type == GgufValueType::kArray) {
         if (const auto a = want.integers(key), b = got.integers(key); a && b) return **a != **b;
-        // One file may have an array with one number per layer, the other a single number for all layers.
+        // One file may have an array with one number per layer, and the other a single number for all layers.
         return false;
       }
       if (const auto a = want.number(key), b = got.number(key); a && b)
@@ -129,7 +129,7 @@ void check_mtp_layers(const DraftFolder& one, const GgufFile& golden) {
                                                        {"nextn.hnorm.weight", "hnorm.weight"},
                                                        {"nextn.shared_head_norm.weight", "shared_head.norm.weight"},
                                                        {"nextn.shared_head_head.weight", "shared_head.head.weight"}};
-  // A map, so that a tensor shared by several layers occurs once.
+  // This is a map, so that a tensor shared by several layers occurs only once.
   std::map<std::string, SafetensorData> tensors, without;
   for (SafetensorData& tensor : renamed(weights, names, family.layers)) {
     bool drafts = false;

@@ -1,5 +1,5 @@
 // Compares a model family's Hugging Face directory with the golden GGUF file that has the same weights. The logits must
-// be bit-identical, and metadata that both have must be equal. Tests only.
+// be bit-identical, and metadata keys that are in both must have equal values. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline constexpr int kFamilyVocab = 300;  // No golden vector has a smaller voca
 
 std::vector<float> family_logits(const std::string& path, const std::string& what);
 
-// Compares the architecture's metadata keys that both files have.
+// Compares those metadata keys of the architecture that both files have.
 void compare_keys(const GgufFile& want, const GgufFile& got, const std::string& what);
 
 std::string config_of(const FamilyFolder& one);
@@ -29,8 +29,8 @@ std::string config_of(const FamilyFolder& one);
 inline constexpr std::string_view kSmallTokenizer = R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
                                                     R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})";
 
-// Damages the directory: changes digits in settings, and shapes or names of tensors, or removes tensors. Each damaged
-// directory must either be rejected or be readable to the end.
+// Damages the directory: changes digits in settings, changes shapes or names of tensors, or removes tensors. Each
+// damaged directory must either be rejected or be readable to the end.
 void damage_folder(const FamilyFolder& one, int rounds);
 
 void check_folder(const FamilyFolder& one);
@@ -39,16 +39,16 @@ void check_folder(const FamilyFolder& one);
 struct DraftFolder {
   FamilyFolder family;
   std::string key = {};  // A member to add to config.json if it is missing.
-  // Maps an MTP layer's tensor to its name in the directory, given the layer's level and the tensor's name within the
-  // layer. If not set, MTP layers are named like regular layers and continue their numbering.
+  // Returns the name of an MTP layer's tensor in the directory, given the layer's level and the tensor's name within
+  // the layer. If not set, MTP layers are named like regular layers and continue their numbering.
   std::function<std::string(int level, const std::string& rest)> name = {};
   int levels = 1;
-  // Changes the golden file after the MTP layers have been added.
+  // Changes the golden file once the MTP layers have been added.
   std::function<void(LooseModel&)> change = [](LooseModel&) {};
 };
 
-// Compares the draft logits with those from the GGUF file, and the model's logits with those from a directory without
-// MTP layers.
+// Compares the draft logits with those of the GGUF file, and the model's logits with those of a directory without MTP
+// layers.
 void check_mtp_layers(const DraftFolder& one, const GgufFile& golden);
 
 void check_mtp_layers(const DraftFolder& one);

@@ -1,4 +1,4 @@
-// A model family as the Hugging Face directory that its authors publish. Tests only.
+// A model family in the form of the Hugging Face directory that its authors publish. Tests only.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ struct FamilyFolder {
   const char* name;    // Class name in config.json.
   std::string config;  // The other members of config.json.
   std::map<std::string, std::string> names;
-  // Converts weights, under their GGUF names, from GGUF's layout to the checkpoint's layout.
+  // Converts weights from GGUF's layout to the checkpoint's layout. The weights have their GGUF names.
   std::function<void(Weights&)> publish = [](Weights&) {};
   // Rounds the weights of the GGUF file to values that the checkpoint can represent exactly.
   std::function<void(Weights&)> round = [](Weights&) {};
@@ -53,25 +53,25 @@ inline const TensorNames kDecoder = {{"token_embd.weight", "model.embed_tokens.w
                                      {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
                                      {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"}};
 
-// Returns the names with the prefix "model.language_model.", which vision-language classes use.
+// Returns these names with the prefix "model.language_model.", which vision-language classes use.
 TensorNames below_language_model(TensorNames names);
 
-// Names of MTP layers under "mtp.": tensors that every layer has, and tensors that only MTP layers have (vLLM's
+// Names of MTP layers under "mtp.": tensors that every layer has, and tensors that only MTP layers have (see vLLM's
 // qwen3_next_mtp.py).
 std::string mtp_names(int level, const std::string& rest);
 
 FloatTensor rows_between(const FloatTensor& tensor, int64_t first, int64_t count);
 
-// Removes the tensor with this stem from every layer that has it, and passes it to `use` together with the layer's name
-// prefix.
+// Removes the tensor with this stem from every layer that has one, and passes it to `use` together with the layer's
+// name prefix.
 void take_each(Weights& weights, const std::string& stem,
                const std::function<void(const std::string& block, FloatTensor tensor)>& use);
 
-// Fuses the gate and up matrices of each expert into one tensor, gate rows first.
+// Fuses the gate and up matrices of each expert into one tensor, with the gate rows first.
 void fuse_experts(Weights& weights);
 
-// Reorders the rows of tensors for which GGUF rotates adjacent pairs (interleaved RoPE), whereas the checkpoint rotates
-// halves (rotate_half in transformers).
+// Reorders the rows of those tensors for which GGUF rotates adjacent pairs (interleaved RoPE), whereas the checkpoint
+// rotates halves (rotate_half in transformers).
 void as_halves(Weights& weights, std::string_view stem, int64_t heads);
 
 }  // namespace monolith::testing

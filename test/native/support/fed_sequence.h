@@ -1,4 +1,4 @@
-// Runs one sequence through a model that drafts tokens, step by step and without an engine. Tests only.
+// Runs one sequence through a model with a drafter, step by step and without an engine. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,7 @@ namespace monolith::testing {
 
 ModelLimits draft_limits(bool drafts);
 
-// One sequence of a model, processed in chunks. Its hidden states are saved in the range that belongs to sequence slot
-// `place`.
+// One sequence, which a model processes in chunks. Its hidden states are saved in the range for sequence slot `place`.
 class Fed {
  public:
   Fed(Model& model, int first_page, int place);
@@ -20,8 +19,8 @@ class Fed {
   // Processes `tokens` in chunks of `piece` tokens. Returns the logits of the last token.
   std::vector<float> feed(const std::vector<int32_t>& tokens, int piece);
   // Returns the draft logits for the token after `token`, where `token` is the next token of the sequence. `depth` is
-  // the number of draft passes before this one, whose tokens are kept. An MTP level that has not processed those tokens
-  // yet processes all of them in this pass.
+  // the number of earlier draft passes, whose tokens are kept. An MTP level that has not processed those tokens yet
+  // processes all of them in this pass.
   std::vector<float> draft(int32_t token, int depth);
 
  private:

@@ -1,5 +1,5 @@
-// Builds Hugging Face directories from GGUF files: the reverse of the conversion under test, implemented independently
-// of it. Tests only.
+// Builds Hugging Face directories from GGUF files. This is the reverse of the conversion under test, but implemented
+// independently. Tests only.
 #pragma once
 
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ std::string safetensors_of(const std::vector<SafetensorData>& tensors);
 // Returns the checkpoint name of a llama, qwen2, qwen3 or gemma3 tensor.
 std::string checkpoint_name(std::string_view gguf);
 
-// Converts the rows of attention heads from interleaved pairs to two halves (for rotate_half).
+// Converts the rows of attention heads from interleaved pairs to the two halves that rotate_half expects.
 std::string with_halves(std::string_view rows, int64_t heads, int64_t n_rows);
 
 uint64_t stated(const GgufFile& file, const std::string& key);
@@ -61,8 +61,7 @@ std::string config_of(const GgufFile& file, const std::string& name, const std::
                       const std::string& more = {});
 
 // Returns the vocabulary of `file`, byte-level or SentencePiece, as a tokenizer.json. `splitting` lists the
-// pre-tokenizer steps before ByteLevel. A SentencePiece vocabulary without merges gets the merges implied by its
-// scores.
+// pre-tokenizer steps before ByteLevel. If a SentencePiece vocabulary has no merges, they are derived from its scores.
 std::string tokenizer_of(const GgufFile& file, const std::string& splitting, bool add_bos);
 
 std::string tokenizer_settings_of(const GgufFile& file);

@@ -1,5 +1,5 @@
-// Decodes zlib streams (RFC 1950, 1951) and the PNG images in the test data. Tests only: small, slow and not hardened
-// against malicious files.
+// Decodes zlib streams (RFC 1950, 1951) and the PNG images in the test data. Tests only: the code is small, slow and
+// not hardened against malicious files.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace monolith::testing {
 
 class Inflate {
  public:
-  // Returns nullopt if the stream is damaged.
+  // Returns nullopt if the data is damaged.
   static std::optional<std::vector<uint8_t>> zlib(std::span<const uint8_t> bytes);
 
  private:
@@ -44,8 +44,8 @@ struct Picture {
   std::vector<uint8_t> rgb;
 };
 
-// Supports non-interlaced images with 8 bits per channel: gray, gray with alpha, RGB, RGB with alpha, and palette.
-// Alpha is dropped.
+// Supports non-interlaced images with 8 bits per channel: gray, gray with alpha, RGB, RGB with alpha, and palette. The
+// alpha channel is dropped.
 std::optional<Picture> read_png(std::span<const uint8_t> file);
 
 }  // namespace monolith::testing

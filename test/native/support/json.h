@@ -1,4 +1,4 @@
-// A small JSON parser for test data, just strict enough to detect a damaged file. Tests only.
+// A small JSON parser for test data, only as strict as needed to detect a damaged file. Tests only.
 #pragma once
 
 #include <charconv>
@@ -20,8 +20,8 @@ class Json {
   // Returns nullopt if `text` is not a single JSON value.
   static std::optional<Json> parse(std::string_view text);
 
-  // Missing members and members of the wrong type read as empty values. A test that needs them then fails on their
-  // content.
+  // Missing members and members of the wrong type are read as empty values. A test that needs such a member then fails
+  // because of its content.
   const Json& operator[](std::string_view key) const;
   const Array& array() const;
   const std::string& string() const;

@@ -28,7 +28,7 @@ std::vector<float> attend_alone(Backend& backend, KvCache& cache, int layer, con
 void check_layers_of_different_shapes(Backend& backend, KvType type) {
   constexpr int kHeads = 8, kPages = 12;
   REQUIRE(backend.reserve(64, 2048, 64, 256).ok());
-  // Four layers share slot 0 of a page. Compared with the first one, the second has the same number of bytes but
+  // Four layers share slot 0 of a page. Compared with the first layer, the second has the same number of bytes but
   // different heads, the third has fewer bytes, and the fourth has more. Two equal layers share slot 1.
   const KvShape shape{{{StateKind::kKeysAndValues, 4, 64, 64, 0},
                        {StateKind::kKeysAndValues, 2, 128, 128, 0},
@@ -38,7 +38,7 @@ void check_layers_of_different_shapes(Backend& backend, KvType type) {
                        {StateKind::kKeysAndValues, 2, 64, 64, 1}},
                       kPages,
                       type};
-  // Page lists of the sequences. Layers that share a slot use different pages.
+  // Page lists of the sequences, one per layer. Layers that share a slot use different pages.
   const std::vector<std::vector<int32_t>> pages = {{5, 2, 8}, {0, 7, 4}, {3, 1, 6}, {9, 10, 11}, {5, 2, 8}, {0, 7, 4}};
   auto made = backend.kv_cache(shape);
   REQUIRE(made.ok());
@@ -65,7 +65,7 @@ void check_layers_of_different_shapes(Backend& backend, KvType type) {
       check::fail(__FILE__, __LINE__, std::string(what) + " differ in layer " + std::to_string(i));
   };
   for (size_t i = 0; i < shape.layers.size(); ++i) check(i, pages[i].data(), "keys and values");
-  // A copied page is valid for the layers that wrote it, whatever their shape.
+  // A copied page is valid for the layers that wrote it, regardless of their shape.
   for (size_t i = 0; i < 4; ++i) {
     const int32_t other = pages[(i + 1) % 4][0];
     backend.copy_page(cache, pages[i][0], other);
@@ -108,7 +108,7 @@ void check_layers_that_share_a_slot(Backend& backend, KvType type) {
         std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
       check::fail(__FILE__, __LINE__, "keys and values differ in layer " + std::to_string(i));
   }
-  // A copied page contains both small layers.
+  // A copied page must contain both small layers.
   backend.copy_page(**made, pages[1][0], pages[0][0]);
   for (size_t i = 1; i < 3; ++i) {
     const int32_t copied[] = {pages[0][0], pages[i][1], pages[i][2]};

@@ -1,5 +1,5 @@
-// Checks that layers of different shapes can share one KV cache on any backend: each layer stores and attends as if it
-// were alone.
+// Checks that layers of different shapes can share one KV cache on any backend. Each layer's stored values and
+// attention results must be the same as if it were alone.
 #pragma once
 
 #include <cstring>
@@ -11,18 +11,18 @@
 
 namespace monolith::testing {
 
-// Stores one layer's keys and values for a sequence in chunks and computes attention for the last tokens. Returns the
-// output, which is compared bit for bit.
+// Stores one layer's keys and values for a sequence in chunks, and computes attention for the last tokens. Returns the
+// output, which callers compare bit for bit.
 std::vector<float> attend_alone(Backend& backend, KvCache& cache, int layer, const int32_t* pages, float* q, float* kv,
                                 float* out, int n_heads, bool stores);
 
 void check_layers_of_different_shapes(Backend& backend, KvType type);
 
-// Two small layers, each with its own pages, share a slot with a large layer. Each stores and attends as if it were
-// alone.
+// Two small layers, each with its own pages, share a slot with a large layer. Each layer's stored values and attention
+// results must be the same as if it were alone.
 void check_layers_that_share_a_slot(Backend& backend, KvType type);
 
-// Backends refuse a state that they cannot store, with a message that names the state.
+// Backends must refuse a state that they cannot store, with a message that names the state.
 void check_refused_states(Backend& backend, const KeptStates& keeps);
 
 }  // namespace monolith::testing

@@ -30,7 +30,7 @@ Result<LoadedModel> load_model(const std::string& path, const CpuBackendOptions&
 std::vector<PromptRun> GoldenRunner::run(const std::vector<GoldenPrompt>& prompts, int piece, bool together) {
   std::vector<PromptRun> runs(prompts.size());
   std::vector<Sequence> sequences;
-  // Assigns pages in an order that is neither ascending nor consecutive.
+  // Assigns page numbers in an order that is neither ascending nor consecutive.
   next_page_ = 0;
   for (size_t i = 0; i < prompts.size(); ++i) {
     if (!together) next_page_ = 0;

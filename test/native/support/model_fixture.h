@@ -1,4 +1,4 @@
-// Loads a model file with a CPU backend and runs golden prompts through it. Tests only.
+// Loads a model file with a CPU backend and computes golden prompts. Tests only.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ struct LoadedModel {
   std::unique_ptr<Transformer> model;
 };
 
-// Limits that fit all golden prompts of one file in a single step, with enough pages for the seven page tables that the
-// model with sliding windows needs.
+// Limits that allow all golden prompts of one file in a single step. There are enough pages for the seven page tables
+// that the model with sliding windows needs.
 ModelLimits golden_limits(KvType kv_type);
 
 Result<LoadedModel> load_model(const std::string& path, Result<std::unique_ptr<Backend>> backend,
@@ -26,14 +26,14 @@ Result<LoadedModel> load_model(const std::string& path, Result<std::unique_ptr<B
 
 Result<LoadedModel> load_model(const std::string& path, const CpuBackendOptions& options, const ModelLimits& limits);
 
-// The logits that an engine computed for one golden prompt.
+// The logits computed by an engine for one golden prompt.
 struct PromptRun {
   std::vector<std::vector<float>> positions;  // The logits at the positions of GoldenPrompt::positions.
   std::vector<std::vector<float>> greedy;     // The logits that select greedy[i], along the golden path.
 };
 
 // Processes golden prompts and their greedy continuations, with `piece` tokens of each prompt per step. If `together`
-// is true, the prompts share steps; otherwise, they run one after another.
+// is true, the prompts share steps; otherwise, each prompt has its own steps.
 class GoldenRunner {
  public:
   explicit GoldenRunner(Transformer& model) : model_(model) {}
@@ -57,11 +57,12 @@ class GoldenRunner {
 
   void finish(std::span<Sequence> sequences, int piece);
 
-  // Processes a chunk of each prompt, or one token of each sequence after its prompt, as in production. Returns false
-  // when all sequences have ended.
+  // Processes the next chunk of each prompt, or the next token of each sequence whose prompt is done, as in production.
+  // Returns false when all sequences have ended.
   bool step(std::span<Sequence> sequences, int piece);
 
-  // The prompt's last position is both a golden position and the first greedy step. It is stored as the greedy step.
+  // The prompt's last position is both a golden position and the first greedy step. Its logits are stored as those of
+  // the greedy step.
   static std::vector<float>* place_of(Sequence& s, int position);
 
   Transformer& model_;

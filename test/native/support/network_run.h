@@ -27,8 +27,8 @@ Loaded load_network(const GgufFile& file, Result<std::unique_ptr<Backend>> backe
                     const ModelLimits& limits = kNetworkLimits);
 Loaded load_network(const GgufFile& file, const CpuBackendOptions& options);
 
-// Returns the logits at every position. Unless `first` is 0, the first chunk has `first` tokens; the rest have `piece`
-// tokens. The recurrent state moves between slots.
+// Returns the logits at every position. If `first` is not 0, the first chunk has `first` tokens; all other chunks have
+// `piece` tokens. The recurrent state moves between slots.
 std::vector<float> run_network(Transformer& model, const std::vector<int32_t>& tokens, int piece, int first = 0);
 
 }  // namespace monolith::testing

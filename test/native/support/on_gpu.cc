@@ -1,5 +1,5 @@
-// Runs tests written for the emulator on the real backend: linked in place of the emulator with the same test objects.
-// Without a usable GPU, every test is skipped and the reason is printed.
+// Runs tests written for the emulator on the real backend. This file is linked in place of the emulator, with the same
+// test objects. Without a usable GPU, every test is skipped and the reason is printed.
 #include <string>
 
 #include "backend/cuda/cuda_backend.h"
@@ -8,7 +8,7 @@
 #include "emulator/runtime_emulated.h"
 #include "check.h"
 
-// Does nothing: a GPU chooses the order of its threads itself.
+// Does nothing, because a GPU chooses the order of its threads itself.
 void monolith::cuda::emulator::set_order(Order) {}
 // A GPU has no launch counter.
 uint64_t monolith::cuda::emulator::launches() { return 0; }

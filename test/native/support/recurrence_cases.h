@@ -19,7 +19,7 @@ void check_near(const std::vector<float>& got, const std::vector<double>& expect
 
 double sigmoid(double x);
 
-// One layer's state slots, filled with a huge value so that a read from an unwritten slot is noticed.
+// The state slots of one layer, filled with a huge value so that a read from an unwritten slot is noticed.
 struct Slots {
   explicit Slots(int64_t floats, int n = 6)
       : memory(static_cast<size_t>(floats * n), 1e30f), view{memory.data(), floats} {}
@@ -28,7 +28,7 @@ struct Slots {
 };
 
 // Splits a sequence of `n_rows` tokens into segments at the positions in `cuts`. Each segment continues from the
-// previous segment's slot. If `apart` is set, each writes its state to a different slot.
+// previous segment's slot. If `apart` is set, each segment writes its state to a different slot.
 std::vector<Segment> pieces(int n_rows, std::vector<int> cuts, bool apart, const int32_t* pages = nullptr);
 
 struct DeltaShape {
@@ -65,7 +65,7 @@ struct StateSpaceCase {
 // Inputs to a causal convolution.
 struct ConvolutionCase {
   ConvolutionCase(int n_channels, int conv_kernel_size, bool plain, int rows);
-  // Returns the whole output buffer, including the unchanged floats between the rows.
+  // Returns the whole output buffer, including the floats between the rows, which must be unchanged.
   std::vector<double> expected() const;
 
   Convolution convolution;

@@ -51,7 +51,7 @@ struct TinyModel {
 
   Bytes build() const;
 
-  // Returns the values of a tensor that is F32 or has its own data.
+  // Returns the values of a tensor. The tensor must be F32 or have data that the test has set.
   std::vector<float> floats(const std::string& name) const;
 
  private:
@@ -63,7 +63,7 @@ struct TinyModel {
   void add_layer(const std::string& block);
 };
 
-// A parsed image together with its bytes.
+// A parsed image and its bytes.
 struct ParsedModel {
   explicit ParsedModel(const TinyModel& model);
   Bytes bytes;
@@ -71,7 +71,7 @@ struct ParsedModel {
   std::string error;
 };
 
-// Writes an image to a temporary file, which is deleted together with this object.
+// Writes an image to a temporary file. The file is deleted together with this object.
 class ModelFile {
  public:
   explicit ModelFile(const TinyModel& model);

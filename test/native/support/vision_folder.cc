@@ -115,7 +115,7 @@ std::vector<VisionFolder> vision_folders() {
                                   {"ffn_up", "mlp.fc1"},
                                   {"ffn_down", "mlp.fc2"}},
        [](Weights& w) { join_frames(w), join_qkv(w); },
-       // An encoder without gate matrices and whose layer norms have a bias.
+       // Changes the weights to those of an encoder without gate matrices and with biases in its layer norms.
        [](Weights& w) {
          std::erase_if(w, [](const auto& one) { return one.first.find(".ffn_gate.") != std::string::npos; });
          const FloatTensor some = w.at("v.blk.0.attn_q.bias");
@@ -199,7 +199,7 @@ std::vector<VisionFolder> vision_folders() {
                              {"v.pre_ln", "pre_layrnorm"},
                              {"mm.0", "linear_1"},
                              {"mm.2", "linear_2"}}});
-  // Once with the names used by older versions of transformers and once with those used by newer versions.
+  // The test runs with the names in older versions of transformers and with those in newer versions.
   for (const bool below : {false, true})
     all.push_back(
         {"llava16", "LlavaNextForConditionalGeneration", below ? "model.language_model." : "language_model.model.",
@@ -217,7 +217,7 @@ std::vector<VisionFolder> vision_folders() {
                                {"mm.0", "linear_1"},
                                {"mm.2", "linear_2"}},
          [](Weights&) {},
-         // The vision vectors have no newline tensor, because llama.cpp does not read it.
+         // The vision vectors have no newline tensor, because llama.cpp does not read it, so one is made up here.
          [](Weights& w) {
            FloatTensor newline = w.at("mm.2.bias");
            std::ranges::reverse(newline.values);
@@ -262,7 +262,7 @@ std::vector<VisionFolder> vision_folders() {
        "multi_modal_projector.", "encoder.blocks.",
        kimi_encoder + TensorNames{{"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, [](Weights& w) { axes_in_turn(w, 2); },
        [](Weights&) {}, false});
-  // The vision vectors use the activation that is the default for files without a key for it. Published directories set
+  // The vision vectors use the default activation of files without an activation key. Published directories set
   // gelu_pytorch_tanh.
   all.push_back(
       {"gemma4v",
@@ -321,7 +321,7 @@ std::string encoder_name(const VisionFolder& folder, const std::string& name) {
     rest = rest.substr(dot + 1);
   };
   numbered("v.blk.", folder.layers);
-  // The deepstack mergers of layers 0 and 1 are numbered in layer order.
+  // The deepstack mergers of layers 0 and 1 are numbered in the order of their layers.
   numbered("v.deepstack.", "deepstack_merger_list.");
   if (rest == "model.image_newline")
     return (folder.encoder.starts_with("model.") ? "model." : "") + std::string("image_newline");
@@ -340,7 +340,7 @@ void write_vision_folder(const VisionFolder& one, const GgufFile& text, const Gg
   const std::string architecture(*text.string("general.architecture").value());
   Weights of_text = weights_of(text), of_encoder = weights_of(encoder);
   one.derive(of_encoder);
-  // Rounds norms that checkpoints store as weight - 1, and equalizes values that the checkpoint stores only once.
+  // Rounds norms that checkpoints store as weight - 1, and makes values equal that the checkpoint stores only once.
   if (architecture == "gemma3")
     for (auto& [name, tensor] : of_text)
       if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
@@ -370,7 +370,7 @@ void write_vision_folder(const VisionFolder& one, const GgufFile& text, const Gg
         value -= 1;
         std::memcpy(tensor.bytes.data() + at, &value, sizeof value);
       }
-    // This prefix implies that the output matrix is renamed, too.
+    // If this prefix is used, the output matrix is renamed, too.
     const bool below = std::string_view(one.text).starts_with("language_model.");
     if (tensor.name.starts_with("model."))
       tensor.name = one.text + tensor.name.substr(6);

@@ -1,6 +1,6 @@
 // Builds the Hugging Face directory that a vision model's authors publish from a GGUF pair (text model and vision
-// file). This is the reverse of the conversion under test, written independently of it from the layouts of
-// transformers' classes. Tests only.
+// file). This reverses the conversion under test, but was written independently from the layouts of transformers'
+// classes. Tests only.
 #pragma once
 
 #include <string>
@@ -18,22 +18,23 @@ struct VisionFolder {
   const char* pair;  // Name of the pair in the vision vectors.
   const char* name;  // Class name in config.json.
   const char* text;  // Prefix of the text model's tensor names, in place of "model.".
-  // Additional members of text_config; the next two fields hold additional members of config.json and of the
+  // Additional members of text_config. The next two fields hold additional members of config.json and of the
   // processor's settings.
   std::string text_config;
   std::string config, processor;
-  // Name prefixes of the encoder, the projector and the encoder's layers; the layers prefix follows the encoder prefix.
+  // Name prefixes of the encoder, the projector and the encoder's layers. The last one comes after the encoder prefix
+  // in a name.
   std::string encoder, projector, layers;
   TensorNames names;  // Checkpoint names by GGUF stem, for the encoder, a layer and the projector ("mm.").
   // Converts weights from the vision file's layout to the checkpoint's layout.
   std::function<void(Weights&)> publish = [](Weights&) {};
-  // Derives an encoder that no pair has from a pair's encoder. Both the directory and the GGUF file are changed before
+  // Changes a pair's encoder to a kind that occurs in no pair. Both the directory and the GGUF file are changed before
   // the comparison.
   std::function<void(Weights&)> derive = [](Weights&) {};
-  // False if the published model has a different text model than the pair.
+  // False if the published model has a different text model from the one in the pair.
   bool whole = true;
   std::vector<std::string> without = {};  // Metadata keys to remove from the vision file.
-  // Adds the metadata keys that replace them to the vision file.
+  // Adds the metadata keys to the vision file that replace the removed ones.
   std::function<void(GgufBuilder&)> more = [](GgufBuilder&) {};
 };
 
@@ -70,8 +71,8 @@ inline const TensorNames kQwenEncoder = {{"v.patch_embd", "patch_embed.proj"},
                                          {"attn_qkv", "attn.qkv"},
                                          {"attn_out", "attn.proj"}};
 
-// Joins the patch kernels for two frames: within each color channel, the second frame's kernel follows the first
-// frame's.
+// Joins the patch kernels for two frames. Within each color channel, the kernel of the second frame follows that of the
+// first.
 void join_frames(Weights& weights);
 
 void join_qkv(Weights& weights);
@@ -81,8 +82,8 @@ void colours_last(Weights& weights);
 
 void turn_halves(Weights& weights, int64_t heads);
 
-// Reorders the rows of queries and keys: RoPE pairs for the column and for the row alternate, instead of all column
-// pairs coming first.
+// Reorders the rows of queries and keys, so that RoPE pairs for the column and for the row alternate instead of all
+// column pairs coming first.
 void axes_in_turn(Weights& weights, int64_t heads);
 
 // Prepends dimensions of size 1.
@@ -90,12 +91,11 @@ void as_parameter(FloatTensor& tensor, size_t ones);
 
 std::vector<VisionFolder> vision_folders();
 
-// Returns the checkpoint name of a tensor in the vision file. If the directory has no such name, the test fails and the
-// result is empty.
+// Returns the checkpoint name of a tensor in the vision file. If the directory has no such tensor name, the test fails
+// and the result is empty.
 std::string encoder_name(const VisionFolder& folder, const std::string& name);
 
-// A pair of GGUF files whose values can be represented exactly in the directory, and the directory with the same
-// values.
+// A pair of GGUF files whose values the directory can represent exactly, and the directory with the same values.
 struct VisionPairFiles {
   ScratchFolder folder, files;
   std::string text() const { return files.path() + "/text.gguf"; }

@@ -1,5 +1,5 @@
-// The vision vectors: for pairs of a text model and a vision file, llama.cpp's results at each stage for several
-// images. Located in $MONOLITH_VISION, test/data/vision or ../shared/vision. Tests only.
+// The vision vectors: llama.cpp's results at each stage for several images, for pairs of a text model and a vision
+// file. Located in $MONOLITH_VISION, test/data/vision or ../shared/vision. Tests only.
 #pragma once
 
 #include <cmath>
@@ -29,11 +29,11 @@ std::optional<Picture> vision_picture(const std::string& name);
 
 std::optional<Json> vision_cases(const std::string& pair);
 
-// Decodes base64. Encoded floats have no padding.
+// Decodes base64 without padding, the form in which floats are encoded.
 std::vector<uint8_t> bytes_from_base64(std::string_view text);
 
-// The largest difference and the root mean square of the differences between the embeddings of one image part and the
-// expected embeddings, in units of the case's standard deviation. Infinite if embeddings are missing.
+// The largest difference and the root mean square difference between the embeddings of one image part and the expected
+// embeddings, in standard deviations of the case. Infinite if embeddings are missing.
 struct EmbeddingError {
   double max = 0, rms = 0;
 };

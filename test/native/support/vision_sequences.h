@@ -1,6 +1,6 @@
 // The decoder part of the vision vectors. Sequences of tokens and given image embeddings run through the engine on any
 // backend, and the results are compared with the logits and the greedy path of exact arithmetic. The vision encoders
-// are tested in test/native/vision.
+// themselves are tested in test/native/vision.
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,7 @@ struct VisionPair {
 
 std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const Json& piece);
 
-// Returns false if some embeddings are not given.
+// Returns false if the vectors do not contain all embeddings of the sequence.
 bool read_sequence(const Json& from, uint64_t& hash, GenerationRequest& request);
 
 std::optional<VisionPair> read_pair(const std::string& name);
@@ -52,7 +52,7 @@ class NotedModel final : public Model {
 
 int32_t best_of(const std::vector<float>& logits);
 
-// Compares the logits of a response's first `n_tokens` tokens with the vectors.
+// Compares the logits of the first `n_tokens` tokens of a response with the vectors.
 void judge(const VisionSequence& sequence, const std::vector<std::vector<float>>& noted, size_t n_tokens,
            const Tolerance& tolerance, const std::string& how);
 

@@ -1,5 +1,5 @@
-// For small files, vision encoders give bit-identical results however a run is split, with any number of threads and on
-// every instruction set. The results equal those recorded when all vision vectors passed.
+// Tests that, for small files, vision encoders give bit-identical results regardless of how a run is split, of the
+// number of threads and of the instruction set. The results equal those recorded when all vision vectors passed.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -69,7 +69,7 @@ bool same_bits(const Seen& a, const Seen& b) {
   return true;
 }
 
-// LLaVA with an encoder that has no class embedding, such as SigLIP.
+// LLaVA with an encoder that has no class embedding (such as SigLIP).
 TinyVision without_class_vector() {
   TinyVision model("mlp");
   model.tensors.erase("v.class_embd");
@@ -77,8 +77,8 @@ TinyVision without_class_vector() {
   return model;
 }
 
-// For each kind of encoder, a few numbers from the last part's embeddings: the first number of the first row, the
-// second of the middle row, the last of the last row, and the sum of all.
+// For each kind of encoder, a few numbers from the embeddings of the last part: the first number of the first row, the
+// second of the middle row, the last of the last row, and the sum of all numbers.
 struct Known {
   const char* type;
   double numbers[4];
@@ -149,8 +149,8 @@ TEST(vision_encoders_match_recorded_results) {
   }
 }
 
-// The vision vectors do not cover Qwen2-VL. Its encoder is that of Qwen3-VL without learned positions, deepstack
-// mergers and patch bias, and with a different activation.
+// The vision vectors do not cover Qwen2-VL. Its encoder is like that of Qwen3-VL, but without learned positions,
+// deepstack mergers and patch bias, and with a different activation.
 TEST(qwen2_vl_is_qwen3_vl_without_positions_and_deepstack) {
   TinyVision third("qwen3vl_merger");
   std::erase_if(third.tensors, [](const auto& one) { return one.first.starts_with("v.deepstack."); });
@@ -165,7 +165,7 @@ TEST(qwen2_vl_is_qwen3_vl_without_positions_and_deepstack) {
   CHECK(!same_bits(see(second), see(third)));
 }
 
-// Returns the model with every matrix rounded to F16 or BF16.
+// Returns the model with every matrix rounded to `stored`, which is F16 or BF16.
 TinyVision in_sixteen_bits(const char* type, TensorType stored) {
   TinyVision model(type);
   for (auto& [name, tensor] : model.tensors) {

@@ -1,5 +1,5 @@
-// Malicious vision files are rejected with an error that gives the reason. A file that loads as an encoder must be able
-// to process images of any shape.
+// Tests that malicious vision files are rejected with an error that states the reason. A file that loads as an encoder
+// must be able to process images of any shape.
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "vision/hostile_vision.h"
@@ -9,7 +9,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// Returns null if the file is rejected; `message` is then the reason.
+// Returns null if the file is rejected; `message` then contains the reason.
 std::shared_ptr<const VisionModel> load(const GgufFile& file, const VisionBounds& bounds, std::string& message) {
   auto model = VisionModel::load(file, bounds);
   if (model) return *model;

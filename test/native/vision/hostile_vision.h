@@ -1,6 +1,6 @@
-// Malicious vision files of the kinds that have broken readers of such files: sizes that are zero, overflow or
-// contradict each other, out-of-range indices, and too many numbers. Each file is either rejected with an error that
-// gives the reason, or loads as an encoder that can run. For tests and fuzz seeds.
+// Malicious vision files of kinds that have broken readers of vision files: sizes that are zero, overflow or contradict
+// each other, out-of-range indices, and too many numbers. Each file is either rejected with an error that states the
+// reason, or loads as an encoder that can run. For tests and fuzz seeds.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct HostileVision {
   std::function<void(Bytes&)> tamper = {};  // Changes the written image.
 };
 
-// Changes the bytes that follow a name in the image: a metadata value to a negative 32-bit number (-1), or a tensor's
-// first dimension to a given value.
+// Each of these functions changes the bytes that follow a name in the image: tampered() applies `change` to them,
+// negative() sets a metadata value to -1 as a 32-bit number, and dimension() sets the first dimension of a tensor.
 std::function<void(Bytes&)> tampered(const std::string& name, const std::function<void(std::byte*)>& change);
 std::function<void(Bytes&)> negative(const std::string& key);
 std::function<void(Bytes&)> dimension(const std::string& tensor, uint64_t length);

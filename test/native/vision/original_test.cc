@@ -1,5 +1,6 @@
-// Tests image preprocessing as in the model authors' programs (VisionResize::kOriginal): known bytes from Pillow's
-// resampling, image sizes from the original programs, tiles of every kind, and class embeddings that come first.
+// Tests image preprocessing as in the programs of the model's authors (VisionResize::kOriginal): known bytes from
+// Pillow's resampling, image sizes from the original programs, tiles of every kind, and class embeddings that come
+// first.
 #include <cstring>
 #include <map>
 
@@ -50,7 +51,7 @@ std::vector<float> rows_of(const ParsedModel& parsed, std::shared_ptr<const Visi
   return run->take_rows();
 }
 
-// LLaVA 1.5: a single square image and no grids.
+// LLaVA 1.5, which uses a single square image and no grids.
 TinyVision one_square() {
   TinyVision model("mlp");
   model.keys.erase("clip.vision.image_grid_pinpoints");
@@ -72,7 +73,7 @@ TEST(resampling_matches_pillow_byte_for_byte) {
   // (3 * 0 + 3 * 100 + 200) / 7 and (100 + 3 * 200 + 3 * 250) / 7.
   CHECK(resample(ResampleFilter::kBilinear, four.data(), {4, 1}, {2, 1}) == grey({71, 207}));
   CHECK(resample(ResampleFilter::kBilinear, four.data(), {1, 4}, {1, 2}) == grey({71, 207}));
-  // A quarter of a pixel from the center, the cubic kernel with a = -1/2 weights the two neighbors by 0.8671875 and
+  // At a quarter of a pixel from the center, the cubic kernel with a = -1/2 weights the two neighbors by 0.8671875 and
   // 0.2265625.
   CHECK(resample(ResampleFilter::kBicubic, two.data(), {2, 1}, {4, 1}) == grey({0, 53, 202, 255}));
   for (const ResampleFilter filter : {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
@@ -85,7 +86,7 @@ TEST(resampling_matches_pillow_byte_for_byte) {
 }
 
 TEST(image_sizes_match_the_original_programs) {
-  // The width of 2.5 units is rounded to the nearest even number.
+  // The width of 2.5 units is rounded to the nearest even number of units.
   CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));
   const PictureSize less = qwen_size({5000, 3000}, 28, 4 * 784, 1024 * 784);
   CHECK(less.pixels() <= 1024 * 784 && less.width % 28 == 0 && less.height % 28 == 0);
@@ -94,7 +95,7 @@ TEST(image_sizes_match_the_original_programs) {
   CHECK((idefics_size({1600, 1200}, 1456) == PictureSize{1456, 1092}));
   CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));  // A width of 33 is made even.
   CHECK((idefics_tiled({1456, 1000}, 364) == PictureSize{1456, 1092}));
-  // The image becomes 19 x 14 embeddings, out of at most 280.
+  // The image results in 19 x 14 embeddings, out of at most 280.
   CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));
   CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));  // Small images are enlarged.
   CHECK((gemma4_size({100'000, 10}, 48, 280 * 48 * 48) == PictureSize{280 * 48, 48}));
@@ -114,7 +115,7 @@ TEST(image_tiles_match_the_original_programs) {
     const char* type;
     ResampleFilter filter;
   };
-  // Models that stretch the image to a single part.
+  // Models that stretch the image to the size of a single part.
   for (const auto& [type, filter] :
        {Case{"gemma3", ResampleFilter::kBilinear}, Case{"qwen2vl_merger", ResampleFilter::kBicubic},
         Case{"qwen2.5vl_merger", ResampleFilter::kBicubic}, Case{"qwen3vl_merger", ResampleFilter::kBicubic},
@@ -129,7 +130,7 @@ TEST(image_tiles_match_the_original_programs) {
     CHECK(pieces_of(*usual, 150, 97).prepared[0].hash != piece.hash);
     CHECK(!rows_of(parsed, model, piece).empty());
   }
-  // Models that scale the image, then pad it with black on the right and at the bottom.
+  // Models that scale the image and then pad it with black on the right and at the bottom.
   const ParsedModel kimi{TinyVision("kimik25")};
   const Pieces padded = pieces_of(*loaded(kimi), 30, 21);
   REQUIRE(padded.prepared.size() == 1 && padded.prepared[0].width == 32 && padded.prepared[0].height == 24);
@@ -138,8 +139,8 @@ TEST(image_tiles_match_the_original_programs) {
   CHECK(std::equal(as_it_is.begin() + 90, as_it_is.begin() + 180, padded.prepared[0].pixels.begin() + 96));
   CHECK(padded.prepared[0].pixels[95] == 0 && padded.prepared[0].pixels.back() == 0);
   CHECK(!rows_of(kimi, loaded(kimi), padded.prepared[0]).empty());
-  // Models with tiles and an overview. The overview is made from the scaled image from which the tiles are cut (Idefics
-  // 3) or from the original image.
+  // Models with tiles and an overview. The overview is made either from the scaled image from which the tiles are cut
+  // (Idefics 3) or from the original image.
   const ParsedModel idefics{TinyVision("idefics3")};
   const Pieces tiled = pieces_of(*loaded(idefics), 150, 97);
   REQUIRE(tiled.plan.columns == 3 && tiled.plan.rows == 2 && tiled.prepared.size() == 7);
@@ -152,25 +153,25 @@ TEST(image_tiles_match_the_original_programs) {
   const ParsedModel intern{TinyVision("internvl")};
   // A small image whose shape is closest to a square is not split.
   CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});
-  // If two grids are equally good, the larger one is used only if the image fills at least half of it.
+  // If two grids are equally good, the larger one is used only if the image fills at least half of that grid.
   CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});
   const Pieces wide = pieces_of(*loaded(intern), 30, 15);
   CHECK(wide.plan.columns == 2 && wide.plan.rows == 1 && wide.prepared.size() == 3);
-  // Models that crop the center of the image after scaling its shorter side to the side of the square.
+  // Models that scale the shorter side of the image to the side of a square and then crop the center.
   const ParsedModel llava{one_square()};
   const auto model = loaded(llava);
   const auto covering = resample(ResampleFilter::kBicubic, striped_picture(150, 97).data(), {150, 97}, {37, 24});
   CHECK(pieces_of(*model, 150, 97).prepared[0].pixels == middle_of(covering.data(), {37, 24}, {24, 24}));
   const auto bound = VisionModel::load(*llava.file, {.max_source_pixels = 1 << 20, .resize = VisionResize::kOriginal});
-  // The image would be scaled to 24 x 1,440,000 pixels.
+  // This image would be scaled to 24 x 1,440,000 pixels.
   CHECK(bound.ok() && (*bound)->plan(1000, 1000).ok() && !(*bound)->plan(1, 60'000).ok());
 }
 
 TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
-  // Grids as pairs of width and height.
+  // The grids are pairs of width and height.
   const std::vector<std::pair<int, int>> grids = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};
   CHECK((llava_candidate({640, 480}, grids) == PictureSize{672, 672}));
-  // These grids keep the full resolution; this one wastes the fewest pixels.
+  // Of the grids that keep the full resolution, this one wastes the fewest pixels.
   CHECK((llava_candidate({300, 150}, grids) == PictureSize{672, 336}));
   // If several grids are equally good, the first one is chosen.
   CHECK((llava_candidate({100, 100}, grids) == PictureSize{672, 336}));
@@ -179,8 +180,8 @@ TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
   CHECK((llava_scaled({640, 480}, {672, 672}) == PictureSize{672, 504}));
   CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));  // The height of 335.66 is rounded up.
   CHECK((llava_scaled({20'000, 1}, {672, 336}) == PictureSize{672, 1}));
-  // A grid of 48 x 48 patches of 14 pixels. A 640 x 480 image fills 36 rows, and a 641 x 480 image fills 35.9. Of that
-  // image's 13 remaining rows, six are cut off on each side.
+  // The grid has 48 x 48 patches of 14 pixels. A 640 x 480 image fills 36 rows, and a 641 x 480 image fills 35.9. In
+  // the second case, 13 rows remain, and six are cut off on each side.
   CHECK((llava_kept({640, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({641, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({480, 641}, {48, 48}) == PictureSize{36, 48}));
@@ -188,22 +189,22 @@ TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
   CHECK((llava_kept({100, 100}, {48, 24}) == PictureSize{24, 24}));
   CHECK((llava_kept({600, 300}, {48, 24}) == PictureSize{48, 24}));
   CHECK((llava_kept({49, 7}, {49, 49}) == PictureSize{49, 7}));  // The image fills 7 * (49 / 49) rows.
-  // The image fills 21 * (42 / 98) = 9 rows; 32 of the other 33 rows are cut off.
+  // The image fills 21 * (42 / 98) = 9 rows. Of the other 33 rows, 32 are cut off.
   CHECK((llava_kept({98, 7 * 3}, {42, 42}) == PictureSize{42, 10}));
-  // The image fills 15 rows, up to a rounding error in the last bit.
+  // The image fills 15 rows, apart from a rounding error in the last bit.
   CHECK((llava_kept({176, 55}, {48, 48}) == PictureSize{48, 16}));
   CHECK((llava_kept({10'000, 1}, {48, 24}) == PictureSize{48, 0}));  // The image fills less than one row.
 }
 
 // LLaVA 1.6 processes an image as one part: the whole image, then the tiles. The embeddings of all tiles form one grid
-// without padding, and each row is followed by the newline embedding.
+// without padding, in which the newline embedding follows each row.
 TEST(llava_16_is_one_part_with_newline_embeddings) {
   constexpr int kSide = 24, kPatches = 6;  // A view has 24 x 24 pixels and 6 x 6 embeddings.
   const ParsedModel parsed{with_newline()}, square{one_square()};
   const auto model = loaded(parsed), single = loaded(square);
   REQUIRE(model != nullptr && single != nullptr);
   const std::vector<float> newline = with_newline().floats("model.image_newline");
-  // Of the grids 24 x 48, 48 x 24 and 48 x 48, the last is best, so the image is scaled to 48 x 36.
+  // Of the grids 24 x 48, 48 x 24 and 48 x 48, the last one is best, so the image is scaled to 48 x 36.
   const PictureSize size{40, 30};
   const Pieces pieces = pieces_of(*model, size.width, size.height);
   REQUIRE(pieces.prepared.size() == 1 && pieces.plan.columns == 2 && pieces.plan.rows == 2 &&
@@ -218,7 +219,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
     for (int y = 0; y < kSide; ++y)
       for (int x = 0; x < kSide; ++x)
         for (int colour = 0; colour < 3; ++colour) {
-          // Six black rows above the image and six below.
+          // There are six black rows above the image and six below it.
           const int line = tile / 2 * kSide + y - 6, column = tile % 2 * kSide + x;
           view.push_back(line < 0 || line >= 36 ? uint8_t{0}
                                                 : scaled[static_cast<size_t>((line * 48 + column) * 3 + colour)]);
@@ -235,8 +236,8 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
     rows.push_back(rows_of(square, single, (*alone)[0]));
   }
   CHECK(piece.pixels == expected_pixels);
-  // Of 12 x 12 embeddings, 9 rows show the image. One and a half rows are to be cut off on each side, rounded down to
-  // one.
+  // Of 12 x 12 embeddings, 9 rows show the image. On each side, one and a half rows would have to be cut off, which is
+  // rounded down to one.
   std::vector<float> expected = rows[0];
   for (int line = 1; line < 11; ++line) {
     for (int column = 0; column < 12; ++column) {
@@ -260,7 +261,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
   }
   CHECK(run->left() == 0 && run->take_rows() == expected);
   // Small images are also enlarged to tiles. With low detail, or if the operator allows no tiles, a single newline
-  // embedding follows the whole image. Here the grid is 24 x 48, and the middle 6 of its 12 rows show the image.
+  // embedding follows the whole image. Here, the grid is 24 x 48, and the middle 6 of its 12 rows show the image.
   CHECK_EQ(pieces_of(*model, 10, 10).plan.n_tokens(), 36 + 6 * 7);
   const auto low = model->plan(40, 30, {.overview_only = true});
   REQUIRE(low.ok() && low->n_tokens() == 37 && low->pieces.size() == 1 && low->columns == 0);
@@ -277,7 +278,8 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
           plan->columns == 0);
     CHECK(plan->n_tokens() <= (*bound)->most_tokens());
   }
-  // Equal pixels give different embeddings if more of them are padding, so their content hashes must differ.
+  // Images with equal pixels have different embeddings if the amount of padding differs, so their content hashes must
+  // differ.
   const std::vector<uint8_t> black(size_t{3} * 48 * 48);
   const auto hash_of_black = [&](int width, int height) {
     const auto plan = model->plan(width, height);
@@ -287,7 +289,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
     return (*prepared)[0].hash;
   };
   CHECK(hash_of_black(40, 30) != hash_of_black(40, 40));
-  // The image is so narrow that no embedding of the tiles remains.
+  // The image is so narrow that no embedding of a tile remains.
   CHECK_EQ(pieces_of(*model, 3000, 1).plan.n_tokens(), 36);
 }
 
@@ -301,11 +303,12 @@ TEST(llava_16_without_its_newline_tensor_is_rejected_by_name) {
   const ParsedModel other{short_one};
   const auto refused = VisionModel::load(*other.file, {.resize = VisionResize::kOriginal});
   CHECK(!refused.ok() && refused.error().message.find("model.image_newline") != std::string::npos);
-  // llama.cpp's preprocessing does not use the newline tensor.
+  // llama.cpp's preprocessing ignores the newline tensor.
   CHECK(VisionModel::load(*other.file, {.resize = VisionResize::kLlamaCpp}).ok());
 }
 
-// With the position table rotated by one entry, llama.cpp's order and the original order compute the same function.
+// With the position table rotated by one entry, the order in llama.cpp and the original order compute the same
+// function.
 TEST(class_embeddings_come_first) {
   for (const bool llava : {false, true}) {
     TinyVision model = llava ? one_square() : TinyVision("internvl"), turned = model;
@@ -318,7 +321,7 @@ TEST(class_embeddings_come_first) {
     const ParsedModel parsed(model), parsed_turned(turned);
     const auto original = loaded(parsed), usual = loaded(parsed_turned, VisionResize::kLlamaCpp);
     if (original == nullptr || usual == nullptr) return;
-    // The image has the encoder's input size, so it is not resized.
+    // The image has the same size as the encoder's input, so it is not resized.
     const Pieces pieces = pieces_of(*original, 24, 24);
     const std::vector<float> got = rows_of(parsed, original, pieces.prepared[0]),
                              expected = rows_of(parsed_turned, usual, pieces.prepared[0]);

@@ -1,4 +1,4 @@
-// Tests image resizing: known bytes, and the same bytes with every SIMD instruction set.
+// Tests image resizing: the results are known bytes, and are the same with every SIMD instruction set.
 #include <random>
 
 #include "check.h"

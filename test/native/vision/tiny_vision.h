@@ -1,4 +1,4 @@
-// Builds small vision files of every kind and a test image. Tests may change any part of a file before it is written.
+// Builds small vision files of every kind, and a test image. Tests may change any part of a file before it is written.
 // Tests only.
 #pragma once
 
@@ -28,7 +28,7 @@ struct TinyVision : TinyModel {
   void add_layer(const std::string& at, bool rms, const std::string& type);
 };
 
-// An image with stripes and gradients in all three color channels.
+// An image that has stripes and gradients in all three color channels.
 std::vector<uint8_t> striped_picture(int width, int height);
 
 }  // namespace monolith::testing

@@ -1,5 +1,5 @@
-// Checks stages 1 and 2 of the vision vectors. Pixels must match byte for byte, plans, tokens and positions exactly,
-// and embeddings within a tolerance.
+// Checks stages 1 and 2 of the vision vectors. Pixels must match byte for byte, plans, tokens and positions must match
+// exactly, and embeddings must match within a tolerance.
 #include <cstdio>
 
 #include "backend/cpu/cpu_backend.h"
@@ -47,7 +47,7 @@ std::optional<Pair> open_pair(const Json& json) {
   return Pair{std::move(*file), std::move(*text), std::move(*model), std::move(*tokenizer), std::move(*markers)};
 }
 
-// Splits a prompt into the texts between its images.
+// Splits a prompt at its images and returns the texts between them.
 std::vector<std::string> stretches(std::string_view prompt) {
   constexpr std::string_view kPlace = "<__media__>";
   std::vector<std::string> parts;
@@ -57,7 +57,7 @@ std::vector<std::string> stretches(std::string_view prompt) {
   return parts;
 }
 
-// One entry in the case's sequence: tokens, or a part of an image.
+// One entry of a case's sequence: either tokens or a part of an image.
 struct Entry {
   std::vector<TokenId> tokens;
   int image = -1;
@@ -129,7 +129,7 @@ struct Worst {
   double max = 0, rms = 0;
 };
 
-// Checks the plans and pixels of all of a pair's cases and, if there is an encoder, their embeddings.
+// Checks the plans and pixels of all cases of a pair and, if there is an encoder, their embeddings.
 Worst check_pair(const Json& json, const Pair& pair, VisionEncoder* encoder, int64_t budget) {
   Worst worst;
   for (const Json& one : json["cases"].array()) {

@@ -1,5 +1,5 @@
-// Vision files of every kind load. Missing, misshapen, unknown or damaged tensors and keys are rejected with an error
-// that names them.
+// Tests that vision files of every kind load, and that missing, unknown or damaged tensors and keys, and tensors with
+// wrong shapes, are rejected with an error that names them.
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
@@ -12,7 +12,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// Returns the error with which the model is rejected; empty if it loads.
+// Returns the message of the error with which the model is rejected; empty if the model loads.
 std::string refusal(const TinyModel& model, const VisionBounds& bounds = {}) {
   const ParsedModel parsed(model);
   if (parsed.file == nullptr) return parsed.error;
@@ -49,7 +49,7 @@ TEST(vision_files_of_every_kind_load_and_missing_tensors_are_named) {
         check::fail(__FILE__, __LINE__, std::string(type) + " without " + name + ": " + refusal(without));
     }
     for (const auto& [name, tensor] : whole.tensors) {
-      // Skipped because the tensor is in a layer that is not used, or because only the text model determines its
+      // Skipped because the tensor belongs to a layer that is not used, or because only the text model determines its
       // length.
       if (name.starts_with("v.blk.2.") || (type == std::string("gemma3") && name == "mm.input_projection.weight"))
         continue;
@@ -148,8 +148,8 @@ TEST(images_are_planned_within_the_operators_limits) {
   CHECK_EQ(loaded(TinyVision("internvl"))->plan(500, 400)->columns, 4);
   CHECK(loaded(TinyVision("internvl"), {.max_tiles = 3})->plan(500, 400)->pieces.size() <= 4);
   TinyVision tiled("internvl");
-  // The setting is the minimum number of columns and of rows in llama.cpp, but the minimum number of tiles in the
-  // original program.
+  // In llama.cpp, the setting is the minimum number of columns and of rows; in the original program, it is the minimum
+  // number of tiles.
   tiled.key("preproc_min_tiles", 2u);
   CHECK_EQ(loaded(tiled)->plan(60, 20)->pieces.size(), size_t{3 * 2 + 1});
   CHECK_EQ(loaded(tiled, {.resize = VisionResize::kOriginal})->plan(60, 20)->pieces.size(), size_t{3 + 1});

@@ -26,8 +26,9 @@ namespace monolith {
 namespace {
 
 struct Features {
-  bool avx2 = false;    // AVX2, FMA and F16C.
-  bool avx512 = false;  // AVX-512 F, BW, VL, DQ and VNNI.
+  bool avx2 = false;      // AVX2, FMA and F16C.
+  bool avx_vnni = false;  // AVX-VNNI, in addition to `avx2`.
+  bool avx512 = false;    // AVX-512 F, BW, VL, DQ and VNNI.
   bool avx512_bf16 = false;
   bool amx = false;  // AMX with INT8 and BF16, in addition to avx512_bf16.
   bool amx_denied = false;
@@ -68,7 +69,10 @@ Features read_features() {
   features.avx2 = ymm_saved && fma && f16c && (b & 1u << 5);
   const unsigned f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
   features.avx512 = features.avx2 && zmm_saved && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & 1u << 11);
-  if (features.avx512 && leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) features.avx512_bf16 = a & 1u << 5;
+  if (leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
+    features.avx_vnni = features.avx2 && (a & 1u << 4);
+    features.avx512_bf16 = features.avx512 && (a & 1u << 5);
+  }
   features.amx = features.avx512_bf16 && amx && tiles_saved && may_use_tiles();
   features.amx_denied = amx && !features.amx;
   // Family and vendor are documented in AMD's APM, volume 3, CPUID Fn0000_0000 and Fn0000_0001.
@@ -131,6 +135,7 @@ std::string_view cpu_isa_name(CpuIsa isa) {
   switch (isa) {
     case CpuIsa::kPlain: return "plain";
     case CpuIsa::kAvx2: return "avx2";
+    case CpuIsa::kAvxVnni: return "avx_vnni";
     case CpuIsa::kAvx512: return "avx512";
     case CpuIsa::kAmx: return "amx";
     case CpuIsa::kNeon: return "neon";
@@ -143,6 +148,7 @@ bool cpu_has(CpuIsa isa) {
   switch (isa) {
     case CpuIsa::kPlain: return true;
     case CpuIsa::kAvx2: return features().avx2;
+    case CpuIsa::kAvxVnni: return features().avx_vnni;
     case CpuIsa::kAvx512: return features().avx512;
     case CpuIsa::kAmx: return features().amx;
     case CpuIsa::kNeon: return features().neon;
@@ -157,7 +163,8 @@ bool cpu_is_zen4() { return features().zen4; }
 
 std::vector<CpuIsa> available_cpu_isas() {
   std::vector<CpuIsa> available;
-  for (CpuIsa isa : {CpuIsa::kPlain, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAmx, CpuIsa::kNeon, CpuIsa::kNeonI8mm})
+  for (CpuIsa isa : {CpuIsa::kPlain, CpuIsa::kAvx2, CpuIsa::kAvxVnni, CpuIsa::kAvx512, CpuIsa::kAmx, CpuIsa::kNeon,
+                     CpuIsa::kNeonI8mm})
     if (cpu_has(isa)) available.push_back(isa);
   return available;
 }

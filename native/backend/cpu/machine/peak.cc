@@ -31,7 +31,7 @@ constexpr long kRounds = 2'000'000;  // This many rounds take about 3 ms.
 ArithmeticPeak measure_peak(CpuIsa isa, int threads, int repeats) {
 #if defined(__x86_64__)
   if (isa != CpuIsa::kPlain) {
-    const PeakLoops& loops = isa == CpuIsa::kAvx2 ? kAvx2Peak : kAvx512Peak;
+    const PeakLoops& loops = isa == CpuIsa::kAvx2 ? kAvx2Peak : isa == CpuIsa::kAvxVnni ? kAvxVnniPeak : kAvx512Peak;
     const double floats = rate(loops.float32, loops.float32_round, threads, repeats);
     if (isa == CpuIsa::kAmx) return {rate(kAmxPeak.integer8, kAmxPeak.integer8_round, threads, repeats), floats};
     return {rate(loops.integer8, loops.integer8_round, threads, repeats), floats};

@@ -32,6 +32,7 @@ struct TilePeak {
 #if defined(__x86_64__)
 extern const TilePeak kAmxPeak;
 extern const PeakLoops kAvx2Peak;
+extern const PeakLoops kAvxVnniPeak;
 extern const PeakLoops kAvx512Peak;
 #endif
 

@@ -230,8 +230,18 @@ const MatmulKernels& matmul_kernels(CpuIsa isa, Arithmetic arithmetic) {
     kernels.min_fast_rows = 96;
     return kernels;
   }();
+  static std::atomic<uint64_t> calls_with_vnni{0};
+  static const MatmulKernels with_vnni = [] {
+    MatmulKernels kernels = kAvx2Matmul;
+    kernels.name = "avx_vnni";
+    kernels.calls = &calls_with_vnni;
+    for (int type = 0; type < kPanelTypes; ++type)
+      if (kAvxVnniPanels[type] != nullptr) kernels.panel[type] = kAvxVnniPanels[type];
+    return kernels;
+  }();
   if (isa == CpuIsa::kAmx) return arithmetic == Arithmetic::kFast ? fast : with_amx;
   if (isa == CpuIsa::kAvx512) return cpu_has_avx512_bf16() ? with_bf16 : kAvx512Matmul;
+  if (isa == CpuIsa::kAvxVnni) return with_vnni;
   if (isa == CpuIsa::kAvx2) return kAvx2Matmul;
 #elif defined(__aarch64__)
   if (isa == CpuIsa::kNeon) return kNeonMatmul;

@@ -32,6 +32,7 @@ namespace monolith {
   void nvfp4(const PanelTile& tile);   \
   }
 DECLARE_QUANTS(avx2)
+DECLARE_QUANTS(avxvnni)
 DECLARE_QUANTS(avx512)
 #undef DECLARE_QUANTS
 

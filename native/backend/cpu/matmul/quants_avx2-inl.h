@@ -1,7 +1,8 @@
-// The AVX2 kernel for quantized weights: one template for all types, specialized at compile time by panel_form().
-// Include only in {blocks,kquants,expanded}_avx2.cc.
+// The kernel for quantized weights in 256-bit vectors: one template for all types, specialized at compile time by
+// panel_form(). Include only in {blocks,kquants,expanded}_{avx2,avxvnni}.cc.
 //
-// AVX2 has no 8-bit dot product. vpmaddubsw multiplies unsigned by signed bytes and adds neighboring products in 16
+// With AVX-VNNI, vpdpbusd multiplies unsigned by signed bytes and adds four neighboring products to a 32-bit sum. AVX2
+// has no such instruction: vpmaddubsw multiplies unsigned by signed bytes and adds neighboring products in 16
 // bits, with saturation. To avoid saturation, sums are widened to 32 bits after the following numbers of groups of 4 k:
 //   codes 0 .. 15     8 groups: 8 * 2 * 15 * 127 = 30480
 //   codes 0 .. 31     4 groups: 4 * 2 * 31 * 127 = 31496
@@ -18,9 +19,15 @@
 namespace monolith {
 namespace {
 
-// Whether weights are multiplied as signed q. Otherwise they are multiplied as codes, and offset * sum a is subtracted
-// afterwards.
+// Whether weights are multiplied as signed q. Otherwise they are multiplied as codes, and code_offset() * sum a is
+// subtracted afterwards. With AVX-VNNI, levels are multiplied as codes q + 128.
+#if defined(__AVXVNNI__)
+constexpr bool is_signed(PanelForm) { return false; }
+constexpr int code_offset(PanelForm form) { return form.levels != PanelForm::kNone ? 128 : form.offset; }
+#else
 constexpr bool is_signed(PanelForm form) { return form.levels != PanelForm::kNone || form.low_bits == 8; }
+constexpr int code_offset(PanelForm form) { return form.offset; }
+#endif
 constexpr int groups_in_16_bits(PanelForm form) {
   const int bits = form.low_bits + form.high_bits;
   if (form.levels != PanelForm::kNone) {
@@ -31,12 +38,17 @@ constexpr int groups_in_16_bits(PanelForm form) {
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
-// Number of half panels that a kernel for M rows covers at once. If a type's sums for a block fit in 16 bits, its
-// kernels always cover both halves: the sums fit in the registers next to two vectors of weights, and the activations
-// are loaded half as often.
+// Number of half panels that a kernel for M rows covers at once. Some kernels always cover both halves: the sums fit in
+// the registers next to two vectors of weights, and the activations are loaded half as often. With AVX2, these are the
+// kernels of types whose sums for a block fit in 16 bits. With AVX-VNNI, which needs no sums in 16 bits, these are all
+// kernels. (There, for weights of 5632 x 2048 on two cores of an Emerald Rapids Xeon, four rows of Q6_K take 0.33 ms
+// instead of 0.52 ms, and 32 rows of Q8_0 take 1.7 ms instead of 2.1 ms.)
 template <TensorType T, int M>
 constexpr int parts() {
   constexpr PanelForm form = panel_form(T);
+#if defined(__AVXVNNI__)
+  return 2;
+#endif
   return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }
 
@@ -73,7 +85,7 @@ template <TensorType T, int g>
     if constexpr (form.low_bits < 8) asm("" : "+x"(line));
   }
   __m256i code = shifted<-(low_at % 8)>(line);
-  if constexpr (form.low_bits == 8) return _mm256_xor_si256(code, _mm256_set1_epi8(-128));
+  if constexpr (form.low_bits == 8) return is_signed(form) ? _mm256_xor_si256(code, _mm256_set1_epi8(-128)) : code;
   code = _mm256_and_si256(code, _mm256_set1_epi8(static_cast<char>((1 << form.low_bits) - 1)));
   if constexpr (form.high_bits > 0) {
     const __m256i high_mask = _mm256_set1_epi8(static_cast<char>(((1 << form.high_bits) - 1) << form.low_bits));
@@ -82,7 +94,8 @@ template <TensorType T, int g>
   }
   if constexpr (form.levels != PanelForm::kNone) {
     const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels_of(form.levels)));
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), code);
+    const __m256i q = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), code);
+    return is_signed(form) ? q : _mm256_xor_si256(q, _mm256_set1_epi8(-128));
   } else {
     return code;
   }
@@ -94,6 +107,23 @@ template <TensorType T, int g>
   return _mm256_set1_epi32(word);
 }
 
+#if defined(__AVXVNNI__)
+// Adds the products of weight groups kFirst .. kLast - 1 and each row's activations to `isum`.
+template <TensorType T, int M, int kFirst, int kLast, int kSums>
+[[gnu::always_inline]] inline void dot(__m256i (&isum)[kSums], const std::byte* low, const std::byte* high,
+                                       const ActivationBlock* x, __m256i (&lines)[kSums / M]) {
+  if constexpr (kFirst < kLast) {
+    constexpr int kParts = kSums / M;
+    __m256i w[kParts];
+    UNROLL for (int h = 0; h < kParts; ++h) w[h] = weights<T, kFirst>(lines[h], low + 32 * h, high + 32 * h);
+    UNROLL for (int r = 0; r < M; ++r) {
+      const __m256i a = broadcast4(x[r].a + 4 * kFirst);
+      UNROLL for (int h = 0; h < kParts; ++h) { isum[h * M + r] = _mm256_dpbusd_avx_epi32(isum[h * M + r], w[h], a); }
+    }
+    dot<T, M, kFirst + 1, kLast>(isum, low, high, x, lines);
+  }
+}
+#else
 // Adds the products of weight groups kFirst .. kLast - 1 and the activations to `pairs`, whose 16-bit lanes each sum
 // two adjacent products.
 template <TensorType T, int M, int kFirst, int kLast, int kSums>
@@ -130,17 +160,23 @@ template <TensorType T, int M, int kFirst, int kLast, int kSums>
   }
 }
 
+#endif  // __AVXVNNI__
+
 // Converts isum to float and corrects for the offset of the codes. For types with two steps per block, `half` selects
 // the first or the last 16 k.
 template <TensorType T>
 [[gnu::always_inline]] inline __m256 true_sum(__m256i isum, const ActivationBlock& x, int half) {
   constexpr PanelForm form = panel_form(T);
-  if constexpr (!is_signed(form) && form.offset != 0) {
-    static_assert(form.step == 16 ? form.offset == 32 || form.offset == 4
-                                  : form.offset == 8 || form.offset == 16 || form.offset == 1);
-    const int32_t minus = form.step == 16     ? x.minus_32_sum[half] >> (form.offset == 32 ? 0 : 3)
-                          : form.offset == 16 ? x.minus_128_sum >> 3
-                                              : x.minus_8_sum >> (form.offset == 8 ? 0 : 3);
+  constexpr int offset = code_offset(form);
+  if constexpr (!is_signed(form) && offset != 0) {
+    int32_t minus;
+    if constexpr (form.step == 16) {
+      static_assert(offset == 128 || offset == 32 || offset == 4);
+      minus = offset == 128 ? x.minus_32_sum[half] * 4 : x.minus_32_sum[half] >> (offset == 32 ? 0 : 3);
+    } else {
+      static_assert(offset == 128 || offset == 16 || offset == 8 || offset == 1);
+      minus = offset >= 16 ? x.minus_128_sum >> (offset == 128 ? 0 : 3) : x.minus_8_sum >> (offset == 8 ? 0 : 3);
+    }
     isum = _mm256_add_epi32(isum, _mm256_set1_epi32(minus));
   }
   return _mm256_cvtepi32_ps(isum);

@@ -31,6 +31,7 @@ const OpKernels& op_kernels(CpuIsa isa, [[maybe_unused]] Arithmetic arithmetic) 
       }
       return op_kernels_avx512();
     case CpuIsa::kAvx512: return op_kernels_avx512();
+    case CpuIsa::kAvxVnni:  // Only matmuls use the 8-bit dot product.
     case CpuIsa::kAvx2: return op_kernels_avx2();
 #elif defined(__aarch64__)
     case CpuIsa::kNeonI8mm:  // These kernels do not use the 8-bit matrix product.

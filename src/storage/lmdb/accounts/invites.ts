@@ -104,7 +104,7 @@ export class LmdbInvites implements Invites {
       checkMembers(memberships.count(organization.id));
       checkBelonging(memberships.ofUser(user.id).length);
       invites.accept(invite);
-      // A user who has joined in another way in the meantime keeps the current role.
+      // A user that joined in another way in the meantime keeps the current role.
       if (memberships.get(organization.id, user.id) === undefined) {
         memberships.put(organization.id, user.id, invite.role);
         void audit.note(organization.id, actor, 'member.joined', user.id, { role: invite.role, email: user.email });

@@ -113,7 +113,7 @@ export class PostgresInvites implements Invites {
       checkMembers(await countMembers(sql, organization.id));
       checkBelonging(await countBelonging(sql, user.id));
       await endInvite(sql, this.now(), invite.id, 'accepted_at');
-      // A user who has joined in another way in the meantime keeps the current role.
+      // A user that joined in another way in the meantime keeps the current role.
       if ((await membership(sql, organization.id, user.id)) === undefined) {
         await putMember(sql, organization.id, user.id, invite.role);
         await noteAudit(sql, organization.id, {

@@ -18,7 +18,8 @@ TEST(isa_plain_is_always_available_and_first) {
 }
 
 // /proc/cpuinfo lists the CPU features that the kernel detected and enabled, based on its own reading of CPUID or of
-// the ARM feature registers. An emulator may show the host's file, which then lacks the emulated CPU's line.
+// the ARM feature registers. An emulator may show the host's file, which does not have a feature line for the emulated
+// CPU.
 TEST(isa_agrees_with_the_operating_system) {
 #if defined(__aarch64__)
   const std::string key = "Features";
@@ -37,6 +38,7 @@ TEST(isa_agrees_with_the_operating_system) {
   const bool avx512 =
       avx2 && has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq") && has("avx512_vnni");
   CHECK_EQ(cpu_has(CpuIsa::kAvx2), avx2);
+  CHECK_EQ(cpu_has(CpuIsa::kAvxVnni), avx2 && has("avx_vnni"));
   CHECK_EQ(cpu_has(CpuIsa::kAvx512), avx512);
   const bool bf16 = avx512 && has("avx512_bf16"), amx = has("amx_tile") && has("amx_int8") && has("amx_bf16");
   CHECK_EQ(cpu_has_avx512_bf16(), bf16);
@@ -47,7 +49,7 @@ TEST(isa_agrees_with_the_operating_system) {
   CHECK_EQ(cpu_has(CpuIsa::kNeonI8mm), neon && has("i8mm"));
 }
 
-// A test run on a specific CPU (scripts/arm.mjs) sets the instruction set that must be detected.
+// A test run for a specific CPU (scripts/arm.mjs) specifies the instruction set that must be detected.
 TEST(isa_equals_the_expected_one) {
   const char* announced = std::getenv("MONOLITH_TEST_ISA");
   if (announced == nullptr) return check::skip("MONOLITH_TEST_ISA is not set");

@@ -1,4 +1,4 @@
-// A page pool uses physical memory only for pages that have been used, and no more than it reports.
+// Tests that a page pool uses physical memory only for pages that have been used, and no more than it reports.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests matrix products for every weight type with every instruction set. Results are compared with exact arithmetic
-// and are bit-identical on every instruction set, in any batch and with any number of threads.
+// Tests matrix products for every weight type with every instruction set. Results are compared with exact arithmetic.
+// They are bit-identical on every instruction set, in any batch and with any number of threads.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,7 +19,7 @@ using namespace monolith;
 
 namespace {
 
-// The GGUF types, and FP8 with its block scales.
+// The GGUF types, and FP8 with block scales.
 constexpr auto kProductTypes = [] {
   std::array<TensorType, std::size(kAllTypes) + 1> types{};
   std::copy(std::begin(kAllTypes), std::end(kAllTypes), types.begin());
@@ -31,7 +31,8 @@ struct Shape {
   int64_t rows, cols;
 };
 
-// Odd numbers of rows, one panel and several panels. Float types have odd numbers of columns as well.
+// The shapes have odd numbers of rows, and one or several panels. For float types, the numbers of columns are odd as
+// well.
 std::vector<Shape> shapes_of(TensorType type) {
   switch (traits_of(type).block_values) {
     case 1: return {{1, 1}, {16, 32}, {37, 97}, {48, 256}};
@@ -88,7 +89,7 @@ void check_same(const float* a, const float* b, int64_t count, const std::string
 // errors.
 // - 8-bit activations: uniform within half a step of the block's scale
 // - BF16 activations: uniform within 2^-9 of each value; sums of two products are rounded like float sums
-// - float sums: every addition is off by at most 2^-24 of the partial sum, bounded here by the norm of the terms
+// - float sums: the error of every addition is at most 2^-24 of the partial sum, bounded here by the norm of the terms
 double tolerance(const float* w, const float* x, int64_t cols, bool int8, bool bf16) {
   double variance = 0, terms = 0;
   for (int64_t begin = 0; begin < cols; begin += 32) {
@@ -104,7 +105,8 @@ double tolerance(const float* w, const float* x, int64_t cols, bool int8, bool b
   return 6 * std::sqrt(variance) + terms * (std::sqrt(static_cast<double>(cols)) + 4) * 0x1p-23;
 }
 
-// Compares all outputs with a double-precision product of the dequantized weights and reports the worst one.
+// Compares all outputs with a double-precision product of the dequantized weights and reports the output with the
+// largest error.
 void check_close(TensorType type, Shape shape, const std::vector<std::byte>& data, const std::vector<float>& x,
                  const std::vector<float>& out, int n_rows, bool int8, bool bf16, const std::string& what) {
   std::vector<float> weights(static_cast<size_t>(shape.rows * shape.cols));
@@ -160,7 +162,8 @@ TEST(matmul_is_close_to_exact_arithmetic) {
   }
 }
 
-// panels.h guarantees bit-identical results with every instruction set, except for BF16 on CPUs with vdpbf16ps.
+// panels.h guarantees bit-identical results with every instruction set. The only exception is BF16 on CPUs with
+// vdpbf16ps.
 TEST(matmul_vector_versions_equal_the_plain_one) {
   auto plain = backend_for(CpuIsa::kPlain, 1);
   REQUIRE(plain != nullptr);
@@ -197,7 +200,7 @@ TEST(matmul_rows_do_not_depend_on_the_batch) {
         const auto x = random_floats(40 * shape.cols, 6);
         auto matrix = backend->matrix({type, shape.rows, shape.cols, data});
         REQUIRE(matrix.ok());
-        // Each row computed alone is the reference. The rows are then computed in batches of every size, at various
+        // The reference is each row computed alone. The rows are then computed in batches of every size, at various
         // positions.
         std::vector<float> alone;
         for (int row = 0; row < 40; ++row) {
@@ -215,7 +218,7 @@ TEST(matmul_rows_do_not_depend_on_the_batch) {
   }
 }
 
-// Panels, row ranges and parallel packing occur only in larger products.
+// Only larger products are divided into panels and row ranges and are packed in parallel.
 TEST(matmul_large_products_equal_small_ones) {
   for (CpuIsa isa : available_cpu_isas()) {
     if (isa == CpuIsa::kPlain) continue;
@@ -240,7 +243,7 @@ TEST(matmul_large_products_equal_small_ones) {
 }
 
 // A group of targets with mixed types and sizes, with factors, bias, residual and strides. Each result is the same as
-// when its target is computed alone, and nothing but the outputs is written.
+// when the target is computed alone, and only the outputs are written.
 TEST(matmul_groups_factors_bias_and_residual) {
   constexpr int64_t kCols = 512;
   for (CpuIsa isa : available_cpu_isas()) {
@@ -296,7 +299,7 @@ TEST(matmul_groups_factors_bias_and_residual) {
   }
 }
 
-// A file may contain any bits: weights of -128, all nibbles 15, and infinite or NaN scales.
+// A file may contain any bit patterns: weights of -128, all nibbles 15, and infinite or NaN scales.
 TEST(matmul_extreme_weights_do_not_saturate) {
   auto plain = backend_for(CpuIsa::kPlain, 1);
   REQUIRE(plain != nullptr);
@@ -310,8 +313,8 @@ TEST(matmul_extreme_weights_do_not_saturate) {
       for (size_t i = 0; i < data.size(); ++i) {
         const int64_t at = static_cast<int64_t>(i) % traits.block_bytes;
         const bool scale = at >= scales.at && at < scales.at + scales.bytes;
-        // In row 3, the scales are filled as well. 0x7f7f and 0xffff are NaN, 0x8080 is subnormal, and so is the power
-        // of two for exponent 0.
+        // In row 3, the scales are filled too. 0x7f7f and 0xffff are NaN, and 0x8080 is subnormal, as is the power of
+        // two for exponent 0.
         const bool row3 = static_cast<int64_t>(i) / (shape.cols / traits.block_values * traits.block_bytes) == 3;
         if (!scale || row3) data[i] = static_cast<std::byte>(fill);
       }

@@ -1,4 +1,4 @@
-// Random weight matrices of every type, for tests. All bit patterns of quantized values occur.
+// Random weight matrices of every type, for tests. All bit patterns of quantized values occur in them.
 #pragma once
 
 #include <cmath>
@@ -32,13 +32,14 @@ class Random {
   uint64_t state_;
 };
 
-// Position and size of the floating-point scales in a quantized block: d, d_min (or m), or the exponent of MXFP4.
+// Position and size, in bytes, of the floating-point scales in a quantized block: d, d_min (or m), or the exponent in
+// MXFP4.
 struct BlockScales {
   int at, bytes;
 };
 BlockScales block_scales(monolith::TensorType type);
 
-// A block's largest code times its largest scale, for d = 1.
+// Returns the product of a block's largest code and its largest scale, for d = 1.
 float largest_value(monolith::TensorType type);
 
 // Returns rows x cols values of `type` with magnitudes of about `size`, which is a power of two.

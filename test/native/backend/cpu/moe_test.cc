@@ -1,5 +1,5 @@
-// Tests MoE layers: each token's result equals the sum over its own experts, computed one by one. Covers ties, other
-// tokens in the batch, and every instruction set.
+// Tests MoE layers: each token's result equals the sum over the token's experts, computed one by one. Covers ties,
+// other tokens in the batch, and every instruction set.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -27,7 +27,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
   return values;
 }
 
-// An MoE layer's weights: stacked for the backend, and each expert separately.
+// An MoE layer's weights: all experts stacked for the backend, and each expert's weights separately.
 struct Experts {
   std::unique_ptr<Matrix> gate, up, down;
   struct One {
@@ -138,8 +138,8 @@ TEST(moe_is_the_weighted_sum_of_its_experts) {
   }
 }
 
-// Experts whose router weight is applied to their input, and experts without a gate. Also compared with ordinary matrix
-// products.
+// Covers experts whose router weight is applied to their input, and experts without a gate. Results are also compared
+// with ordinary matrix products.
 TEST(experts_may_apply_router_weights_to_their_input_and_lack_a_gate) {
   const auto x = random_floats(kRows * kShape.n_embd, 4), logits = random_floats(kRows * kShape.n_experts, 5);
   const auto backend = backend_for(available_cpu_isas().back(), 2);
@@ -219,7 +219,7 @@ TEST(equal_logits_select_the_lower_index) {
   const Experts experts = make_experts(*backend, TensorType::kF32);
   const auto x = random_floats(kShape.n_embd, 8);
   const auto by = [&](std::vector<float> logits) { return run(*backend, mixture_of(experts), logits, x, 0, 1); };
-  // Five experts are tied, and experts 1, 3 and 5 of them are selected, whatever the other logits are.
+  // Five experts are tied. Experts 1, 3 and 5 are selected, regardless of the other logits.
   const auto tied = by({-1, 2, -1, 2, -1, 2, 2, 2, -1});
   CHECK(same_bits(tied, by({-9, 2, -9, 2, -9, 2, 1, 1, -9}).data()));
   const auto one_larger = by({-1, 2, -1, 2, -1, 2, 2, 2.5f, -1});

@@ -1,4 +1,4 @@
-// Tests attention and the KV cache. Results are compared with double precision, and are bit-identical on every
+// Tests attention and the KV cache. Results are compared with double precision. They are bit-identical on every
 // instruction set and for any chunks, pages and threads. Pages initially contain NaN, which an earlier request may have
 // left there.
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Shape {
   }
 };
 
-// One sequence's queries, keys and values before RoPE.
+// The queries, keys and values of one sequence, before RoPE.
 struct Rows {
   int n;
   std::vector<float> q, k, v;
@@ -60,7 +60,7 @@ struct Setup {
   const float* sinks = nullptr;
   bool chunked = false;
   int seen_begin = 0, seen_end = 0;  // Tokens that attend to each other bidirectionally.
-  // RoPE positions of all tokens. Empty: their positions in the sequence.
+  // RoPE positions of all tokens. If empty, the RoPE positions are the tokens' positions in the sequence.
   std::vector<RopePosition> rope_positions = {};
   Arithmetic arithmetic = Arithmetic::kProduction;
 };
@@ -79,7 +79,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     check::fail(__FILE__, __LINE__, cache.error().message);
     return {};
   }
-  // Fills the KV cache with 0xff, which is NaN in both types.
+  // Fills the KV cache with 0xff bytes, which are NaN in both types.
   std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);
   std::vector<int32_t> pages(n_pages_used);
   for (int i = 0; i < n_pages_used; ++i)  // Pages in descending order, with gaps between them.
@@ -95,11 +95,12 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   int at = 0;
   for (size_t c = 0; at < rows.n; ++c) {
     int n = std::min(cuts[c % cuts.size()], rows.n - at);
-    // Tokens with bidirectional attention are passed in one call, as a separate segment.
+    // Tokens with bidirectional attention are passed together in one call, as a separate segment.
     const bool together = at >= setup.seen_begin && at < setup.seen_end;
     if (at < setup.seen_begin) n = std::min(n, setup.seen_begin - at);
     if (together) n = setup.seen_end - at;
-    // Pages that lie entirely before the sliding window of this call's first token must not be read any more.
+    // Pages that lie entirely before the sliding window of this call's first token must not be read. They get an
+    // invalid page number.
     if (setup.window > 0)
       for (int p = 0; (p + 1) * kPageTokens <= (setup.chunked ? at - at % setup.window : at - setup.window + 1); ++p)
         pages[p] = -1;
@@ -148,7 +149,8 @@ void rotate_exactly(const RopeParams& rope, const RopePosition& place, std::vect
   }
 }
 
-// Rounds to 8 bits and back, in blocks of 32 with one scale each. In the KV cache the scale is binary16.
+// Rounds to 8 bits and back, in blocks of 32 values with one scale each. In the KV cache, the scale is stored as
+// binary16.
 void round_to_q8(std::vector<double>& x, bool half_scale) {
   for (size_t begin = 0; begin < x.size(); begin += 32) {
     const size_t end = std::min(begin + 32, x.size());
@@ -161,8 +163,8 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
   }
 }
 
-// The definition in double precision. Keys and values are rounded as in the KV cache, and queries as in its products;
-// `unrounded` skips all rounding.
+// Attention by its definition, in double precision. Keys and values are rounded as in the KV cache, and queries as in
+// the kernel's products; `unrounded` skips all rounding.
 std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope, int window = 0,
                           double soft_cap = 0, bool unrounded = false, const std::vector<float>& sinks = {},
                           bool chunked = false, int seen_begin = 0, int seen_end = 0,
@@ -209,7 +211,7 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
   return out;
 }
 
-// Reports the worst element. NaN counts as the worst.
+// Reports the element with the largest error. NaN counts as the largest error.
 void check_close(const std::vector<float>& got, const std::vector<double>& expected, double tolerance, int64_t row_size,
                  const std::string& what) {
   REQUIRE(got.size() == expected.size());
@@ -238,10 +240,9 @@ void check_same_bits(const std::vector<float>& got, const std::vector<float>& ex
 }
 
 // Scores and sums are chains of float operations on values of order 1, with a score error of about sqrt(head_dim) *
-// 2^-24 *
-// score|. The weighted mean is then within a few such errors. In binary16, the stored key is rounded from a float
-// rotation, so about one in 2^13 keys is rounded to the other neighbor, which is 2^-11 away. In 8 bits, the other
-// neighbor is 2^-6 away.
+// 2^-24 * |score|. The error of the weighted mean is then at most a few times as large. In binary16, the stored key is
+// rounded from a float rotation, so about one in 2^13 keys is rounded to the other neighbor, which is 2^-11 away. In 8
+// bits, the other neighbor is 2^-6 away.
 double tolerance_of(const Shape& shape) {
   if (shape.type == KvType::kQ8_0) return 2e-2;
   return shape.type == KvType::kF32 ? 2e-6 * std::sqrt(double(shape.head_dim)) : 1.5e-3;
@@ -269,8 +270,8 @@ TEST(attention_matches_the_definition_in_double) {
   }
 }
 
-// Arithmetic::kFast splits factors into two bfloat16 numbers where a tile has at least 16 queries: over several spans,
-// with incomplete pages, windows, chunks, sinks, soft caps, and segments of any length. Stale memory is NaN.
+// Arithmetic::kFast splits factors into two bfloat16 numbers if a tile has at least 16 queries. Covers several spans,
+// incomplete pages, windows, chunks, sinks, soft caps, and segments of any length. Unused memory is filled with NaN.
 TEST(fast_attention_is_precise_to_16_bits) {
   if (!cpu_has(CpuIsa::kAmx)) return check::skip("this processor has no AMX");
   const float sinks[] = {0.5f, -1.0f, 0.0f, 2.0f, 1.0f, 0.25f, -0.5f, 0.75f};
@@ -315,7 +316,7 @@ TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
   check_close(got, expected, 0.1, 8 * 128, "8 bits");
 }
 
-// Half the bytes of binary16, plus the scales: one byte in 17.
+// Half the bytes of binary16 plus the scales, which take one byte in 17.
 TEST(an_8_bit_page_takes_just_over_half_the_memory) {
   for (const int head_dim : {64, 80, 128, 256}) {
     const size_t half = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kF16));
@@ -325,9 +326,9 @@ TEST(an_8_bit_page_takes_just_over_half_the_memory) {
 }
 
 // Wide heads store 16-bit integers with scales instead of binary16. The error of a head's result may be at most 1.5
-// times the error with binary16 keys and values and unrounded queries and sums. It is that large if attention is spread
-// over all positions, and smaller otherwise. It is three times as large if one key dimension is thirty times as large
-// as the rest, because the rest then keep fewer bits, whereas binary16 loses nothing.
+// times the error with binary16 keys and values and with unrounded queries and sums. The error reaches this bound if
+// attention is spread over all positions, and is smaller otherwise. It is three times as large if one key dimension is
+// thirty times as large as the rest: the other dimensions then keep fewer bits, whereas binary16 loses nothing.
 TEST(wide_heads_are_as_precise_as_binary16) {
   constexpr int kRows = 600, kHeads = 8;
   for (const int dim : {128, 256})
@@ -335,7 +336,7 @@ TEST(wide_heads_are_as_precise_as_binary16) {
       const Shape shape{kHeads, 1, dim, KvType::kF16};
       Rows rows = random_rows(shape, kRows, 19);
       for (int p = 0; p < kRows; ++p) rows.k[size_t(p) * dim + 3] *= outlier;
-      // Otherwise, the outlier dimension alone would determine the scores.
+      // Without this division, the outlier dimension alone would determine the scores.
       for (int i = 0; i < kRows * kHeads; ++i) rows.q[size_t(i) * dim + 3] /= outlier;
       auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, dim, kRows / kPageTokens + 1, shape.type));
       REQUIRE(cache.ok());
@@ -398,7 +399,7 @@ TEST(sums_of_wide_heads_never_overflow) {
     }
 }
 
-// Two bytes per number, plus four bytes per row for every 256 numbers.
+// Two bytes per number, plus four bytes per row and per 256 numbers.
 TEST(pages_of_wide_heads_have_a_scale_per_256_numbers) {
   CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, 128, 100, KvType::kF16)),
            size_t{2 * 2 * 3 * 100 * 16 * (128 * 2 + 4)});
@@ -408,7 +409,7 @@ TEST(pages_of_wide_heads_have_a_scale_per_256_numbers) {
            size_t{2 * 100 * 16 * 112 * 2});
 }
 
-// Zeros, values too small or too large for the scale, NaN and infinity.
+// Zeros, values that are too small or too large for the scale, NaN and infinity.
 TEST(quantizing_to_8_bits_is_correct_at_the_limits) {
   for (const CpuIsa isa : available_cpu_isas()) {
     const OpKernels& kernels = op_kernels(isa);
@@ -441,8 +442,8 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
 }
 
 // A span of tokens with bidirectional attention: within a page, across pages and across spans of the attention kernel.
-// The sliding window limits only how far back the tokens attend. Results are bit-identical for any chunks before and
-// after the span.
+// The sliding window limits only how far back the tokens attend. Results are bit-identical regardless of how the tokens
+// before and after the span are divided into chunks.
 TEST(bidirectional_attention_matches_the_definition_in_double) {
   for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
                              Shape{4, 1, 48, KvType::kQ8_0}, Shape{5, 1, 128, KvType::kF16}}) {
@@ -455,7 +456,7 @@ TEST(bidirectional_attention_matches_the_definition_in_double) {
         const auto expected = exact(shape, rows, rope, window, 0, false, {}, false, begin, end);
         std::vector<float> whole;
         for (const CpuIsa isa : available_cpu_isas()) {
-          // Skip the portable kernels here, because they are slow.
+          // The portable kernels are slow, so they run with only one of the windows.
           if (isa == CpuIsa::kPlain && window != 5 && available_cpu_isas().size() > 1) continue;
           for (const int cut : {n, 7}) {
             const auto got = run(shape, rows, rope,
@@ -476,7 +477,7 @@ TEST(bidirectional_attention_matches_the_definition_in_double) {
   }
 }
 
-// M-RoPE: each pair is rotated by one of three positions, which can differ from the token's own position.
+// M-RoPE: each pair is rotated by one of three positions, which can differ from the token's position in the sequence.
 TEST(mrope_rotates_by_three_positions) {
   const Shape shape = {4, 2, 32, KvType::kF32};
   const auto frequency = frequencies(32);
@@ -496,7 +497,8 @@ TEST(mrope_rotates_by_three_positions) {
               "text");
 }
 
-// Sliding windows within a page, across pages, across spans of the attention kernel, and longer than the sequence.
+// Covers sliding windows within a page, across pages, across spans of the attention kernel, and longer than the
+// sequence.
 TEST(windows_and_soft_caps_match_the_definition_in_double) {
   for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
                              Shape{4, 1, 48, KvType::kQ8_0}, Shape{2, 1, 144, KvType::kF16}}) {
@@ -518,8 +520,8 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
   }
 }
 
-// Attention sinks below, among and above the scores, and far below and above them. Tested over several spans of the
-// attention kernel, both in one call and in chunks that are merged.
+// Attention sinks below, among and above the scores, and far below and far above all of them. Tested over several
+// spans of the attention kernel, both in one call and in chunks that are merged.
 TEST(attention_sinks_match_the_definition_in_double) {
   const Shape shape = {6, 2, 48, KvType::kF32};
   const auto frequency = frequencies(shape.head_dim);
@@ -594,7 +596,7 @@ TEST(attention_gives_the_same_bits_on_every_instruction_set) {
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
-    // The portable kernels are slow: one shape extends past the first span, and the others test the tiles.
+    // The portable kernels are slow, so only one shape extends past the first span; the other shapes test the tiles.
     const Rows rows = random_rows(shape, shape.head_dim == 80 ? 290 : 37, 11);
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
     for (const CpuIsa isa : available_cpu_isas())
@@ -624,7 +626,8 @@ TEST(attention_does_not_depend_on_chunks_pages_and_threads) {
   }
 }
 
-// The sequences in a step do not affect each other's results, and an infinity in a later row does not spread.
+// Tests that the sequences in a step do not affect each other's results, and that an infinity in a later row does not
+// spread.
 TEST(attention_keeps_sequences_of_a_step_apart) {
   for (const Shape& shape : {Shape{6, 3, 64, KvType::kF32}, Shape{6, 3, 128, KvType::kF16}})
     for (const CpuIsa isa : available_cpu_isas()) {
@@ -669,8 +672,8 @@ TEST(attention_keeps_sequences_of_a_step_apart) {
     }
 }
 
-// Long sequences, which are split into spans, run together with short ones, which are not. Each result is bit-identical
-// to that of the sequence alone.
+// Long sequences are split into spans; short sequences in the same step are not. Each result is bit-identical to the
+// result of the sequence alone.
 TEST(attention_of_mixed_sequence_lengths_equals_each_alone) {
   const int n_heads = 6, n_kv_heads = 2;
   const std::vector<int> positions = {5, 1999, 40, 700, 3, 1300, 0};

@@ -1,5 +1,5 @@
 // Tests vision-encoder operations. Results are compared with double precision, between instruction sets, and between
-// ways of splitting the work into calls.
+// different divisions of the work into calls.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace {
 struct AttentionCase : EncoderAttentionCase {
   using EncoderAttentionCase::EncoderAttentionCase;
 
-  // Stores keys and computes attention in runs of `run` rows.
+  // Stores keys and computes attention `run` rows at a time.
   std::vector<float> computed(CpuIsa isa, int threads, int run) const {
     CpuBackend ops(isa, threads);
     CHECK(ops.reserve(64, 64, 1, head_dim, {}).ok());

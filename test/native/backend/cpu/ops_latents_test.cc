@@ -1,5 +1,5 @@
 // Tests MLA, in which all heads share latent rows that serve as both keys and values. Results are compared with double
-// precision, and are bit-identical on every instruction set and for any chunks, pages and threads. Also tests batched
+// precision. They are bit-identical on every instruction set and for any chunks, pages and threads. Also tests batched
 // matrix products with one matrix per head, and keys and values of different sizes.
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ struct Shape {
                                    : ", q8_0");
   }
   KvShape cache(int64_t n_pages) const {
-    // Three layers with separate page tables. One of them stores keys and values per head.
+    // Three layers with separate page tables. One of the layers stores keys and values per head.
     return {{{StateKind::kKeysAndValues, 2, 32, 32, 0},
              {StateKind::kLatents, 1, row, value, 1},
              {StateKind::kLatents, 1, row, value, 2}},
@@ -73,7 +73,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   const int n_pages = setup.first_page + n_used * setup.page_step + 1;
   auto cache = CpuKvCache::create(shape.cache(n_pages));
   CHECK(cache.ok());
-  // Fills the KV cache with 0xff, which is NaN in all types.
+  // Fills the KV cache with 0xff bytes, which are NaN in all types.
   std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);
   std::vector<int32_t> pages(n_used);
   for (int i = 0; i < n_used; ++i) pages[i] = setup.first_page + (n_used - 1 - i) * setup.page_step;
@@ -192,7 +192,7 @@ TEST(mla_matches_the_definition_in_double) {
     const RopeParams rope = rope_of(shape, frequency);
     const Rows rows = random_rows(shape, shape.row > 100 ? 40 : 75, 7);
     const auto expected = exact(shape, rows, rope);
-    // A number stored with fewer bits may be rounded to its other neighbor, because the rotation is computed in float.
+    // A number stored with fewer bits may be rounded to the other neighbor, because the rotation is computed in float.
     const double tolerance = shape.type == KvType::kQ8_0 ? 2e-2 : shape.type == KvType::kF32 ? 2e-5 : 3e-3;
     for (const CpuIsa isa : available_cpu_isas()) {
       const auto got = run(shape, rows, rope, {.isa = isa});
@@ -213,7 +213,8 @@ TEST(mla_does_not_depend_on_instruction_set_chunks_pages_and_threads) {
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.row - shape.value);
     const RopeParams rope = rope_of(shape, frequency);
-    // Two or more spans of the attention kernel, but only for small shapes, because the portable kernels are slow.
+    // Sequences as long as two or more spans of the attention kernel are used only for small shapes, because the
+    // portable kernels are slow.
     const bool small = shape.n_heads < 4;
     const Rows rows = random_rows(shape, small ? 531 : shape.row > 100 ? 30 : 45, 11);
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
@@ -231,8 +232,8 @@ TEST(mla_does_not_depend_on_instruction_set_chunks_pages_and_threads) {
 }
 
 // Latents are stored as 16-bit integers with scales instead of binary16. The error of the result may be at most 1.5
-// times the error with binary16 latents and everything else in float. It is that large if attention is spread over all
-// positions, and smaller otherwise.
+// times the error with binary16 latents and everything else in float. The error reaches this bound if attention is
+// spread over all positions, and is smaller otherwise.
 TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   const Shape shape{16, 576, 512, KvType::kF16};
   constexpr int kRows = 600, kHeads = 16;
@@ -308,8 +309,8 @@ TEST(sums_of_latents_never_overflow) {
       }
 }
 
-// NaN and infinity spread to every token that attends to them, but to no other token. A page's previous content has no
-// effect.
+// NaN and infinity spread to every token that attends to them, but to no other token. The previous content of a page
+// has no effect.
 TEST(nan_latents_affect_only_tokens_that_attend_to_them) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32})
     for (const CpuIsa isa : available_cpu_isas())
@@ -334,10 +335,10 @@ TEST(nan_latents_affect_only_tokens_that_attend_to_them) {
       }
 }
 
-// Per position, a page stores one latent row and nothing else.
+// For each position, a page stores one latent row and nothing else.
 TEST(latents_are_stored_once) {
   KvShape shape{{{StateKind::kLatents, 1, 576, 512, 0}}, 10, KvType::kF16};
-  // Two bytes per number, plus one scale for every 256 numbers.
+  // Two bytes per number, plus one scale per 256 numbers.
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 * 2 + 3 * 4)});
   shape.type = KvType::kQ8_0;
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 + 18 * 2)});
@@ -369,8 +370,8 @@ TEST(pages_of_latents_are_copied_whole) {
   }
 }
 
-// Keys and values of different sizes. The results equal those of a cache in which both have the larger size and the
-// smaller one is padded with zeros.
+// Keys and values have different sizes. The results equal those of a cache in which both have the larger size and the
+// smaller ones are padded with zeros.
 TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0})
     for (const auto& [key, value] : {std::pair{48, 32}, std::pair{32, 80}, std::pair{192, 128}, std::pair{128, 256}}) {
@@ -431,7 +432,7 @@ TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
     }
 }
 
-// Each head's product equals the product with its matrix alone.
+// Each head's product is the same as the product with the head's matrix alone.
 TEST(batched_matmul_equals_the_matmul_of_each_head) {
   std::mt19937 random(9);
   std::normal_distribution<float> normal;
@@ -488,9 +489,9 @@ TEST(batched_matmul_equals_the_matmul_of_each_head) {
       }
 }
 
-// Sparse attention: tokens select positions by the sum of the indexer's scores over its heads, and attend to the
-// selected positions as if the sequence consisted only of these. A token with no more than top-k positions attends to
-// all of them. Tested with every instruction set, and with various chunks and numbers of threads.
+// Sparse attention: each token selects positions by the sum of the indexer's scores over its heads, and attends to
+// these positions as if the sequence consisted only of them. A token with at most top-k positions attends to all of
+// them. Tested with every instruction set, and with various chunks and numbers of threads.
 TEST(sparse_attention_uses_the_selected_latents) {
   constexpr int kRow = 82, kValue = 48, kHeads = 5, kIndexHeads = 37, kIndexDim = 32, kMax = 20, kRows = 60;
   std::mt19937 random(3);
@@ -551,8 +552,8 @@ TEST(sparse_attention_uses_the_selected_latents) {
             for (int p = 0; p <= row; ++p) positions[p] = p;
           } else {
             std::memcpy(positions.data(), chosen.data() + row * kMax, kMax * 4);
-            // No skipped position has a higher score than a selected one, except for differences due to rounding of the
-            // keys.
+            // No skipped position has a higher score than a selected position, apart from differences due to rounding
+            // of the keys.
             std::vector<double> scores(row + 1);
             for (int p = 0; p <= row; ++p)
               for (int head = 0; head < kIndexHeads; ++head) {

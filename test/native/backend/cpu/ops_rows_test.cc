@@ -64,7 +64,8 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
       CpuBackend ops(isa, isa == CpuIsa::kPlain ? 1 : 3);
       std::vector<float> out(x.size()), in_place = x;
       ops.rms_norm(x.data(), weight.data(), 1e-5f, RowCount::fixed(n_rows), dim, out.data());
-      // With 64 partial sums of squares, there are about dim / 64 roundings, plus half a dozen single ones.
+      // With 64 partial sums of squares, there are about dim / 64 rounding errors per partial sum, plus half a dozen
+      // other ones.
       check_relative(out, expected, (8 + double(dim) / 64) * 0x1p-24, "dim " + std::to_string(dim));
       ops.rms_norm(in_place.data(), weight.data(), 1e-5f, RowCount::fixed(n_rows), dim, in_place.data());
       CHECK(same_bits(in_place, out));
@@ -395,8 +396,8 @@ TEST(gelu_multiply_matches_double_and_every_instruction_set) {
     CpuBackend ops(isa, 3);
     std::vector<float> out(gate.size());
     ops.gated(Activation::kGelu, gate.data(), up.data(), RowCount::fixed(1), dim, out.data());
-    // With a rounded u, exp(-2u) has an error of 2u / 2^24 for the product and for its factor. Where that error is
-    // large, the result is small.
+    // exp(-2u) with a rounded u has an error of 2u / 2^24, which affects both the product and its factor. Where that
+    // error is large, the result is small.
     for (size_t i = 0; i < out.size(); ++i)
       CHECK(std::abs(out[i] - expected[i]) <=
             0x1p-22 * std::abs(expected[i]) + 0x1p-23 * std::abs(up[i]) * std::abs(gate[i]));

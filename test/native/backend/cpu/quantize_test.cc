@@ -1,4 +1,4 @@
-// Tests the packing of activations: it follows the format in kernels.h, and the bytes are the same on every instruction
+// Tests the packing of activations: the format is the one in kernels.h, and the bytes are the same on every instruction
 // set.
 #include <algorithm>
 #include <bit>
@@ -19,7 +19,7 @@ using namespace monolith;
 
 namespace {
 
-// Packs one row with `gap` unused lines after each line, which must stay unchanged.
+// Packs one row, leaving `gap` unused lines after each line; the unused lines must stay unchanged.
 std::vector<ActivationBlock> pack(CpuIsa isa, const std::vector<float>& x, size_t gap) {
   const size_t blocks = x.size() / 32;
   std::vector<ActivationBlock> lines(blocks * (gap + 1));
@@ -116,7 +116,7 @@ TEST(quantize_floats_pads_the_last_line) {
       std::vector<float> x(static_cast<size_t>(cols));
       for (int64_t i = 0; i < cols; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i + 1);
       const int64_t n = lines_per_row(ActivationKind::kF32, cols);
-      // Memory for two lines per row; the element type has the required alignment.
+      // Memory for two lines per row. The element type has the required alignment.
       std::vector<ActivationBlock> lines(static_cast<size_t>(2 * n));
       std::memset(static_cast<void*>(lines.data()), 0x5a, lines.size() * kLineBytes);
       matmul_kernels(isa).pack[static_cast<int>(ActivationKind::kF32)](

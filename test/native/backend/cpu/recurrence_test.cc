@@ -1,5 +1,5 @@
 // Tests the causal convolution and the delta rule. Results are compared with double precision and between instruction
-// sets, and are bit-identical for any chunks of a sequence and any state slots.
+// sets. They are bit-identical for any chunks of a sequence and any state slots.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -75,8 +75,8 @@ TEST(sequences_of_a_step_use_their_own_state_and_forks_do_not_modify_theirs) {
   const DeltaShape shape{2, 4, 16, 16, true, false};
   const DeltaCase one(shape, 12);
   for (const CpuIsa isa : available_cpu_isas()) {
-    // The state after tokens 0-3 goes to slot 0. From there, tokens 4-7 continue into slot 1 and tokens 8-11 into slot
-    // 2, as forks do.
+    // The state after tokens 0-3 is stored in slot 0. From that state, tokens 4-7 continue into slot 1 and tokens 8-11
+    // into slot 2, as forks do.
     Slots slots(one.rule.state_floats());
     const std::vector<Segment> step = {
         {0, 4, 0, nullptr, kNoSlot, 0}, {4, 4, 4, nullptr, 0, 1}, {8, 4, 4, nullptr, 0, 2}};

@@ -1,4 +1,4 @@
-// Tests Mamba-2's state-space recurrence. Results are compared with double precision and between instruction sets, and
+// Tests Mamba-2's state-space recurrence. Results are compared with double precision and between instruction sets. They
 // are bit-identical for any chunks of a sequence and any state slots.
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,12 @@
-// The tile kernels on a model of the AMX tile unit, so that their results can be tested on processors without AMX.
+// The tile kernels, running on a model of the AMX tile unit. This allows their results to be tested on processors
+// without AMX.
 #pragma once
 
 #include "backend/cpu/matmul/tiles.h"
 
 namespace monolith {
 
-// May run only on processors that have CpuIsa::kAvx512 and BF16.
+// May be called only on processors that have CpuIsa::kAvx512 and BF16.
 extern const TileKernels kModelTiles, kModelFastTiles;
 
 }  // namespace monolith

@@ -1,5 +1,6 @@
-// Tests the tile kernels, on the tile unit of the processor if it has one, and on a model of it. Results of kAmxTiles
-// have the bits of the plain kernels; results of kAmxFastTiles are as precise as their rounding permits.
+// Tests the tile kernels on a model of the tile unit and, if the processor has one, on the tile unit itself. Results of
+// kAmxTiles are bit-identical to those of the plain kernels; results of kAmxFastTiles are as precise as their rounding
+// permits.
 #include "backend/cpu/matmul/tiles.h"
 
 #if defined(__x86_64__)
@@ -29,7 +30,7 @@ struct Unit {
   const char* name;
   TileKernels exact, fast;
 };
-// The kernels of each unit, for any number of rows.
+// Returns the kernels of each available unit, for any number of rows.
 std::vector<Unit> units() {
   std::vector<Unit> found;
   if (cpu_has_avx512_bf16()) found.push_back({"model", kModelTiles, kModelFastTiles});
@@ -38,7 +39,7 @@ std::vector<Unit> units() {
   return found;
 }
 
-// The AVX-512 kernels, with these tile kernels. `fast` may be null.
+// Returns the AVX-512 kernels, with their tile kernels replaced by these. `fast` may be null.
 MatmulKernels kernels_with(const TileKernels& exact, const TileKernels* fast) {
   MatmulKernels kernels = matmul_kernels(CpuIsa::kAvx512);
   kernels.tiles = &exact;
@@ -82,7 +83,7 @@ class Multiplier {
   MatmulScratch scratch_;
 };
 
-// Returns the index of the first value whose bits differ, or -1. NaNs are equal to each other.
+// Returns the index of the first value whose bits differ, or -1. All NaNs count as equal.
 int64_t first_difference(const float* a, const float* b, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i]) && !(std::isnan(a[i]) && std::isnan(b[i])))
@@ -105,8 +106,8 @@ bool skip_without(const std::vector<Unit>& found) {
 
 }  // namespace
 
-// One panel and several; an incomplete panel; more blocks than a pass, and an odd number of them; every number of rows
-// in a tile, and several tiles.
+// Covers one panel and several, an incomplete panel, more blocks than one pass handles, odd numbers of blocks, every
+// number of rows in a tile, and several tiles.
 TEST(tiles_give_the_bits_of_the_plain_kernels) {
   const auto found = units();
   if (skip_without(found)) return;
@@ -171,7 +172,7 @@ TEST(tiles_give_the_bits_of_the_plain_kernels_for_extreme_weights) {
   }
 }
 
-// Several targets in a call, with factors, bias, old output and strides. Nothing but the outputs is written.
+// Several targets in a call, with factors, bias, old output and strides. Only the outputs are written.
 TEST(tiles_apply_factors_bias_and_old_output) {
   const auto found = units();
   if (skip_without(found)) return;
@@ -216,13 +217,13 @@ TEST(tiles_apply_factors_bias_and_old_output) {
   }
 }
 
-// Each product of the fast kernels differs from the exact one by no more than rounding both factors to bfloat16 may
-// cause, and an output does not depend on the number of rows as long as the kernels are the same.
+// Each product of the fast kernels differs from the exact product at most by the error that rounding both factors to
+// bfloat16 may cause. An output does not depend on the number of rows as long as the kernels are the same.
 TEST(fast_tiles_are_as_precise_as_bfloat16) {
   const auto found = units();
   if (skip_without(found)) return;
   for (const Unit& unit : found) {
-    // With one thread, all panels are one group, so two of them are multiplied together.
+    // With one thread, all panels form one group, so panels are multiplied two at a time.
     Multiplier tiles(kernels_with(unit.exact, &unit.fast), 1), split(kernels_with(unit.exact, &unit.fast), 3);
     for (const TensorType type : kAllTypes) {
       if (type == TensorType::kF32 || type == TensorType::kF16) continue;
@@ -258,7 +259,7 @@ TEST(fast_tiles_are_as_precise_as_bfloat16) {
   }
 }
 
-// The model rounds like the processor, so what holds on one holds on the other.
+// The model must round like the processor, so that results obtained on the model apply to the processor.
 TEST(tile_model_equals_the_tile_unit) {
   const auto found = units();
   if (found.size() < 2) return check::skip("this processor has no AMX");
@@ -272,7 +273,8 @@ TEST(tile_model_equals_the_tile_unit) {
   }
 }
 
-// An expert with many rows is multiplied by tiles, or by pairs of panels; the others are not. Results are the same.
+// An expert with many rows is multiplied by tiles or by pairs of panels; other experts are not. The results are the
+// same.
 TEST(experts_give_the_same_bits_with_any_kernels) {
   const auto found = units();
   if (skip_without(found)) return;

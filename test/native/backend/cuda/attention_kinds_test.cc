@@ -1,4 +1,4 @@
-// Tests variants of attention on the CUDA backend: MLA, values of a different size from keys, chunked attention, and
+// Tests variants of attention on the CUDA backend: MLA, values that differ in size from keys, chunked attention, and
 // queries scaled by position. Results are compared with the definition in double precision. They are bit-identical for
 // any chunks of a sequence, any other sequences in the step, and any order of threads.
 #include <algorithm>
@@ -33,7 +33,7 @@ bool same_bits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Rotates the first `n_dims` numbers in x as adjacent pairs, in double precision.
+// Rotates the first `n_dims` numbers of x as adjacent pairs, in double precision.
 void rotate_exactly(int n_dims, int position, double* x) {
   for (int i = 0; i < n_dims / 2; ++i) {
     const double angle = position * std::pow(10000.0, -2.0 * i / n_dims), c = std::cos(angle), s = std::sin(angle);
@@ -53,7 +53,8 @@ double rounded(double x, KvType type) {
   return type == KvType::kF16 ? half_to_float(float_to_half(static_cast<float>(x))) : x;
 }
 
-// Tokens that attend to each other bidirectionally, such as those of an image. None if `end` is 0.
+// The range of tokens that attend to each other bidirectionally, such as those of an image. There is no such range if
+// `end` is 0.
 struct Span {
   int begin = 0, end = 0;
   int last_seen(int position) const { return position >= begin && position < end ? end - 1 : position; }
@@ -74,7 +75,8 @@ std::vector<Segment> pieces(int n, int most, const Span& span, const int32_t* pa
   return segments;
 }
 
-// The attention output of a token at `position` for keys [n][key] and values [n][value], following the definition.
+// Returns the attention output of a token at `position` for keys [n][key] and values [n][value], following the
+// definition.
 std::vector<double> attend(const std::vector<double>& q, int position, const Span& span,
                            const std::vector<std::vector<double>>& keys, const std::vector<std::vector<double>>& values,
                            const AttentionParams& params) {
@@ -101,7 +103,8 @@ std::vector<double> attend(const std::vector<double>& q, int position, const Spa
   return out;
 }
 
-// How a sequence is computed: the chunk size, whether another sequence shares the step, and the order of threads.
+// How a sequence is computed: in which chunks, whether another sequence shares the step, and in which order threads
+// run.
 struct Way {
   int piece;
   bool company;
@@ -233,8 +236,8 @@ TEST(cuda_mla_matches_the_definition_with_any_chunks) {
   }
 }
 
-// If a token's attention is split across many thread blocks, by chunks or groups of chunks, its result is the same as
-// in a single tile.
+// A token's result is the same whether its attention is computed in a single tile or split across many thread blocks,
+// by chunks or by groups of chunks.
 TEST(cuda_mla_of_long_contexts_does_not_depend_on_the_split) {
   constexpr int kRow = 34, kValue = 32, kHeads = 2, kContext = 2300;
   auto made = make_cuda_backend({});
@@ -258,7 +261,7 @@ TEST(cuda_mla_of_long_contexts_does_not_depend_on_the_split) {
   const Floats q = random_floats(size_t(kHeads) * kRow, 6);
   Floats seventeen;
   for (int i = 0; i < 17; ++i) seventeen.insert(seventeen.end(), q.begin(), q.end());
-  // Computes the last `n` tokens of the context, all with the same query, and returns the result of the last one.
+  // Computes the last `n` tokens of the context, which all have the same query, and returns the last token's result.
   const auto attend_last = [&](int n) {
     const Segment segment{0, n, kContext - n, pages.data()};
     float* const out = put(Floats(size_t(17 * kHeads * kValue), NAN));
@@ -274,7 +277,8 @@ TEST(cuda_mla_of_long_contexts_does_not_depend_on_the_split) {
   CHECK(same_bits(alone, beside));
 }
 
-// Batched matrix products: each head's product equals the product with its matrix alone, for every kind of matrix.
+// Batched matrix products: each head's product is the same as the product with the head's matrix alone, for every kind
+// of matrix.
 TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
   for (const bool exact : {true, false})
     for (const TensorType type :
@@ -341,8 +345,8 @@ TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
         }
 }
 
-// Keys and values of equal and different sizes, full and partial attention, and queries scaled by position, with both
-// the scalar and the tensor core kernel.
+// Covers keys and values of equal and different sizes, full and partial attention, and queries scaled by position, with
+// both the scalar kernel and the tensor core kernel.
 TEST(cuda_attention_of_every_kind_matches_the_definition) {
   struct Kind {
     int key, value;
@@ -364,8 +368,8 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
        64,
        KvType::kF16,
        {.scale = 0.1f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
-      // An image, with the scalar kernel and with tensor cores. It has fewer tokens than a tile, and the sliding window
-      // starts among them.
+      // An image, computed with the scalar kernel and with tensor cores. It has fewer tokens than a tile, and the
+      // sliding window starts within the image.
       {40, 40, KvType::kF32, {.scale = 0.2f}, {10, 37}},
       {64, 64, KvType::kF16, {.scale = 0.1f}, {7, 47}},
       {64, 64, KvType::kF16, {.scale = 0.1f, .window = 8}, {21, 33}},

@@ -1,5 +1,5 @@
-// Tests compressed attention on the CUDA backend. Pooled rows are bit-identical to the CPU's, and attention to them is
-// compared with double precision. Results are bit-identical for any chunks, state slots and order of threads.
+// Tests compressed attention on the CUDA backend. Pooled rows are bit-identical to those of the CPU, and attention to
+// them is compared with double precision. Results are bit-identical for any chunks, state slots and order of threads.
 // Hyper-connections are compared with double precision.
 #include <cmath>
 #include <memory>
@@ -113,7 +113,7 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
   return found;
 }
 
-// Pools the blocks on the CPU, at each token that ends a block.
+// Pools the blocks on the CPU, at each token where a block ends.
 std::vector<float> pooled_by_processor(const Sequence& s) {
   CpuBackend ops(CpuIsa::kPlain, 1);
   Slots slots(s.pool.state_floats());
@@ -156,7 +156,7 @@ TEST(cuda_compressed_attention_matches_double_with_any_chunks) {
       double squares = 0;
       const std::vector<double> expected = exact(s);
       for (size_t i = 0; i < expected.size(); ++i) squares += std::pow(kept.attended[i] - expected[i], 2);
-      // The indexer may decide a near-tie differently.
+      // Not exact, because the indexer may decide a near-tie differently.
       CHECK(std::sqrt(squares / static_cast<double>(expected.size())) < (type == KvType::kF16 ? 2e-2 : 1.5e-1));
       CHECK(same_bits(run(s, {7, 33}, true, type).attended, kept.attended));
     }

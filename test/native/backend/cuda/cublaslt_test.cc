@@ -1,5 +1,6 @@
-// Tests matrix products with cuBLASLt, which is loaded at run time. In the emulator, a library with the same interface
-// computes on the emulated device (support/fake_cublaslt.cc); on a GPU, the real library is used if it is installed.
+// Tests matrix products with cuBLASLt, which is loaded at run time. In the emulator, a fake library with the same
+// interface computes on the emulated device (support/fake_cublaslt.cc). On a GPU, the real library is used if it is
+// installed.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -36,7 +37,7 @@ std::unique_ptr<Runtime> open_runtime() {
 }
 
 bool is_emulated(const Runtime& runtime) { return runtime.device().driver == "none"; }
-// The library to load; on a GPU, the installed one.
+// Returns the path of the library to load; empty on a GPU, for the installed library.
 std::string path_for(const Runtime& runtime) { return is_emulated(runtime) ? MONOLITH_FAKE_CUBLASLT : ""; }
 
 fake_cublaslt::Control& control() {
@@ -100,7 +101,7 @@ TEST(cublaslt_serves_wide_products_of_bfloat16) {
   CHECK(library_serves(Format::kBf16, 4096, 4096, kLibraryColumns));
   CHECK(!library_serves(Format::kBf16, 4096, 4096, kLibraryColumns - 1));
   CHECK(!library_serves(Format::kBf16, 16, 4096, 8192));
-  // Binary16 activations have scales of their own, so cuBLASLt is not used.
+  // Binary16 activations have their own scales, so cuBLASLt is not used.
   CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));
   CHECK(!library_serves(Format::kQuant, 4096, 4096, 8192));
 }
@@ -130,7 +131,8 @@ TEST(cublaslt_weights_are_unpacked_row_by_row) {
 
 TEST(cublaslt_matmul_is_correct) {
   const auto runtime = open_runtime();
-  // Space for all rows of the weights or for only 64: the product is computed as a whole or in parts.
+  // The product is computed as a whole if there is space for all rows of the unpacked weights, or in parts if there is
+  // space for only 64.
   for (const size_t bytes : {DenseLibrary::kWeightBytes, size_t{64} * 256 * sizeof(uint16_t)}) {
     auto library = DenseLibrary::open(*runtime, path_for(*runtime), bytes);
     if (!library && !is_emulated(*runtime)) return check::skip(library.error().message);
@@ -147,7 +149,7 @@ TEST(cublaslt_matmul_is_correct) {
     float* const bias_there = upload(*runtime, bias);
     for (const bool add : {false, true}) {
       float* const out = upload(*runtime, before);
-      // Adjacent outputs; the second one is aligned to only four bytes.
+      // Two adjacent outputs; the second one is aligned to only four bytes.
       const MatmulTarget targets[] = {{w.matrix.get(), out, kStride, bias_there, add},
                                       {other.matrix.get(), out + kRows + 1, kStride, nullptr, add}};
       matmul(*runtime, context, targets, x_there, static_cast<int>(kColumns));
@@ -186,7 +188,7 @@ TEST(cublaslt_caches_algorithms_and_evicts_the_oldest) {
     CHECK_EQ(fake.layouts, 3 * 64);
     ask(1);  // The algorithm for this shape is still cached.
     CHECK_EQ(fake.heuristics, 64);
-    // In the cache, the algorithms for two new shapes replace the two oldest.
+    // The algorithms for two new shapes replace the two oldest ones in the cache.
     ask(64), ask(65), ask(1), ask(65), ask(64);
     CHECK_EQ(fake.heuristics, 66);
     CHECK_EQ(fake.layouts, 3 * 64);
@@ -254,7 +256,7 @@ TEST(unusable_cublaslt_is_rejected) {
   CHECK_EQ(fake.handles, 0);
   fake = {};
 
-  // What the backend reports with and without a usable library.
+  // Checks what the backend reports with and without a usable library.
   const auto isa = [](bool invariant, const std::string& path) {
     CudaBackendOptions options;
     options.invariant = invariant, options.cublaslt = path;

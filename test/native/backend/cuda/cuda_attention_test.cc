@@ -1,6 +1,6 @@
-// Tests attention on the CUDA backend. Results are compared with double precision, and a token's result is
-// bit-identical however its sequence is chunked, split across workers or batched. Runs in the emulator, and on a GPU if
-// there is one: no test reads device memory directly.
+// Tests attention on the CUDA backend. Results are compared with double precision. A token's result is bit-identical
+// regardless of how its sequence is divided into chunks, split across workers or batched. Runs in the emulator, and on
+// a GPU if there is one: no test reads device memory directly.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -27,8 +27,8 @@ struct Shape {
   KvType type = KvType::kF16;
 };
 
-// A sequence with all its queries, keys and values, each [position][head][dim]. Keys and values are rounded as in the
-// KV pages.
+// A sequence with its queries, keys and values, each [position][head][dim]. Keys and values are rounded as in the KV
+// pages.
 struct Sequence {
   std::vector<float> q, k, v;
   std::vector<int32_t> pages;
@@ -64,7 +64,7 @@ class Bench {
       for (int p = 0; p < length; p += kPageTokens) s.pages.push_back(numbers[next++]);
       sequences_.push_back(std::move(s));
     }
-    // Fills the pages with 0xff, so that unwritten memory reads as NaN.
+    // Fills the pages with 0xff bytes, so that unwritten memory reads as NaN.
     runtime_->fill(cache_->view(0).data + kSparePage * cache_->view(0).page_bytes, 0xff, cache_->bytes);
     tables_ = std::make_unique<StepTables>(*runtime_);
     tables_->set_kv_heads(shape.n_kv_heads);
@@ -72,7 +72,7 @@ class Bench {
     scratch_ = std::make_unique<AttentionScratch>(*runtime_);
     CHECK(scratch_->reserve(row_values()).ok());
     if (shape.sinks) {
-      // Sinks are about as large as all other weights combined, so without them the results differ clearly.
+      // Each sink is about as large as all other weights combined, so leaving it out changes the results clearly.
       sinks_ = numbers_of(static_cast<size_t>(n_heads()), 1.0f);
       for (float& sink : sinks_) sink += 6;
       auto* const sinks = static_cast<float*>(*runtime_->allocate_pinned(sinks_.size() * sizeof(float)));
@@ -90,7 +90,7 @@ class Bench {
   int64_t row_values() const { return int64_t{n_heads()} * shape_.dim; }
   const Sequence& sequence(int i) const { return sequences_[static_cast<size_t>(i)]; }
 
-  // Runs attention for a step with these chunks, in this order. Returns [token][head][dim].
+  // Runs attention for a step that consists of these chunks, in this order. Returns [token][head][dim].
   std::vector<float> run(const std::vector<Piece>& pieces, int padded_rows = 0) {
     std::vector<Segment> segments;
     std::vector<int32_t> tokens;
@@ -118,7 +118,7 @@ class Bench {
     runtime_->download(host_, out_, static_cast<size_t>(kRows * row_values()) * sizeof(float));
     runtime_->synchronize();
     const auto count = static_cast<size_t>(n_rows * row_values());
-    // Nothing is written beyond the step's tokens.
+    // Nothing is written beyond the outputs of the step's tokens.
     for (size_t i = static_cast<size_t>(std::max<int64_t>(n_rows, padded_rows) * row_values());
          i < static_cast<size_t>(kRows * row_values()); ++i)
       if (!std::isnan(host_[i])) {
@@ -148,7 +148,8 @@ class Bench {
   }
   void forget_recording() { recording_.reset(); }
 
-  // The largest difference between a chunk's result and double precision, with queries rounded to binary16.
+  // Returns the largest difference between a chunk's result and the result in double precision with queries rounded to
+  // binary16.
   double error(const Piece& piece, const float* out) const {
     const Sequence& s = sequence(piece.sequence);
     const int dim = shape_.dim;
@@ -215,7 +216,7 @@ class Bench {
     for (float& value : values) value = normal(random_);
     return values;
   }
-  // Rounds a head's values at one position as its KV page does, and writes them to the page.
+  // Rounds a head's values at one position as in its KV page, and writes them to the page.
   void store(float* x, unsigned char* head, int slot) {
     const auto dim = static_cast<size_t>(shape_.dim), at = static_cast<size_t>(slot);
     const auto send = [&](unsigned char* to, size_t bytes) {
@@ -307,7 +308,7 @@ TEST(cuda_attention_is_correct_and_does_not_depend_on_chunks) {
       {8, 1, 128, {.scale = 0.09f}},
       {2, 1, 256, {.scale = 0.0625f, .window = 0, .soft_cap = 30.0f}},
       {17, 1, 64, {.scale = 0.2f, .window = 40}},
-      // 8-bit pages with every head size that the tensor core kernel supports.
+      // Tests 8-bit pages with every head size that the tensor core kernel supports.
       {2, 1, 64, {.scale = 0.125f}, false, KvType::kFp8},
       {1, 2, 80, {.scale = 0.11f, .window = 20}, true, KvType::kFp8},
       {1, 1, 96, {.scale = 0.1f, .window = 133}, false, KvType::kFp8},
@@ -338,7 +339,7 @@ TEST(cuda_attention_is_correct_and_does_not_depend_on_chunks) {
     const std::vector<float> seventeens = bench.run_all(0, 17);
     CHECK(same_bits(whole.data(), seventeens.data(), length * bench.row_values()));
     emulator::set_order(kShuffled);
-    // Occasionally chunks of five tokens, and single tokens at the edges of pages and chunks.
+    // Some chunks have five tokens, and at the edges of pages and chunks there are single tokens.
     for (int at = 0; at + 5 <= length; at += shape.type == KvType::kF16 ? 25 : 41) {
       const auto five = bench.run({{0, at, 5}});
       CHECK(same_bits(whole.data() + at * bench.row_values(), five.data(), 5 * bench.row_values()));
@@ -359,7 +360,7 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
     const std::vector<int> lengths = {2300, 1, 40, 2180, 129, 2049, 2050, 2300, 16, 2200};
     Bench bench(shape, lengths, seed);
     const auto last = [&](int i) { return Piece{i, lengths[static_cast<size_t>(i)] - 1, 1}; };
-    // Each sequence alone, so that its chunks are distributed to the workers one by one.
+    // Each sequence runs alone, so that its chunks are distributed to the workers one by one.
     std::vector<std::vector<float>> alone;
     for (int i = 0; i < static_cast<int>(lengths.size()); ++i) {
       alone.push_back(bench.run({last(i)}));
@@ -377,14 +378,14 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
     check_rows({1, 2, 4, 0, 8}, 8);                  // Splits a token's attention by chunks.
     check_rows({3, 0, 5, 6, 7}, 0);                  // Splits by groups of chunks, one worker per group.
     check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // Does not split a token's attention.
-    // The step is captured with short sequences and replayed with long ones, which are distributed differently. In both
-    // cases, some token is split.
+    // The step is captured with short sequences and replayed with long ones, whose chunks are distributed differently.
+    // In both cases, some token is split.
     bench.record({{0, 3, 1}, {4, 128, 1}, {2, 17, 1}}, 4);
     check_rows({0, 1, 2}, 4);
     check_rows({3, 7, 9}, 4);
     bench.forget_recording();
-    // Tokens decoded in the same step as prompts, and the same tokens at the end of a prompt chunk, which the tile
-    // kernel computes.
+    // Some tokens are decoded in the same step as prompts. The same tokens are also computed at the end of a prompt
+    // chunk, by the tile kernel.
     const auto mixed = bench.run({{0, 2270, 30}, last(3), {2, 0, 40}, last(1), {5, 2045, 4}});
     const auto row = [&](int r) { return mixed.data() + r * bench.row_values(); };
     CHECK(same_bits(row(29), alone[0].data(), bench.row_values()));
@@ -417,7 +418,7 @@ TEST(cuda_attention_kernel_choice_and_work_shares) {
 TEST(cuda_attention_work_covers_every_row_once) {
   CHECK(split_for(8, 8, 1024) == RowSplit::kWhole);
   CHECK(split_for(8, 7, 1024) == RowSplit::kChunks);
-  // Not split, because there is no room for partial results and there is only one group.
+  // Not split: there is no room for partial results, and there is only one group.
   CHECK(split_for(8, 7, 7) == RowSplit::kWhole);
   CHECK(split_for(40, 16, 1024) == RowSplit::kGroups);
   CHECK(split_for(40, 15, 1024) == RowSplit::kChunks);

@@ -1,5 +1,5 @@
-// Tests drafters on the CUDA backend. MTP layers and EAGLE-3 heads give the same draft logits as on the CPU, where
-// mtp_layer_test.cc and eagle_head_test.cc compare them with float64. The model's own logits do not change.
+// Tests drafters on the CUDA backend. The draft logits of MTP layers and EAGLE-3 heads are the same as on the CPU,
+// where mtp_layer_test.cc and eagle_head_test.cc compare them with float64. The model's own logits do not change.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -21,7 +21,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A model file, and an EAGLE-3 head's file if there is one.
+// A model file and, if used, the file of an EAGLE-3 head.
 struct Files {
   Bytes image, head_image;
   std::unique_ptr<const GgufFile> file, head;
@@ -59,8 +59,8 @@ std::optional<Files> files_of(const Drafter& drafter) {
   return files;
 }
 
-// The results for a sequence whose pages are interleaved with those of others: its logits, then consecutive draft
-// logits.
+// Returns the results for a sequence whose pages are interleaved with those of other sequences: the logits, followed by
+// the logits of consecutive draft tokens.
 struct Said {
   Floats logits;
   std::vector<Floats> drafts;
@@ -79,7 +79,7 @@ Result<Said> said_by(const Files& files, Result<std::unique_ptr<Backend>> backen
   Said said{sequence.feed({tokens.begin(), tokens.end() - 1}, piece), {}};
   for (int depth = 0; drafts && depth < kDepth; ++depth)
     said.drafts.push_back(sequence.draft(some_tokens(kTokens + depth).back(), depth));
-  // The step after the draft continues as if nothing had been drafted.
+  // The step after the drafts continues as if nothing had been drafted.
   const Floats next = sequence.feed({tokens.back()}, 1);
   said.logits.insert(said.logits.end(), next.begin(), next.end());
   return said;
@@ -94,8 +94,8 @@ double furthest(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::isfinite(most) ? most / scale : INFINITY;
 }
 
-// Layers with every kind of memory: recurrent state, latents, sliding windows and experts. Also hidden states before
-// and after the final norm, several MTP levels, and EAGLE-3 heads with one and with several page tables.
+// Covers layers with every kind of memory: recurrent state, latents, sliding windows and experts. Also covers hidden
+// states before and after the final norm, several MTP levels, and EAGLE-3 heads with one and with several page tables.
 constexpr Drafter kDrafters[] = {
     {"qwen35.f16", 1},  {"deepseek2-v3.q8_0", 1}, {"exaone-moe.q8_0", 1}, {"mimo2.q8_0", 3},
     {"step35.q8_0", 2}, {"llama.q8_0"},           {"qwen35.f16"},         {"mimo2.q8_0"}};
@@ -129,7 +129,8 @@ TEST(cuda_drafts_match_the_cpu) {
   if (!any) check::skip("golden vectors not found");
 }
 
-// Production arithmetic: the steps run, and the results are bit-identical for any chunks of the prompt.
+// In production arithmetic, all steps run without errors, and the results are bit-identical for any chunks of the
+// prompt.
 TEST(cuda_drafts_in_production_arithmetic_do_not_depend_on_chunks) {
   for (const Drafter& drafter : {kDrafters[0], kDrafters[3], kDrafters[5]}) {
     const auto files = files_of(drafter);
@@ -141,7 +142,8 @@ TEST(cuda_drafts_in_production_arithmetic_do_not_depend_on_chunks) {
   }
 }
 
-// Two sequences take turns in steps of one token, which a device could mistake for a replay of the same captured step.
+// Two sequences take turns, one token per step. A device could mistake each step for a replay of the same captured
+// step.
 TEST(cuda_drafts_of_alternating_sequences_are_independent) {
   for (const Drafter& drafter : {kDrafters[0], kDrafters[5]}) {
     const auto files = files_of(drafter);

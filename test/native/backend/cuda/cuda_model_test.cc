@@ -1,5 +1,5 @@
 // Tests whole models on the CUDA backend, which runs in the emulator in this executable. The logits match the golden
-// vectors, and are bit-identical for any chunks and batches of prompts, with and without CUDA graphs.
+// vectors. They are bit-identical for any chunks and batches of prompts, with and without CUDA graphs.
 #include <string>
 #include <vector>
 
@@ -64,7 +64,7 @@ constexpr Case kCases[] = {
     {"phimoe.q8_0", "f32", true, KvType::kF32},
     {"arcee.f16", "f32", true, KvType::kF32},
     {"apertus.f16", "f32", true, KvType::kF32},
-    // Production arithmetic: one model per kind of state and layer.
+    // One model per kind of state and layer, in production arithmetic.
     {"qwen35.f16", "f16", false, KvType::kF16, true},
     {"nemotron-h-moe.q8_0", "int8", false, KvType::kF16, true},
     {"falcon-h1.q8_0", "int8", false, KvType::kF16, true},
@@ -87,7 +87,8 @@ constexpr Case kCases[] = {
     {"qwen3.f16", "fp8 pages", false, KvType::kFp8},
     {"gemma3.f16", "fp8 pages", false, KvType::kFp8},
 };
-// The error that 8-bit pages add to that of binary16 weights and activations, in standard deviations of the logits.
+// The error that 8-bit pages add to the error of binary16 weights and activations, in standard deviations of the
+// logits.
 constexpr Tolerance kQ8Pages{.max = 0.2, .rms = 0.05, .kl = 0.006, .outliers = 0};
 constexpr Tolerance kFp8Pages{.max = 0.9, .rms = 0.22, .kl = 0.13, .outliers = 0};
 

@@ -1,5 +1,6 @@
 // Tests small models of every architecture on the CUDA backend. Results are compared with float64 and, for quantized
-// weights, with the CPU. They are bit-identical for any other sequences in the step and any chunks of the prompt.
+// weights, with the CPU. They are bit-identical regardless of the other sequences in the step and of the chunks of the
+// prompt.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,7 +21,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// The largest error of any logit, in standard deviations of its row.
+// Returns the largest error of any logit, in standard deviations of its row.
 template <typename Expected>
 double farthest(const std::vector<float>& logits, size_t n_rows, const Expected& expected) {
   double worst = 0;
@@ -33,7 +34,7 @@ double farthest(const std::vector<float>& logits, size_t n_rows, const Expected&
   return std::isfinite(worst) ? worst : INFINITY;
 }
 
-// A dense model and MoE models whose matmuls have many segments of K.
+// A dense model and MoE models whose matmuls are split into many segments of the K dimension.
 std::vector<TinyModel> wide_models() {
   constexpr uint32_t kWide = 512;
   TinyModel dense("llama");
@@ -53,8 +54,8 @@ std::vector<TinyModel> wide_models() {
   return {dense, mixture, halves};
 }
 
-// Returns the logits at a sequence's positions, in steps shared with `others` other sequences (random tokens, different
-// lengths), with the prompt in chunks of `piece` tokens.
+// Returns the logits at a sequence's positions. The prompt is computed in chunks of `piece` tokens, and each step is
+// shared with `others` other sequences of different lengths with random tokens.
 std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>& tokens, int prompt, int piece,
                                  int others, uint32_t seed) {
   constexpr int kPages = 3;
@@ -119,8 +120,8 @@ TEST(cuda_computes_every_architecture) {
   }
 }
 
-// A CUDA graph of 4 rows that is captured with 3 tokens must compute all 4 rows when it is replayed. graphs_test.cc
-// tests one architecture per kind of norm.
+// A CUDA graph of 4 rows that is captured with 3 tokens must compute all 4 rows when it is replayed. For each kind of
+// norm, graphs_test.cc tests one architecture.
 TEST(cuda_graphs_of_every_architecture_compute_tokens_that_were_padding) {
   for (const Case& one : all_cases()) {
     const ParsedModel parsed(one.model);
@@ -129,7 +130,8 @@ TEST(cuda_graphs_of_every_architecture_compute_tokens_that_were_padding) {
   }
 }
 
-// The kinds of layers that no made-up model has. Steps with hyper-connections are never captured.
+// These golden models have kinds of layers that do not occur in any generated model. Steps with hyper-connections are
+// never captured.
 TEST(cuda_graphs_of_golden_models_compute_tokens_that_were_padding) {
   bool any = false;
   for (const char* name : {"gemma3n.q4_0", "gemma4-ple.q8_0", "apertus.f16", "hunyuan-dense.q8_0", "llama4.q4_0",
@@ -144,7 +146,7 @@ TEST(cuda_graphs_of_golden_models_compute_tokens_that_were_padding) {
   if (!any) check::skip("golden vectors not found");
 }
 
-// Both backends round activations to 8 bits, but in a different order. Neither result is far from the one without
+// Both backends round activations to 8 bits, but in a different order. Both results are close to the result without
 // rounding.
 TEST(cuda_quantized_moe_matches_the_cpu) {
   constexpr int kTokens = 20;
@@ -170,8 +172,8 @@ TEST(cuda_quantized_moe_matches_the_cpu) {
     const double apart = farthest(cuda, kTokens, of(cpu)), rounding = farthest(cpu, kTokens, of(exact));
     check::note(one.name + ": " + std::to_string(apart) + " apart, the processor " + std::to_string(rounding) +
                 " from exact arithmetic");
-    // On a GPU, BF16 sums are computed in a different order. A number that is rounded differently may then change the
-    // choice of experts.
+    // On a GPU, BF16 sums are computed in a different order. A number that is rounded differently may then change which
+    // experts are selected.
     if (!(apart < (emulated ? 1e-3 : 1e-3 + rounding)))
       check::fail(__FILE__, __LINE__, one.name + " is off by " + std::to_string(apart));
   }

@@ -1,5 +1,5 @@
 // Compares the CUDA backend's row operations with double precision: both variants of each kernel, with other rows in
-// the batch, and with all orders of threads. Also checks that nothing is written past the end.
+// the batch, and with all orders of threads. Also checks that nothing is written past the end of an array.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A device with memory for a test's arrays, each followed by a NaN.
+// A device that holds a test's arrays, each followed by a NaN.
 class Desk {
  public:
   Desk() {
@@ -321,7 +321,7 @@ TEST(cuda_rope_rotates_and_stores) {
     const Floats keys = desk.get(k_at, k.size());
     check_close(
         keys, [&](size_t i) { return rotated(k, i, k_stride); }, 1e-5, "RoPE of keys");
-    // The pages contain the computed values, rounded once.
+    // The pages must contain the computed values, rounded only once.
     const size_t number = c.type == KvType::kF32 ? 4 : 2;
     std::vector<unsigned char> held((*cache)->bytes);
     runtime.download(held.data(), view.data, 8 * static_cast<size_t>(view.page_bytes));
@@ -345,7 +345,7 @@ TEST(cuda_rope_rotates_and_stores) {
   }
 }
 
-// Cached RoPE angles depend on the segments and the frequencies, not on the addresses at which these are stored.
+// Cached RoPE angles depend on the segments and the frequencies, not on the addresses where these are stored.
 TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
   constexpr int kDim = 8, kHalf = kDim / 2;
   auto made = make_cuda_backend({.exact = true});
@@ -364,7 +364,7 @@ TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
     const uint8_t axes[kHalf] = {0, 2, 1, 2};  // M-RoPE: which of the three positions rotates each pair.
     const bool three = base < 1;
     const RopeParams rope{RopeStyle::kHalves, kDim, frequencies, 1.0f, three ? axes : nullptr};
-    // The three RoPE positions of position p if the segment has its own.
+    // The three RoPE positions for position p in a segment that has its own positions.
     const auto place_of = [](int p) { return RopePosition{p + 2, 3 * p, p + 11}; };
     const RopePosition own[] = {place_of(7)};
     const Segment sent[] = {
@@ -402,8 +402,8 @@ TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
   }
 }
 
-// A CUDA graph is replayed for other tokens and for more of them, so an operation that is not over all rows of the step,
-// or that uploads its arguments, must not be part of it.
+// A CUDA graph is replayed for other tokens, and for more of them. An operation that does not cover all rows of the
+// step, or that uploads its arguments, must therefore not be part of a graph.
 TEST(cuda_refuses_operations_that_a_graph_cannot_replay) {
   constexpr int kDim = 8, kRows = 3;
   auto made = make_cuda_backend({.exact = true});

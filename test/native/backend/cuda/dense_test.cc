@@ -1,5 +1,5 @@
-// Tests matrix products with 16-bit and FP8 weights. Every kernel is compared with double precision on shapes of all
-// kinds. Results are bit-identical for any number of columns, any split of the work, and any other targets.
+// Tests matrix products with 16-bit and FP8 weights. Every kernel is compared with double precision on many different
+// shapes. Results are bit-identical for any number of columns, any split of the work, and any other targets.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -35,7 +35,7 @@ float rounded(TensorType type, float value) {
   return type == TensorType::kBF16 ? bfloat16_to_float(float_to_bfloat16(value)) : half_to_float(float_to_half(value));
 }
 
-// An array of floats on the device.
+// An array of floats in device memory.
 class Floats {
  public:
   Floats(Runtime& runtime, const std::vector<float>& host) : runtime_(runtime), n_(host.size()) {
@@ -63,7 +63,7 @@ class Floats {
   float* data_ = nullptr;
 };
 
-// Rounds a row of weights as the conversion to FP8 does.
+// Rounds a row of weights in the same way as the conversion to FP8.
 void round_row(float* row, int64_t cols) {
   float most = 0;
   for (int64_t k = 0; k < cols; ++k) most = std::max(most, std::abs(row[k]));
@@ -101,7 +101,7 @@ std::unique_ptr<Runtime> open_runtime() {
 constexpr DenseDevice kHopper{.wgmma = true, .invariant = true, .multiprocessors = 4};
 constexpr DenseDevice kMixed{.wgmma = true, .invariant = false, .multiprocessors = 4};
 constexpr DenseDevice kAmpere{.wgmma = false, .invariant = true, .multiprocessors = 4};
-// With this many idle multiprocessors, work is split as much as possible.
+// With this many idle multiprocessors, the work is split as much as possible.
 constexpr DenseDevice kAmpereIdle{.wgmma = false, .invariant = true, .multiprocessors = 1000};
 constexpr DenseDevice kHopperIdle{.wgmma = true, .invariant = true, .multiprocessors = 1000};
 
@@ -171,8 +171,8 @@ TEST(dense_matmul_is_correct_with_every_kernel) {
       {30, 1100, 50, kHopperIdle, kF8, kDescending, DenseKernel::kWgmma},
       {140, 66, 100, kHopper, kF8, kShuffled, DenseKernel::kWgmma},
       {70, 1090, 230, kHopperIdle, kF8, kAscending, DenseKernel::kWgmma},
-      // 128, 192 and 256 columns, blocks with several tiles, and segments that are summed in registers or by other
-      // blocks.
+      // Covers 128, 192 and 256 columns, blocks with several tiles, and segments that are summed in registers or by
+      // other blocks.
       {520, 70, 128, kHopper, kF16, kShuffled, DenseKernel::kWgmma},
       {300, 140, 520, kHopper, kBF16, kDescending, DenseKernel::kWgmma},
       {130, 1100, 380, kHopper, kF16, kAscending, DenseKernel::kWgmma},
@@ -280,7 +280,8 @@ TEST(dense_binary16_accepts_activations_of_every_magnitude) {
   const Weights w = weights(*runtime, TensorType::kF16, kRows, kCols);
   DenseScratch scratch(*runtime);
   REQUIRE(scratch.reserve(4, kCols).ok());
-  // Values far above binary16's range, far below it, and all zero, and a NaN that must not spread to other columns.
+  // Values far above and far below binary16's range, values that are all zero, and a NaN that must not spread to other
+  // columns.
   std::vector<float> x = numbers(4 * kCols);
   for (int k = 0; k < kCols; ++k) {
     x[k] *= 1e9f;
@@ -349,7 +350,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
   CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 100) == DensePlan{kWgmma, 128, 128, false}));
-  // The device settings that another test uses to check for bit-identical results.
+  // The device settings with which another test checks for bit-identical results.
   constexpr DenseDevice single{true, true, 1}, two{true, true, 2};
   const DenseRows small{72, 2};
   CHECK((plan(single, small, 140) == DensePlan{kWgmma, 128, 192, false}));
@@ -362,7 +363,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(ampere, down, 16) == DensePlan{kFew, 16, 16, false}));
   CHECK((plan(ampere, down, 17) == DensePlan{kTiles, 128, 32, true}));
   CHECK((plan(ampere, down, 8192) == DensePlan{kTiles, 128, 128, false}));
-  // The partial sums of split products fit in their buffer.
+  // The partial sums of split products must fit in their buffer.
   for (int64_t rows = 16; rows <= 1 << 17; rows *= 2)
     for (int64_t columns = 1; columns <= 1 << 14; columns *= 2) {
       const DenseRows shape{rows, 8};

@@ -1,5 +1,5 @@
-// Tests whole models with FP8 weights: their products equal those of the same numbers in binary32, and their logits
-// differ from the original model's by no more than a fixed bound.
+// Tests whole models with FP8 weights. Their products equal those of the same numbers in binary32, and the error of
+// their logits compared with the original model stays below a fixed bound.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -14,9 +14,9 @@ using namespace monolith::testing;
 
 namespace {
 
-// Upper bound on the logits' error, in standard deviations of the reference, and lower bound on the share of equal
-// greedy tokens. A 3-bit mantissa rounds each weight by 2%, and in these small random models, the best logits are often
-// equally close.
+// Upper bound on the logits' error, in standard deviations of the reference, and lower bound on the fraction of greedy
+// tokens that are equal. A 3-bit mantissa rounds each weight by 2%, and in these small random models, the largest
+// logits are often nearly equal.
 constexpr double kFarthestRms = 0.15, kFewestSame = 0.7;
 
 Result<LoadedModel> load_fp8(const std::string& path, bool exact) {

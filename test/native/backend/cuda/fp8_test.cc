@@ -105,7 +105,7 @@ TEST(fp8_rows_of_every_size_are_rounded_correctly) {
     CHECK((*matrix)->type == TensorType::kF8E4M3);
     const std::vector<float> there = rows_of(**runtime, **matrix);
     int wrong = 0;
-    // The error in rows that are not at the limits of the range, relative to the row's largest value.
+    // The error relative to the row's largest value, in rows that are not at the limits of the range.
     double worst = 0;
     for (int64_t row = 0; row < kRows; ++row) {
       const float* const own = &values[static_cast<size_t>(row * kCols)];
@@ -120,7 +120,7 @@ TEST(fp8_rows_of_every_size_are_rounded_correctly) {
     }
     CHECK_EQ(wrong, 0);
     CHECK(worst <= 1 / 16.0 + 1e-6);
-    // In binary32, the numbers are the same, and with small transfer buffers, the bytes are.
+    // The same weights in binary32 give the same numbers, and small transfer buffers give the same bytes.
     auto exact = make_matrix(**runtime, {type, kRows, kCols, data, true}, true);
     REQUIRE(exact.ok());
     CHECK(std::memcmp(bytes_of(**runtime, **exact).data(), there.data(), there.size() * sizeof(float)) == 0);

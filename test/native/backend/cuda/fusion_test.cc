@@ -1,5 +1,5 @@
-// Tests kernel fusion on the CUDA backend: which operations are fused, that results are bit-identical to those without
-// fusion, and how many kernels a layer launches.
+// Tests kernel fusion on the CUDA backend: which operations are fused, whether results are bit-identical to those
+// without fusion, and how many kernels a layer launches.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -32,7 +32,7 @@ bool same_bits(const Floats& a, const Floats& b) {
   return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
-// Gives all of a model's matrices except embeddings and routers random weights of `type`.
+// Replaces all of a model's matrices, except embeddings and routers, with random weights of `type`.
 void retype(TinyModel& model, TensorType type) {
   uint64_t seed = 1;
   for (auto& [name, tensor] : model.tensors) {
@@ -49,7 +49,8 @@ void retype(TinyModel& model, TensorType type) {
   }
 }
 
-// Rows of 256 values, so that every type fits, and heads of 64 dimensions, which use the same kernels as real models.
+// Rows have 256 values, so that every type fits. Heads have 64 dimensions, so that the kernels are the same as for real
+// models.
 TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture = "llama") {
   TinyModel model(architecture, layers);
   model.key("embedding_length", 256u);
@@ -66,7 +67,8 @@ TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture 
   return model;
 }
 
-// Runs a model's steps: a prompt of 21 tokens, another of 3, then decode steps for both and for a third sequence.
+// Runs the steps of a model: a prompt of 21 tokens, a prompt of 3 tokens, then decode steps for both and for a third
+// sequence.
 class Steps {
  public:
   Steps(const TinyModel& tiny, const CudaBackendOptions& options, int max_rows = 32) : parsed_(tiny) {
@@ -211,7 +213,7 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(head_norms_for(of_q, norm, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_q, of_others, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_few, of_k, call, 64) == HeadNorms());
-  // Not fused: heads of this size are processed number by number.
+  // Not fused: values of heads with this size are processed one by one.
   CHECK(head_norms_for(of_q, of_k, call, 62) == HeadNorms());
   const PendingNorm odd_norm{nullptr, nullptr, 1e-5f, 3, 66, rows};
   const PendingGate odd_gate{Activation::kSilu, nullptr, nullptr, 3, 66, rows};
@@ -219,8 +221,8 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(decide(odd_gate, {odd.get()}, rows, 3, kLast) == none);
 }
 
-// One operation and its matrix product, fused and unfused, in both orders of threads. Sizes end within a block of k,
-// values have every magnitude, and one row is not finite.
+// One operation and the matrix product after it, fused and unfused, in both orders of threads. Sizes end within a block
+// of k, values have every magnitude, and one row is not finite.
 TEST(cuda_fused_operations_give_the_same_bits) {
   using enum emulator::Order;
   for (const TensorType type : {TensorType::kBF16, TensorType::kF16, TensorType::kQ8_0, TensorType::kF32}) {
@@ -268,7 +270,7 @@ TEST(cuda_fused_operations_give_the_same_bits) {
           take(out, 16 * static_cast<size_t>(n_rows));
           if (way == 0 || way == 2) take(rows, n);
         }
-        // A queued operation is launched even if no product follows.
+        // A queued operation is launched even if no matrix product follows.
         backend->rms_norm(from, scales, 1e-5f, RowCount::fixed(n_rows), dim, rows);
         take(rows, n);
       }
@@ -285,7 +287,8 @@ TEST(cuda_fused_operations_give_the_same_bits) {
   emulator::set_order(kAscending);
 }
 
-// Attention and the matrix product after it: tokens shared by several warps, tokens with a single warp, and a tile.
+// Attention and the matrix product after it, for tokens shared by several warps, for tokens with a single warp, and for
+// a tile.
 TEST(cuda_fused_attention_gives_the_same_bits) {
   constexpr int kContext = 290, kTile = 20, kRows = 2 + kTile, kHeads = 4, kKvHeads = 2;
   for (const int head_dim : {64, 80, 96, 128, 256}) {
@@ -361,8 +364,8 @@ TEST(cuda_fused_models_give_the_same_bits) {
   CHECK(computed >= 20);
 }
 
-// Each batch size has two CUDA graphs, with and without the kernel that merges the partial results of split tokens. The
-// right one must be replayed.
+// Each batch size has two CUDA graphs, with and without the kernel that merges the partial results of split tokens.
+// Each step must replay the right graph.
 TEST(cuda_graphs_with_and_without_split_tokens_are_separate) {
   Floats results[2];
   for (const bool recording : {false, true}) {
@@ -374,8 +377,8 @@ TEST(cuda_graphs_with_and_without_split_tokens_are_separate) {
   CHECK(same_bits(results[0], results[1]));
 }
 
-// A failed capture is reported once and retried: immediately without programmatic dependent launch or, if that was
-// already off, after some steps.
+// A failed capture is reported once and retried. The retry is immediate, without programmatic dependent launch; if that
+// was already off, the retry follows after some steps.
 TEST(cuda_failed_graph_captures_are_reported_and_retried) {
   struct Reset {
     ~Reset() { faults() = {}; }
@@ -413,13 +416,15 @@ TEST(cuda_failed_graph_captures_are_reported_and_retried) {
   CHECK(asked == (Tries{true, true, true}));
 }
 
-// Kernel launches per layer. The numbers may decrease. If one increases, every step of a model takes longer.
+// Expected kernel launches per layer. The numbers may decrease. If a number increases, every step of a model takes
+// longer.
 TEST(cuda_kernel_launches_per_layer) {
   struct Row {
     const char* architecture;
     TensorType type;
     bool fused;
-    // Launches for one decode token whose context is shared by several warps, for five decode tokens, and for a prompt.
+    // Number of launches for one decode token whose context is shared by several warps, for five decode tokens, and for
+    // a prompt.
     int one, many, prompt;
   };
   constexpr Row kRows[] = {

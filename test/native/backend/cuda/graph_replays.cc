@@ -34,8 +34,8 @@ void quantize(TinyModel& model, std::optional<TensorType> type) {
 
 namespace {
 
-// Returns the logits of consecutive decode steps. Step i has one token of each of sizes[i] sequences, which all start
-// without a prompt.
+// Returns the logits of consecutive decode steps. Step i decodes one token for each of sizes[i] sequences, all of which
+// start without a prompt.
 std::vector<float> decode_steps(Transformer& model, std::span<const int> sizes) {
   constexpr int kSequences = 4;
   const std::vector<int32_t> pages = {2, 1, 3, 0};
@@ -63,8 +63,8 @@ std::vector<float> decode_steps(Transformer& model, std::span<const int> sizes) 
 void check_replays(const std::string& name, const GgufFile& file, bool exact, bool can_capture) {
   constexpr ModelLimits kLimits{
       .max_batch_tokens = 4, .max_logit_rows = 4, .max_context = 16, .n_pages = 4, .kv_type = KvType::kF32};
-  // Warm-up, capture and replay. The last sequence skips the capture. In the replay it attends to two positions, so its
-  // queries and keys affect the result.
+  // Warm-up, capture and replay. The last sequence takes no part in the capture. In the replay, it attends to two
+  // positions, so its queries and keys affect the result.
   constexpr int kSizes[] = {4, 3, 4};
   std::vector<float> logits[2];
   for (const bool recording : {false, true}) {

@@ -1,5 +1,6 @@
-// Tests that a CUDA graph captured with fewer tokens than it has rows computes all its rows when it is replayed, with an
-// architecture for each kind of norm, in exact and in production arithmetic. cuda_networks_test.cc tests the others.
+// Tests that a CUDA graph captured with fewer tokens than it has rows computes all its rows when it is replayed. Covers
+// one architecture for each kind of norm, in exact and in production arithmetic. cuda_networks_test.cc tests the other
+// architectures.
 #include <optional>
 
 #include "backend/cuda/graph_replays.h"
@@ -21,14 +22,15 @@ void check_case(Case one, bool exact, std::optional<TensorType> type = {}) {
 }  // namespace
 
 TEST(cuda_graphs_compute_tokens_that_were_padding_during_the_capture) {
-  // RMS norms of the row, of each head and of all heads; norms before and after, or only after a block; LayerNorms with
-  // and without bias (StableLM 2 12B and Command R+, which also have one per head); norms of recurrent layers.
+  // RMS norms of the row, of each head and of all heads; norms before and after a block, or only after it; LayerNorms
+  // with and without bias (StableLM 2 12B and Command R+, which also have one norm per head); norms of recurrent
+  // layers.
   for (const Case& one : {llama_like("llama", false), qwen3moe(), olmoe(), gemma2(), olmo2(false), norms_apart(true),
                           norms_apart(false), qwen35(), mamba2(), kimi_linear()})
     check_case(one, true);
 }
 
-// Inputs of products in 16 and 8 bits, into which norms and gates are fused.
+// Covers products with inputs in 16 and 8 bits, into which norms and gates are fused.
 TEST(cuda_graphs_compute_tokens_that_were_padding_in_production_arithmetic) {
   for (const Case& one : {llama_like("llama", false), qwen3moe(), olmoe(), norms_apart(true), norms_apart(false)}) {
     check_case(one, false);

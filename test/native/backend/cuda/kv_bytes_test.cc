@@ -1,4 +1,4 @@
-// Tests 8-bit keys and values in device pages: compares the output of rope_and_store with a double-precision codec.
+// Tests 8-bit keys and values in device pages by comparing the output of rope_and_store with a double-precision codec.
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMaxRows = 64;
 
-// Stores unrotated keys and values from position 3 onwards, in shuffled pages, and compares them with the codec.
+// Stores keys and values without RoPE in shuffled pages, starting at position 3, and compares them with the codec.
 class Store {
  public:
   Store(KvType type, int n_kv_heads, int dim) : type_(type), heads_(n_kv_heads), dim_(dim) {
@@ -36,7 +36,7 @@ class Store {
   }
   int64_t width() const { return int64_t{heads_} * dim_; }
 
-  // Shapes of keys and values: [row][head][dim].
+  // `keys` and `values` have the shape [row][head][dim].
   void check(const std::vector<float>& keys, const std::vector<float>& values, const std::string& what) {
     const int n = static_cast<int>(static_cast<int64_t>(keys.size()) / width());
     const int32_t pages[] = {4, 1, 3, 0, 2};
@@ -107,14 +107,14 @@ TEST(cuda_8bit_pages_match_the_codec) {
   std::normal_distribution<float> normal(0, 1);
   using enum emulator::Order;
   for (const KvType type : {KvType::kFp8, KvType::kQ8_0})
-    // Heads of the last three sizes are processed number by number.
+    // Values of heads with the last three sizes are processed one by one.
     for (const int dim : {64, 80, 128, 256, 96, 50, 33, 7}) {
       Store store(type, 2, dim);
       emulator::set_order(dim % 3 == 0 ? kDescending : dim % 3 == 1 ? kShuffled : kAscending);
       std::vector<float> keys(static_cast<size_t>(20 * store.width())), values(keys.size());
       for (size_t i = 0; i < keys.size(); ++i) {
         const auto row = static_cast<int>(static_cast<int64_t>(i) / store.width());
-        // Numbers of every magnitude; at each position, some are much larger than the rest.
+        // Numbers of every magnitude. At each position, some numbers are much larger than the rest.
         keys[i] = std::ldexp(normal(random), 3 * row - 30) * (i % 17 == 0 ? 40.0f : 1.0f);
         values[i] = row % 5 == 0 ? 0.0f : std::exp(2 * normal(random)) * (i % 2 ? -1.0f : 1.0f);
       }
@@ -123,7 +123,8 @@ TEST(cuda_8bit_pages_match_the_codec) {
   emulator::set_order(kAscending);
 }
 
-// Checks the codec itself: for numbers in small steps, no code is nearer than the one it returns.
+// Checks the codec itself with numbers in small steps: no code is nearer to a number than the one that the codec
+// returns.
 TEST(cuda_8bit_codec_gives_the_nearest_code) {
   for (double x = -448; x <= 448; x += 0.0625 + std::abs(x) / 64) {
     const double off = std::abs(codec::e4m3(codec::nearest_e4m3(x)) - x);
@@ -132,7 +133,8 @@ TEST(cuda_8bit_codec_gives_the_nearest_code) {
   }
 }
 
-// The value of each code and the midpoints between adjacent codes, together with a number that makes the scale 2^shift.
+// The values are those of all codes and the midpoints between adjacent codes, plus one number that makes the scale
+// 2^shift.
 TEST(cuda_8bit_pages_round_to_nearest_even) {
   constexpr int kDim = 128;
   for (const int shift : {0, -14, 15, 5}) {
@@ -192,7 +194,7 @@ TEST(cuda_8bit_pages_take_half_the_memory) {
   CHECK_EQ(CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 128, int64_t{1} << 60, KvType::kFp8)), SIZE_MAX);
 }
 
-// Copies whole pages of every layer, including scales.
+// Copies whole pages of every layer, including their scales.
 TEST(cuda_8bit_pages_are_copied_whole) {
   for (const KvType type : {KvType::kFp8, KvType::kQ8_0}) {
     auto opened = Runtime::open(0);

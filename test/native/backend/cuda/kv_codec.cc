@@ -15,7 +15,7 @@ double decode(KvType type, unsigned char code, uint16_t scale) {
 
 unsigned char nearest_e4m3(double x) {
   const int exponent = x == 0 ? -6 : std::max(std::ilogb(x), -6);
-  // x| in eighths of its power of two.
+  // |x| in eighths of its power of two.
   const auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::abs(x), 3 - exponent)));
   const int code = std::min((exponent + 7) * 8 + eighths - 8, 0x7e);
   return static_cast<unsigned char>(code | (std::signbit(x) ? 0x80 : 0));
@@ -29,7 +29,7 @@ Block encode(KvType type, const float* x, int n) {
   }
   Block block;
   if (type == KvType::kQ8_0) {
-    // Computed in binary32, as for the CPU's pages (backend/cpu/ops/attention_q8-inl.h).
+    // Computed in binary32, as in the CPU's pages (backend/cpu/ops/attention_q8-inl.h).
     block.scale = float_to_half(std::min(static_cast<float>(largest) / 127.0f, 65504.0f));
     const float stored = half_to_float(block.scale), inverse = stored > 0 ? 1.0f / stored : 0.0f;
     for (int i = 0; i < n; ++i)

@@ -1,4 +1,4 @@
-// A simple reference implementation of kv_cache.h's 8-bit page format, with which the device's pages are compared.
+// A simple reference implementation of the 8-bit page format in kv_cache.h, for comparison with the device's pages.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ struct Block {
 
 double decode(KvType type, unsigned char code, uint16_t scale);
 
-// Returns the nearest code; ties go to the even code. |x| must be at most 448.
+// Returns the nearest code; in a tie, the even code. |x| must be at most 448.
 unsigned char nearest_e4m3(double x);
 
-// Encodes numbers that share a scale. If one of them is NaN or infinite, the codes are unspecified and none are
+// Encodes numbers that share a scale. If one of the numbers is NaN or infinite, the codes are unspecified, and none are
 // returned.
 Block encode(KvType type, const float* x, int n);
 
-// Encodes a head's numbers at one position, in blocks.
+// Encodes one head's numbers at one position, block by block.
 std::vector<Block> encode_row(KvType type, const float* x, int head_dim);
 
 }  // namespace monolith::cuda::codec

@@ -1,5 +1,5 @@
-// Tests the upload of weights to the device: for any size of the transfer buffers, matrices contain the same bytes as
-// if packed on the host.
+// Tests the upload of weights to the device: regardless of the size of the transfer buffers, matrices contain the same
+// bytes as if they had been packed on the host.
 #include <cstring>
 #include <random>
 #include <string>
@@ -30,7 +30,7 @@ std::vector<std::byte> bytes_of(Runtime& runtime, const Matrix& matrix) {
   return bytes;
 }
 
-// Packs 16-bit rows in the layout defined in dense.h, one number at a time.
+// Packs 16-bit rows one number at a time, in the layout defined in dense.h.
 std::vector<std::byte> packed_plainly(const std::byte* rows, int64_t n_rows, int64_t cols) {
   std::vector<uint16_t> packed(dense_bytes(n_rows, cols) / 2);
   const int64_t steps = dense_blocks(cols) * (kDenseBlockK / 16);
@@ -90,7 +90,7 @@ TEST(loader_uploads_matrices_with_buffers_of_any_size) {
     const std::vector<std::byte> there = bytes_of(**runtime, **pieces);
     CHECK(std::memcmp(there.data(), values.data(), there.size()) == 0);
   }
-  // Memory freed by rest() is allocated again.
+  // Memory that rest() has freed is allocated again.
   REQUIRE(small.rest().ok());
   const std::vector<std::byte> data = random_bytes(40 * 70 * 2);
   auto matrix = make_matrix(small, {TensorType::kF16, 40, 70, data}, false);
@@ -110,7 +110,7 @@ TEST(loader_copies_floats_both_ways) {
   REQUIRE(there.ok());
   std::vector<std::byte> source = data, back(data.size());
   loader.write(*there, source.data(), source.size());
-  // The loader has already read the source, so it may be overwritten.
+  // The loader has already read the source, which may therefore be overwritten.
   std::fill(source.begin(), source.end(), std::byte{0});
   loader.read(back.data(), *there, back.size());
   CHECK(back == data);

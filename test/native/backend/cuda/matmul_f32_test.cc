@@ -1,5 +1,5 @@
-// Tests matrix products in binary32: they are correct for odd shapes, and bit-identical for any number of columns and
-// any alignment.
+// Tests matrix products in binary32: results are correct for odd shapes, and bit-identical for any number of columns
+// and any alignment.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,6 +1,6 @@
-// Tests MoE layers on the device. Each token's result is compared with the sum over its own experts, computed one by
-// one, including ties and NaN logits. Results are bit-identical for any other tokens in the batch. Every kind of router
-// is bit-identical to the CPU's.
+// Tests MoE layers on the device. Each token's result is compared with the sum over the token's experts, computed one
+// by one. Covers ties and NaN logits. Results are bit-identical regardless of the other tokens in the batch, and every
+// kind of router gives the same bits as on the CPU.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -39,7 +39,7 @@ struct Experts {
     std::unique_ptr<Matrix> gate, up, down;
   };
   std::vector<One> each{static_cast<size_t>(kShape.n_experts)};
-  // The matrices' biases, stacked over all experts.
+  // Biases of the matrices, stacked over all experts.
   float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
   Activation activation = Activation::kSilu;
 };
@@ -225,8 +225,8 @@ TEST(cuda_moe_is_the_weighted_sum_of_its_experts_in_any_batch) {
 
 namespace {
 
-// Returns the routing weights: computes an MoE layer whose tensors are all zero except expert e's bias, which is 1 at
-// index e.
+// Returns the routing weights. For this, it computes an MoE layer whose tensors are all zero, except that the bias of
+// expert e is 1 at index e.
 std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Router router,
                               const std::vector<float>& biases, const std::vector<float>& logits, int n_rows,
                               const TokenExperts& by_token) {
@@ -284,7 +284,7 @@ TEST(cuda_routers_match_the_cpu) {
     const MixtureShape shape{.n_experts = way.experts, .n_used = way.used, .n_embd = width, .n_ff = 16};
     std::vector<float> logits = numbers(int64_t{way.rows} * way.experts);
     for (float& logit : logits) logit *= 3;
-    // All experts tied, some experts tied, and scores near zero, one of which is exactly zero.
+    // All experts are tied, some experts are tied, and some scores are near zero, one of them exactly zero.
     for (int e = 0; e < way.experts; ++e) {
       logits[static_cast<size_t>(e)] = 0.25f;
       logits[static_cast<size_t>(way.experts + e)] = e % 3 == 1 ? 1.0f : -0.5f;
@@ -296,8 +296,8 @@ TEST(cuda_routers_match_the_cpu) {
       biases = numbers(way.experts);
       for (size_t e = 0; e < biases.size(); e += 3) biases[e] = 0;
     }
-    // The experts of each token ID in a vocabulary of kTokens, and the tokens of the rows that remain in the step, the
-    // last one first.
+    // The experts for each token ID in a vocabulary of kTokens, and the tokens of the rows that remain in the step, in
+    // reverse order.
     constexpr int kTokens = 11;
     std::vector<int32_t> of_token, tokens, left;
     for (int i = 0; i < kTokens * way.used; ++i) of_token.push_back((i * 5 + i / way.used) % way.experts);
@@ -334,7 +334,7 @@ TEST(cuda_expert_tiles_fit_the_expected_tokens) {
   CHECK_EQ(cuda::most_tiles(2048, 128, 32), 188);
 }
 
-// The expert selection changes from token to token and from launch to launch, but each token's result stays the same.
+// The expert selection changes between tokens and between launches, but each token's result stays the same.
 TEST(cuda_moe_does_not_depend_on_a_random_batch) {
   using enum cuda::emulator::Order;
   const auto backend = backend_for(true);
@@ -362,7 +362,7 @@ TEST(cuda_moe_does_not_depend_on_a_random_batch) {
   cuda::emulator::set_order(kAscending);
 }
 
-// Enough tokens per expert for wide tiles.
+// There are enough tokens per expert for wide tiles.
 TEST(cuda_moe_of_prompts_gives_each_token_its_own_result) {
   constexpr int kMany = 160;
   auto backend = make_cuda_backend({});
@@ -377,7 +377,7 @@ TEST(cuda_moe_of_prompts_gives_each_token_its_own_result) {
         same_bits(run(**backend, mixture, logits, x, row, 1, false), &whole[static_cast<size_t>(row) * kShape.n_embd]));
 }
 
-// Experts without a gate, and experts whose router weight multiplies their input instead of their output.
+// Covers experts without a gate, and experts whose router weight multiplies their input instead of their output.
 TEST(cuda_moe_without_gates_and_with_weighted_input) {
   for (const TensorType type : {TensorType::kF32, TensorType::kBF16, TensorType::kF16})
     for (const bool weighed : {false, true}) {

@@ -1,5 +1,5 @@
 // Tests quantized weights on the GPU: packing and unpacking, 8-bit inputs, and products of every type with every
-// kernel. Results are compared with float64, and bit for bit with each other.
+// kernel. Results are compared with float64, and the kernels' results with each other, bit for bit.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -73,7 +73,7 @@ Weights make_weights(Runtime& device, TensorType type, int64_t rows, int64_t col
   return weights;
 }
 
-// The inputs as the kernels read them, after rounding to 8 bits.
+// The inputs as seen by the kernels, after rounding to 8 bits.
 struct Inputs {
   std::vector<double> values;
 };
@@ -138,14 +138,14 @@ TEST(quantized_types_are_all_supported) {
   }
 }
 
-// Size of the packed form relative to the size in the file, without padding.
+// Size of the packed form relative to the size in the file, not counting padding.
 TEST(quantized_matrices_take_about_the_size_in_the_file) {
   for (const TensorType type : kAllTypes) {
     if (!is_quantized(type)) continue;
     const TensorTypeTraits& traits = traits_of(type);
     const auto file = static_cast<double>(4096 / traits.block_values * traits.block_bytes * 4096);
     const auto own = static_cast<double>(matrix_bytes(Format::kQuant, type, 4096, 4096));
-    // I-quants are expanded to one code per value; quant/form.h gives the size in bits.
+    // I-quants are expanded to one code per value; quant/form.h states the number of bits.
     const double opened = type == TensorType::kTQ1_0 || type == TensorType::kTQ2_0     ? 2.63
                           : type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S ? 4.57
                                                                                        : 3.57;
@@ -158,7 +158,7 @@ TEST(quantized_matrices_take_about_the_size_in_the_file) {
     if (ratio < 1.0 || ratio > 1.04)
       check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(ratio));
   }
-  // In exact arithmetic, quantized weights are stored as F32.
+  // In exact arithmetic mode, quantized weights are stored as F32.
   CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);
 }
 
@@ -236,7 +236,7 @@ TEST(quantized_matmul_is_correct_and_equal_with_every_kernel) {
     const QuantWeight weight = weights.quant();
     std::vector<float> first;
     for (const QuantKernel kernel : kKernels) {
-      // All columns, then some columns that start at a different offset within a tile.
+      // First all columns, then some columns that start at a different offset within a tile.
       using enum emulator::Order;
       emulator::set_order(kernel == kSome ? kDescending : kernel == kMany ? kShuffled : kAscending);
       const bool few = kernel == kFew;
@@ -278,8 +278,8 @@ TEST(quantized_matmul_is_correct_and_equal_with_every_kernel) {
   emulator::set_order(emulator::Order::kAscending);
 }
 
-// Several targets of four types in one call, with more of one type than fit in a single launch, with biases and with
-// existing outputs to add to. The results are bit-identical to those of each target alone.
+// Several targets of four types in one call, with biases and with existing outputs to add to. One type has more targets
+// than fit in a single launch. The results are bit-identical to those of each target alone.
 TEST(quantized_grouped_targets_equal_single_ones) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
@@ -329,8 +329,8 @@ TEST(quantized_grouped_targets_equal_single_ones) {
   }
 }
 
-// Several expert slots in one launch. Each slot equals the product of its token and its expert's matrix alone, and
-// empty slots are not written.
+// Several expert slots in one launch. Each slot's result equals the product of its token with its expert's matrix
+// alone, and empty slots are not written.
 TEST(quantized_experts_equal_each_expert_alone) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
@@ -383,7 +383,7 @@ TEST(quantized_experts_equal_each_expert_alone) {
 }
 
 // Whole MoE layers with quantized experts: the weighted sums of the experts' results, including gpt-oss's biases and
-// activation, bit-identical for any other tokens in the batch.
+// activation. The results are bit-identical regardless of the other tokens in the batch.
 TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
   constexpr RowCount kOne = RowCount::fixed(1);
   constexpr MixtureShape kShape = {.n_experts = 5, .n_used = 2, .n_embd = 256, .n_ff = 512};
@@ -510,7 +510,7 @@ TEST(quantized_kernels_are_chosen_by_size) {
   CHECK(quant_kernel_for(256, 8192, kH200) == kMany);
 }
 
-// Persistent thread blocks on Hopper, for inputs that fit in shared memory.
+// Hopper uses persistent thread blocks for inputs that fit in shared memory.
 TEST(quantized_persistent_kernels_are_chosen_by_size) {
   DeviceProperties hopper;
   hopper.major = 9;

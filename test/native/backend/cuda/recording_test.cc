@@ -1,5 +1,5 @@
-// Tests when CUDA graphs are captured, how device failures are reported, and how much device memory is assumed. Does
-// not need a device.
+// Tests when CUDA graphs are captured, how device failures are reported, and how much device memory is assumed to be
+// available. Does not need a device.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ using namespace monolith::cuda;
 
 namespace {
 
-// Returns the steps, counted from 0, in which a capture is attempted. `outcomes` are the results of the attempts; the
-// last one repeats forever.
+// Returns the numbers, counted from 0, of the steps in which a capture is attempted. `outcomes` are the results of the
+// attempts; the last one repeats forever.
 std::vector<int64_t> tried(const std::vector<RecordingOutcome>& outcomes, int64_t n_steps) {
   RecordingTries tries;
   std::vector<int64_t> steps;

@@ -1,6 +1,6 @@
-// Tests recurrent layers on the CUDA backend. Results are compared with double precision, and the convolution is
-// bit-identical to the CPU's. Results are bit-identical for any chunks, state slots, other sequences in the step, and
-// order of threads.
+// Tests recurrent layers on the CUDA backend. Results are compared with double precision, and those of the convolution
+// are bit-identical to the CPU's. All results are bit-identical for any chunks, state slots, other sequences in the
+// step, and order of threads.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -22,7 +22,7 @@ namespace {
 constexpr int kSlots = 6;
 constexpr float kNobodys = 1e30f;  // Content of slots that must not be read.
 
-// A backend, and one layer's state slots in its memory.
+// A backend, with the state slots of one layer in its memory.
 class Device {
  public:
   explicit Device(int64_t state_floats) : floats_(state_floats), stride_((state_floats + 15) / 16 * 16) {
@@ -105,7 +105,8 @@ std::vector<Segment> with_pages(std::vector<Segment> segments) {
   return segments;
 }
 
-// However it is split and in any order of threads, a sequence has the same outputs and the same final state.
+// A sequence has the same outputs and the same final state regardless of how it is divided into chunks and of the order
+// of threads.
 template <typename Case>
 void check_cuts(Device& device, const Case& one, int rows, const std::string& what) {
   using enum cuda::emulator::Order;
@@ -159,7 +160,7 @@ TEST(cuda_delta_rule_matches_double_with_any_chunks) {
     check_near(device.run(one, with_pages(pieces(rows, {}, false))), one.expected(), 2e-5, what);
     check_cuts(device, one, rows, what);
   }
-  // The largest size, which has a different kernel.
+  // The largest size uses a different kernel.
   const DeltaCase wide({1, 1, 200, 20, false, true}, 9);
   Device device(wide.rule.state_floats());
   check_near(device.run(wide, with_pages(pieces(9, {4}, false))), wide.expected(), 2e-5, "keys of 200");
@@ -216,8 +217,8 @@ TEST(segments_that_share_a_written_slot_form_a_chain) {
     return next;
   };
   const auto uses = [](int32_t from, int32_t to) { return Segment{0, 1, 0, nullptr, from, to}; };
-  // For each segment, the index of the next segment in its chain, or -1 at the end; segments that do not start a chain
-  // have 10 subtracted.
+  // For each segment, the index of the next segment in its chain, or -1 at the end of the chain. Segments that do not
+  // start a chain have 10 subtracted from this number.
   using Links = std::vector<int>;
   CHECK((linked({uses(0, 0), uses(1, 1), uses(kNoSlot, 2)}) == Links{-1, -1, -1}));
   CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));  // Forks of one slot are independent.

@@ -16,7 +16,7 @@
 namespace monolith {
 namespace {
 
-// A sampling task and the data that it refers to.
+// A sampling task and the data to which it refers.
 struct Case {
   std::vector<float> logits;
   std::vector<std::pair<int32_t, float>> bias;
@@ -155,7 +155,7 @@ void check_cases(Backend& backend, int n_vocab, int n_cases, uint32_t seed) {
   }
   backend.sample(n_vocab, tasks, results);
   for (size_t i = 0; i < all.size(); ++i) check_same(results[i], expected[i], all[i], n_vocab);
-  // The logits must stay unchanged, because other choices may sample from the same row.
+  // The logits must stay unchanged, because other choices may sample from the same row of logits.
   std::vector<float> after(static_cast<size_t>(n_vocab));
   for (size_t i = 0; i < all.size(); ++i) {
     backend.read_floats(after.data(), tasks[i].logits, n_vocab);
@@ -188,7 +188,8 @@ TEST(cuda_sampling_matches_the_host) {
   cuda::emulator::set_order(Order::kAscending);
 }
 
-// Logits near the point where weights round to zero: draws the last token that has a weight, and the tokens before it.
+// Uses logits near the point where weights round to zero: draws the last token that has a nonzero weight, and the
+// tokens before it.
 TEST(cuda_samples_the_smallest_weights) {
   constexpr int kVocab = 5000;
   auto backend = open_backend(kVocab, 1);
@@ -218,7 +219,7 @@ TEST(cuda_samples_the_smallest_weights) {
   CHECK(last > 3400 && last < 3600);  // The last token drawn is 24.26 below the largest logit.
 }
 
-// Rows whose logits a histogram of distances cannot separate: equal logits, and logits that differ only in their last
+// Rows whose logits a histogram of distances cannot tell apart: equal logits, and logits that differ only in their last
 // bits.
 TEST(cuda_samples_rows_of_ties) {
   constexpr int kVocab = 9001;
@@ -298,8 +299,8 @@ TEST(cuda_samples_with_room_for_every_list) {
   }
 }
 
-// More rows with modified logits than the buffer holds are sampled in two calls, after another call whose results were
-// not awaited.
+// If there are more rows with modified logits than the buffer holds, they are sampled in two calls. The calls follow
+// another call whose results were not awaited.
 TEST(cuda_samples_in_two_calls) {
   constexpr int kVocab = 500, kTasks = 20;
   auto backend = open_backend(1 << 20, kTasks);  // The sampler's buffer has room for 8 such rows.

@@ -39,8 +39,7 @@ TEST(debug_logits_match_the_golden_vectors) {
   const Tolerance& tolerance = *golden->tolerance("f32");
   for (const GoldenPrompt& prompt : golden->prompts) {
     if (prompt.tokens.size() > 120) continue;
-    // The positions are requested in a different order from the one in which they are computed, and one is requested
-    // twice.
+    // The positions are requested in a different order than they are computed, and one is requested twice.
     std::vector<int32_t> positions;
     for (const GoldenLogits& at : prompt.positions) positions.insert(positions.begin(), at.position);
     positions.push_back(positions.front());
@@ -61,7 +60,7 @@ TEST(debug_logits_match_the_golden_vectors) {
     CHECK_EQ(continuation.last.position, prompt.last.position);
     CHECK_EQ(argmax(continuation.last.logits), continuation.tokens.back());
     CHECK_EQ(*std::ranges::max_element(continuation.last.logits), continuation.logits.back());
-    // No step before the last one is a near tie, unless the margin in exact arithmetic shows that it is.
+    // The continuation may deviate only where the margin in exact arithmetic shows a near tie.
     size_t same = 0;
     while (same < prompt.greedy.size() && continuation.tokens[same] == prompt.greedy[same]) ++same;
     if (same == prompt.greedy.size()) {
@@ -112,9 +111,9 @@ TEST(debug_logits_file_errors_start_with_the_path) {
 }
 
 // LongRoPE uses different frequencies for long contexts. The context length with which the file is opened determines
-// which.
+// which frequencies are used.
 TEST(debug_logits_uses_the_requested_context) {
-  // The same file, with one reference network for short and one for long contexts.
+  // Reference networks for the same file, one for short and one for long contexts.
   const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);
   const ModelFile file(short_case.model);
   const Tokens tokens = some_tokens(12);

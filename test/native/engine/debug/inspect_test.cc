@@ -39,8 +39,8 @@ TEST(inspection_reports_the_contents_and_the_memory_plan) {
   CHECK_EQ(model.quantization, "Q4_K");
   CHECK_EQ(model.vocabulary, 640);
   CHECK_EQ(model.context_length, 4096);
-  // Each layer has two norms, Q and output, K and V, and three feed-forward matrices. The rest are the embeddings, the
-  // output matrix and the final norm.
+  // Each layer has two norms, the Q and output matrices, the K and V matrices, and three feed-forward matrices. The
+  // rest are the embeddings, the output matrix and the final norm.
   CHECK_EQ(model.parameters, 2 * (2 * 256 + 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512) + 2 * 256 * 640 + 256);
   CHECK_EQ(model.bos.value_or(""), "<s>");
   CHECK_EQ(model.eos.value_or(""), "</s>");
@@ -54,7 +54,7 @@ TEST(inspection_reports_the_contents_and_the_memory_plan) {
   CHECK_EQ(inspection->plan->context, 4096);
   CHECK_EQ(inspection->plan->pages, 4 * 4096 / kPageTokens);
 
-  // The plan equals the one made by a load with the same options.
+  // The plan must be the same as when the model is loaded with the same options.
   auto file = GgufFile::open(path);
   REQUIRE(file.ok());
   const auto limits = choose_limits(**file, **backend, kLimits, 0, 0);
@@ -82,7 +82,7 @@ TEST(the_plan_of_a_model_with_sliding_windows_counts_window_pages) {
   CHECK_EQ(plan.context, 1024);
   CHECK_EQ(plan.pages, 4 * (64 + 6 * layout.window_pages(32)));
   CHECK_EQ(plan.memory.kv_bytes, static_cast<size_t>(plan.pages) * plan.memory.page_bytes);
-  // With a smaller budget, the pages of the full-attention layer limit the context.
+  // With a smaller budget, the number of pages for the full-attention layer limits the context.
   const auto less = inspect(path, **backend, kLimits, 0, 100 * plan.memory.page_bytes);
   REQUIRE(less.ok() && less->plan.has_value());
   CHECK_EQ(less->plan->pages, 100);
@@ -100,8 +100,8 @@ TEST(inspection_of_an_unsupported_file_reports_the_reason) {
   CHECK(!inspection->tensors.empty());
 }
 
-// A file that would run on a machine with more memory: the inspection reports everything except the memory plan, and
-// why this machine's memory is not enough.
+// A file that would run only on a machine with more memory. The inspection reports everything except the memory plan,
+// and states why this machine's memory is not enough.
 TEST(inspection_of_a_file_that_does_not_fit_reports_the_free_memory) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
   if (path.empty()) return check::skip("golden vectors not found");

@@ -18,7 +18,7 @@ TEST(embedding_cache_keeps_the_most_recently_used_within_its_limit) {
   CHECK_EQ(cache.bytes(), 100 * sizeof(float));
   const EmbeddingCache::Rows first = cache.find(1, hash_of(1));
   REQUIRE(first != nullptr);
-  // Needs the space of two entries, so 2 and 3 are evicted, because 1 was used more recently.
+  // The new entry needs the space of two entries. 2 and 3 are evicted, because 1 was used more recently.
   cache.insert(1, hash_of(5), rows_of(26));
   CHECK(cache.find(1, hash_of(2)) == nullptr && cache.find(1, hash_of(3)) == nullptr);
   CHECK(cache.find(1, hash_of(1)) == first && cache.find(1, hash_of(4)) != nullptr &&

@@ -1,5 +1,5 @@
-// Tests the order in which request images are encoded within the memory limit, and which requests count as waiting:
-// requests in the queue do, but a request whose image is being encoded does not.
+// Tests the order in which request images are encoded within the memory limit, and which requests count as waiting. A
+// request in the queue counts as waiting; a request whose image is being encoded does not.
 #include "engine/images/image_stage.h"
 
 #include <memory>
@@ -36,7 +36,7 @@ struct Sight {
     encoder = std::move(*of_file);
   }
 
-  // A request that has waited for an hour and has one square image per entry in `sides`.
+  // Creates a request that has waited for an hour and has one square image per entry in `sides`.
   std::unique_ptr<Request> request(RequestId id, std::initializer_list<int> sides, uint64_t organization = 1) const {
     GenerationRequest generation;
     generation.organization = organization;
@@ -77,7 +77,7 @@ TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
   CHECK(has_rows(*first, 0) && !first->inputs_ready);
   CHECK(!waits_for_an_hour(*first));  // One of its images has been encoded.
   CHECK(waits_for_an_hour(*second));
-  // The larger image is encoded in many parts. After each part, the request's waiting time is zero.
+  // The larger image is encoded in many parts. After each part, the waiting time of the request is zero.
   int parts = 0;
   const Clock::time_point from = Clock::now();
   const Clock::duration seen = first->encoder_time;
@@ -195,7 +195,7 @@ TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   stage.forget(*fourth);
   CHECK_EQ(stage.held_bytes(), size_t{0});
 
-  // A request leaves after its turn: those after it move up, and it is still the third request's turn.
+  // A request leaves after its turn. The requests after it move up, and it is still the third request's turn.
   std::vector<std::unique_ptr<Request>> all;
   for (uint64_t i = 0; i < 4; ++i) {
     const int side = 16 + 4 * static_cast<int>(i);  // Distinct images that are not cached.
@@ -210,7 +210,7 @@ TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   CHECK(!has_rows(*all[1], 1));
 }
 
-// Embeddings are held for as long as their request runs. A single request may exceed the limit.
+// Embeddings are held until their request ends. A single request may exceed the limit.
 TEST(images_wait_for_memory_until_other_requests_end) {
   const Sight sight;
   const auto first = sight.request(1, {48}, 1), second = sight.request(2, {64}, 2);

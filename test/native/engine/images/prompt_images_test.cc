@@ -1,5 +1,5 @@
 // Tests the placement of images in a prompt: their markers, the positions of their embedding rows, and the tokens that
-// the vocabulary must have.
+// the vocabulary must contain.
 #include "engine/images/prompt_images.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ struct Pair {
     pixels = striped_picture(width, height);
     return prepare_image(model, markers, {width, height, pixels}, {});
   }
-  // Returns null and fails the test if the image is refused.
+  // Returns null and fails the test if the image is rejected.
   std::shared_ptr<const PreparedImage> image(int width, int height) {
     auto made = prepared(width, height);
     if (!made) return check::fail(__FILE__, __LINE__, made.error().message), nullptr;
@@ -60,7 +60,7 @@ struct Pair {
 Pair qwen() { return {"qwen3vl_merger", {"<|vision_start|>", "<|vision_end|>"}, true, 1}; }
 Pair gemma() { return {"gemma3", {"<start_of_image>", "<end_of_image>"}}; }
 
-// The prompt as text: a number for each token and '*' for each row in a span.
+// Returns the prompt as text: a number for each token and '*' for each row in a span.
 std::string shown(const GenerationRequest& request) {
   std::string text;
   for (size_t i = 0; i < request.prompt.size(); ++i) {
@@ -153,7 +153,7 @@ TEST(image_tiles_are_separate_spans_in_order) {
   CHECK_EQ(image->bytes(), bytes);
 }
 
-// A vocabulary need not contain the tokens for tiles that are almost never used.
+// A vocabulary need not contain tokens for tiles that are almost never used.
 TEST(an_image_that_needs_a_missing_token_is_refused) {
   Pair pair("idefics3", {"<fake_token_around_image>", "<global-img>", "<row_1_col_1>"});
   const auto refused = pair.prepared(50, 48);

@@ -26,7 +26,7 @@ PageChoice choose(int file_context, size_t page_bytes, const PageBudget& budget)
   return choice ? *choice : PageChoice{};
 }
 
-// A backend that computes on the CPU and reports its own device memory with a given number of free bytes.
+// A backend that computes on the CPU but reports device memory with a given number of free bytes.
 class Device final : public ForwardingBackend {
  public:
   Device(Backend& inner, uint64_t free_bytes) : ForwardingBackend(inner), free_bytes_(free_bytes) {}
@@ -42,7 +42,7 @@ std::unique_ptr<Backend> processor() {
   return made ? std::move(*made) : nullptr;
 }
 
-// The plan that choose_limits() starts from before it knows the number of pages.
+// The plan from which choose_limits() starts before it knows the number of pages.
 MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
   ModelLimits limits = kLimits;
   limits.n_pages = 1;
@@ -51,7 +51,7 @@ MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
   return *Model::plan(file, Device(cpu, 1), limits);
 }
 
-// Device bytes used before any pages or slots are allocated.
+// Device bytes that are used before any pages or slots are allocated.
 uint64_t taken_by(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.activation_bytes + plan.overhead_bytes + kHeadroomBytes;
 }
@@ -86,7 +86,7 @@ TEST(a_requested_context_may_take_half_of_memory) {
 }
 
 // The extra pages keep the prompts of returning users cached. The pool grows with the free memory, and is never smaller
-// than it would be without any.
+// than it would be without free memory.
 TEST(free_memory_enlarges_the_pool_on_the_cpu) {
   const PageBudget plain{.memory = 1024 * kMiB};
   const auto with = [&](uint64_t free_bytes, bool is_device = false) {
@@ -166,7 +166,7 @@ TEST(a_refusal_names_the_available_bytes) {
   }
 }
 
-// Nothing else uses the device's memory, so three quarters of it become pages, or nine tenths if a context length is
+// Nothing else uses the device's memory. Three quarters of it become pages, or nine tenths if a context length is
 // requested.
 TEST(device_memory_is_filled) {
   PageChoice choice = choose(131072, kMiB, {.memory = 1024 * kMiB, .is_device = true});
@@ -201,8 +201,8 @@ TEST(a_model_that_does_not_fit_the_device_is_refused_with_its_size) {
   }
 }
 
-// Sliding-window layers get enough pages for what a sequence holds at one time, which depends on the number of tokens
-// per step, up to 128.
+// Sliding-window layers get enough pages for what a sequence holds at any one time. This depends on the number of
+// tokens per step, up to 128.
 TEST(a_model_with_sliding_windows_has_enough_window_pages) {
   const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
   if (path.empty()) return check::skip("golden vectors not found");
@@ -221,7 +221,8 @@ TEST(a_model_with_sliding_windows_has_enough_window_pages) {
   }
 }
 
-// Each sequence gets its own slot and two snapshots. On a device, these take at most a quarter of the remaining memory.
+// Each sequence gets its own slot and two snapshots. On a device, slots and snapshots take at most a quarter of the
+// remaining memory.
 TEST(recurrent_state_slots_take_a_bounded_share_of_memory) {
   const ParsedModel model(lfm2().model);
   const auto cpu = processor();
@@ -238,7 +239,7 @@ TEST(recurrent_state_slots_take_a_bounded_share_of_memory) {
   const auto ten = with(4 * 10 * slot + 3);
   REQUIRE(ten.ok());
   CHECK_EQ(ten->n_slots, 10);
-  // The pages get a share of what the slots leave free.
+  // Three quarters of the memory that the slots leave free become pages.
   CHECK_EQ(ten->n_pages, static_cast<int64_t>((30 * slot + 3) / 4 * 3 / plan.page_bytes));
   const auto refused = with(4 * slot - 1);
   REQUIRE(!refused.ok());
@@ -265,9 +266,9 @@ TEST(step_limits_can_be_raised_while_buffers_are_small) {
     return chosen ? std::pair{chosen->max_batch_tokens, chosen->max_logit_rows} : std::pair{0, 0};
   };
   CHECK(rows(kLimits) == std::pair(4 * 32, 4 * 8));
-  // Rows for draft tokens are added on top.
+  // Rows for draft tokens are added on top of the headroom.
   CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 8, .draft_rows = 3}) == std::pair(4 * 32, 4 * 8 + 3));
-  // Buffers for four times as many tokens would be too large; buffers for twice as many are not.
+  // With buffers for four times as many tokens, the headroom would be too large; twice as many tokens fit.
   const auto bytes = [&](int n) {
     ModelLimits limits = kLimits;
     limits.max_batch_tokens = n;
@@ -277,12 +278,12 @@ TEST(step_limits_can_be_raised_while_buffers_are_small) {
   REQUIRE(bytes(2 * many) - bytes(many) <= kHeadroomBytes && bytes(4 * many) - bytes(many) > kHeadroomBytes &&
           4 * many < 65'536);
   CHECK(rows({.max_batch_tokens = many, .max_logit_rows = 8}) == std::pair(2 * many, 2 * 8));
-  // Requested values are never reduced, even above the limits that apply to the headroom.
+  // Requested values are never reduced, even if they exceed the limits that apply to the headroom.
   CHECK(rows({.max_batch_tokens = 65'536, .max_logit_rows = 5'000}) == std::pair(65'536, 5'000));
   CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 3'000}) == std::pair(4 * 32, 4'096));
 }
 
-// A file may lack the MTP layer or contain only part of it. The model then runs without draft tokens.
+// A file may lack the MTP layer or contain only a part of it. In both cases, the model runs without draft tokens.
 TEST(an_mtp_layer_is_used_only_if_it_is_complete) {
   const std::string path = check::vectors_path("models/qwen35.f16.gguf");
   if (path.empty()) return check::skip("golden vectors not found");

@@ -29,7 +29,7 @@ TEST(position_keys_of_rows_depend_on_content_row_and_seed) {
     for (const ContentHash hash : {ContentHash{1, 2}, ContentHash{2, 1}, ContentHash{1, 3}, ContentHash{0, 2}})
       for (int row = 0; row < 100; ++row) CHECK(seen.insert(row_key(span_of(0, 100, hash), row, seed)).second);
   for (const PositionKey key : seen) CHECK(key > 0xFFFFFFFFu);  // Never equal to a token id.
-  // The key does not depend on the span's position. Only for bidirectional spans does it depend on the length.
+  // The key does not depend on the position of the span. It depends on the length only for bidirectional spans.
   const auto key = [](const InputSpan& span) { return row_key(span, 3, kSeed); };
   CHECK_EQ(key(span_of(5, 10, {1, 2})), key(span_of(80, 20, {1, 2})));
   CHECK_EQ(key(span_of(5, 10, {1, 2}, true)), key(span_of(80, 10, {1, 2}, true)));
@@ -38,7 +38,7 @@ TEST(position_keys_of_rows_depend_on_content_row_and_seed) {
 
 TEST(position_keys_of_a_page_mix_tokens_and_spans) {
   const std::vector<TokenId> tokens(4 * kPageTokens, kPlaceholder);
-  // One span ends in page 1, one lies within it, and one starts there, covers page 2 and continues in page 3.
+  // One span ends in page 1, one lies within page 1, and one starts in page 1, covers page 2 and continues in page 3.
   const std::vector<InputSpan> spans = {span_of(10, 8, {1, 1}), span_of(20, 3, {2, 2}), span_of(30, 20, {3, 3})};
   std::vector<PositionKey> expected(tokens.size(), kPlaceholder);
   for (const InputSpan& span : spans)

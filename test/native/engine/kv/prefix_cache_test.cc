@@ -24,7 +24,7 @@ NodeId add(PrefixCache& cache, uint64_t organization, NodeId parent, int value) 
   return cache.insert(organization, parent, page_of(value), page);
 }
 
-// Adds a node with a window page to a sequence.
+// Adds a node with a window page to a sequence, and returns the node.
 NodeId extend(PrefixCache& cache, KvState& kv, int value) {
   const NodeId node = add(cache, 1, kv.last_node(), value);
   kv.nodes.push_back(node);
@@ -68,7 +68,7 @@ TEST(page_pool_counts_every_state) {
   CHECK_EQ(pool.allocate(), kNoPage);
 }
 
-// A page that was never used occupies no physical memory, so used pages are reused first.
+// A page that was never used takes no physical memory, so pages that were used before are reused first.
 TEST(page_pool_reuses_touched_pages_first) {
   PagePool pool(1'000);
   CHECK_EQ(pool.touched(), 0);
@@ -119,7 +119,7 @@ TEST(prefix_cache_finds_by_organization_parent_and_keys) {
   CHECK(cache.consistent());
 }
 
-// A node's ID says nothing about its page: nodes and pages are reused independently of each other.
+// A node's ID does not correspond to its page: nodes and pages are reused independently of each other.
 TEST(prefix_cache_nodes_have_ids_of_their_own) {
   PrefixCache cache({.n_pages = 4, .seed = 1});
   const PageId first = cache.allocate(), second = cache.allocate();
@@ -186,7 +186,7 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
   CHECK(cache.consistent());
 }
 
-// Random prompts start and end. Lookups must never contradict a map of the nodes that should be cached, and it must
+// Prompts start and end at random. Lookups must never contradict a map of the nodes that should be cached, and it must
 // always be possible to allocate every page.
 void random_sequences(uint64_t hash_mask) {
   std::mt19937 random(42);
@@ -243,7 +243,7 @@ TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   const NodeId a = extend(cache, kv, 1), b = extend(cache, kv, 2), c = extend(cache, kv, 3);
   CHECK_EQ(cache.available(), 5);
   CHECK(cache.has_room(1, 1) && cache.has_room(2, 0) && !cache.has_room(2, 1));
-  // The first page's window page is no longer needed, but can be found until its space is needed.
+  // The window page of the first page is no longer needed, but can be found until its space is needed.
   release_window(cache, kv, 0);
   CHECK_EQ(cache.available(), 8);
   CHECK(cache.window_of(a) != kNoPage);
@@ -253,13 +253,14 @@ TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   CHECK(cache.window_of(b) != kNoPage);
   CHECK_EQ(cache.allocate_window(), kNoPage);
   CHECK(cache.consistent());
-  // A window page that is computed again is dropped if the node still has one; otherwise, it is kept.
+  // A window page that is computed again is dropped if the node still has its window page; otherwise, the new one is
+  // kept.
   CHECK_EQ(cache.insert_window(b, x), cache.window_of(b));
   CHECK_EQ(cache.pool().ref_count(cache.window_of(b)), 2);
   cache.release_window(cache.window_of(b));
   CHECK_EQ(cache.insert_window(a, y), y);
   kv.window_pages.set(0, y, cache.pool());
-  // The deepest node is evicted first, immediately after its window page.
+  // The deepest node's window page is evicted first, and the node itself immediately after it.
   cache.release_all(kv);
   CHECK_EQ(cache.available(), 20);
   CHECK(cache.consistent());
@@ -291,7 +292,8 @@ TEST(prefix_cache_evicts_window_pages_first) {
   CHECK(cache.consistent());
 }
 
-// If all layers have a sliding window, nodes take no pages from the pool. When all nodes are in use, none is added.
+// If all layers have a sliding window, nodes take no pages from the pool. When all nodes are in use, no further node is
+// added.
 TEST(prefix_cache_has_nodes_without_pages) {
   const KvLayout layout{.full = 0, .windowed = 1, .window = 16};
   CHECK_EQ(PrefixCache::nodes_for(layout, 4, 160), 10 * 3);
@@ -317,8 +319,8 @@ TEST(prefix_cache_has_nodes_without_pages) {
   CHECK(cache.consistent());
 }
 
-// The consistency check of an idle engine finds a page that no sequence owns (a leak) and a page or node with one
-// reference too many (which may hold another sequence's data).
+// The consistency check of an idle engine finds a page that no sequence owns (a leak). It also finds a page or node
+// with one reference too many, which may hold another sequence's data.
 TEST(the_consistency_check_finds_leaked_and_overcounted_pages) {
   const KvLayout layout{.full = 1, .windowed = 1, .window = 16};
   PrefixCache cache({.n_pages = 6, .seed = 1, .layout = layout});
@@ -367,8 +369,8 @@ TEST(the_consistency_check_finds_overcounted_nodes_without_pages) {
   CHECK(!cache.consistent(all));
 }
 
-// Nodes take memory too. There are as many as the window pages can use, up to a million, and always enough for one
-// context.
+// Nodes take memory too. There are as many nodes as the window pages can use, up to a million, and always enough for
+// one context.
 TEST(prefix_cache_has_enough_nodes_for_all_window_pages) {
   const KvLayout windows{.full = 0, .windowed = 2, .window = 33};
   CHECK_EQ(PrefixCache::nodes_for({}, 1000, 4096), 0);

@@ -1,5 +1,5 @@
 // Tests the recurrent-state slots: which snapshot is evicted, which slots are never shared, and what the consistency
-// check of an idle engine finds.
+// check of an idle engine detects.
 #include "engine/kv/state_slots.h"
 
 #include <utility>

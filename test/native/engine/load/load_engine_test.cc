@@ -1,5 +1,5 @@
-// Loads models with everything that serves them, as a frontend does. docs/internals/load-options.md lists the options;
-// run this test with MONOLITH_WRITE_DOCS=1 to update the file.
+// Loads models together with everything needed to serve them, as a frontend does. docs/internals/load-options.md lists
+// the options; run this test with MONOLITH_WRITE_DOCS=1 to update the file.
 #include "engine/load/load_engine.h"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Grammar compilation on background threads: each request completes exactly once, a long compilation does not delay a
-// short one, and closing the engine does not wait for compilations.
+// Tests grammar compilation on background threads: each request completes exactly once, a long compilation does not
+// delay a short one, and closing the engine does not wait for compilations.
 #include "engine/output/grammar_compiler.h"
 
 #include <atomic>
@@ -26,7 +26,7 @@ GrammarOptions choice(const std::string& text) {
   return options;
 }
 
-// Compiles until its limit is reached. `which` makes the grammars distinct.
+// Compiles until the compilation reaches its limit. `which` makes the grammars distinct.
 GrammarOptions endless(int which) {
   GrammarOptions options;
   options.kind = GrammarOptions::Kind::kJsonSchema;
@@ -54,7 +54,7 @@ struct Compiling {
   }
 };
 
-// The result of one compilation, and how many times it was reported.
+// The result of one compilation, and the number of times that it was reported.
 struct Asked {
   std::promise<CompiledGrammar> promise;
   std::atomic<int> n_told{0};
@@ -85,7 +85,7 @@ TEST(a_long_compilation_does_not_delay_others) {
   compiling.compiler->compile(choice("yes"), again.done());
   CHECK_EQ(again.n_told.load(), 1);
   CHECK(again.on == std::this_thread::get_id() && again.wait().grammar == compiled.grammar);
-  // A long compilation gets the full time limit, not the one for short compilations.
+  // A long compilation gets the full time limit, not the shorter limit for short compilations.
   const CompiledGrammar refused = first.wait();
   CHECK(refused.grammar == nullptr && refused.problems.back().kind == SchemaProblem::Kind::kTooLarge);
   CHECK(refused.ns > 400'000'000);

@@ -1,5 +1,5 @@
-// Tests how a request's tool calls, headers and format become tags: each is possible at the right place and keeps its
-// grammar.
+// Tests how a request's tool calls, headers and format are converted to tags: each is possible at the right place and
+// keeps its grammar.
 #include "engine/output/output_format.h"
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 using Then = Tag::Then;
 using Tokens = std::vector<TokenId>;
 
-// An expected tag: its tokens and what follows them.
+// An expected tag: its tokens and what comes after them.
 struct Expected {
   Tokens tokens;
   Then then;
@@ -40,7 +40,7 @@ void collect(const TagSet& tags, TagSet::Node node, std::vector<const Tag*>& out
   for (const TokenId token : tags.next(node)) collect(tags, tags.advance(node, token), out);
 }
 
-// Whether the set consists of these tags, in ascending order of their tokens.
+// Returns whether the set consists of exactly these tags, in ascending order of their tokens.
 bool has(const TagSet& tags, const std::vector<Expected>& expected) {
   std::vector<const Tag*> found;
   collect(tags, TagSet::kStart, found);
@@ -52,7 +52,7 @@ bool has(const TagSet& tags, const std::vector<Expected>& expected) {
   return true;
 }
 
-// Two grammars: one for calls that start with token 9, and one for calls that start with token 2.
+// Two grammars, for calls that start with token 9 and for calls that start with token 2.
 struct TwoCalls {
   const GrammarRef nine = grammar_of("nine"), two = grammar_of("two");
   GenerationRequest request;
@@ -84,7 +84,7 @@ TEST(beginnings_of_calls_keep_their_grammars) {
   CHECK(has(OutputFormat(bare.request).starts, {{{50, 2}, Then::kCall}, {{50, 9, 1}, Then::kCall}}));
 }
 
-// A marker that is recognized by its token is followed by a prefix, and the grammar applies only after the prefix.
+// A marker that is recognized by its token is followed by a prefix. The grammar applies only after this prefix.
 TEST(a_marker_token_has_no_grammar) {
   const GrammarRef only = grammar_of("only");
   GenerationRequest request;
@@ -129,10 +129,10 @@ TEST(a_content_header_is_a_beginning_without_a_grammar) {
   CHECK(has(format.prefixes, {{{2}, Then::kCall, calls.two}, {{5}, Then::kAnswer}, {{9, 1}, Then::kCall, calls.nine}}));
   CHECK(has(format.starts,
             {{{50, 2}, Then::kCall, calls.two}, {{50, 5}, Then::kAnswer}, {{50, 9, 1}, Then::kCall, calls.nine}}));
-  // A required call cannot be the header of the content.
+  // The header of the content must not be accepted where a call is required.
   CHECK(has(format.required, {{{50, 2}, Then::kCall, calls.two}, {{50, 9, 1}, Then::kCall, calls.nine}}));
 
-  // A marker that is recognized only by its text has no prefixes, and none are added.
+  // A marker that is recognized only by its text has no prefixes, so none are added.
   calls.request.calls.prefixes.clear();
   CHECK(OutputFormat(calls.request).prefixes.empty());
 }
@@ -149,7 +149,7 @@ TEST(a_format_header_is_a_beginning_followed_by_the_format) {
   calls.request.calls.grammars.clear();
   CHECK(has(OutputFormat(calls.request).heads,
             {{{50, 2}, Then::kCall}, {{50, 7}, Then::kFormat, calls.request.format}, {{50, 9, 1}, Then::kCall}}));
-  // Without a header, the content starts with the format, and without a format, there is no header.
+  // Without a header, the content starts with the format. Without a format, there is no header.
   calls.request.format_head.clear();
   CHECK(OutputFormat(calls.request).heads.empty());
   calls.request.format_head = {50, 7};

@@ -1,5 +1,5 @@
-// Tests what the output's state machine reports to the step loop: whether the output is waiting for a grammar, whether
-// its text may be deferred, and which markers are banned.
+// Tests what the state machine of an output reports to the step loop: whether the output is waiting for a grammar,
+// whether its text may be deferred, and which markers are banned.
 #include <chrono>
 #include <thread>
 
@@ -8,7 +8,7 @@
 namespace monolith::testing::walk {
 namespace {
 
-// The engine thread may take one step of a grammar, so it depends on the worker thread.
+// The engine thread may take only one grammar step, so it depends on the worker thread.
 TEST(output_state_waits_for_grammars_over_the_budget) {
   GenerationRequest request;
   request.format = vocabulary().schema(R"({"type":"object","properties":{"a":{"type":"string","maxLength":3},)"

@@ -1,4 +1,5 @@
-// Compares the streaming text stage with the straightforward algorithm over the whole text, for every way to split it.
+// Compares the streaming text stage with a simple reference algorithm that sees the whole text, for every way to split
+// the text.
 #include "engine/output/output_parser.h"
 
 #include <random>
@@ -43,7 +44,7 @@ TEST(text_stage_line_breaks_at_markers_at_every_cut) {
   }
 }
 
-// Reasoning that starts in the prompt continues at the prompt's end.
+// Reasoning that starts in the prompt continues at the start of the response.
 TEST(text_stage_continued_reasoning_keeps_its_line_breaks_at_every_cut) {
   ReasoningParams reasoning;
   reasoning.close.text = "</t>";
@@ -150,7 +151,8 @@ TEST(text_stage_drops_line_breaks_after_marker_tokens) {
   CHECK_EQ(plain.content, "\n\n47");
 }
 
-// The close marker is searched for before line breaks are dropped, so a marker that starts with a line break is found.
+// The close marker is searched for before line breaks are dropped, so that a marker that starts with a line break is
+// found.
 TEST(text_stage_finds_a_close_marker_that_starts_with_a_line_break) {
   ReasoningParams reasoning;
   reasoning.close.text = "\n</t>";

@@ -1,5 +1,5 @@
-// Walks the state machine of an output without a model: each edge of the diagram in output_state.h, and which tokens are
-// forced or allowed in each state.
+// Walks the state machine of an output without a model: each edge of the diagram in output_state.h, and the tokens that
+// are forced or allowed in each state.
 #include "engine/output/output_walk.h"
 
 namespace monolith::testing::walk {
@@ -91,7 +91,7 @@ TEST(output_state_forces_the_end_of_the_reasoning_when_the_budget_is_used_up) {
   walk.take("c");
   CHECK_EQ(walk.text(), std::string("r:ab! c:c"));
 
-  // The section is closed even if the forced tokens do not spell the marker, and without any tokens.
+  // The forced tokens close the section even if they do not spell the marker, and even if there are none.
   request.reasoning.close_sequence = spell("..");
   Walk unmarked(request);
   unmarked.take({vocabulary().think}).take("ab").force("..");
@@ -131,7 +131,8 @@ TEST(output_state_writes_a_required_call_first) {
   walk.take("f").force("(").take("x").take({vocabulary().end_call}).take("free");
   CHECK(walk.state() == State::kContent);
 
-  // Reasoning may come first. A token that would start the content or end the turn is replaced.
+  // Reasoning may come first. If the model samples a token that would start the content or end the turn, it is
+  // replaced.
   GenerationRequest thinking = reasoning_request();
   thinking.calls = request.calls;
   Walk begun(thinking);
@@ -162,7 +163,7 @@ TEST(output_state_constrains_the_arguments_by_their_grammar) {
   CHECK_EQ(walk.output().count_allowed(walk.grammars(), const_cast<Tokens&>(walk.tokens()), spell("abc")), size_t{2});
   CHECK(walk.tokens().back() == '(');
   walk.force("ab");
-  // The grammar has ended the call: whitespace, a further call or the end of the turn may follow.
+  // The grammar has ended the call. Whitespace, a further call or the end of the turn may follow.
   CHECK(walk.state() == State::kAfterCall);
   CHECK(walk.allows("\n") && walk.allows(vocabulary().call) && walk.allows(vocabulary().end) && !walk.allows("x"));
   walk.take("\n").take("\n");
@@ -240,7 +241,8 @@ TEST(output_state_begins_the_content_with_the_format_or_a_call) {
   CHECK(chosen.force_to_end("o") == FinishReason::kEndOfTurn);
 }
 
-// A marker of several tokens is forced as soon as its first token is sampled where a grammar allows a call.
+// Where a grammar allows a call, the rest of a marker with several tokens is forced as soon as the marker's first token
+// is sampled.
 TEST(output_state_completes_a_spelled_marker_that_a_grammar_allows) {
   GenerationRequest request;
   request.calls.open = {"<<", kNoToken};
@@ -252,7 +254,7 @@ TEST(output_state_completes_a_spelled_marker_that_a_grammar_allows) {
   Walk walk(request);
   walk.take("<");
   CHECK(walk.state() == State::kPrefix);
-  // The close marker within the arguments does not end the call.
+  // A close marker within the arguments does not end the call.
   walk.force("<f:").force("a>>b>>");
   CHECK(walk.state() == State::kAfterCall);
   walk.take("<");
@@ -280,7 +282,7 @@ TEST(output_state_begins_the_content_with_a_header) {
   calls.force("@").take("f").force(":");
   CHECK(calls.state() == State::kArguments);
 
-  // Reasoning may come first, so the header's first token is sampled. In the format's text, markers are plain text.
+  // Reasoning may come first, so the header's first token is sampled. Within the format's text, markers are plain text.
   GenerationRequest undecided = reasoning_request();
   undecided.calls = request.calls;
   undecided.format_head = request.format_head;

@@ -1,4 +1,4 @@
-// Drives the state machine of an output by hand, without a model. Tests only.
+// Runs the state machine of an output step by step, without a model. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using NextKind = OutputState::Next::Kind;
 using StepKind = OutputState::Step::Kind;
 using Tokens = std::vector<TokenId>;
 
-// Each byte is a token with its own value as ID; the markers are control tokens.
+// Each byte is a token whose ID is the byte's value; the markers are control tokens.
 struct Vocabulary {
   TokenId think, end_think, call, end_call, end;
   std::unique_ptr<const Tokenizer> tokenizer;
@@ -88,7 +88,7 @@ class Text final : public DeltaSink {
   Section last_ = Section::kContent;
 };
 
-// One output of a request, driven by hand.
+// One output of a request, which the test advances token by token.
 class Walk {
  public:
   explicit Walk(GenerationRequest request, uint64_t grammar_steps = 1'000'000)
@@ -125,14 +125,14 @@ class Walk {
     return std::ranges::find(next.tokens, token) != next.tokens.end();
   }
   bool allows(std::string_view text) { return allows(spell(text).front()); }
-  // Whether the sampled token is replaced.
+  // Returns whether the output would replace this sampled token.
   bool replaces(TokenId token) { return output_.replaces(*vocabulary().tokenizer, token, text_); }
   OutputState::Step accept(TokenId token) {
     const OutputState::Step step = output_.accept(grammars_, tokens_, token, nullptr, text_);
     if (step.kind != StepKind::kPending) tokens_.push_back(token);
     return step;
   }
-  // Accepts sampled tokens that continue the output, as the token acceptor does.
+  // Accepts sampled tokens, after each of which the output must continue.
   Walk& take(const Tokens& tokens) {
     for (const TokenId token : tokens) {
       CHECK(forced().empty());
@@ -143,7 +143,7 @@ class Walk {
     return *this;
   }
   Walk& take(std::string_view text) { return take(spell(text)); }
-  // Accepts exactly these forced tokens, which continue the output.
+  // Expects exactly these forced tokens and accepts them; the output must continue after them.
   Walk& force(const Tokens& tokens) {
     Tokens found;
     while (found.size() < tokens.size()) {
@@ -156,7 +156,7 @@ class Walk {
     return *this;
   }
   Walk& force(std::string_view text) { return force(spell(text)); }
-  // Accepts forced tokens of which the last one ends the output.
+  // Expects and accepts these forced tokens; the last one must end the output.
   FinishReason force_to_end(std::string_view text) {
     const Tokens next = forced();
     CHECK(next == spell(text));
@@ -204,7 +204,7 @@ inline GenerationRequest reasoning_request() {
   return request;
 }
 
-// Tool calls "<call>f(...)</call>" and "<call>g(...)</call>".
+// Two kinds of tool calls: "<call>f(...)</call>" and "<call>g(...)</call>".
 inline GenerationRequest call_request() {
   GenerationRequest request;
   request.calls.open = {"<call>", vocabulary().call};
@@ -213,14 +213,14 @@ inline GenerationRequest call_request() {
   return request;
 }
 
-// The same calls with grammars: the arguments of f are "ab", those of g are "x" or "y".
+// The same calls with grammars: the arguments of f are "ab", the arguments of g are "x" or "y".
 inline GenerationRequest grammar_request() {
   GenerationRequest request = call_request();
   request.calls.grammars = {vocabulary().choice({"ab"}), vocabulary().choice({"x", "y"})};
   return request;
 }
 
-// As in formats whose headers are text: calls "@f:" and "@g:", content after "@all:".
+// Headers are text, as in some model formats: calls start with "@f:" or "@g:", content with "@all:".
 inline GenerationRequest header_request() {
   GenerationRequest request;
   request.calls.open = {"@", kNoToken};

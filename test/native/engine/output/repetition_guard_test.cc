@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// Returns the number of tokens after which the guard ends the response, or the total if it does not.
+// Returns the number of tokens after which the guard ends the response, or the total number if it does not.
 size_t taken(const std::vector<TokenId>& tokens, int repeats) {
   RepetitionGuard guard(repeats);
   for (size_t i = 0; i < tokens.size(); ++i) {

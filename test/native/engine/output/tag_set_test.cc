@@ -1,4 +1,4 @@
-// Walks structural tags: which tokens may come next at each position, and which tag is complete where.
+// Walks structural tags: tests which tokens may come next at each position, and which tag is complete where.
 #include "engine/output/tag_set.h"
 
 #include "check.h"

@@ -1,5 +1,5 @@
-// Tests the separation of tool calls from content: however recorded formats are split into tokens, the output is the
-// same.
+// Tests the separation of tool calls from content. The output is the same for every way to split recorded formats into
+// tokens.
 #include <random>
 
 #include "engine/output/text_stage_reference.h"
@@ -15,7 +15,7 @@ CallParams spelled(const std::string& open, const std::string& close, bool at_st
   return calls;
 }
 
-// The same calls with markers that are tokens.
+// The same calls, with markers that are tokens.
 CallParams as_tokens(CallParams calls) {
   calls.open.token = 1000;
   if (!calls.close.text.empty()) calls.close.token = 1001;

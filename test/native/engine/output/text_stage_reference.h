@@ -1,5 +1,5 @@
-// Reference for the text stage: a straightforward algorithm over the whole text, and a check that compares the stage
-// with it for a given way of splitting the text into tokens. Tests only.
+// Reference for the text stage: a simple algorithm that sees the whole text. Also checks the stage against it for a
+// given way of splitting the text into tokens. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct StageParams {
   std::vector<std::string> stops{};
 };
 
-// Reference definition of the output: which bytes of the whole text are emitted, and in which section.
+// Reference definition of the output: which bytes of the whole text are emitted, and in which section each byte is.
 class Reference {
  public:
   struct Piece {
@@ -41,7 +41,7 @@ class Reference {
 
   std::vector<std::pair<Section, std::string>> sections() const;
 
-  // What happens to the token whose bytes are text[begin, end).
+  // What happens to the token with the bytes text[begin, end).
   struct Fate {
     bool counted = false, has_entry = false;
   };
@@ -55,7 +55,8 @@ class Reference {
 
   void run();
 
-  // Scans from `begin` for the first tool-call open marker or stop string, where the content ends.
+  // Scans from `begin` for the first open marker of a tool call or the first stop string, either of which ends the
+  // content.
   void content(size_t begin);
 
   const std::string& text_;
@@ -63,11 +64,11 @@ class Reference {
   std::vector<std::pair<size_t, size_t>> line_breaks_;
 };
 
-// Feeds `text`, split before each position whose bit in `cuts` is set. If a call marker has a token, its spelling is
-// passed as one token.
+// Passes `text` to the stage, split before each position whose bit in `cuts` is set. If a call marker has a token, its
+// spelling is passed as one token.
 void check_cut(const std::string& text, const StageParams& params, uint64_t cuts);
 
-// Checks every way to split the text.
+// Compares the results for every way to split the text.
 void check_every_cut(const std::string& text, const StageParams& params);
 
 }  // namespace monolith::testing

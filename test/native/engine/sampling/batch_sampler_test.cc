@@ -1,5 +1,5 @@
-// Rows sampled as a batch give the same results as each row alone, on any number of threads and on a backend with its
-// own sampler.
+// Tests that rows sampled as a batch give the same results as each row alone, on any number of threads and on a backend
+// with its own sampler.
 #include "engine/sampling/batch_sampler.h"
 
 #include <cstring>
@@ -71,7 +71,7 @@ TEST(batch_sampler_matches_single_row_sampling) {
   }
 }
 
-// A chain is evaluated up to the first row that departs from it. On one thread, the evaluation stops there.
+// A chain is evaluated up to the first row that samples a different token. On one thread, the evaluation stops there.
 TEST(batch_sampler_stops_where_a_chain_departs) {
   constexpr int kLength = 6;
   const Rows rows = random_rows(4 * kLength, 2);
@@ -87,7 +87,7 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
       int of[4][kLength];
       for (int chain = 0; chain < 4; ++chain)
         of[chain][0] = sampler.add(rows.tasks[static_cast<size_t>(chain * kLength)]);
-      // The first chain departs immediately, the second after two rows, and so on.
+      // The first chain deviates immediately, the second after two rows, and so on.
       for (int chain = 0; chain < 4; ++chain) {
         for (int i = 1; i < kLength; ++i) {
           const auto at = static_cast<size_t>(chain * kLength + i);
@@ -110,7 +110,7 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
   }
 }
 
-// The host must not access the logits, so their addresses are replaced with invalid ones.
+// The host must not access the logits, so their addresses are replaced with invalid addresses.
 constexpr uintptr_t kFar = uintptr_t{1} << 46;
 const float* moved(const float* at, uintptr_t by) {
   return reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(at) ^ by);

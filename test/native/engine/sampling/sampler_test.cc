@@ -1,5 +1,5 @@
-// Compares the sampler with the straightforward algorithm: sort all tokens, truncate and draw. Both must choose the
-// same token.
+// Compares the sampler with a simple reference algorithm that sorts all tokens, truncates the list and draws a token.
+// Both must choose the same token.
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
@@ -89,7 +89,7 @@ Plain plain_sample(std::vector<float> logits, const SamplingParams& params, cons
 }
 
 TEST(philox_known_answers) {
-  // From kat_vectors in the authors' Random123 library.
+  // Test values from kat_vectors in the authors' Random123 library.
   CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   CHECK(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==
         (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -97,14 +97,14 @@ TEST(philox_known_answers) {
         (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Streams differ even if one seed equals another seed plus a choice index.
+// Streams must differ even if one seed equals the sum of another seed and a choice index.
 TEST(random_streams_differ_between_seeds_and_choices) {
   std::set<uint64_t> drawn;
   for (uint64_t seed = 0; seed < 4; ++seed)
     for (uint32_t stream = 0; stream < 4; ++stream)
       for (const uint64_t position : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 32})
         CHECK(drawn.insert(random_bits(seed, stream, position)).second);
-  // The stream of a single response must never change between versions.
+  // The stream of a single response must be the same in all versions.
   const PhiloxCounter first = philox4x32({7, 0, 0, 0}, {5, 1});
   CHECK_EQ(random_bits((uint64_t{1} << 32) + 5, 0, 7), uint64_t{first[1]} << 32 | first[0]);
 }
@@ -279,8 +279,8 @@ TEST(sampler_logprob_of_the_only_allowed_token_is_zero) {
   CHECK_EQ(logprobs.top[0].logprob, 0.0f);
 }
 
-// With a short list of allowed tokens, the result and its logprobs equal those of the straightforward algorithm with
-// all other tokens banned.
+// With a short list of allowed tokens, the result and its logprobs are the same as for the reference algorithm with all
+// other tokens banned.
 TEST(sampler_chooses_among_the_allowed_tokens) {
   std::mt19937 random(8);
   const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };

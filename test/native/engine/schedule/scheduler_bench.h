@@ -23,7 +23,7 @@ struct Bench {
   std::vector<std::unique_ptr<Request>> requests;
   int max_ahead = 0;
 
-  // Simulated contents of the page pool, by position: a hash of the prefix at the time of computation.
+  // Simulated contents of the page pool, by position: a hash of the prefix at the time when the position was computed.
   std::vector<uint64_t> contents;
 
   std::vector<uint64_t> states;  // Simulated recurrent state by slot: the same kind of hash.
@@ -45,7 +45,7 @@ struct Bench {
         contents(static_cast<size_t>(n_pages) * kPageTokens),
         states(static_cast<size_t>(n_slots)) {}
 
-  // Maximum length of a sequence that has all the pages to itself.
+  // Maximum length of a sequence that has all pages to itself.
   int max_length() const {
     return static_cast<int>(
         std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.batch_tokens_limit())));
@@ -70,7 +70,7 @@ struct Bench {
     return !scheduler.running().empty() || !scheduler.preempted().empty() || !scheduler.waiting_queue().empty();
   }
 
-  // Appends several forced tokens at a time, every now and then.
+  // From time to time, appends several forced tokens.
   void write_ahead(ScheduledSequence& sequence) {
     const int most = std::min(max_ahead, sequence.request.max_length - sequence.length());
     if (most <= 0 || sequence.generated() % 5 != 0) return;
@@ -94,8 +94,8 @@ struct Bench {
     return contents[static_cast<size_t>(page) * kPageTokens + static_cast<size_t>(position % kPageTokens)];
   }
 
-  // Simulates the model: writes the keys and values of the computed positions, and checks those at all visible
-  // positions.
+  // Simulates the model: writes the keys and values of the computed positions, and checks the keys and values at all
+  // visible positions.
   void compute(const StepPlan& plan) {
     for (const auto& [from, to] : plan.copies)
       std::copy_n(contents.begin() + from * kPageTokens, kPageTokens, contents.begin() + to * kPageTokens);
@@ -130,7 +130,7 @@ struct Bench {
 
   static uint64_t behind(uint64_t prefix, uint64_t input) { return (prefix + input) * 0x9E3779B97F4A7C15u; }
 
-  // Moves the recurrent state of the item's sequence through its slots.
+  // Moves the recurrent state of the item's sequence from slot to slot.
   void carry_on(const StepPlan& plan, const StepPlan::Item& item, const std::vector<uint64_t>& prefixes) {
     const ScheduledSequence& sequence = *item.sequence;
     auto at = static_cast<size_t>(sequence.kv.n_computed);
@@ -153,7 +153,8 @@ struct Bench {
     CHECK_EQ(at, static_cast<size_t>(sequence.kv.n_computed + item.n_tokens));
     if (item.n_drafts > 0) state(sequence.kv.draft_slot) = prefixes.back();
   }
-  // Number of accepted draft tokens, which varies by sequence and position. All tokens in the bench have the ID 7.
+  // Returns the number of accepted draft tokens, which varies by sequence and position. All tokens in the bench have
+  // the ID 7.
   int n_right_of(const StepPlan::Item& item) const {
     return static_cast<int>((item.sequence->order() + static_cast<uint64_t>(item.sequence->length())) %
                             static_cast<uint64_t>(item.n_drafts + 1));
@@ -166,7 +167,7 @@ struct Bench {
     }
   }
 
-  // Runs one step. A sequence that reaches its last token gets the next one, unless it ends at max_length.
+  // Runs one step. A sequence whose last token is computed gets the next token, unless it has reached max_length.
   const StepPlan& step(bool check_consistency = true) {
     const StepPlan& plan = scheduler.plan();
     if (most_drafts > 0) add_drafts(plan);
@@ -220,8 +221,8 @@ inline std::vector<TokenId> prompt_of(int n, int first = 1) {
 
 inline const Sequence& only(const Request& request) { return *request.choices[0]; }
 
-// Random load on a small pool: every request ends with all its tokens, no page leaks, and no step leaves out a running
-// decode.
+// Random load on a small pool. Every request ends with all its tokens, no page leaks, and no step omits a decoding
+// sequence.
 inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has_slots = false) {
   for (uint32_t seed = 0; seed < n_seeds; ++seed) {
     std::mt19937 random(seed);
@@ -247,7 +248,7 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
       for (const auto& [sequence, computed] : decodes)
         CHECK(sequence->kv.n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens ||
               has_slots);
-      // All other sequences get a token between two such steps.
+      // Between two steps reserved for first tokens, all other sequences get a token.
       if (plan.first_tokens) CHECK(i - first_tokens_at > PrefillPlanner::kStepsBetween);
       if (plan.first_tokens) first_tokens_at = i;
       const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||

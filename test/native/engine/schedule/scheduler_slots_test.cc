@@ -1,11 +1,11 @@
-// Tests recurrent state in the scheduler: which slots a sequence uses, which snapshots are kept, and that every
-// sequence resumes from the state of its own prefix, whichever sequences share its slots.
+// Tests recurrent state in the scheduler: which slots a sequence uses, and which snapshots are kept. Every sequence
+// resumes from the state of its own prefix, regardless of which sequences share its slots.
 #include "scheduler_bench.h"
 
 namespace monolith {
 namespace {
 
-// Runs steps until no sequence has anything left to compute.
+// Runs steps until no sequence has anything to compute.
 int run_all(Bench& bench, int most = 5000) {
   int n = 0;
   for (; n < most && bench.works(); ++n) bench.step();
@@ -26,7 +26,7 @@ TEST(an_equal_prompt_resumes_from_the_last_snapshot) {
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
   CHECK_EQ(only(second).generated(), 1);
   run_all(bench);
-  // Another organization cannot use the snapshots.
+  // The snapshots cannot be used by another organization.
   bench.add(prompt_of(203), 2, 3);
   bench.step();
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
@@ -37,8 +37,8 @@ TEST(a_prefix_without_a_snapshot_is_recomputed) {
   Bench bench(64, 256, 4, true, {}, 8, 128);
   bench.add(prompt_of(120), 1, 1);
   run_all(bench);
-  // The first prompt's pages are cached up to position 112, where its only snapshot is. The second prompt differs from
-  // position 100, so it cannot use the snapshot.
+  // The pages of the first prompt are cached up to position 112, where its only snapshot is. The second prompt differs
+  // from position 100, so it cannot use this snapshot.
   std::vector<TokenId> other = prompt_of(120);
   for (size_t i = 100; i < other.size(); ++i) other[i] = 999;
   const uint64_t cached = bench.scheduler.cached_tokens();
@@ -51,7 +51,7 @@ TEST(the_next_turn_resumes_from_the_snapshot_of_a_response) {
   Bench bench(64, 256, 4, true, {}, 8, 1024);
   Request& turn = bench.add(prompt_of(40), 1, 50);
   run_all(bench);
-  // After the first 32 tokens of the prompt, and at 80 of 89 computed tokens.
+  // One snapshot is after the first 32 tokens of the prompt, the other at 80 of 89 computed tokens.
   CHECK_EQ(bench.cache.slots().snapshots(), 2);
   std::vector<TokenId> next = only(turn).tokens;
   next.push_back(5), next.push_back(6);

@@ -96,7 +96,7 @@ TEST(scheduler_admits_organizations_in_turn) {
   for (size_t i = 1; i < of_a.size(); ++i) CHECK(of_a[i - 1]->id < of_a[i]->id);
 }
 
-// Number of running sequences of one organization.
+// Returns the number of running sequences of one organization.
 int slots_of(const Bench& bench, uint64_t organization) {
   int n = 0;
   for (const ScheduledSequence* sequence : bench.scheduler.running())
@@ -125,7 +125,7 @@ TEST(scheduler_assigns_slots_to_choices_in_turn) {
 }
 
 // To admit a waiting request, the scheduler preempts as few sequences as possible, and none if preemption would not
-// free enough pages. Only pages that a sequence does not share count.
+// free enough pages. Shared pages of a sequence do not count.
 TEST(scheduler_preempts_as_few_sequences_as_possible) {
   // Expected number of preempted sequences for each number of free pages.
   struct Case {
@@ -134,11 +134,11 @@ TEST(scheduler_preempts_as_few_sequences_as_possible) {
     std::vector<std::pair<int, uint64_t>> displaced;
   };
   const std::vector<Case> cases = {
-      // Three choices share 20 pages, and each has one page of its own. One page is reserved for each choice's next
+      // Three choices share 20 pages and each have one page of their own. One page is reserved for each choice's next
       // token.
       {{}, 23, 160, {{13, 0}, {12, 1}, {11, 1}, {10, 2}, {9, 2}}},
-      // The choices share 20 full pages and two times three window pages. Each also has one full page and two window
-      // pages of its own.
+      // The choices share 20 full pages and two times three window pages. They also each have one full page and two
+      // window pages of their own.
       {{.full = 1, .windowed = 2, .window = 40}, 35, 64, {{21, 0}, {20, 1}, {15, 1}, {14, 2}, {9, 2}}},
   };
   for (const Case& one : cases) {
@@ -157,7 +157,7 @@ TEST(scheduler_preempts_as_few_sequences_as_possible) {
   }
 }
 
-// A waiting fork counts as one slot in its organization's turn, like a request with one choice.
+// When organizations take turns, a waiting fork counts as one slot, like a request with one choice.
 TEST(scheduler_counts_a_waiting_fork_as_one_slot) {
   Bench bench(64, 16, 1);
   bench.add(prompt_of(3), 1, 2, 5);
@@ -173,7 +173,7 @@ TEST(scheduler_counts_a_waiting_fork_as_one_slot) {
   CHECK_EQ(order, std::string("ababababab"));
 }
 
-// Number of steps until a request has its first token.
+// Returns the number of steps until a request has its first token.
 int steps_to_first_token(Bench& bench, const Request& request) {
   for (int i = 1; i <= 5000; ++i) {
     bench.step(i % 8 == 0);
@@ -182,9 +182,9 @@ int steps_to_first_token(Bench& bench, const Request& request) {
   return -1;
 }
 
-// One organization's long responses occupy every slot, and hundreds of its requests are waiting. Another organization's
-// first token takes as many steps as on an idle engine, and the first organization loses only the slot that this
-// request takes.
+// The long responses of one organization occupy every slot, and hundreds of its requests are waiting. The first token
+// of another organization takes as many steps as on an idle engine, and the first organization loses only the slot that
+// this request takes.
 TEST(scheduler_flood_of_one_organization_delays_another_by_no_step) {
   constexpr int kPlaces = 16;
   for (const int prompt : {1, 30, 100}) {
@@ -207,8 +207,8 @@ TEST(scheduler_flood_of_one_organization_delays_another_by_no_step) {
   }
 }
 
-// The flood consists of long prompts, more of which could start at any time. The other organization's prompt gets the
-// larger half of each step.
+// The flood consists of long prompts, and further prompts could start at any time. The other organization's prompt gets
+// the larger half of each step.
 TEST(scheduler_flood_of_long_prompts_at_most_doubles_the_wait_of_another) {
   Bench idle(4000, 128, 16);
   const int alone = steps_to_first_token(idle, idle.add(prompt_of(300, 700), 2, 5));
@@ -220,7 +220,7 @@ TEST(scheduler_flood_of_long_prompts_at_most_doubles_the_wait_of_another) {
   CHECK(flooded > 0 && flooded <= 2 * alone);
 }
 
-// One organization occupies all pages, and its next request never fits.
+// One organization occupies all pages, so that its next request never fits.
 TEST(scheduler_flood_of_pages_delays_another_by_at_most_one_step) {
   Bench bench(64, 64, 8);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(150, i), 1, 200);
@@ -231,7 +231,7 @@ TEST(scheduler_flood_of_pages_delays_another_by_at_most_one_step) {
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), request->params.max_tokens);
 }
 
-// With as many organizations as slots, each organization gets one slot and none loses its last slot.
+// With as many organizations as slots, each organization gets one slot, and no organization loses its last slot.
 TEST(scheduler_gives_every_organization_a_slot_and_preempts_no_last_one) {
   Bench bench(1000, 64, 6);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(10, i), 1, 300);
@@ -250,7 +250,7 @@ TEST(scheduler_gives_every_organization_a_slot_and_preempts_no_last_one) {
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), 300);
 }
 
-// A preempted sequence that runs again is safe from preemption for a while.
+// After a preempted sequence resumes, it cannot be preempted again for a while.
 TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   Bench bench(1000, 64, 3);
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(10, i), 1, 2000);
@@ -273,8 +273,8 @@ TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   for (int i = 0; i < 3; ++i) CHECK(only(*bench.requests[static_cast<size_t>(i)]).generated() >= 300);
 }
 
-// One organization holds both slots. Another organization requests a slot after `after` tokens have been generated
-// since the younger sequence was preempted. Returns whether the younger sequence is preempted again.
+// One organization holds both slots. Another organization requests a slot when `after` tokens have been generated since
+// the younger sequence was preempted. Returns whether the younger sequence is preempted again.
 bool younger_gives_way_again(int prompt, int after) {
   Bench bench(1000, 16, 2);
   const Request& older = bench.add(prompt_of(4), 1, 500);
@@ -301,7 +301,7 @@ TEST(scheduler_preempts_a_sequence_again_after_its_minimum_run) {
   CHECK(!younger_gives_way_again(400, 0));  // It has not reached its first token in between.
 }
 
-// Steps reserved for first tokens contain no decodes of other sequences, as long as such steps are rare.
+// Steps reserved for first tokens contain no decode tokens of other sequences, as long as such steps are rare.
 TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -323,8 +323,9 @@ TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   CHECK(!bench.step().first_tokens);
 }
 
-// When one organization sends many long prompts, only a few run alongside a decoding response, sometimes only one. Even
-// then, no step is reserved for its first token, because it is not its organization's only request.
+// When one organization sends many long prompts, only a few of them, sometimes only one, run alongside a decoding
+// response. Even then, no step is reserved for the first token of a prompt, because it is not its organization's only
+// request.
 TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(10, 0), 1, 500);
@@ -337,8 +338,8 @@ TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   }
 }
 
-// Running sequences are counted in each step: as soon as its organization's other sequence has ended, a prompt is the
-// only one.
+// Running sequences are counted in each step. As soon as an organization's other sequence has ended, its prompt counts
+// as its only request.
 TEST(scheduler_gives_a_first_token_step_to_the_only_remaining_request) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -353,8 +354,8 @@ TEST(scheduler_gives_a_first_token_step_to_the_only_remaining_request) {
   CHECK_EQ(plan.n_rows, n_left);
 }
 
-// A flood of prompts does not delay a first token even if no sequence is decoding: a step is reserved for the first
-// token.
+// A flood of prompts does not delay a first token even if no sequence is decoding, because a step is reserved for the
+// first token.
 TEST(scheduler_computes_a_first_token_before_the_prompts_of_a_flood) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(300, 331 * i + 1), 2, 1);
@@ -367,7 +368,7 @@ TEST(scheduler_computes_a_first_token_before_the_prompts_of_a_flood) {
   CHECK_EQ(bench.step().n_rows, 64);  // After that, all prompts continue.
 }
 
-// Two organizations with one prompt each do not delay anyone else.
+// Two organizations with one prompt each do not delay other organizations.
 TEST(scheduler_computes_single_prompts_of_organizations_together) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(300, 0), 1, 5);
@@ -376,8 +377,8 @@ TEST(scheduler_computes_single_prompts_of_organizations_together) {
   CHECK(!bench.step().first_tokens);
 }
 
-// A prompt that only fills the prefix cache has no first token to wait for, so no step is reserved for it, and it gets
-// no larger part of a shared step.
+// A prompt that only fills the prefix cache has no first token. Therefore no step is reserved for it, and it gets no
+// larger part of a shared step.
 TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -391,7 +392,7 @@ TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   CHECK_EQ(plan.n_decodes, 6);
   CHECK_EQ(plan.n_rows, 6 + 30);
 
-  // The next two prompts take the same number of steps. Each is its organization's only request, so they get equal
+  // The next two prompts take the same number of steps. Each is the only request of its organization, so they get equal
   // shares.
   prepare(500, 4);
   bench.step();
@@ -415,7 +416,7 @@ TEST(scheduler_keeps_the_token_bound_with_a_single_decode) {
   CHECK_EQ(plan.n_rows, 1 + 24);
 }
 
-// A request is admitted as soon as there are free pages for it, plus one page for each running sequence.
+// A request is admitted as soon as there are enough free pages for it and for one more page per running sequence.
 TEST(scheduler_admits_with_exactly_the_required_pages) {
   const auto runs_beside = [](int n_running, int64_t n_left, int prompt, const KvLayout& layout) {
     Bench bench(n_running * layout.tables() + n_left, 64, 8, true, layout);
@@ -438,7 +439,7 @@ TEST(scheduler_admits_with_exactly_the_required_pages) {
   }
 }
 
-// If many organizations have prompts, each gets its share of every step.
+// If many organizations have prompts, each organization gets its share of every step.
 TEST(scheduler_shares_prompt_tokens_between_organizations) {
   Bench bench(4000, 100, 24);
   for (int i = 0; i < 12; ++i) bench.add(prompt_of(1000, i), 1, 5);  // Many prompts of one organization.
@@ -454,7 +455,7 @@ TEST(scheduler_shares_prompt_tokens_between_organizations) {
   CHECK(only(*bench.requests[0]).kv.n_computed > of_oldest);
 }
 
-// If two organizations both have many prompts, the oldest prompt overall gets an extra share, so that it makes
+// If two organizations both have many prompts, the oldest of all prompts gets an extra share, so that it makes
 // progress.
 TEST(scheduler_gives_the_oldest_prompt_of_two_floods_more) {
   Bench bench(4000, 100, 24);
@@ -469,7 +470,8 @@ TEST(scheduler_gives_the_oldest_prompt_of_two_floods_more) {
   CHECK_EQ(n_computed(6) - of_other, 19);
 }
 
-// A request has more choices than there are slots. The remaining choices wait in the queue, like other requests.
+// A request has more choices than there are slots. The remaining choices wait in the queue, in the same way as other
+// requests.
 TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   Bench bench(400, 64, 4);
   Request& wide = bench.add(prompt_of(20), 1, 30, 20);
@@ -487,7 +489,7 @@ TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   CHECK_EQ(bench.cache.available(), 400);
 }
 
-// Small prompts from other organizations can pass a prompt that does not fit, but only for a limited time.
+// Small prompts of other organizations may overtake a prompt that does not fit, but only for a limited time.
 TEST(scheduler_does_not_starve_large_prompts_of_pages) {
   Bench bench(40, 64, 8);
   bench.add(prompt_of(160), 2, 200);  // Holds the pages that the large prompt needs.
@@ -545,7 +547,7 @@ TEST(scheduler_looks_up_a_prompt_without_room_again_only_after_a_change) {
   CHECK_EQ(only(waiting).kv.n_indexed(), 24);  // 20 cached pages and those of one step.
 }
 
-// Another sequence has taken the prefix from the cache meanwhile, so the prompt needs fewer pages than before.
+// In the meantime, another sequence has taken the prefix from the cache, so the prompt needs fewer pages than before.
 TEST(scheduler_admits_a_prompt_without_room_when_its_prefix_is_in_use) {
   Bench bench(60, 64, 8);
   bench.add(prompt_of(320), 1, 1);  // Leaves 20 pages in the cache.
@@ -577,8 +579,8 @@ TEST(scheduler_computes_simultaneous_equal_prompts_once) {
   CHECK(rows <= 160 + 8 * 2);  // The prefix once, then one prompt token and one decode for each request.
 }
 
-// Two prompts with a common prefix start together, because neither fills a page in its first step. The sequence that is
-// behind uses the other's full pages, and waits for pages that are about to be full.
+// Two prompts with a common prefix start together, because neither of them fills a page in its first step. The sequence
+// that is behind uses the full pages of the other, and waits for pages that are about to be full.
 TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   Bench bench(200, 64, 4);
   bench.scheduler.configure(8, 4);
@@ -592,11 +594,12 @@ TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   bench.scheduler.configure(64, 4);
   while (bench.works()) rows += bench.step().n_rows;
   CHECK_EQ(only(first).generated() + only(second).generated(), 2);
-  // Plus its first page, and its last page, whose last token must be computed.
+  // The second sequence also computes its first page, and its last page, because the last token must be computed.
   CHECK_EQ(rows, 200 + kPageTokens + 8);
 }
 
-// A page after a different prefix is a different page even if its tokens are equal, so no sequence waits for it.
+// A page after a different prefix is a different page even if its tokens are equal, so no sequence waits for such a
+// page.
 TEST(scheduler_does_not_wait_for_pages_of_a_different_prefix) {
   Bench bench(200, 32, 4);
   auto prompt = prompt_of(300);
@@ -679,8 +682,8 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   CHECK_EQ(only(held).generated(), before + 1);
 }
 
-// Later requests pass requests whose images are still being encoded or whose client does not read. These come first
-// once they are ready.
+// Later requests overtake requests whose images are still being encoded or whose client does not read. Once such a
+// request is ready, it comes first.
 TEST(scheduler_skips_requests_that_are_not_ready) {
   Bench bench(64, 64, 8);
   Request& unseen = bench.add(prompt_of(20, 100), 1, 5);
@@ -753,8 +756,8 @@ TEST(scheduler_computes_forced_tokens_in_one_chunk) {
   CHECK_EQ(plan->n_rows, 22);
   CHECK_EQ(plan->n_ahead, 20);
   CHECK_EQ(only(writer).remaining(), 1);
-  // If the forced tokens do not fit in one step, they continue in the next step without delaying other sequences.
-  // Prompts keep their quarter of the step.
+  // Forced tokens that do not fit in one step continue in the next step without delaying other sequences. Prompts keep
+  // their quarter of the step.
   write(writer, 60);
   Request& prompt = bench.add(prompt_of(200, 600));
   const int before = only(other).generated();
@@ -768,7 +771,7 @@ TEST(scheduler_computes_forced_tokens_in_one_chunk) {
   CHECK_EQ(plan->items[0].n_tokens, 14);
   CHECK_EQ(only(writer).remaining(), 1);
   CHECK_EQ(only(other).generated(), before + 2);
-  // If the step time is limited, forced tokens take at most half of the tokens that prompts may add.
+  // If the step time is limited, forced tokens take at most half of the tokens that a step has for prompts.
   write(writer, 40);
   plan = &bench.scheduler.plan(24);
   CHECK_EQ(plan->n_ahead, 12);
@@ -813,8 +816,8 @@ TEST(scheduler_random_load_with_sliding_windows) {
 }
 
 // Prompts and responses are much longer than the window, and sequences are forked, cached and preempted. No sequence
-// holds more than a window and a step, a prefix is found again while its window is cached, and all pages are free at
-// the end.
+// holds more pages than a window and a step need, a prefix is found again while its window is cached, and all pages are
+// free at the end.
 TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
   constexpr int kWindow = 50, kRows = 40;
   for (const KvLayout& layout :
@@ -838,7 +841,7 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
       CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
       CHECK_EQ(bench.cache.pool().cached() > 0, prefix_cache);
 
-      // The same prompt again, and a prefix of it that does not end where an earlier request ended.
+      // The same prompt again, and a prefix of this prompt that does not end where an earlier request ended.
       const uint64_t cached = bench.scheduler.cached_tokens();
       const Request& again = bench.add(prompt, 1, 1);
       bench.step();
@@ -849,7 +852,7 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
         CHECK_EQ(found, uint64_t{0});
       while (bench.works()) bench.step();
       CHECK_EQ(only(again).generated(), 1);
-      // The organizations that come later are entitled to a slot.
+      // Organizations that arrive later are entitled to a slot.
       for (uint64_t organization = 1; organization <= 3; ++organization) {
         for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
         for (int i = 0; i < 30; ++i) bench.step();
@@ -861,7 +864,7 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
   }
 }
 
-// In each step, a prompt gets the window pages for the whole step, not only those for the next token.
+// In each step, a prompt gets the window pages for the whole step, not only for the next token.
 TEST(a_long_prompt_with_sliding_windows_uses_whole_steps) {
   for (const int full : {0, 1}) {
     Bench bench(100, 40, 2, true, {.full = full, .windowed = 1, .window = 50});
@@ -871,8 +874,8 @@ TEST(a_long_prompt_with_sliding_windows_uses_whole_steps) {
   }
 }
 
-// A prompt many times as long as the window is admitted with only the pages that it holds at one time, alongside other
-// requests.
+// A prompt many times as long as the window is admitted alongside other requests. It takes only the pages that it holds
+// at any one time.
 TEST(a_long_prompt_reserves_only_the_window_pages_it_holds) {
   const KvLayout layout{.full = 0, .windowed = 1, .window = 64};
   Bench bench(24, 32, 4, true, layout);
@@ -886,7 +889,8 @@ TEST(a_long_prompt_reserves_only_the_window_pages_it_holds) {
   CHECK_EQ(bench.scheduler.preemptions(), uint64_t{0});
 }
 
-// There are pages for little more than one window. Several prompts take turns, and the oldest always makes progress.
+// There are only enough pages for little more than one window. Several prompts take turns, and the oldest one always
+// makes progress.
 TEST(prompts_that_lack_window_pages_yield_to_the_oldest) {
   const KvLayout layout{.full = 1, .windowed = 4, .window = 40};
   Bench bench(110, 16, 4, true, layout);
@@ -901,7 +905,7 @@ InputSpan span_of(int first, int n_rows, uint64_t content, bool bidirectional) {
   return {.first = first, .n_rows = n_rows, .hash = {content, content}, .rows = {}, .bidirectional = bidirectional};
 }
 
-// Returns how many tokens are cached for a second prompt with the same text.
+// Returns how many tokens of a second prompt with the same text are cached.
 uint64_t cached_of_second(std::vector<InputSpan> first, std::vector<InputSpan> second) {
   Bench bench(64, 128, 4);
   bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(first));
@@ -932,11 +936,11 @@ TEST(scheduler_reuses_prefixes_that_do_not_split_a_bidirectional_span) {
     return bench.scheduler.cached_tokens();
   };
   CHECK_EQ(cached(20, 40, true, 90), uint64_t{80});  // The prefix includes the span.
-  // The page where the span ends is not full, so no part of the span is reused.
+  // The page in which the span ends is not full, so no part of the span is reused.
   CHECK_EQ(cached(20, 40, true, 62), uint64_t{16});
   CHECK_EQ(cached(20, 40, false, 62), uint64_t{48});  // Rows in a causal span attend only to earlier positions.
   CHECK_EQ(cached(16, 32, true, 49), uint64_t{48});   // The span ends at a page boundary.
-  // The span ends with the prompt, whose last position is always computed.
+  // The span ends at the end of the prompt, whose last position is always computed.
   CHECK_EQ(cached(16, 32, true, 48), uint64_t{16});
 }
 
@@ -971,7 +975,7 @@ TEST(scheduler_computes_a_span_that_does_not_fit_together_with_decodes) {
   for (int i = 0; i < 44; ++i) bench.add({static_cast<TokenId>(i)}, 1, 400);
   for (int i = 0; i < 10; ++i) bench.step();
   CHECK_EQ(bench.scheduler.running().size(), size_t{44});
-  // It is not its organization's only sequence, so no step is reserved for its first token.
+  // The request is not its organization's only one, so no step is reserved for its first token.
   Request& request =
       bench.add(std::vector<TokenId>(200, 5), 1, 10, 1, {span_of(8, 60, 1, true), span_of(70, 64, 1, true)});
   int n_steps = 0;
@@ -979,7 +983,7 @@ TEST(scheduler_computes_a_span_that_does_not_fit_together_with_decodes) {
   CHECK(n_steps < 50);
 }
 
-// After an organization's oldest prompt, the shortest prompt is next, not the second oldest.
+// The prompts after an organization's oldest prompt are ordered by length, shortest first, rather than by age.
 TEST(scheduler_computes_the_shortest_prompts_after_the_oldest) {
   Bench bench(400, 128, 8);
   bench.scheduler.configure(64, 8);

@@ -1,4 +1,4 @@
-// Tests the queue's fair order in isolation, with sequences that either always fit or never fit.
+// Tests the fair order of the queue in isolation, with sequences that either always fit or never fit.
 #include "engine/schedule/waiting_queue.h"
 
 #include <algorithm>
@@ -77,7 +77,8 @@ TEST(waiting_queue_counts_choices_rather_than_requests) {
   CHECK_EQ(line.order(14), std::string("abcbbcbabcbbcb"));  // Eight slots each.
 }
 
-// An organization's debt remains while its queue is empty, and is cleared when no request at all is waiting.
+// An organization's debt remains while it has no request in the queue, and is cleared when no request of any
+// organization is waiting.
 TEST(waiting_queue_remembers_debts_while_others_wait) {
   Line line;
   for (int i = 0; i < 6; ++i) line.add('b');
@@ -92,7 +93,7 @@ TEST(waiting_queue_remembers_debts_while_others_wait) {
   CHECK_EQ(line.order(2), std::string("ba"));
 }
 
-// If two organizations owe turns, the one with the smaller debt comes first until both have had the same number of
+// If two organizations both owe turns, the one with the smaller debt comes first until both have had the same number of
 // slots.
 TEST(waiting_queue_settles_several_debts_together) {
   Line line;
@@ -116,7 +117,7 @@ TEST(waiting_queue_does_not_starve_organizations_with_debt) {
     if (organization != 'a') line.add(organization);  // It waits again immediately.
     if (organization == 'a' && sequence->request.params.n == 1) break;
   }
-  // Each other organization is served once per owed slot before it is this organization's turn.
+  // Before this organization's next turn, each other organization is served once for every slot that this one owes.
   CHECK_EQ(taken, 1 + 4 * (kMaxChoices - 1) + 4);
 }
 
@@ -134,8 +135,8 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   CHECK(line.take() == &large);
   CHECK_EQ(line.order(3).size(), size_t{3});
 
-  // The request's turn comes when its first page is free, however few requests have passed it. Once it is cancelled, it
-  // blocks no other request.
+  // As soon as its first page is free, the request gets its turn, no matter how few requests have passed it. After the
+  // request is cancelled, it blocks no other request.
   Line other;
   ScheduledSequence& first = other.add('a');
   for (int i = 0; i < 60; ++i) other.add('b');
@@ -145,7 +146,7 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   CHECK(other.take() == &first);
   ScheduledSequence& second = other.add('a');
   other.lacking = {&second};
-  // The other organization's own turn, plus the allowed passes.
+  // One regular turn of the other organization, plus the allowed passes.
   CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMaxPasses});
   other.queue.remove(second);
   CHECK_EQ(other.order(5), std::string("bbbbb"));

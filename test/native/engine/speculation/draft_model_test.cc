@@ -1,5 +1,5 @@
-// Tests the draft model in isolation: it predicts the model's next tokens whether or not its earlier draft tokens were
-// accepted, and it stays within its budget.
+// Tests the draft model in isolation: it predicts the target model's next tokens whether or not earlier draft tokens
+// were accepted, and it stays within its budget.
 #include "engine/speculation/draft_model.h"
 
 #include <random>
@@ -67,7 +67,7 @@ TEST(draft_model_predicts_the_same_after_rejected_tokens) {
   CHECK_EQ(draft.pool().free(), draft.pool().size());
 }
 
-// A model that is its own draft model is always right when sampling is greedy.
+// With greedy sampling, a model that serves as its own draft model is always right.
 TEST(draft_model_of_the_same_weights_is_always_right) {
   EngineSetup setup;
   setup.draft = setup.model;
@@ -119,8 +119,8 @@ TEST(draft_model_skips_sequences_it_has_no_pages_for) {
   CHECK_EQ(drafts_for(first), 0);
 }
 
-// Returns how much time a draft model with the given acceptance rate takes, as a share of the model's time. Each of its
-// steps takes half as long as a model step.
+// Returns the time spent on a draft model with the given acceptance rate, as a fraction of the target model's time.
+// Each draft model step takes half as long as a target model step.
 double spent_of(double chance, double& saved) {
   constexpr int kSteps = 20'000;
   constexpr double kStepMs = 10;

@@ -1,4 +1,4 @@
-// Tests how a predicted text is followed: from its start, after edits, and which of its tokens count as matched.
+// Tests how a predicted text is followed, from its start and after edits, and which of its tokens count as matched.
 #include "engine/speculation/predicted_text.h"
 
 #include <numeric>
@@ -14,7 +14,7 @@ std::vector<TokenId> sequence(TokenId from, int n) {
   return tokens;
 }
 
-// An output that follows the text token by token.
+// An output that has followed the predicted text token by token so far.
 struct Output {
   explicit Output(std::vector<TokenId> predicted) : words(std::move(predicted)), text(words) {}
   void add(const std::vector<TokenId>& more) {
@@ -67,7 +67,7 @@ TEST(prediction_is_found_at_an_earlier_position_and_counts_each_token_once) {
   CHECK_EQ(output.text.n_matched(), 10);
 }
 
-// The nearest later occurrence is used, not the first or the last one.
+// Where a word repeats, the next occurrence in the text is used, not the first or the last one.
 TEST(prediction_with_repetitions_is_followed_in_order) {
   std::vector<TokenId> words;
   for (TokenId block = 0; block < 4; ++block)

@@ -1,5 +1,5 @@
-// Tests prompt lookup without a draft model: where it finds repeated text, how many draft tokens are worthwhile, and
-// how step costs are measured.
+// Tests prompt lookup without a draft model: where it finds repeated text, how many draft tokens it considers
+// worthwhile, and how step costs are measured.
 #include "engine/speculation/speculation.h"
 
 #include <numeric>
@@ -41,8 +41,8 @@ TEST(prompt_lookup_continues_a_repeating_text) {
   CHECK(drafted(other, same, 4) == std::vector<TokenId>(4, 5));
 }
 
-// Compares with a search through the whole text. Lookup finds only real matches, and all of them if its table is large
-// enough.
+// Compares prompt lookup with a search through the whole text. Lookup finds only real matches, and all of them if its
+// table is large enough.
 TEST(prompt_lookup_random) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
@@ -94,7 +94,7 @@ TEST(draft_length_grows_with_acceptance_and_shrinks_without) {
   }
   CHECK(made < 60);
   CHECK(late >= 1 && late < 10);  // Occasional attempts continue.
-  // Even at a cost that cannot pay off, one draft token is tried occasionally.
+  // One draft token is tried occasionally, even at a cost that cannot pay off.
   CHECK(drafts.draft(tokens, 2, SequenceDrafts::kMax).size() <= 1);
 }
 
@@ -116,8 +116,8 @@ TEST(acceptance_model_measures_the_cost_of_a_draft_token) {
   CHECK(pace.wants_plain(2));
 }
 
-// Outliers have no lasting effect, whether they are due to load from other processes, a stopped process or the first
-// step with a newly mapped file.
+// Outliers have no lasting effect, regardless of whether they are caused by load from other processes, a stopped
+// process or the first step with a newly mapped file.
 TEST(acceptance_model_recovers_from_delayed_steps) {
   AcceptanceModel pace;
   pace.note(1, 0, 1000);

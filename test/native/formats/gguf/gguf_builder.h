@@ -1,5 +1,5 @@
-// Builds small GGUF images for tests. Images are valid by default, but any field can be set to an invalid value. Sizes,
-// counts and offsets are filled in unless a test sets them.
+// Builds small GGUF images for tests. Images are valid by default, but tests can set any field to an invalid value.
+// Sizes, counts and offsets are filled in unless a test sets them.
 #pragma once
 
 #include <cstddef>
@@ -60,11 +60,11 @@ constexpr GgufValueType gguf_type_of() {
 
 class GgufBuilder {
  public:
-  // Header fields, which tests may set to invalid values.
+  // Header fields. Tests may set them to invalid values.
   std::string magic = "GGUF";
   uint32_t version = 3;
   std::optional<uint64_t> n_tensors, n_metadata;
-  // Alignment of the data section. A test that changes it must add the general.alignment key itself.
+  // Alignment of the data section. A test that changes this value must add the general.alignment key itself.
   size_t alignment = 32;
 
   template <typename T>
@@ -86,7 +86,7 @@ class GgufBuilder {
   }
   GgufBuilder& strings(std::string_view key, std::span<const std::string> values);
   GgufBuilder& strings(std::string_view key, std::initializer_list<std::string> values);
-  // Adds a key with any type number, followed by any bytes.
+  // Adds a key with an arbitrary type number, followed by arbitrary bytes.
   GgufBuilder& raw(std::string_view key, uint32_t type, const Bytes& payload);
 
   // Adds a tensor with its data. `offset` overrides the offset in the tensor table.

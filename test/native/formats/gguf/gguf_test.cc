@@ -1,4 +1,4 @@
-// Tests well-formed files: every value type, conversions in lookups, tensors, and the golden model files.
+// Tests well-formed files: every value type, conversion of values in lookups, tensors, and the golden model files.
 #include "formats/gguf/gguf.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 
 bool mentions(const Error& error, std::string_view text) { return error.message.find(text) != std::string::npos; }
 
-// A file in a new temporary directory, which is deleted together with this object.
+// A file in a new temporary directory. Both are deleted together with this object.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const Bytes& bytes) {
@@ -335,7 +335,7 @@ TEST(gguf_opens_a_split_model_by_its_first_part) {
   CHECK_EQ((*file)->file_bytes(), bytes);
 }
 
-// Q1_0 and Q2_0, whose values are stored as Q4_0, in single files and in split files.
+// Tests Q1_0 and Q2_0, whose values are stored as Q4_0, in single files and in split files.
 TEST(gguf_reads_values_of_one_and_two_bits) {
   const TemporaryFile folder({});
   std::vector<std::vector<float>> expected(2);
@@ -343,7 +343,7 @@ TEST(gguf_reads_values_of_one_and_two_bits) {
     const int bits = i + 1, of_block = bits == 1 ? 128 : 64;
     std::vector<uint8_t> blocks;
     for (int block = 0; block < 6; ++block) {
-      // The binary16 scales 1, -0.5, the smallest subnormal and 3.140625.
+      // The scales are 1, -0.5, the smallest subnormal number and 3.140625, as binary16.
       constexpr uint16_t kScales[] = {0x3c00, 0xb800, 0x0001, 0x4248};
       constexpr float kValues[] = {1, -0.5f, 0x1p-24f, 3.140625f};
       blocks.push_back(static_cast<uint8_t>(kScales[block % 4]));

@@ -1,5 +1,5 @@
-// Tests malicious GGUF files. Each attack is one row in a table: how to build the image, and what the error message
-// must contain. Also tests random damage: truncation at every byte, and bit flips from a fixed seed.
+// Tests malicious GGUF files. Each attack is one row in a table that specifies how to build the image and what the
+// error message must contain. Also tests random damage: truncation at every byte, and bit flips from a fixed seed.
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -63,7 +63,7 @@ Bytes with_array(uint32_t element_type, uint64_t count, const Bytes& body = {}) 
 }
 
 const Attack kAttacks[] = {
-    // Files that are not GGUF of a supported version.
+    // Files that are not GGUF, or are GGUF of an unsupported version.
     {"empty", [] { return Bytes(); }, ErrorCode::kInvalidFile, "the file is empty"},
     {"other_magic", [] { return text("JUNKJUNKJUNKJUNK"); }, ErrorCode::kInvalidFile, "begins with 'JUNK'"},
     {"binary_magic", [] { return Bytes(24); }, ErrorCode::kInvalidFile, "'\\x00\\x00\\x00\\x00'"},
@@ -143,7 +143,7 @@ const Attack kAttacks[] = {
      "claims 1073741824 elements of type string"},
     {"string_array_length", [] { return with_array(kString, 1, length_only(1)); }, ErrorCode::kInvalidFile,
      "string 0 of metadata key 'list'"},
-    // Files with invalid values of general.alignment or split.count, which control the parser.
+    // Files with invalid values of general.alignment or split.count, two keys that control the parser.
     {"alignment_0", [] { return with_alignment(0); }, ErrorCode::kInvalidFile, "general.alignment is 0"},
     {"alignment_3", [] { return with_alignment(3); }, ErrorCode::kInvalidFile, "power of two"},
     {"alignment_4", [] { return with_alignment(4); }, ErrorCode::kInvalidFile, "at least 8"},
@@ -195,7 +195,7 @@ const Attack kAttacks[] = {
      "size in bytes overflows"},
     {"row_not_whole_blocks", [] { return with_tensor(kQ8_0, {33}); }, ErrorCode::kInvalidFile,
      "rows of 33 values do not fill whole blocks of Q8_0 (32 values)"},
-    // Two rows of 16 values fill a block together, but a row alone does not.
+    // Together, two rows of 16 values fill a block, but a single row does not.
     {"row_shorter_than_block",
      [] {
        return with_tensor(kQ8_0, {16, 2});
@@ -222,7 +222,7 @@ const Attack kAttacks[] = {
      ErrorCode::kInvalidFile, "tensors 'b' and 'a' overlap"},
 };
 
-// A file with a bit of everything, small enough to be truncated and changed thousands of times.
+// A file that contains a bit of everything, small enough to be truncated and changed thousands of times.
 GgufBuilder small_file() {
   GgufBuilder builder;
   builder.string("general.architecture", "llama")
@@ -256,7 +256,7 @@ TEST(gguf_rejects_each_attack_with_its_reason) {
   }
 }
 
-// Unusual but harmless properties of real files.
+// Properties of real files that are unusual but harmless.
 TEST(gguf_accepts_unusual_but_harmless_files) {
   Bytes trailing = with_tensor(kF32, {16});
   trailing.resize(trailing.size() + 1000);
@@ -276,7 +276,7 @@ TEST(gguf_rejects_a_file_truncated_at_any_byte) {
   touch_everything(**intact, whole);
   for (size_t size = 0; size < whole.size(); ++size) {
     const Bytes cut(whole.begin(),
-                    // A buffer of exactly this size, so that sanitizers detect reads past its end.
+                    // A buffer of exactly this size, so that sanitizers detect reads past the buffer's end.
                     whole.begin() + static_cast<std::ptrdiff_t>(size));
     const auto file = GgufFile::parse(cut);
     if (file.ok())

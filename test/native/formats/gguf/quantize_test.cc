@@ -1,4 +1,4 @@
-// Tests the quantization of floats. The results match llama.cpp's own files, and errors are within the bound for
+// Tests the quantization of floats. The results match files written by llama.cpp, and errors are within the bound for
 // rounding to nearest.
 #include <algorithm>
 #include <cmath>
@@ -53,15 +53,15 @@ TEST(quantization_error_is_within_the_rounding_error) {
       for (size_t block = 0; block < 64; block += 32) {
         float most = 0;
         for (size_t i = block; i < block + 32; ++i) most = std::max(most, std::fabs(values[i]));
-        // Half a step plus the scale's binary16 rounding error at the largest value. 4-bit codes have one more step on
-        // one side.
+        // The bound is half a step plus the rounding error of the binary16 scale at the largest value. 4-bit codes have
+        // one more step on one side than on the other.
         const float step = most / (type == TensorType::kQ8_0 ? 127.0f : 8.0f);
         const float bound = step * (type == TensorType::kQ8_0 ? 0.57f : 1.01f) + 1e-7f;
         for (size_t i = block; i < block + 32; ++i) CHECK(std::fabs(values[i] - back[i]) <= bound);
       }
     }
   }
-  // Types with blocks of 256 values. Q4_K is more precise than 4 bits without a minimum, and Q6_K is more precise
+  // Types with blocks of 256 values. Q4_K is more precise than 4-bit types without a minimum, and Q6_K is more precise
   // still. Non-finite values are harmless.
   for (const auto& [type, bound] : {std::pair{TensorType::kQ4_K, 0.09f}, std::pair{TensorType::kQ6_K, 0.04f}}) {
     std::vector<float> values(256), back(256);
@@ -102,7 +102,7 @@ TEST(rows_are_gathered) {
       .type = TensorType::kF32, .cols = 2, .parts = {std::as_bytes(std::span(a)), std::as_bytes(std::span(b))}};
   REQUIRE(source.rows() == 12);
   std::vector<float> out(8);
-  // The four rows come from both parts of the source.
+  // These four rows come from both parts of the source.
   read_rows(source, TensorType::kF32, 2, 4, 1, reinterpret_cast<std::byte*>(out.data()));
   CHECK(out == (std::vector<float>{4, 5, 6, 7, 8, 9, 10, 11}));
   CHECK(can_store(source, TensorType::kF32));

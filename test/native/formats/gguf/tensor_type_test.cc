@@ -41,7 +41,7 @@ TEST(tensor_types_have_sizes_and_names) {
   CHECK_EQ(traits_of(TensorType::kBF16).name, "BF16");
   for (uint32_t unsupported : {4u, 5u, 9u, 24u, 31u, 41u, 1000u, 0xffffffffu})
     CHECK(tensor_type_traits(unsupported) == nullptr);
-  // The two tables agree on types that are in both.
+  // The two tables must agree on types that are in both.
   for (uint32_t type = 0; type < 64; ++type)
     if (const TensorTypeTraits* traits = tensor_type_traits(type)) CHECK_EQ(traits->name, tensor_type_name(type));
   CHECK_EQ(tensor_type_name(13), "Q5_K");
@@ -66,7 +66,7 @@ TEST(half_conversions_are_exact) {
     const float want = half & 0x8000 ? -magnitude : magnitude;
     if (std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(want) || float_to_half(got) != half)
       return check::fail(__FILE__, __LINE__, "half " + std::to_string(bits));
-    // Halfway to the next pattern: ties round to even, and anything above the tie rounds up.
+    // Halfway to the next bit pattern, ties round to even, and any larger value rounds up.
     if (exponent == 31) continue;
     const float next = half_to_float(static_cast<uint16_t>((half & 0x7fff) + 1));
     const float tie = std::isinf(next) ? 65520.0f : (magnitude + next) / 2;
@@ -151,7 +151,8 @@ TEST(dequantize_q6_k) {
     CHECK_EQ(out[i], 0.0625f * static_cast<float>(scale(i / 16)) * static_cast<float>(quant(i) - 32));
 }
 
-// Writes 4-bit codes in the layout of all types with 32 values in 16 bytes, and fifth bits in that of Q5_0 and Q5_1.
+// Writes a code in the layout shared by all types that store 32 values in 16 bytes, and its fifth bit in the layout of
+// Q5_0 and Q5_1.
 template <size_t N>
 void put_nibble(std::array<uint8_t, N>& block, size_t quants, size_t i, size_t q) {
   block[quants + i % 16] |= static_cast<uint8_t>((q & 15) << (i < 16 ? 0 : 4));
@@ -283,8 +284,8 @@ TEST(dequantize_iq4_xs) {
     CHECK_EQ(out[i], 0.5f * (static_cast<float>(scale[i / 32]) - 32) * kIq4Levels[quant(i)]);
 }
 
-// Results from an independent implementation: FNV-1a over the floats that ggml 0.18.1 (dequantize_row_*) computes for
-// the same random blocks.
+// Results from an independent implementation: FNV-1a hashes of the floats that ggml 0.18.1 (dequantize_row_*) computes
+// for the same random blocks.
 TEST(dequantize_matches_ggml_bit_for_bit) {
   struct Digest {
     TensorType type;
@@ -314,7 +315,7 @@ TEST(dequantize_matches_ggml_bit_for_bit) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       byte = static_cast<uint8_t>(state >> 56);
     }
-    // Keep binary16 scales below 2, so that none is infinite or NaN.
+    // Keeps binary16 scales below 2, so that none of them is infinite or NaN.
     const bool two = expected.type == TensorType::kQ4_1 || expected.type == TensorType::kQ5_1 ||
                      expected.type == TensorType::kQ2_K || expected.type == TensorType::kQ4_K ||
                      expected.type == TensorType::kQ5_K;
@@ -341,7 +342,7 @@ TEST(dequantize_matches_ggml_bit_for_bit) {
   }
 }
 
-// The llama.* files have the same weights in every type. `step` bounds the error of a single value, relative to the
+// The llama.* files contain the same weights in every type. `step` bounds the error of a single value, relative to the
 // largest magnitude among the `group` values that share a scale. `rms` bounds the error of the whole file, relative to
 // its root mean square.
 TEST(dequantize_agrees_with_the_golden_f32_weights) {
@@ -354,9 +355,9 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
   const Bound table[] = {
       {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},  // F16: half a unit in the last place of an 11-bit mantissa.
       {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},  // BF16: half a unit in the last place of an 8-bit mantissa.
-      // Q8_0: half a step, plus the scale's rounding error.
+      // Q8_0: half a step, plus the rounding error of the scale.
       {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},
-      // Q4_0: a whole step at the end of the range that has no code of its own.
+      // Q4_0: a whole step at that end of the range that has no code of its own.
       {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},
       {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},  // Q4_K: the range from -max to max in 15 steps.
       {"q6_k", TensorType::kQ6_K, 256, 1.0 / 31, 0.03},
@@ -387,7 +388,8 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
           square_error += difference * difference;
           square += static_cast<double>(want[i]) * want[i];
         }
-        // Half a unit of a subnormal binary16 number times the largest code: the error of a very small scale.
+        // Half a unit of a subnormal binary16 number times the largest code, which is the error due to a very small
+        // scale.
         const double floor = 0x1p-25 * (bound.group == 1 ? 1 : 4096);
         worst = std::max(worst, (error - floor) / (largest > 0 ? largest : 1));
       }

@@ -1,5 +1,5 @@
-// Tests how the files in a Hugging Face directory are translated, and the errors for invalid directories: every message
-// names the file and the key.
+// Tests the translation of the files in a Hugging Face directory, and the errors for invalid directories: every message
+// states the file and the key.
 #include <cmath>
 #include <functional>
 
@@ -23,7 +23,7 @@ std::string floats(size_t count, float first, float step) {
   return out;
 }
 
-// A small model directory. Tests may replace its parts before it is written.
+// A small model directory. Tests may replace parts of it before it is written.
 struct Parts {
   std::string config =
       R"({"architectures":["LlamaForCausalLM"],"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,
@@ -76,7 +76,7 @@ void replace(std::string& text, std::string_view from, std::string_view to) {
   text.replace(at, from.size(), to);
 }
 
-// Returns a tensor's values as the loader would read them.
+// Returns a tensor's values as seen by the loader.
 std::vector<float> values_of(const GgufFile& file, std::string_view name) {
   const GgufTensor* tensor = file.tensor(name);
   if (tensor == nullptr) return {};
@@ -98,10 +98,10 @@ TEST(folders_are_translated_to_gguf_keys_and_names) {
   CHECK_EQ(stated(*file, "llama.attention.head_count_kv"), uint64_t{1});
   CHECK(*file->string("tokenizer.chat_template").value() == "y");
   CHECK(file->tensor("blk.0.attn_norm.weight") != nullptr);
-  // Unknown tensors keep their name, so that an error can refer to it.
+  // Unknown tensors keep their names, so that an error can mention them.
   CHECK(file->tensor("model.layers.0.mystery.weight") != nullptr);
   CHECK(file->tensor("model.embed_tokens.weight") == nullptr);
-  // Two heads of four rows in the order 0 2 1 3, with four values per row.
+  // Two heads with four rows each, which are reordered to 0 2 1 3. Each row has four values.
   CHECK(values_of(*file, "blk.0.attn_q.bias") == (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
   const auto q = values_of(*file, "blk.0.attn_q.weight");
   REQUIRE(q.size() == 32);
@@ -120,7 +120,7 @@ TEST(folders_are_translated_to_gguf_keys_and_names) {
   CHECK(ids == (std::vector<TokenId>{2, 3, 1, 0}));
 }
 
-// For a text part, transformers saves only the settings that differ from the class defaults.
+// In the text section, transformers saves only the settings that differ from the class defaults.
 TEST(text_configs_use_the_defaults_of_their_class) {
   const auto with_text = [](const std::string& name, const std::string& text) {
     Parts parts;
@@ -139,7 +139,7 @@ TEST(text_configs_use_the_defaults_of_their_class) {
     CHECK_EQ(number(*file, "gemma3.embedding_length"), 2560u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count"), 8u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count_kv"), 4u);
-    // The head size is the class default, not 2560 / 8.
+    // The head size is the class default rather than 2560 / 8.
     CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);
     CHECK_EQ(number(*file, "gemma3.context_length"), 131072u);
     CHECK_EQ(number(*file, "gemma3.attention.sliding_window"), 1024u);
@@ -167,7 +167,8 @@ TEST(text_configs_use_the_defaults_of_their_class) {
     CHECK_EQ(number(*file, "llama.attention.key_length"), 128u);
   }
   {
-    // A null value counts as given. There are no default sizes for a model type whose files give all of them.
+    // A setting with a null value counts as present. There are no default sizes for model types whose files always
+    // contain all sizes.
     std::string error;
     Parts parts;
     for (const char* const text : {R"("model_type":"llama","hidden_size":null)", R"("model_type":"qwen3")"}) {
@@ -181,7 +182,7 @@ TEST(text_configs_use_the_defaults_of_their_class) {
   }
 }
 
-// GGUF stores the magnitude (mscale) relative to 0.1 ln(factor) + 1.
+// GGUF stores the magnitude (mscale) divided by 0.1 ln(factor) + 1.
 TEST(yarn_magnitude_is_translated) {
   for (const auto& [stated_there, want] :
        {std::pair{"1.2079441541679836", 1.0}, std::pair{"0.6039720770839918", 0.5}}) {
@@ -219,7 +220,8 @@ TEST(phi_moe_states_the_rope_magnitude) {
       "short_mscale' differs from 'long_mscale'");
 }
 
-// Arrays with one number per layer are built before the model checks the layer count, so the count is limited earlier.
+// Arrays with one number per layer are built before the model checks the number of layers, so the number is limited
+// earlier.
 TEST(layer_count_is_limited_before_memory_is_allocated) {
   for (const char* name : {"LlamaForCausalLM", "DeepseekV4ForCausalLM", "Gemma3nForConditionalGeneration"})
     expect_refused(
@@ -230,7 +232,7 @@ TEST(layer_count_is_limited_before_memory_is_allocated) {
         "'num_hidden_layers' is 2147483647, expected an integer from 1 to 1024");
 }
 
-// Python writes Infinity and NaN to JSON. They are harmless in settings that nothing reads.
+// Python writes Infinity and NaN to JSON. In settings that nothing reads, they are harmless.
 TEST(infinity_and_nan_are_accepted_in_settings) {
   Parts parts;
   replace(parts.config, "\"hidden_size\"",
@@ -298,7 +300,7 @@ TEST(fused_experts_are_split) {
   CHECK(values_of(*file, "blk.0.ffn_up_exps.weight") == (std::vector<float>{2, 3, 6, 7}));
 }
 
-// MiMo-V2-Flash: sliding-window layers have their own RoPE base.
+// MiMo-V2-Flash: sliding-window layers have a RoPE base of their own.
 TEST(sliding_window_layers_of_mimo_have_their_own_rope_base) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "MiMoV2FlashForCausalLM");
@@ -315,7 +317,8 @@ TEST(sliding_window_layers_of_mimo_have_their_own_rope_base) {
 
 namespace {
 
-// A Kimi directory whose tokens are, by rank, "a", "b", "ab", " ", "aba" and " ab", followed by two special tokens.
+// A Kimi directory whose tokens, in order of rank, are "a", "b", "ab", " ", "aba" and " ab", followed by two special
+// tokens.
 Parts kimi() {
   Parts parts;
   parts.tokenizer = "";
@@ -514,7 +517,7 @@ TEST(normalizers_of_folders_are_applied) {
   Parts parts;
   replace(parts.tokenizer, "\"normalizer\":null",
           R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"}]})");
-  // The token's spelling is normalized, too: "aa".
+  // The token's spelling is normalized too, to "aa".
   replace(parts.tokenizer, "\"content\":\"<tool>\"", "\"normalized\":true,\"content\":\"\u00AA\u00AA\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);
@@ -527,8 +530,8 @@ TEST(normalizers_of_folders_are_applied) {
 }
 
 TEST(escapes_in_regular_expressions_equal_their_characters) {
-  // The escapes as written in JSON: DeepSeek V3's file contains a carriage return and a line feed as characters, other
-  // files as escapes in several spellings.
+  // Escapes as written in JSON. DeepSeek V3's file contains a carriage return and a line feed as characters; other
+  // files contain them as escapes, in several spellings.
   for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {
     Parts parts;
     const std::string n = newline;

@@ -1,5 +1,5 @@
 // Tests quantized checkpoints, which are generated here according to the published formats. Every value must be exact,
-// and invalid settings are rejected with an error that names them. FP8: DeepSeek-V3's inference/kernel.py
+// and invalid settings must be rejected with an error that names them. FP8: DeepSeek-V3's inference/kernel.py
 // (weight_dequant) and transformers' finegrained_fp8.py. GPTQ: AutoGPTQ's qlinear_cuda.py. AWQ: AutoAWQ's
 // packing_utils.py. compressed-tensors: its pack_quantized.py (pack_to_int32).
 #include <algorithm>
@@ -79,12 +79,12 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
     check::fail(__FILE__, __LINE__, what + ": stored as " + std::string(traits_of(tensor->type).name));
   CHECK(tensor->shape[0] == folder.in && tensor->shape[1] == folder.out);
   const GgufTensor* const scale = (*file)->tensor("blk.0.ffn_down.scale");
-  // None of the checkpoint's auxiliary tensors remain.
+  // None of the checkpoint's auxiliary tensors may remain.
   CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));
   CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
     check::fail(__FILE__, __LINE__, what + ": wrong values");
-  // Reading only some of the rows gives the same values.
+  // Reading only some of the rows must give the same values.
   const auto some = values_of(**file, *tensor, 3, 20);
   CHECK(std::equal(some.begin(), some.end(), folder.want.begin() + 3 * folder.in));
 }
@@ -100,7 +100,7 @@ struct Integers {
   bool scales_beyond_half = false;  // BF16 scales that F16 cannot represent.
 };
 
-// A matrix's codes, zero points and scales, and the values that they represent.
+// The codes, zero points and scales of a matrix, and the values that they represent.
 struct Numbers {
   Integers form;
   // Shapes of `codes`, `zeros` and `group_of`: [in * out], [groups * out], [in].
@@ -137,8 +137,8 @@ Numbers some_numbers(const Integers& form, uint32_t least_zero) {
   return n;
 }
 
-// Packs `rows` x `cols` values into 32-bit words. Each word holds `per` values from consecutive columns, the first one
-// in the lowest bits.
+// Packs `rows` x `cols` values into 32-bit words. Each word holds `per` values from consecutive columns, with the first
+// value in the lowest bits.
 std::string packed(int64_t rows, int64_t cols, int bits, const std::function<uint32_t(int64_t, int64_t)>& value) {
   const int64_t per = 32 / bits;
   std::vector<uint32_t> words;
@@ -267,8 +267,8 @@ Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   return folder;
 }
 
-// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize) and compressed-tensors' fp4_quantized.py. The expected values do not
-// include the scale of the whole matrix, unless the result is stored as floats.
+// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize) and compressed-tensors' fp4_quantized.py. The expected values include
+// the scale of the whole matrix only if the result is stored as floats.
 Folder fp4(bool compressed, bool negative = false) {
   constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   Folder folder{
@@ -300,7 +300,7 @@ Folder fp4(bool compressed, bool negative = false) {
   return folder;
 }
 
-// compressed-tensors: one scale per row.
+// compressed-tensors: one scale for each row.
 Folder fp8_by_row(int64_t cols) {
   Folder folder = fp8(Scales::kAny, "F32", cols);
   folder.quantization =
@@ -337,7 +337,7 @@ TEST(fp8_checkpoints_are_decoded_by_block) {
   expect_values(fp8_by_row(kCutCols), TensorType::kF32, "a scale for each row");
 }
 
-// Codes and scales are kept unchanged, with one byte per weight.
+// Codes and scales stay unchanged, with one byte per weight.
 TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
   for (const char* type : {"F32", "F8_E8M0"})
     expect_values(fp8(Scales::kPowers, type, kWholeCols), TensorType::kF8Scaled, type);
@@ -350,7 +350,7 @@ TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
   const auto held = open(config_of(huge), safetensors_of(with_table(huge.tensors)));
   REQUIRE(held.ok());
   CHECK((*held)->tensor("blk.0.ffn_down.weight")->type == TensorType::kF32);
-  // A NaN code turns its block into NaN, and with it the dot products of the row.
+  // A NaN code turns its block into NaN, and therefore the dot products of the row as well.
   Folder damaged = fp8(Scales::kAny, "F32", kWholeCols);
   damaged.tensors[0].bytes[3 * kWholeCols + 130] = static_cast<char>(0xff);
   const auto file = open(config_of(damaged), safetensors_of(with_table(damaged.tensors)));
@@ -360,8 +360,8 @@ TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
     CHECK(std::isnan(rows[static_cast<size_t>(i)]) == (i >= kWholeCols + 128 && i < 2 * kWholeCols));
 }
 
-// Reading the tensor as floats, or as a smaller type converted from floats, gives the same result as a checkpoint that
-// contains those floats.
+// The tensor may be read as floats, or as a smaller type converted from floats. The result is the same as for a
+// checkpoint that contains these floats.
 TEST(fp8_checkpoints_of_whole_blocks_convert_to_floats_and_smaller_types) {
   for (const Scales kind : {Scales::kPowers, Scales::kAny}) {
     const Folder folder = fp8(kind, "F32", kWholeCols);
@@ -392,7 +392,7 @@ TEST(nvfp4_checkpoints_are_decoded_by_block) {
   }
 }
 
-// DeepSeek V4: FP8 with differently named scales, and experts in MXFP4 (its inference/convert.py).
+// DeepSeek V4: FP8 with different names for the scales, and experts in MXFP4 (see its inference/convert.py).
 TEST(fp8_checkpoints_of_deepseek4_have_mxfp4_experts) {
   Folder folder = fp8(Scales::kPowers, "F8_E8M0", kWholeCols);
   folder.tensors[1].name = std::string(kStem) + ".scale";
@@ -468,7 +468,7 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   expect_values(whole, TensorType::kF8Scaled, "one scale of whole blocks");
 }
 
-// A matrix that is stored as floats can be quantized to a smaller type while it is loaded, as in any other checkpoint.
+// A matrix that is stored as floats can be quantized to a smaller type while it is loaded, as for any other checkpoint.
 TEST(fp8_checkpoints_can_be_quantized_while_loading) {
   Folder folder = fp8(Scales::kAny, "F32");
   folder.tensors[0].shape = {100, 300};  // Rows do not consist of whole blocks, so the matrix is not quantized.

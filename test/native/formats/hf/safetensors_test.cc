@@ -1,4 +1,4 @@
-// Tests the headers of safetensors files: valid, malicious and randomly damaged ones.
+// Tests the headers of safetensors files: valid, malicious and randomly damaged headers.
 #include <string>
 
 #include "check.h"

@@ -1,5 +1,5 @@
-// Tests the errors for directories with invalid vision encoders: every message names the file and the key, or the
-// tensor. engine/hf_vision_test.cc tests the results of valid directories.
+// Tests the errors for directories with invalid vision encoders: every message states the file and the key, or the
+// tensor. engine/hf_vision_test.cc tests the results for valid directories.
 #include "formats/hf/folder.h"
 
 #include <string>
@@ -57,7 +57,7 @@ TEST(vision_encoders_of_folders_are_translated_to_gguf_keys_and_names) {
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "gemma3");
   CHECK_EQ((*file)->unsigned_integer("clip.vision.projector.scale_factor")->value_or(0), 2u);
-  // The class default, because the setting is missing.
+  // The setting is missing, so the class default is used.
   CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 3072u);
   CHECK_EQ((*file)->tensors().size(), 1u);  // Neither the head for other purposes nor the text model's tensors.
   CHECK((*file)->tensor("v.post_ln.weight") != nullptr);
@@ -97,7 +97,7 @@ TEST(invalid_settings_of_qwen2_vl_are_rejected_by_name) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "qwen2vl_merger");
-  // The encoder's embedding size, not that of the text model.
+  // This is the embedding size of the encoder, not of the text model.
   CHECK_EQ((*file)->unsigned_integer("clip.vision.embedding_length")->value_or(0), 8u);
   CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 32u);
   for (const auto& [member, from, to, message] :
@@ -136,7 +136,7 @@ TEST(invalid_settings_of_gemma_4_are_rejected_by_name) {
   CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 560u * 48 * 48);
   const auto mean = (*file)->numbers("clip.vision.image_mean");
   CHECK(mean.ok() && (**mean)[0] == 0.0f);  // Images are not normalized.
-  // The default is gelu_pytorch_tanh.
+  // The default activation is gelu_pytorch_tanh.
   CHECK((*file)->boolean("clip.use_gelu")->value_or(false));
   CHECK((*file)->tensor("v.blk.0.attn_q.input_min") != nullptr);
   for (const auto& [member, from, to, message] :
@@ -219,7 +219,7 @@ TEST(invalid_settings_of_llava_16_are_rejected_by_name) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   const auto points = (*file)->integers("clip.vision.image_grid_pinpoints");
-  // Grid sizes are stored width first.
+  // Grid sizes are stored with the width first.
   CHECK(points.ok() && *points && **points == (std::vector<int64_t>{56, 112, 168, 56}));
   CHECK((*file)->tensor("model.image_newline") != nullptr);
   Parts usual = whole;
@@ -229,7 +229,7 @@ TEST(invalid_settings_of_llava_16_are_rejected_by_name) {
   }
   const auto unsaid = opened(usual);
   if (!unsaid) return check::fail(__FILE__, __LINE__, unsaid.error().message);
-  // The class default, because the setting is missing.
+  // The setting is missing, so the class default is used.
   CHECK_EQ((**(*unsaid)->integers("clip.vision.image_grid_pinpoints")).size(), 10u);
   for (const auto& [member, from, to, message] :
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
@@ -268,7 +268,7 @@ TEST(invalid_tensors_of_vision_encoders_are_rejected_by_name) {
     parts.tensors.push_back(tensor);
     refused(parts, message);
   }
-  // Layers beyond those in use are left out.
+  // Layers after those in use are ignored.
   Parts parts;
   parts.tensors.push_back({at + "encoder.layers.7.mlp.fc1.bias", "F32", {2}, std::string(8, 'a')});
   CHECK(opened(parts).ok());

@@ -1,5 +1,5 @@
-// Fuzz target: any bytes are either rejected with an error or parsed as a GGUF file, every value and tensor of which
-// can be read.
+// Fuzz target: any bytes are either rejected with an error or parsed as a GGUF file. In a parsed file, every value and
+// tensor can be read.
 #include "formats/gguf/gguf.h"
 #include "formats/gguf/touch.h"
 #include "fuzz/gguf_mutator.h"

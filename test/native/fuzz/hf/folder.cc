@@ -1,7 +1,7 @@
-// Fuzz target: any Hugging Face model directory is either rejected with a message that starts with its path, or becomes
-// a model file and a vision file, every value and tensor of which can be read. The input consists of the files, each
-// preceded by a header line "%%% NAME". For a safetensors file, the header line is "%%%s NAME", followed by a line with
-// the length of the tensor data and then the file's JSON header.
+// Fuzz target: any Hugging Face model directory is either rejected with a message that starts with its path, or
+// translated to a model file and a vision file. Every value and tensor of these can be read. The input consists of the
+// files, each preceded by a header line "%%% NAME". For a safetensors file, the header line is "%%%s NAME", followed by
+// a line with the length of the tensor data and then the file's JSON header.
 #include <algorithm>
 #include <cstring>
 
@@ -47,10 +47,10 @@ void read_all(const GgufFile& file) {
   std::vector<std::byte> scratch;
   volatile uint8_t sum = 0;
   for (const GgufTensor& tensor : file.tensors()) {
-    // Reads a few rows from the start and the last row, because the conversion of rows is the code that might read out
-    // of bounds.
+    // Reads a few rows from the start, and the last row, because the code that converts rows is what might read out of
+    // bounds.
     const TensorTypeTraits& traits = traits_of(tensor.type);
-    // A convolution kernel's stored rows are longer than the rows of the tensor's shape.
+    // The stored rows of a convolution kernel are longer than the rows of the tensor's shape.
     const auto row = tensor.source != nullptr && tensor.source->rows() > 0
                          ? tensor.bytes() / static_cast<size_t>(tensor.source->rows())
                          : static_cast<size_t>(tensor.shape[0] / traits.block_values * traits.block_bytes);
@@ -105,7 +105,7 @@ FUZZ_TARGET(folder) {
     check_path_and_refusal(file.error(), folder.path());
 }
 
-// Mutates one file in the directory as JSON, or replaces it with a file from another directory.
+// Mutates one of the directory's files as JSON, or replaces it with a file from another directory.
 FUZZ_MUTATOR(folder) {
   static JsonMutator json({}, {});
   static Donors<std::string> donors;

@@ -1,5 +1,5 @@
 // Fuzz target: any bytes are either rejected with a message that starts with the file's name, or parsed as a
-// safetensors file whose tensors all lie within it.
+// safetensors file. All tensors of a parsed file lie within the file.
 #include <cstring>
 
 #include "formats/hf/safetensors.h"
@@ -26,7 +26,7 @@ FUZZ_TARGET(safetensors) {
   if (!tensors->empty()) ++monolith::fuzzing::n_reached();
 }
 
-// A safetensors file: a length of eight bytes, a JSON header of that length, and the tensor data.
+// A safetensors file: an eight-byte length, a JSON header of that length, and the tensor data.
 FUZZ_MUTATOR(safetensors) {
   static constexpr std::string_view kMembers[] = {R"("w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]})",
                                                   R"("w": {"dtype": "U8", "shape": [], "data_offsets": [0, 1]})",
@@ -41,7 +41,7 @@ FUZZ_MUTATOR(safetensors) {
   std::memcpy(&size, input.data(), sizeof size);
   if (size > input.size() - sizeof size) return std::nullopt;
   std::string head = json(input.substr(sizeof size, size), chance);
-  // Padded with spaces to a multiple of 8 bytes, as real writers of safetensors files do.
+  // Padded with spaces to a multiple of 8 bytes, as in real safetensors files.
   head.resize((head.size() + 7) / 8 * 8, ' ');
   const uint64_t now = head.size();
   return std::string(reinterpret_cast<const char*>(&now), sizeof now)

@@ -26,7 +26,7 @@ FUZZ_TARGET(tokenizer_json) {
   const hf::JsonValue value = ranked ? hf::JsonValue() : hf::JsonValue(&document, root, "tokenizer.json");
   AssembledFile file;
   file.string("general.architecture", "llama");
-  // The settings are part of the same document here, so that the mutator works on a single JSON document.
+  // The settings are part of the same document here, so that the mutator has to handle only one JSON document.
   if (Status status = hf::translate_tokenizer(
           {value, value["settings"], value["generation"], value["config"], ranked ? &ranks : nullptr}, 400, file);
       !status)

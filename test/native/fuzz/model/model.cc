@@ -1,5 +1,5 @@
-// Fuzz target: any GGUF file is either rejected as a model with a message, or loads as a model that can be evaluated.
-// The input is the file's header. The tensor data is generated, so that the mutator works only on the metadata.
+// Fuzz target: any GGUF file is either rejected as a model with a message, or loads as a model that can be run. The
+// input is the file's header. The tensor data is generated, so that the mutator changes only the metadata.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -19,7 +19,7 @@ constexpr size_t kMaxMemory = 8 << 20;  // Maximum memory of a model to evaluate
 
 // A GGUF header followed by generated tensor data. The buffer is reused for all inputs, because allocating it for each
 // input would take most of the time. The file ends at the buffer's last byte, so that sanitizers detect reads past the
-// end.
+// file's end.
 class FilledImage {
  public:
   explicit FilledImage(std::string_view head)

@@ -1,6 +1,6 @@
-// Fuzz target: any JSON Schema as the schema for a tool call's arguments, in each format that models use for arguments:
-// between tags, in tags that repeat the name, with markers as quotation marks, as Python, and after an ID that the
-// model chooses. The input is the schema, a separator, the format and the choices for the walk.
+// Fuzz target: any JSON Schema for a tool call's arguments, in each format that models use for arguments: between tags,
+// in tags that repeat the name, with markers as quotation marks, as Python, and after an ID that the model chooses. The
+// input is the schema, a separator, the format and the choices for the walk.
 #include "fuzz/json_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 #include "fuzz/text/schema_words.h"
@@ -62,7 +62,7 @@ Spelling spelling_of(uint8_t choice) {
 
 FUZZ_TARGET(arguments) {
   const auto [text, choices] = monolith::fuzzing::halves(input);
-  // Arguments are always an object, whatever else the schema specifies. The TypeScript code sends the schema in this
+  // Arguments are always an object, regardless of the rest of the schema. The TypeScript code sends the schema in this
   // form.
   const size_t end = text.find_last_not_of(" \n\t\r");
   if (end == std::string_view::npos || text[end] != '}' || text.find_first_not_of(" \n\t\r{") > end) return;

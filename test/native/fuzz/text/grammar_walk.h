@@ -1,5 +1,5 @@
-// Checks the invariants of a grammar on a random walk through its texts; the bytes of the input choose the tokens.
-// Shared by the fuzz targets for schemas, regular expressions and grammar rules.
+// Checks the invariants of a grammar on a random walk through its texts, in which the bytes of the input choose the
+// tokens. Shared by the fuzz targets for schemas, regular expressions and grammar rules.
 #pragma once
 
 #include <algorithm>
@@ -70,7 +70,7 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
       return insist(allowed != Outcome::kRefused, "asking for the allowed tokens is never refused");
     insist(mask.any() || position.accepts, "every text can be continued or may end", text);
     const auto byte = static_cast<uint8_t>(choices[i]);
-    // For any token, allowed or not, advance() agrees with the mask.
+    // For any token, advance() accepts it if and only if the mask allows it.
     const uint32_t any = byte * 7u % n_tokens;
     Grammar::Position probe = position;
     const Outcome probed = grammar->advance(probe, before, static_cast<TokenId>(any), &fuel);

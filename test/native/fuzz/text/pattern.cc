@@ -1,5 +1,5 @@
-// Fuzz target: any regular expression from a schema or a request is either rejected in time with a reason, or becomes a
-// grammar.
+// Fuzz target: any regular expression from a schema or a request is either rejected within the time limit and with a
+// reason, or compiled to a grammar.
 #include "fuzz/text_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 

@@ -1,4 +1,5 @@
-// Fuzz target: any grammar rules (GBNF) are either rejected in time with a reason, or become a grammar.
+// Fuzz target: any grammar rules (GBNF) are either rejected within the time limit and with a reason, or compiled to a
+// grammar.
 #include "fuzz/text_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 

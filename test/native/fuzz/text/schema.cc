@@ -1,5 +1,5 @@
-// Fuzz target: any JSON Schema is either rejected in time with a reason, or becomes a grammar whose texts are JSON. The
-// input is the schema, a separator and the choices for the walk.
+// Fuzz target: any JSON Schema is either rejected within the time limit and with a reason, or compiled to a grammar
+// whose texts are JSON. The input is the schema, a separator and the choices for the walk.
 #include "fuzz/json_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 #include "fuzz/text/schema_words.h"

@@ -1,6 +1,7 @@
-// Fuzz target: any GGUF file is either rejected as a vision encoder with a message, or is usable: images of any size
-// can be planned, small images can be cut into tiles, and small encoders can process them. The input is the file's
-// header, a separator, and byte pairs with the side lengths of images. The tensor data is generated.
+// Fuzz target: any GGUF file is either rejected as a vision encoder with a message, or can be used. In the latter case,
+// images of any size can be planned, small images can be cut into tiles, and small encoders can process these tiles.
+// The input is the file's header, a separator, and byte pairs with the side lengths of images. The tensor data is
+// generated.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -21,7 +22,7 @@ constexpr int64_t kMaxPixels = 1 << 16;  // Maximum pixels in an image to be cut
 constexpr size_t kMaxMemory = 32 << 20;  // Maximum memory of an encoder to evaluate, in bytes.
 constexpr int64_t kMaxWork = int64_t{1} << (kSanitized ? 25 : 27);  // Maximum multiplications per tile.
 
-// Runs the vision encoder with the portable kernels, or with the kernels that this CPU would use.
+// Runs the vision encoder with the portable kernels (`plain`), or with the kernels that this CPU would normally use.
 void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, const PreparedPiece& piece,
          int64_t n_rows, bool plain) {
   const auto backend = make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto"}).value();

@@ -14,7 +14,7 @@ namespace {
 using namespace monolith::grammar;
 using monolith::TokenId;
 
-// Tokens below 256 are single bytes; longer tokens follow.
+// IDs below 256 are single-byte tokens; longer tokens follow.
 std::shared_ptr<const GrammarVocabulary> vocabulary() {
   static const auto made = [] {
     std::vector<std::string> tokens;
@@ -90,7 +90,7 @@ TEST(grammar_continues_with_its_suffix) {
   CHECK(read(*grammar, "12}\n</call>") == Read::kWhole);
   CHECK(read(*grammar, "12.}\n") == Read::kNot && read(*grammar, "12}\n</call>x") == Read::kNot &&
         read(*grammar, "}") == Read::kNot);
-  // A token may end the value and start the suffix, but must not extend beyond the suffix.
+  // A token may contain the end of the value and the start of the suffix, but must not extend beyond the suffix.
   const auto object = compiled(of(GrammarOptions::Kind::kJsonObject, "", "}"));
   Grammar::Position position = object->start();
   CHECK(object->advance(position, {}, '{') == Grammar::Outcome::kOk);
@@ -123,7 +123,7 @@ TEST(grammar_white_space_modes) {
   CHECK(read_with(WhiteSpace::kWithin, " ") == Read::kNot && read_with(WhiteSpace::kWithin, "\n") == Read::kNot);
 }
 
-// Options for members between tags, with verbatim strings: <p=NAME>VALUE</p>, then the suffix.
+// Returns options for members between tags, with strings written without quotes: <p=NAME>VALUE</p>, then the suffix.
 GrammarOptions tagged(std::string schema) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, std::move(schema), "</f>");
   Spelling spelling;
@@ -152,12 +152,12 @@ TEST(grammar_writes_members_between_tags) {
       R"({"type":"object","properties":{"":{"type":"string"}},"required":["","n"],"additionalProperties":{"type":"integer"}})"));
   CHECK(read(*nameless, "<p=>x</p><p=n>1</p></f>") == Read::kWhole);
   CHECK(read(*nameless, "<p=>x</p><p=>") == Read::kNot && read(*nameless, "<p=>x</p></f>") == Read::kNot);
-  // No string contains its own closing tag. After the tag, only another member or the end may follow.
+  // No string may contain its own closing tag. After the tag, only another member or the end may follow.
   CHECK(read(*grammar, "<p=s>a</p>b") == Read::kNot);
 }
 
-// Members are written between tags that repeat the name, <NAME>VALUE</NAME>. Nested objects are written the same way,
-// and array items as <i>VALUE</i>.
+// Members are written between tags that repeat the name: <NAME>VALUE</NAME>. Nested objects are written in the same
+// way, and array items are written as <i>VALUE</i>.
 TEST(grammar_writes_objects_and_arrays_in_tags) {
   GrammarOptions options =
       of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},
@@ -190,9 +190,9 @@ TEST(grammar_writes_objects_and_arrays_in_tags) {
     if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
 }
 
-// An empty element is an empty string if a string is possible, which is how parsers interpret it, rather than the empty
-// object of another alternative. Array items match the schemas for their positions, and no more items are accepted than
-// allowed.
+// Where a string is possible, an empty element is an empty string, as parsers interpret it, rather than the empty
+// object of another alternative. Array items must match the schemas for their positions, and no more items are accepted
+// than allowed.
 TEST(grammar_reads_empty_tags_as_strings_and_items_by_position) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{
       "b":{"anyOf":[{"type":"string","minLength":1},{"type":"object","properties":{"k":{"type":"integer"}},"additionalProperties":false}]},
@@ -311,7 +311,8 @@ TEST(grammar_masks_agree_with_tokens) {
   }
 }
 
-// Takes random single-byte tokens until the text ends. Returns the number of colons, and reports the slowest mask.
+// Takes random single-byte tokens until the text ends. Returns the number of colons, and reports the slowest mask
+// computation.
 size_t walk_to_its_end(Grammar& grammar) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -347,8 +348,8 @@ TEST(grammar_of_a_large_counted_object_reaches_its_end) {
   CHECK(members >= 500 && members <= 900);
 }
 
-// An object with many names that are not listed. All but one of the possible names are required, so most of the
-// possible first characters get used up.
+// An object with many names that the schema does not list. All but one of the possible names are required, so most of
+// the possible first characters are used up.
 TEST(grammar_of_an_object_with_many_names_reaches_its_end) {
   const auto grammar = compiled(of(
       GrammarOptions::Kind::kJsonSchema,
@@ -359,7 +360,7 @@ TEST(grammar_of_an_object_with_many_names_reaches_its_end) {
 }
 
 // Reads the text and computes the mask at every `between_masks`-th token. Returns the position at which reading
-// stopped, or -1 if it reached the end.
+// stopped, or -1 if the whole text was read.
 int follow(Grammar& grammar, std::string_view text, size_t between_masks, Grammar::Position& position) {
   std::vector<TokenId> before;
   TokenMask mask(vocabulary()->trie().n_tokens());
@@ -401,7 +402,8 @@ TEST(grammar_of_long_counted_texts_reaches_their_end) {
   }
 }
 
-// Limits the immediate work per token, as the engine does; the rest of the work would run on a worker thread.
+// Limits the immediate work per token, as the engine does. In the engine, a worker thread would do the rest of the
+// work.
 TEST(grammar_of_long_counted_texts_needs_little_work_per_token) {
   std::string items = "[0";
   for (int i = 1; i < 20'000; ++i) items += ",7";
@@ -480,7 +482,7 @@ TEST(grammar_computes_transitions_before_a_token_is_read) {
   Grammar::Position position = grammar->start();
   const TokenId token = 'a';
   Fuel none(0);
-  // The transition was already computed during compilation.
+  // No fuel is needed, because the transition was already computed during compilation.
   CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);
   position = grammar->start();
   grammar->shrink();
@@ -499,7 +501,7 @@ TEST(grammar_computes_transitions_before_a_token_is_read) {
 TEST(grammar_positions_survive_a_reset_of_the_automaton) {
   GrammarLimits tight;
   tight.most_states = 400;
-  // Nesting, counters and remembered names: everything that a state consists of.
+  // The schema has nesting, counters and remembered names, which are all the elements of a state.
   const auto options = of(
       GrammarOptions::Kind::kJsonSchema,
       R"({"type":"array","maxItems":3000,"items":{"type":"object","minProperties":2,"propertyNames":{"pattern":"^[a-z]{1,9}$"},"additionalProperties":{"type":"string","maxLength":300}}})");
@@ -521,7 +523,7 @@ TEST(grammar_positions_survive_a_reset_of_the_automaton) {
     before.push_back(token);
   }
   CHECK(small->epoch() > 20 * grammar->epoch());
-  // A position that has not been used since the start reads the whole text again.
+  // A position that has not been used since its start must read the whole text again.
   REQUIRE(small->allowed(late, before, again) == Grammar::Outcome::kOk);
   REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk);
   CHECK(std::ranges::equal(mask.words(), again.words()));
@@ -583,7 +585,7 @@ TEST(grammar_of_multiples_reaches_them) {
         }
       }
   }
-  // If no multiple lies within the bounds, no number is possible and the schema is rejected.
+  // If there is no multiple within the bounds, no number is possible and the schema is rejected.
   std::vector<SchemaProblem> problems;
   CHECK(Grammar::compile(of(GrammarOptions::Kind::kJsonSchema,
                             R"({"type":"integer","minimum":9974,"maximum":19000,"multipleOf":9973})"),

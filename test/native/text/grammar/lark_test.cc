@@ -1,4 +1,4 @@
-// Tests grammars in Lark's notation: the texts that they match, in a response and in an argument of a tool call, and the
+// Tests grammars in Lark's notation: the texts that match, in a response and in an argument of a tool call, and the
 // error messages.
 #include <chrono>
 #include <string>
@@ -44,7 +44,8 @@ std::string refusal(const std::string& text) {
   return compiled(lark(text), problems) ? "none" : problems.back().what;
 }
 
-// A call's argument "input" that must match the grammar. The grammar must not contain quotation marks or backslashes.
+// The argument "input" of a call, which must match the grammar. The grammar must not contain quotation marks or
+// backslashes.
 GrammarOptions argument(const char* keyword, const std::string& grammar) {
   std::string quoted;
   for (const char c : grammar)
@@ -56,8 +57,8 @@ GrammarOptions argument(const char* keyword, const std::string& grammar) {
   return options;
 }
 
-// Returns 'w' for a complete match, 'b' for a proper prefix of one, 'n' for neither, and 'f' if the grammar reached its
-// limits.
+// Returns 'w' for a complete match, 'b' for a proper prefix of one, 'n' if the text is neither, and 'f' if the grammar
+// reached its limits.
 char read(Grammar& grammar, std::string_view text) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -70,7 +71,7 @@ char read(Grammar& grammar, std::string_view text) {
   return position.accepts ? 'w' : 'b';
 }
 
-// A made-up patch grammar, similar to those that coding agents send.
+// A made-up patch grammar that resembles those sent by coding agents.
 constexpr const char* kPatch = R"--(start: head change+ tail
 head: "=== patch" LF
 tail: "=== end" LF?
@@ -224,8 +225,8 @@ TEST(a_regular_expression_in_pythons_dialect_binds_the_whole_string) {
   }
 }
 
-// Mutually left-recursive rules solve to expressions that share most of their parts. Without sharing, their size grows
-// exponentially with the number of rules.
+// The solutions of mutually left-recursive rules are expressions that share most of their parts. Without sharing, their
+// size would grow exponentially with the number of rules.
 TEST(the_shortest_texts_of_entangled_rules_are_found_within_the_limits) {
   std::vector<SchemaProblem> problems;
   const auto begin = std::chrono::steady_clock::now();

@@ -35,8 +35,8 @@ void compile(Compiled& out, const std::string& pattern) {
   out.whole = regex.whole(*out.pool);
 }
 
-// Compares literals() with the union of single literals: they match the same texts among every word, every prefix and
-// one-character changes.
+// Compares literals() with the union of single literals. Both must match the same texts among every word, every prefix
+// and every one-character change.
 TEST(literals_match_exactly_the_listed_texts) {
   std::mt19937 random(3);
   const char* const letters[] = {"a", "b", "c", "\u00e9", "\U0001F600"};

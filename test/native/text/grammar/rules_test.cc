@@ -45,8 +45,8 @@ std::string refusal(const std::string& rules) {
   return compiled(rules, problems) ? "none" : problems.back().what;
 }
 
-// Returns 'w' for a whole text, 'b' for a proper prefix of one, 'n' for neither, and 'f' if the grammar reached its
-// limits.
+// Returns 'w' for a whole text, 'b' for a proper prefix of one, 'n' if the text is neither, and 'f' if the grammar
+// reached its limits.
 char read(Grammar& grammar, std::string_view text) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -142,8 +142,8 @@ TEST(errors_in_rules_report_the_location) {
   CHECK_EQ(refusal(std::string(65'537, ' ')), std::string("the grammar is invalid: it is longer than 64 KiB"));
 }
 
-// For each node in the rule tree and each start position, computes the set of possible end positions: the least fixed
-// point, directly from the tree.
+// For each node in the rule tree and each start position, computes the set of possible end positions. The sets are a
+// least fixed point, computed directly from the tree.
 class Recognizer {
  public:
   Recognizer(const RuleTree& tree, std::string_view text)
@@ -258,8 +258,8 @@ TEST(random_rules_agree_with_another_recognizer) {
 }
 
 TEST(rule_masks_agree_with_tokens_and_have_no_dead_ends) {
-  // Every accepted prefix can be completed. The shortest completion, which closes everything that is open, is computed
-  // independently.
+  // Every accepted prefix can be completed. The test computes the shortest completion independently: it closes
+  // everything that is open.
   const auto grammar = compiled(
       "root ::= list\nlist ::= \"(\" (item (\" \" item)*)? \")\"\nitem ::= list | [a-z]+ | \"\\\"\" [^\"\\n]* "
       "\"\\\"\"");
@@ -289,7 +289,7 @@ TEST(rules_nest_as_deep_as_their_text) {
   const auto nested = compiled("root ::= \"(\" root \")\" | \"x\"");
   const std::string deep(10'000, '(');
   CHECK(read(*nested, deep) == 'b');
-  // Two alternatives at each bracket, so that continuations are nested within alternatives.
+  // There are two alternatives at each bracket, so that continuations are nested within alternatives.
   const auto twofold = compiled("root ::= a | b\na ::= \"(\" root \")\" | \"x\"\nb ::= \"(\" root \"]\" | \"y\"");
   CHECK(read(*twofold, std::string(2'000, '(') + "x" + std::string(1'000, ')') + std::string(1'000, ']')) == 'w');
   CHECK(read(*twofold, std::string(2'000, '(') + "x" + std::string(1'999, ')') + "x") == 'n');

@@ -52,7 +52,7 @@ bool fits(Run& run, std::string_view text) {
   return run.automaton->accepts(state);
 }
 
-// Tries every order of members in small objects that limit the number of members.
+// Tries every order of members in small objects whose number of members is limited.
 TEST(counted_members_have_no_dead_ends) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
@@ -95,8 +95,8 @@ TEST(counted_members_have_no_dead_ends) {
   }
 }
 
-// Returns a text after which the automaton accepts nothing although the text does not match the schema, or "" if no
-// such text exists. Visits every state, so the schema must match few texts.
+// Returns a text after which the automaton accepts nothing although the text does not match the schema, or "" if there
+// is no such text. Visits every state, so the schema must match only a few texts.
 std::string stuck_at(Automaton& automaton) {
   std::vector<StateId> states{automaton.start()};
   std::unordered_map<StateId, std::string> texts{{automaton.start(), ""}};
@@ -124,7 +124,7 @@ std::string stuck_at(Automaton& automaton) {
   return "";
 }
 
-// Tries every order of members in small objects that limit the number of members and whose members depend on one
+// Tries every order of members in small objects whose number of members is limited and whose members depend on one
 // another.
 TEST(dependent_members_have_no_dead_ends) {
   constexpr uint32_t kMembers = 5, kSets = 1 << kMembers;
@@ -183,7 +183,7 @@ TEST(dependent_members_have_no_dead_ends) {
   }
 }
 
-// A negated schema may require a member whose name or value differs from those of the other members.
+// A negated schema may require a member whose name or value differs from all others.
 TEST(members_that_must_exist_have_no_dead_ends) {
   struct Case {
     const char *json, *good, *bad;
@@ -224,7 +224,8 @@ TEST(distinct_items_have_no_dead_ends) {
   CHECK(open(R"({"type":"array","uniqueItems":true,"items":{"type":"object"}})").schema == nullptr);
 }
 
-// Compares `contains` and its counts, and their negations, with a count of the items, for all arrays of up to 5 items.
+// Compares `contains`, its minimum and maximum counts, and the negations of these with a count of the items, for all
+// arrays of up to 5 items.
 TEST(items_that_match_contains_are_counted) {
   struct Value {
     const char* text;
@@ -281,7 +282,7 @@ TEST(items_that_match_contains_are_counted) {
     bool any = false;
     for (const auto& array : arrays) any = any || valid(array);
     if (!run.schema) {
-      // Some schemas need more than the five items tried here.
+      // Some schemas need more items than the five tried here.
       if (any) return check::fail(__FILE__, __LINE__, json + ": " + run.problems.at(0).what);
       continue;
     }
@@ -306,7 +307,7 @@ TEST(items_that_match_contains_are_counted) {
   }
 }
 
-// Names are compared as decoded texts, whatever characters the schema and the object escape.
+// Names are compared as decoded texts, regardless of which characters the schema and the object escape.
 TEST(dependent_schemas_apply_to_names_with_escapes) {
   Run run = open(R"({"dependentSchemas":{"foo\tbar":{"minProperties":4},"foo'bar":{"required":["foo\"bar"]}}})");
   REQUIRE(run.schema != nullptr);
@@ -320,7 +321,7 @@ TEST(dependent_schemas_apply_to_names_with_escapes) {
   CHECK(!fits(run, R"({"foo'bar":{"foo\"bar":1}})"));
 }
 
-// In request schemas, oneOf means anyOf, even if its branches overlap, and nullable is supported.
+// In request schemas, oneOf has the meaning of anyOf, even if its branches overlap, and nullable is supported.
 TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   SchemaOptions options;
   options.one_of_as_any_of = true;
@@ -338,8 +339,8 @@ TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   CHECK(fits(run, "\"a\""));
 }
 
-// With many pairs of dependent members, the possible numbers of members are computed. If that would take too long, an
-// error is reported.
+// With many pairs of dependent members, the possible numbers of members are computed. An error is reported if this
+// computation would take too long.
 TEST(many_dependent_members_are_counted) {
   const auto schema = [](int n_pairs, int least, int most, bool entangled) {
     std::string properties, needs;
@@ -371,7 +372,7 @@ TEST(many_dependent_members_are_counted) {
       CHECK(!fits(run, text.substr(0, text.rfind(',')) + "}"));
       CHECK(!run.automaton->failed());
     }
-  // Returns what is left of the budget shared by all schemas in a request.
+  // Returns the remaining part of the budget that all schemas of a request share.
   const auto left = [&](int least, int most) {
     SchemaOptions options;
     options.fuel = Fuel(1'000'000);
@@ -410,7 +411,7 @@ TEST(schemas_may_list_thousands_of_values) {
   }
 }
 
-// If the schema requires a number of members and allows only a few names, each member uses up one name.
+// If the schema requires a certain number of members and allows only a few names, each member uses up one name.
 TEST(few_possible_names_are_not_used_up_too_early) {
   struct Case {
     const char* names;
@@ -461,8 +462,8 @@ TEST(few_possible_names_are_not_used_up_too_early) {
   CHECK(!fits(run, R"({"x":1,"id":3})"));
 }
 
-// Half of a surrogate pair is not a character. If the prefix of an escape can only become such a half, nothing may
-// follow the prefix: rejecting the last digit would be too late.
+// Half of a surrogate pair is not a character. If the prefix of an escape can be completed only to such a half, nothing
+// may follow the prefix: rejecting only the last digit would be too late.
 TEST(string_escapes_form_valid_characters) {
   for (const char* json :
        {"{}", R"({"type":"string"})", R"({"type":"string","maxLength":2})", R"({"type":"string","pattern":"^."})"}) {
@@ -663,7 +664,7 @@ TEST(unsupported_keywords_are_reported_with_their_location) {
   CHECK(!fits(run, "[\"a\"]"));
 }
 
-// A long chain of dependent members, listed in both directions.
+// A long chain of dependent members, listed in forward and in reverse order.
 TEST(long_dependency_chains_are_followed) {
   for (const bool backwards : {false, true}) {
     constexpr int kMembers = 2000;
@@ -719,8 +720,8 @@ TEST(malicious_schemas_end_within_their_limits) {
   }
 }
 
-// Any keyword with any value is either supported or rejected with a reason, wherever it occurs. The code that negates
-// schemas handles each keyword separately, and once read an array as a number.
+// Any keyword with any value must be either supported or rejected with a reason, wherever it occurs. The code that
+// negates schemas handles each keyword separately and has misread an array as a number before.
 TEST(keywords_with_any_value_are_accepted_or_rejected) {
   constexpr const char* kKeywords[] = {"type",
                                        "enum",
@@ -771,7 +772,8 @@ TEST(keywords_with_any_value_are_accepted_or_rejected) {
                                        "definitions",
                                        "$schema",
                                        "nullable"};
-  // Values with many arrays and objects and few strings, so that an index for one kind is out of range for the others.
+  // The values have many arrays and objects and few strings, so that an index for one kind is out of range for the
+  // others.
   constexpr const char* kValues[] = {"null",
                                      "true",
                                      "false",
@@ -814,8 +816,8 @@ TEST(keywords_with_any_value_are_accepted_or_rejected) {
       }
 }
 
-// Random walks under the masks. A token is allowed if and only if its bytes are accepted, some token is always allowed
-// until the text is complete, and a complete text is JSON.
+// Random walks that follow the masks. A token is allowed if and only if its bytes are accepted. Until the text is
+// complete, some token is always allowed, and a complete text is JSON.
 TEST(masks_agree_with_bytes_and_have_no_dead_ends) {
   std::vector<std::string> bytes;
   for (int c = 0; c < 256; ++c) bytes.emplace_back(1, static_cast<char>(c));

@@ -1,4 +1,4 @@
-// Tests that the holder of the lock sees every thread that waits for it.
+// Tests that the thread that holds the lock sees every thread that waits for it.
 #include "text/grammar/urgent_mutex.h"
 
 #include <semaphore>

@@ -1,4 +1,4 @@
-// Runs the fuzz target's function on many randomly damaged files.
+// Runs the fuzz target's function on many files with random damage.
 #include <string_view>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-// An inconsistent vocabulary gives one clear error or a reasonable result, but never a crash.
+// Tests that an inconsistent vocabulary gives one clear error or a reasonable result, but never a crash.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -20,7 +20,7 @@ void expect_error(const GgufBuilder& gguf, ErrorCode code, const std::string& pa
     check::fail(__FILE__, __LINE__, "'" + loaded.error().message + "' does not contain '" + part + "'");
 }
 
-// Expects an error for a valid file with one change.
+// Expects an error for a valid file to which one change was made.
 void expect_invalid(const std::function<void(VocabularyFile&)>& change, const std::string& part,
                     VocabularyFile file = VocabularyFile::byte_level()) {
   change(file);
@@ -74,8 +74,8 @@ TEST(special_ids_out_of_range_are_named) {
 }
 
 TEST(odd_vocabularies_still_work) {
-  // Empty tokens keep their ID, tokens of unknown kinds are unused, merges of unknown tokens are skipped, and infinite
-  // scores are ordered like any others.
+  // Empty tokens keep their ID, tokens of unknown kinds count as unused, merges of unknown tokens are skipped, and
+  // infinite scores are ordered like other scores.
   VocabularyFile file = VocabularyFile::byte_level({"a b"});
   file.add("");
   file.add("");
@@ -96,7 +96,8 @@ TEST(odd_vocabularies_still_work) {
   REQUIRE(loaded.ok());
   CHECK_EQ(encode(**loaded, "ab").back(), ab);
 
-  // Without byte tokens, each unknown character becomes the unknown token. Without an unknown token it is dropped.
+  // Without byte tokens, each unknown character becomes the unknown token. If there is no unknown token either, the
+  // character is dropped.
   VocabularyFile bare;
   bare.model = "llama";
   bare.add("<unk>", TokenKind::kUnknown);

@@ -37,7 +37,7 @@ TEST(merging_equals_the_simple_implementation) {
   };
   Merger merger;
   for (int round = 0; round < 300; ++round) {
-    // A random merge table over 4 letters. Some ranks are equal, as scores in SentencePiece files can be.
+    // A random merge table over 4 letters. Some ranks are equal, as may be the case for scores in SentencePiece files.
     MergeTable table(1);
     for (int32_t made = 4; made < 40; ++made)
       table.insert(below(made), below(made), {static_cast<uint32_t>(below(30)), made});
@@ -52,7 +52,7 @@ TEST(merging_equals_the_simple_implementation) {
 }
 
 // One megabyte of each text. The time limit is far above the actual time (at most 0.4 s without sanitizers) and far
-// below that of a quadratic algorithm.
+// below the time that a quadratic algorithm would take.
 TEST(a_megabyte_of_any_text_is_fast) {
   const auto bpe = load(VocabularyFile::byte_level(
       {"a a", "aa aa", "aaaa aaaa", "a b", "ab ab", "Ġ Ġ", "ĠĠ ĠĠ", "Ġ a", "Ċ Ċ", "' '", "1 2"}));

@@ -1,5 +1,5 @@
-// SentencePiece vocabularies with a list of merges: the result equals that of merging one pair at a time, which is how
-// a tokenizer.json defines it.
+// Tests SentencePiece vocabularies with a list of merges. The result must be the same as if one pair is merged at a
+// time, which is how a tokenizer.json defines it.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -29,8 +29,8 @@ VocabularyFile with_merges() {
   return file;
 }
 
-// Repeatedly merges the pair that comes first in the list, leftmost first, until none is left. Returns the spellings of
-// the tokens.
+// Repeatedly merges the pair that comes first in the list (the leftmost occurrence first) until no pair is in the list.
+// Returns the spellings of the tokens.
 std::vector<std::string> slow(const std::string& text) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < text.size();) {
@@ -108,7 +108,7 @@ TEST(sarvam_files_use_a_different_model_name) {
   const auto loaded = load(file);
   REQUIRE(loaded.ok());
   const auto id = [&](const char* piece) { return (*loaded)->find(piece); };
-  // Without a leading space and without BOS.
+  // There is no leading space and no BOS.
   CHECK_EQ(show(encode(**loaded, "ab a", {.add_special = true})), show({id("ab"), id("▁a")}));
   CHECK_EQ(show(encode(**loaded, "a\n\nb")), show({id("a"), id("\n\n"), id("b")}));
   CHECK_EQ((*loaded)->decode(encode(**loaded, "a b ?")), std::string("a b ?"));
@@ -119,7 +119,7 @@ TEST(embedding_models_of_granite_merge_like_gemma_4) {
   file.model = "gpt2";
   file.pre = "granite-embed-multi-311m";
   file.add("\n\n\n");  // No merge produces this token: a run of line breaks that is a token becomes that token.
-  // BOS is added although the file says otherwise.
+  // BOS is added even though the file says otherwise.
   const auto loaded = load(file.builder().scalar<bool>("tokenizer.ggml.add_bos_token", false));
   REQUIRE(loaded.ok());
   const auto id = [&](const char* piece) { return (*loaded)->find(piece); };

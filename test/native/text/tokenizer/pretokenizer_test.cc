@@ -13,7 +13,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// Words, joined by U+001E. Octal escapes are UTF-8 bytes.
+// The words of each text, joined by U+001E. Octal escapes are UTF-8 bytes.
 constexpr const char* kGpt2[] = {
     "I\036'm\036 SURE\036 you\036'\036Re\036,\036 they\036'd\036 say\036 '\036tis\036 it\036'\036S",
     "a\036 \036 b\036  \036 c\036 \t\036 d",
@@ -114,7 +114,7 @@ constexpr const char* kDefault[] = {
     " \036.\036a\036 \036.\036\n\n\036!!\036\r\r \036'\036ll\036 \0369\036'\036s",
 };
 
-// The same format, with texts that distinguish letter cases, marks and scripts.
+// The same format. These texts distinguish letter cases, marks and scripts.
 constexpr const char* kTekken[] = {
     "I\036'm\036 SURE\036 you\036'Re\036,\036 they\036'd\036 say\036 '\036tis\036 it\036'S",
     "a\036 \036 b\036  \036 c\036 \t\036 d",
@@ -391,7 +391,7 @@ constexpr const char* kMinicpm5[] = {
     "don\036't\036 DON\036'T\036 '\036Sx\036 l\036'ami\036 \342\200\231\036s\036 it\036's\036x\036 THE\036'll\036 "
     "X\036'Re",
 };
-// The same format, with texts that contain phrases, grouped digits and several scripts.
+// The same format. These texts contain phrases, grouped digits and several scripts.
 constexpr const char* kKimi[] = {
     "I'm\036 SURE\036 you'Re\036,\036 they'd\036 say\036 '\036tis\036 it'S",
     "a\036 \036 b\036  \036 c\036 \t\036 d",
@@ -580,7 +580,7 @@ constexpr const char* kYoutu[] = {
     "\232\036\355\225\234\352\270\200\036\357\274\201\036a\036\343\200\201\036b",
 };
 
-// Split as in llama.cpp: each expression splits the parts that the previous expressions left whole.
+// Split as in llama.cpp: each expression further splits the parts that result from the previous expressions.
 constexpr const char* kJais2[] = {
     "I\036'm\036 SURE\036 you\036'Re\036,\036 they\036'd\036 say\036 '\036tis\036 it\036'S",
     "a\036 \036 b\036  \036 c\036 \t\036 d",
@@ -628,7 +628,7 @@ constexpr const char* kChameleon[] = {
     "price\036 \036$\0365\036,\036 \0365\0360\036%\036 \036(\036ok\036)\036 \036[\036a\036_\036b\036]\036 "
     "\036{\036c\036}\036~\036d",
 };
-// Except for "~", which \p{S} in llama.cpp does not match.
+// The exception is "~", which \p{S} in llama.cpp does not match.
 constexpr const char* kAfmoe[] = {
     "I\036'm\036 SURE\036 you\036'Re\036,\036 they\036'd\036 say\036 '\036tis\036 it\036'S",
     "a\036 \036 b\036  \036 c\036 \t\036 d",
@@ -713,7 +713,7 @@ TEST(jais_2_halves_long_runs_of_spaces) {
     text += std::string(length, ' ');
   }
   CHECK_EQ(split(find_pretokenizer("jais-2")->splitter, text + " b"), want + "\036 b");
-  // A megabyte of spaces is scanned only once.
+  // A megabyte of spaces must be scanned only once.
   const std::string joined = split(find_pretokenizer("jais-2")->splitter, std::string(1 << 20, ' '));
   CHECK_EQ(std::ranges::count(joined, '\036'), (1 << 11) - 1);
 }
@@ -724,7 +724,7 @@ TEST(joined_words_equal_the_text_even_if_it_is_not_utf8) {
     std::string text;
     for (int i = 0; i < 24; ++i) {
       random = random * 1664525 + 1013904223;
-      // Half of the bytes are those that the matchers treat specially; the other half are arbitrary.
+      // Half of the bytes are those that the matchers treat specially; the other half are random.
       text += random >> 31 ? " \n'sR1.\xE4\xB8\x80\xC2\xA0"[random >> 24 & 7] : static_cast<char>(random >> 16);
     }
     std::erase(text, '\036');

@@ -16,10 +16,10 @@ std::vector<TokenId> encode(const Tokenizer& tokenizer, std::string_view text, c
 
 std::string show(const std::vector<TokenId>& ids);
 
-// Returns the text with control characters and bytes above ASCII in hexadecimal.
+// Returns the text with control characters and bytes above ASCII written in hexadecimal.
 std::string show(std::string_view text);
 
-// The contents of a vocabulary file. Tests may set any field to an invalid value. build() leaves out empty fields.
+// The contents of a vocabulary file. Tests may set any field to an invalid value. build() omits empty fields.
 struct VocabularyFile {
   std::string model = "gpt2", pre = "gpt-2";
   std::vector<std::string> tokens, merges;
@@ -28,7 +28,7 @@ struct VocabularyFile {
 
   TokenId add(const std::string& spelling, TokenKind kind = TokenKind::kNormal, float score = 0);
 
-  // The 256 bytes in GPT-2's alphabet, each with its own value as token ID, and the merges with the tokens that they
+  // The 256 bytes in GPT-2's alphabet, each with its value as token ID, and the merges with the tokens that they
   // produce.
   static VocabularyFile byte_level(std::initializer_list<std::string> merges = {});
 
@@ -38,7 +38,7 @@ struct VocabularyFile {
   GgufBuilder builder() const;
 };
 
-// Loads the tokenizer from an image in memory. The image is not used afterwards.
+// Loads the tokenizer from an image in memory. The image may be freed afterwards.
 Result<std::unique_ptr<const Tokenizer>> load(const GgufBuilder& builder);
 Result<std::unique_ptr<const Tokenizer>> load(const VocabularyFile& file);
 

@@ -14,7 +14,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// <pad>, </s> and <unk>, then tokens with scores.
+// <pad>, </s> and <unk>, followed by tokens with scores.
 VocabularyFile unigram(std::initializer_list<std::pair<const char*, float>> pieces) {
   VocabularyFile file;
   file.model = "t5";
@@ -26,7 +26,7 @@ VocabularyFile unigram(std::initializer_list<std::pair<const char*, float>> piec
   return file;
 }
 
-// Returns the best total score over all segmentations of `text`, found by enumeration.
+// Returns the best total score of all segmentations of `text`, found by enumeration.
 double best_of_all(const std::map<std::string, double>& scores, double unknown, const std::string& text) {
   if (text.empty()) return 0;
   double best = -std::numeric_limits<double>::infinity();

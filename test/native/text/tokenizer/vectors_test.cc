@@ -1,4 +1,4 @@
-// Compares token IDs with llama.cpp's for every text in the golden vectors.
+// Compares token IDs with those of llama.cpp for every text in the golden vectors.
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -36,7 +36,7 @@ void expect_ids(const std::string& text, const std::vector<TokenId>& got, const 
   if (got != want) check::fail(__FILE__, __LINE__, show(text) + ": got " + show(got) + ", want " + show(want));
 }
 
-// VOCAB.inp has texts between marker lines, and VOCAB.out has one line of token IDs per text.
+// VOCAB.inp contains texts between marker lines, and VOCAB.out contains one line of token IDs per text.
 void check_lines(const std::string& name) {
   const auto tokenizer = open("tokenizers/" + name + ".gguf");
   if (!tokenizer) return;
@@ -57,7 +57,7 @@ void check_lines(const std::string& name) {
   CHECK_EQ(n, size_t{46});
 }
 
-// VOCAB.extra.json tests special tokens, BOS and EOS, and decoding.
+// VOCAB.extra.json contains cases for special tokens, BOS and EOS, and decoding.
 void check_extra(const std::string& name) {
   const auto tokenizer = open("tokenizers/" + name + ".gguf");
   if (!tokenizer) return;
@@ -82,7 +82,7 @@ void check_prompts(const std::string& name) {
   for (const Json& prompt : (*golden)["prompts"].array()) {
     EncodeOptions options;
     options.add_special = prompt["add_special"].boolean();
-    // llama.cpp does not compose decomposed text. Qwen's own tokenizer does, and so does this tokenizer by default.
+    // llama.cpp does not compose decomposed text. Qwen's own tokenizer does, and this tokenizer does so by default.
     options.verbatim = true;
     const std::string& text = prompt["text"].string();
     expect_ids(text, encode(*tokenizer, text, options), prompt["tokens"].numbers<TokenId>());

@@ -1,4 +1,4 @@
-// A word that is a token is looked up without merging. The lookup must never change the token IDs.
+// A word that is a token is looked up without merging. This lookup must never change the token IDs.
 #include <thread>
 
 #include "check.h"
@@ -9,7 +9,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// "abc" is a token, but "b c" is merged before "ab c" can be: the result is a, bc.
+// "abc" is a token, but "b c" is merged before "ab c" can be, so the result is a, bc.
 VocabularyFile unreachable_word() { return VocabularyFile::byte_level({"b c", "a b", "ab c", "Ġ a"}); }
 
 }  // namespace
