@@ -136,8 +136,8 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   const uint64_t tokens = counters.decode_tokens;
   allocations = 0;
   counting = true;
-  // Enough steps for several pages of tokens. With MTP layers, so many steps that some of them accept many more tokens
-  // than earlier steps.
+  // The steps fill several pages with tokens. With MTP layers, there are more steps, because some of them must accept
+  // many more draft tokens than earlier steps.
   const int n_steps = speculation == Speculation::kOff ? 100 : setup.limits.mtp_layer ? 600 : 60;
   for (int i = 0; i < n_steps; ++i) step();
   counting = false;
