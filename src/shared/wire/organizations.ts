@@ -54,8 +54,11 @@ export interface InvitePreview {
 export interface AuditEntry {
   id: string;
   at: string;
-  /** A user's ID and e-mail address; null for the operator API and the command line. */
-  actor: { type: 'user' | 'operator_api' | 'command_line'; id: string | null; email: string | null };
+  /**
+   * A user's ID and e-mail address; null for the operator API, the command line and the OpenID Connect provider, whose
+   * claims set roles.
+   */
+  actor: { type: 'user' | 'operator_api' | 'command_line' | 'identity_provider'; id: string | null; email: string | null };
   /** `api_key.created`, `member.role_changed`, `organization.limits_changed`, … */
   action: string;
   target: string | null;

@@ -266,6 +266,7 @@ function AuditFilters({ view, scope }: { view: AuditView; scope: 'organization' 
 function actorOf({ actor }: AuditEntry): string {
   if (actor.type === 'operator_api') return 'Operator API';
   if (actor.type === 'command_line') return 'Command line';
+  if (actor.type === 'identity_provider') return 'Identity provider';
   return actor.email ?? actor.id ?? 'User';
 }
 
