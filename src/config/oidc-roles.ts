@@ -43,7 +43,7 @@ export const oidcRolesSchema: z.ZodType<OidcRoles> = z
   })
   .refine(
     ({ roles, operators }) => Object.keys(roles).length > 0 || operators !== null,
-    'must map at least one value in `roles` or `operators`',
+    'At least one value must be listed in roles or operators.',
   );
 
 /** Documentation of the fields, for docs/reference/settings.md. */

@@ -63,7 +63,7 @@ t.test('an invalid setting is refused with the name of the wrong field', async (
   t.throws(() => refused({ ...ROLES, roles: { a: 'boss' } }), { message: /roles\.a/ });
   t.throws(() => refused({ ...ROLES, organization: 'Acme' }), { message: /organization: must be the ID/ });
   t.throws(() => refused({ ...ROLES, defalt: 'viewer' }), { message: /defalt/ });
-  t.throws(() => refused({ claim: 'groups' }), { message: /at least one value in `roles` or `operators`/ });
+  t.throws(() => refused({ claim: 'groups' }), { message: /At least one value must be listed/ });
   t.same(configWith({ oidc: { roles: JSON.stringify(ROLES) } }).oidc.roles?.default, 'refuse');
   t.equal(configWith({ oidc: { roles: null } }).oidc.roles, null);
 });

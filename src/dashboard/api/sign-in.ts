@@ -143,7 +143,8 @@ export function signInRoutes({
     guard.user({
       method: 'GET',
       path: '/me',
-      handler: async ({ exchange, user }) => exchange.json(200, await me(user, sessionCookie(exchange) as string, exchange.remoteAddress)),
+      handler: async ({ exchange, user }) =>
+        exchange.json(200, await me(user, sessionCookie(exchange) as string, exchange.remoteAddress)),
     }),
 
     guard.user({

@@ -22,6 +22,7 @@ const SUBJECTS: Readonly<Record<'organization' | 'server', readonly { value: str
   organization: [
     { value: 'api_key', label: 'API keys' },
     { value: 'member', label: 'Members' },
+    { value: 'service_account', label: 'Service accounts' },
     { value: 'invite', label: 'Invitations' },
     { value: 'organization', label: 'Organization' },
     { value: 'response', label: 'Stored responses' },
