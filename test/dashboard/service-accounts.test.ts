@@ -167,21 +167,22 @@ onBothStores(async (t, store) => {
     t.same(await owner.delete(one), { revoked_keys: 2 });
     t.equal(await said(secret), '401 api_key_revoked');
     const { data: keys } = await owner.get<ListPage<ApiKeyObject>>(`${path}/api-keys`);
-    t.ok(keys.every(({ status }) => status === 'revoked'));
+    t.ok(keys.filter(({ created_by: by }) => by === account!.id).every(({ status }) => status === 'revoked'));
     const { data: entries } = await owner.get<ListPage<AuditEntry>>(`${path}/audit-log?limit=100`);
     t.same(
       entries
         .filter(({ action }) => action.startsWith('service_account.'))
-        .map(({ action, actor, detail }) => `${action} ${actor.email?.split('@')[0]} ${JSON.stringify(detail)}`),
+        .map(({ action, actor, detail }) => `${action} ${actor.email?.split('@')[0]} ${JSON.stringify(detail)}`)
+        .sort(),
       [
-        'service_account.deleted owner {"name":"robot","role":"admin","revoked_keys":2}',
-        'service_account.enabled owner {"name":"robot"}',
-        'service_account.disabled owner {"name":"robot"}',
+        'service_account.created admin {"name":"build","role":"developer"}',
         'service_account.created owner {"name":"robot","role":"admin"}',
         'service_account.deleted admin {"name":"Build","role":"viewer","revoked_keys":0}',
-        'service_account.role_changed admin {"name":"Build","from":"developer","to":"viewer"}',
+        'service_account.deleted owner {"name":"robot","role":"admin","revoked_keys":2}',
+        'service_account.disabled owner {"name":"robot"}',
+        'service_account.enabled owner {"name":"robot"}',
         'service_account.renamed admin {"from":"build","to":"Build"}',
-        'service_account.created admin {"name":"build","role":"developer"}',
+        'service_account.role_changed admin {"name":"Build","from":"developer","to":"viewer"}',
       ],
     );
     t.match(
