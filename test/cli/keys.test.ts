@@ -198,14 +198,15 @@ t.test('creates keys for a service account', async (t) => {
   const fields = { name: 'build', role: 'developer' } as const;
   const { id } = await directory.serviceAccounts.create(organization.id, fields, user.id, actor);
   await store.close();
+  const at = ['--organization', organization.id];
   for (const account of ['build', id])
-    t.match(JSON.parse((await monolith(['keys', 'create', '--service-account', account, '--json'])).out), {
+    t.match(JSON.parse((await monolith(['keys', 'create', '--service-account', account, ...at, '--json'])).out), {
       created_by: id,
       organization_id: organization.id,
     });
   t.match(await monolith(['keys', 'create', '--service-account', 'nobody']), {
     status: 2,
-    err: /the organization "Default" has no service account "nobody"/,
+    err: /the organization "first" has no service account "nobody"/,
   });
   t.match(await monolith(['keys', 'list', '--service-account', 'build']), { status: 2, err: /only valid with create/ });
 });
@@ -213,10 +214,12 @@ t.test('creates keys for a service account', async (t) => {
 t.test('lists organizations', async (t) => {
   t.match(await monolith(['organizations', 'list']), {
     status: 0,
-    out: /^ID +NAME +STATUS.*\norg_\S+ +Default +active/,
+    out: /^ID +NAME +STATUS.*\norg_\S+ +first +active +\S+ +all\n/,
   });
   t.match(JSON.parse((await monolith(['organizations', 'list', '--json'])).out), [
-    { name: 'Default', dashboard_addresses: [] },
+    { name: 'first', dashboard_addresses: [] },
+    { name: 'Harbour' },
+    { name: "a's organization" },
   ]);
   t.match(await monolith(['organizations']), { status: 2, out: /^Usage: monolith organizations list/ });
   t.match(await monolith(['organizations', 'clear-addresses']), { status: 2, err: /needs an organization/ });
