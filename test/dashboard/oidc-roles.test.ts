@@ -236,6 +236,13 @@ onBothStores((t, store) =>
       'roles in other organizations stay',
     );
 
+    // Once the first organization is deleted, nobody joins the next one by default.
+    await restart(ROLES);
+    const boss = (await come('second', ['llm-owners', 'llm-operators'])).client;
+    await boss.delete(`/organizations/${org}`);
+    t.equal(failureOf((await come('ada', ['llm-admins'])).end), 'failed');
+    t.match(dashboard.logs.at(-1), /The first organization was deleted/);
+
     // An organization that does not exist fails the sign-in, and the log names the reason.
     await restart({ ...ROLES, organization: 'org_unknown' });
     t.equal(failureOf((await come('ada', ['llm-admins'])).end), 'failed');

@@ -2,11 +2,12 @@
 // organization and the last operator keep their rights, which is logged and recorded in the audit log.
 
 import type { OidcRoles } from '../../config/oidc-roles.js';
-import { ApiError } from '../../shared/errors.js';
+import { ApiError, apiError } from '../../shared/errors.js';
 import type { Role } from '../../shared/wire/organizations.js';
 import type { Log } from '../../telemetry/types.js';
 import type { Actor, AuditLog } from '../audit.js';
 import type { Members } from '../members.js';
+import { FIRST_ORGANIZATION_NUMBER } from '../organizations.js';
 import type { Organizations } from '../organizations.js';
 import type { User, Users } from '../users.js';
 import { claimedRole, claimValues } from './claimed-role.js';
@@ -37,9 +38,18 @@ export class OidcRoleSync {
     return claimedRole(values ?? [], this.settings);
   }
 
-  /** ID of the organization in which roles are assigned. */
+  /** ID of the organization in which roles are assigned. Rejects with ApiError 404. */
   async organizationId(): Promise<string> {
-    return this.settings.organization ?? (await this.deps.organizations.ensureFirst()).id;
+    if (this.settings.organization !== null) return this.settings.organization;
+    const { id, tenant } = await this.deps.organizations.ensureFirst();
+    // Once the first organization is deleted, the oldest one may belong to anyone.
+    if (tenant !== FIRST_ORGANIZATION_NUMBER)
+      throw apiError(
+        'resource_not_found',
+        'The first organization was deleted. Set organization in oidc.roles.',
+        'org',
+      );
+    return id;
   }
 
   /** Rejects with ApiError if the organization does not exist or if the user cannot become a member. */
