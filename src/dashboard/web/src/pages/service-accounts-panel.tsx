@@ -22,7 +22,7 @@ import { useOrganization } from '../session.js';
 type Open = { kind: 'create' } | { kind: 'edit' | 'disable' | 'delete'; account: ServiceAccountObject } | null;
 
 const ROLES: readonly { value: ServiceAccountRole; label: string; help: string }[] = [
-  { value: 'admin', label: 'Admin', help: 'May own API keys' },
+  { value: 'admin', label: 'Admin', help: 'Same as developer: API keys have no admin rights' },
   { value: 'developer', label: 'Developer', help: 'May own API keys' },
   { value: 'viewer', label: 'Viewer', help: 'Gets no new API keys' },
 ];
