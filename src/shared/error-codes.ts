@@ -189,7 +189,8 @@ export const ERRORS = {
   },
   address_not_allowed: {
     status: 403,
-    meaning: 'The API key, or the organization on the dashboard, must not be used from this IP address.',
+    meaning:
+      'The API key must not be used, or the organization cannot be opened on the dashboard, from this IP address.',
     cause:
       "The client's address is not in the key's `allowed_addresses` or the organization's `dashboard_addresses`. Behind a proxy, see `http.trust_proxy`.",
     action:

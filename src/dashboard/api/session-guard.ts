@@ -56,7 +56,7 @@ export class SessionGuard implements Guard {
       if (!mayOpenFrom(organization.settings, exchange.remoteAddress))
         throw apiError(
           'address_not_allowed',
-          `This organization must not be opened from the address ${plainAddress(exchange.remoteAddress)}.`,
+          `This organization cannot be opened from the address ${plainAddress(exchange.remoteAddress)}.`,
         );
       if (!hasRole(role, least))
         throw apiError('role_not_allowed', `This requires the role ${least} or higher (yours is ${role}).`);

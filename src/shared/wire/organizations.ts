@@ -86,7 +86,11 @@ export interface AuditEntry {
    * A user's ID and e-mail address; null for the operator API, the command line and the OpenID Connect provider, whose
    * claims set roles.
    */
-  actor: { type: 'user' | 'operator_api' | 'command_line' | 'identity_provider'; id: string | null; email: string | null };
+  actor: {
+    type: 'user' | 'operator_api' | 'command_line' | 'identity_provider';
+    id: string | null;
+    email: string | null;
+  };
   /** `api_key.created`, `member.role_changed`, `organization.limits_changed`, … */
   action: string;
   target: string | null;

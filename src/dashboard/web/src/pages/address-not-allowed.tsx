@@ -14,7 +14,7 @@ export function AddressNotAllowed(): ReactNode {
       <PageHeader title="Not available from your address" />
       <EmptyState
         icon="warning"
-        title={`${name} must not be opened from this address`}
+        title={`${name} cannot be opened from this address`}
         action={<Button onClick={() => void reload()}>Try again</Button>}
       >
         <p>
