@@ -20,7 +20,7 @@ import type { UnknownKeys } from './unknown-keys.js';
 // Interval at which times of last use are written, all in one write.
 const LAST_USED_FLUSH_MS = 10_000;
 
-export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
+export type RunEndCode = 'organization_suspended' | 'service_account_disabled' | 'api_key_revoked' | 'api_key_expired';
 
 /** An API key or its displayed form, with or without the separator that earlier releases used. */
 const KEY_REFERENCE = /^(?:sk-)?([0-9A-Za-z]{8})(?:-?(?:….*|[0-9A-Za-z]{40})?)?$/;

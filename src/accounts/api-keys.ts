@@ -11,6 +11,7 @@ import { ALL_SCOPES, keyStatus, revokedNow, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';
 import { hasRole } from './members.js';
 import type { Page } from './page.js';
+import { isServiceAccountId } from './service-accounts.js';
 
 /** Maximum number of valid keys per organization. */
 export const MAX_ACTIVE_KEYS = 1_000;
@@ -30,6 +31,8 @@ export interface NewKey {
   limits?: Record<string, LimitOverride> | null | undefined;
   expiresAt?: Date | null | undefined;
   createdBy?: string | null | undefined;
+  /** The service account that owns the key, instead of `createdBy`. `by`: the user who creates it; null: not a user. */
+  serviceAccount?: { readonly id: string; readonly by: string | null } | undefined;
   allowedAddresses?: readonly string[] | undefined;
   temporary?: boolean | undefined;
 }
@@ -57,7 +60,8 @@ export interface ApiKeys {
   page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null>;
   /**
    * The secret is not stored. With `createdBy`, rejects with ApiError 403 unless that user is at least a developer at
-   * that time. Rejects with ApiError 422 `too_many_entries`.
+   * that time; with `serviceAccount`, unless `by` is an admin and the service account at least a developer. Rejects with
+   * ApiError 404 or 422.
    */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
   /**
@@ -71,7 +75,7 @@ export interface ApiKeys {
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;
   /**
    * Creates a successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy`,
-   * the successor keeps the old key's creator. With it, rejects with ApiError 403 unless that user may create keys at
+   * the successor keeps the old key's creator, as does a service account's key. With it, rejects with ApiError 403 unless that user may create keys at
    * that time. Null if not found. Rejects with ApiError 422 if the key has expired or is revoked.
    */
   rotate(
@@ -138,7 +142,7 @@ export function newKeyRecord(
   return {
     id,
     organizationId,
-    createdBy: fields.createdBy ?? null,
+    createdBy: fields.serviceAccount?.id ?? fields.createdBy ?? null,
     name: fields.name,
     publicId,
     last4: secret.slice(-4),
@@ -167,7 +171,7 @@ export function successorOf(
   const next: KeyRecord = {
     ...kept,
     id: made.id,
-    createdBy: made.createdBy ?? key.createdBy,
+    createdBy: isServiceAccountId(key.createdBy) ? key.createdBy : (made.createdBy ?? key.createdBy),
     publicId: made.publicId,
     last4: made.secret.slice(-4),
     hash: made.hash,

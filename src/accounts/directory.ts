@@ -12,6 +12,7 @@ import type { Members } from './members.js';
 import type { OwnAccount } from './own-account.js';
 import type { Organizations } from './organizations.js';
 import type { SecondFactors } from './second-factors.js';
+import type { ServiceAccounts } from './service-accounts.js';
 import type { SignIns } from './sign-ins.js';
 import type { SignUps } from './sign-ups.js';
 import type { Users } from './users.js';
@@ -30,6 +31,7 @@ export interface Directory {
   readonly users: Users;
   readonly organizations: Organizations;
   readonly members: Members;
+  readonly serviceAccounts: ServiceAccounts;
   readonly invites: Invites;
   readonly apiKeys: ApiKeys;
   readonly keyStore: KeyStore;

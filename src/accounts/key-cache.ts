@@ -30,6 +30,7 @@ const MAX_KEY_LENGTH = 512;
 const REFUSALS = {
   api_key_revoked: 'The API key has been revoked.',
   api_key_expired: 'The API key has expired.',
+  service_account_disabled: 'The service account of this API key is disabled.',
 } as const;
 
 // Only existing keys are cached, so that guessed keys cannot fill the cache.

@@ -12,6 +12,8 @@ export interface KeyHolder {
   readonly revoked: boolean;
   readonly overlapEndsAt: number; // milliseconds since the Unix epoch; Infinity: never
   readonly expiresAt: number;
+  /** Whether the key belongs to a disabled service account. */
+  readonly disabled: boolean;
   readonly suspended: boolean;
   /** The addresses from which the key may be used; null: all. */
   readonly addresses: AddressList | null;
@@ -20,7 +22,7 @@ export interface KeyHolder {
 }
 
 /** The fields that decide whether a key is valid at a given time. */
-export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt'>;
+export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt' | 'disabled'>;
 
 /** An organization, and those of its keys that have running requests. */
 export interface Standing {
@@ -58,9 +60,10 @@ export function identityFor(
 
 /** Why a key is refused at time `now` (in milliseconds); null if it is valid. */
 export function keyRefusal(
-  { revoked, overlapEndsAt, expiresAt }: KeyEnds,
+  { revoked, overlapEndsAt, expiresAt, disabled }: KeyEnds,
   now: number,
-): 'api_key_revoked' | 'api_key_expired' | null {
+): 'api_key_revoked' | 'api_key_expired' | 'service_account_disabled' | null {
   if (revoked || overlapEndsAt <= now) return 'api_key_revoked';
-  return expiresAt <= now ? 'api_key_expired' : null;
+  if (expiresAt <= now) return 'api_key_expired';
+  return disabled ? 'service_account_disabled' : null;
 }

@@ -35,7 +35,8 @@ export interface Organization {
 export interface KeyRecord {
   id: string; // key_…
   organizationId: string;
-  createdBy: string | null; // user_…; null if created on the command line or at the first startup
+  /** user_… or, for a key of a service account, svc_…; null if created on the command line or at the first startup. */
+  createdBy: string | null;
   name: string;
   publicId: string | null; // the 8 characters after sk-; null for a configured key
   last4: string;

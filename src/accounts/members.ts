@@ -7,6 +7,7 @@ import { apiError } from '../shared/errors.js';
 import { ROLES } from '../shared/wire/organizations.js';
 import type { Role } from '../shared/wire/organizations.js';
 import type { Actor } from './audit.js';
+import type { Organization } from './keys.js';
 import type { OrganizationView } from './organizations.js';
 import type { Page } from './page.js';
 import type { User } from './users.js';
@@ -43,6 +44,11 @@ export interface Members {
   page(organizationId: string, limit: number, after: string | null): Promise<Page<Member> | null>;
   /** Only owners can grant or remove the owner role. Rejects with ApiError 403, 404 or 422. */
   changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member>;
+  /**
+   * Sets a user's role regardless of the caller's, and makes the user a member if needed. The last owner keeps the role.
+   * Rejects with ApiError 403 organization_suspended, 404 or 422 too_many_entries.
+   */
+  assign(organizationId: string, userId: string, role: Role, actor: Actor): Promise<'assigned' | 'last_owner'>;
   /**
    * Removes a member. Members can leave on their own. If an admin removes another member, that user's sessions end.
    * Rejects with ApiError 403, 404 or 422.
@@ -92,4 +98,14 @@ export function checkMembers(count: number): void {
 export function checkBelonging(count: number): void {
   if (count >= MAX_ORGANIZATIONS_OF_USER)
     throw apiError('too_many_entries', `A user can belong to at most ${MAX_ORGANIZATIONS_OF_USER} organizations.`);
+}
+
+/** Checks that a new member can be added. `organization`: undefined if not found or deleted. */
+export function checkJoining(
+  organization: Organization | undefined,
+  members: number,
+): asserts organization is Organization {
+  if (organization === undefined) throw apiError('resource_not_found', 'Organization not found.', 'org');
+  if (organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
+  checkMembers(members);
 }

@@ -3,6 +3,7 @@
 // immediately, its keys are rejected, and its number is never reused. Caches are notified of changes.
 
 import type { LimitOverride } from '../config/kinds.js';
+import { AddressList } from '../shared/address-list.js';
 import { apiError } from '../shared/errors.js';
 import type { Actor } from './audit.js';
 import type { Organization } from './keys.js';
@@ -22,6 +23,11 @@ export interface OrganizationSettings {
   monthlyTokenCap: number | null;
   /** Whether the request log stores prompts and responses. Set by the organization's admins. */
   keepsText?: boolean;
+  /**
+   * IP addresses and CIDR ranges from which members can open the organization on the dashboard. Absent or empty: all
+   * addresses. Set by the organization's admins; operators can clear it.
+   */
+  dashboardAddresses?: readonly string[];
 }
 
 /** The settings of an organization without settings of its own. */
@@ -45,6 +51,7 @@ export interface OrganizationChange {
   limits?: Record<string, LimitOverride> | undefined;
   monthlyTokenCap?: number | null | undefined;
   keepsText?: boolean | undefined;
+  dashboardAddresses?: readonly string[] | undefined;
 }
 
 export interface Organizations {
@@ -99,3 +106,11 @@ export function checkOwned({ operator }: User, owned: readonly Organization[], m
       `You can own at most ${most} organizations on this server. Contact its operator.`,
     );
 }
+
+/** Whether two lists have the same entries in the same order. */
+export const isSameList = (a: readonly string[], b: readonly string[]): boolean =>
+  a.length === b.length && a.every((one, at) => one === b[at]);
+
+/** Whether the organization can be opened on the dashboard from this address. */
+export const mayOpenFrom = ({ dashboardAddresses }: OrganizationSettings, address: string): boolean =>
+  AddressList.of(dashboardAddresses)?.allows(address) !== false;

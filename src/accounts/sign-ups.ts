@@ -4,6 +4,7 @@
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';
+import type { Actor } from './audit.js';
 import type { ForeignIdentity } from './identities.js';
 import type { Invite } from './invites.js';
 import type { OrganizationView } from './organizations.js';
@@ -25,6 +26,11 @@ export interface SignUp {
   code: string | null;
   /** The identity at the provider that vouched for the address. A user who signs up with it has no password. */
   identity?: ForeignIdentity;
+  /**
+   * The organization that the user joins instead of getting a new one, with the role that the provider's claim gives.
+   * Ignored with an invitation.
+   */
+  joins?: { readonly organizationId: string; readonly role: Role; readonly actor: Actor };
 }
 
 export interface SignedUp {

@@ -54,12 +54,22 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'keys',
-    summary: 'create, list, rotate and revoke API keys',
+    summary: 'create, change, list, rotate and revoke API keys',
     takesSettings: true,
-    actions: ['create', 'list', 'revoke', 'rotate'],
+    actions: ['create', 'change', 'list', 'revoke', 'rotate'],
     load: async () => {
       const { keys, FLAGS } = await import('./keys.js');
       return { run: keys, flags: FLAGS };
+    },
+  },
+  {
+    name: 'organizations',
+    summary: 'list organizations, or let one be opened on the dashboard from all addresses again',
+    takesSettings: true,
+    actions: ['list', 'clear-addresses'],
+    load: async () => {
+      const { organizations, FLAGS } = await import('./organizations.js');
+      return { run: organizations, flags: FLAGS };
     },
   },
   {

@@ -2,39 +2,48 @@
 // picks up a change within a second.
 
 import type { Accounts } from '../accounts/accounts.js';
-import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
-import type { CreatedKey } from '../accounts/api-keys.js';
+import { DEFAULT_OVERLAP_S, given, MAX_OVERLAP_S } from '../accounts/api-keys.js';
+import type { CreatedKey, KeyChange } from '../accounts/api-keys.js';
 import type { Actor } from '../accounts/audit.js';
 import { ALL_SCOPES, isListed, keyObject, keyStatus } from '../accounts/keys.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
 import { didYouMean } from '../config/did-you-mean.js';
 import { commandConfig } from './command-config.js';
-import { limitsField } from '../dashboard/api/key-fields.js';
+import type { ServiceAccounts } from '../accounts/service-accounts.js';
+import { addressesField, limitsField } from '../dashboard/api/key-fields.js';
 import { ApiError } from '../shared/errors.js';
 import { printable } from '../hub/hub-error.js';
 import type { Scope } from '../shared/identity.js';
+import { MAX_ADDRESSES } from '../shared/address-list.js';
 import { withStores } from '../server/command-stores.js';
+import type { CommandStores } from '../server/command-stores.js';
 import { noWords, UsageError } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
 import { askedForHelp, table } from './output.js';
 
 const HELP = `
-Usage: monolith keys create [--name NAME] [--models A,B] [--scopes A,B] [--expires DATE] [--limits JSON]
+Usage: monolith keys create [--name NAME] [--service-account NAME] [PERMISSIONS]
+       monolith keys change KEY [--name NAME] [PERMISSIONS]
        monolith keys list [--json] [--all]
        monolith keys revoke KEY
        monolith keys rotate KEY [--overlap TIME]
 
-Creates, lists, revokes and rotates API keys. KEY is the name of a key, its ID, the key itself, or its prefix sk-... or
+Creates, changes, lists, revokes and rotates API keys. KEY is the name of a key, its ID, the key itself, or its prefix sk-... or
 last four characters as shown by list. If several keys match, nothing changes, and the error lists their IDs.
 
 create and rotate print the new key once; the database contains only a hash. rotate creates a successor with the same
 permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and is then revoked.
 
-  --expires DATE        a date, or a duration such as 90d or 12h
-  --models A,B          models that the key may use; an unknown name causes a warning
+PERMISSIONS:
+  --expires DATE        a date, a duration such as 90d or 12h, or never
+  --models A,B          models that the key may use, * for all; an unknown name causes a warning
   --scopes A,B          ${ALL_SCOPES.join(', ')}
   --limits JSON         limits per model, in addition to the organization's limits:
-                        {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}
+                        {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}; none removes them
+  --allow-address A,B   IP addresses and CIDR ranges from which the key may be used, or all
+
+Other flags:
+  --service-account SA  ID or name of the service account that owns the new key
   --all                 also list revoked and expired temporary keys (chat and bench create them)
   --organization ORG    ID or name of the organization; default: the first organization for create, all for list
   --data-dir PATH       the data directory
@@ -43,6 +52,7 @@ permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and i
 Examples:
   monolith keys create --name laptop
   monolith keys create --name ci --expires 90d --models my-model --limits '{"*":{"rpm":60}}'
+  monolith keys change ci --allow-address 203.0.113.7,10.0.0.0/8
   monolith keys list
 `;
 
@@ -52,13 +62,15 @@ export const FLAGS: OwnFlags = {
   '--scopes': 'value',
   '--expires': 'value',
   '--limits': 'value',
+  '--allow-address': 'value',
+  '--service-account': 'value',
   '--organization': 'value',
   '--overlap': 'value',
   '--json': 'switch',
   '--all': 'switch',
 };
 
-const ACTIONS: readonly string[] = ['create', 'list', 'revoke', 'rotate'];
+const ACTIONS: readonly string[] = ['create', 'change', 'list', 'revoke', 'rotate'];
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
 export async function keys(argv: string[]): Promise<number> {
@@ -70,16 +82,22 @@ export async function keys(argv: string[]): Promise<number> {
   const [action, ...others] = words;
   if (action === undefined || !ACTIONS.includes(action))
     throw new UsageError(
-      `keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`,
+      `keys: expected create, change, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`,
     );
   if (action === 'create' || action === 'list') noWords(others);
-  return await withStores(config, async ({ accounts, served }) => {
+  if (values.has('--service-account') && action !== 'create')
+    throw new UsageError('keys: --service-account is only valid with create');
+  return await withStores(config, async (stores) => {
+    const { accounts, served } = stores;
+    const known = async (): Promise<string[]> => [
+      ...(await (await import('./served-models.js')).configuredNames(config)),
+      ...(await served.all()).keys(),
+    ];
     switch (action) {
       case 'create':
-        return await create(accounts, values, async () => [
-          ...(await (await import('./served-models.js')).configuredNames(config)),
-          ...(await served.all()).keys(),
-        ]);
+        return await create(stores, values, known);
+      case 'change':
+        return await change(accounts, others, values, known);
       case 'list':
         return await list(accounts, values);
       case 'revoke':
@@ -91,51 +109,129 @@ export async function keys(argv: string[]): Promise<number> {
 }
 
 async function create(
-  accounts: Accounts,
+  { accounts, serviceAccounts }: CommandStores,
   values: ReadonlyMap<string, string>,
   known: () => Promise<string[]>,
 ): Promise<number> {
   await accounts.organizations.ensureFirst(); // in case the first start ended before it created one
-  const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
-  for (const scope of scopes)
+  const permissions = permissionsOf(values);
+  const owner = await organization(accounts, values);
+  const account = await serviceAccount(serviceAccounts, owner ?? (await accounts.organizations.ensureFirst()), values);
+  const made = await refusals(() =>
+    accounts.createKey(
+      {
+        name: 'unnamed',
+        ...given(permissions),
+        ...(account === null ? {} : { serviceAccount: { id: account, by: null } }),
+      },
+      owner?.id,
+      ACTOR,
+    ),
+  );
+  await warnUnknown(permissions, known, 'The key was created anyway.');
+  return print(made, values);
+}
+
+async function change(
+  accounts: Accounts,
+  words: readonly string[],
+  values: ReadonlyMap<string, string>,
+  known: () => Promise<string[]>,
+): Promise<number> {
+  const permissions = permissionsOf(values);
+  if (Object.keys(given(permissions)).length === 0)
+    throw new UsageError(
+      'keys: change needs --name, --models, --scopes, --expires, --limits or --allow-address with the new value',
+    );
+  const key = only(await named(accounts, 'change', words, values));
+  const changed = await refusals(() => accounts.keys.change(key.organizationId, key.id, permissions, ACTOR));
+  if (changed === null) throw new UsageError(`keys: key "${key.id}" no longer exists`);
+  await warnUnknown(permissions, known, 'The key was changed anyway.');
+  if (values.has('--json')) process.stdout.write(`${JSON.stringify(keyObject(changed, new Date(accounts.now())))}\n`);
+  else process.stdout.write(`changed ${key.id} (${printable(changed.name)})\n`);
+  return 0;
+}
+
+/** The name and permissions given by flags. Absent flags are undefined. Throws UsageError. */
+function permissionsOf(values: ReadonlyMap<string, string>): KeyChange {
+  const scopes = values.get('--scopes')?.split(',');
+  for (const scope of scopes ?? [])
     if (!(ALL_SCOPES as readonly string[]).includes(scope))
       throw new UsageError(`keys: "${scope}" is not one of ${ALL_SCOPES.join(', ')}`);
-  const name = values.get('--name') ?? 'unnamed';
-  if (name.length === 0 || name.length > 128) throw new UsageError('keys: --name takes 1 to 128 characters');
-  const models = values
-    .get('--models')
-    ?.split(',')
-    .map((one) => one.trim()) ?? ['*'];
-  if (models.length > 100 || models.some((one) => one === '' || one.length > 128))
+  const name = values.get('--name');
+  if (name !== undefined && (name.length === 0 || name.length > 128))
+    throw new UsageError('keys: --name takes 1 to 128 characters');
+  const models = words(values.get('--models'));
+  if (models !== undefined && (models.length > 100 || models.some((one) => one === '' || one.length > 128)))
     throw new UsageError('keys: --models takes names, separated by commas');
-  const perModel = limits(values.get('--limits'));
-  const made = await accounts.createKey(
-    {
-      name,
-      models,
-      scopes: scopes as Scope[],
-      limits: perModel,
-      expiresAt: expiry(values.get('--expires')),
-    },
-    (await organization(accounts, values))?.id,
-    ACTOR,
+  return {
+    name,
+    models,
+    scopes: scopes as Scope[] | undefined,
+    limits: limits(values.get('--limits')),
+    expiresAt: expiry(values.get('--expires')),
+    allowedAddresses: addresses(values.get('--allow-address')),
+  };
+}
+
+const words = (text: string | undefined): string[] | undefined => text?.split(',').map((one) => one.trim());
+
+function addresses(text: string | undefined): string[] | undefined {
+  if (text === undefined || text === 'all') return text === undefined ? undefined : [];
+  const parsed = addressesField.safeParse(words(text));
+  if (parsed.success) return parsed.data;
+  const at = parsed.error.issues[0]?.path[0];
+  const entry = typeof at === 'number' ? words(text)?.[at] : undefined;
+  throw new UsageError(
+    entry === undefined
+      ? `keys: --allow-address takes at most ${MAX_ADDRESSES} addresses`
+      : `keys: --allow-address: "${printable(entry)}" is not an IP address or a CIDR range, such as 203.0.113.7 or 2001:db8::/32`,
   );
-  await warnUnknown(new Set([...models, ...Object.keys(perModel ?? {})]), known);
-  return print(made, values);
+}
+
+/** ID of the service account that --service-account specifies; null without the flag. */
+async function serviceAccount(
+  serviceAccounts: ServiceAccounts,
+  { id: organizationId, name: organizationName }: Organization,
+  values: ReadonlyMap<string, string>,
+): Promise<string | null> {
+  const wanted = values.get('--service-account');
+  if (wanted === undefined) return null;
+  const all = await serviceAccounts.list(organizationId);
+  const found = all.find(({ id, name }) => id === wanted || name === wanted);
+  if (found === undefined)
+    throw new UsageError(
+      `keys: the organization "${printable(organizationName)}" has no service account "${printable(wanted)}"`,
+    );
+  return found.id;
+}
+
+/** Turns refusals of the store into usage errors. */
+async function refusals<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ApiError) throw new UsageError(`keys: ${error.message}`, error);
+    throw error;
+  }
 }
 
 /**
  * Warns about unknown model names. They are not an error, because the server may have models that these settings do not
  * name, or may get them later.
  */
-async function warnUnknown(names: ReadonlySet<string>, known: () => Promise<string[]>): Promise<void> {
-  const asked = [...names].filter((name) => name !== '*');
+async function warnUnknown(
+  { models, limits: perModel }: KeyChange,
+  known: () => Promise<string[]>,
+  result: string,
+): Promise<void> {
+  const asked = [...new Set([...(models ?? []), ...Object.keys(perModel ?? {})])].filter((name) => name !== '*');
   if (asked.length === 0) return;
   const there = await known().catch((): string[] => []); // works even if the configured models cannot be served
   for (const name of there.length === 0 ? [] : asked) {
     if (!there.includes(name))
       process.stderr.write(
-        `monolith: keys: no model "${printable(name)}" is known; known models: ${there.join(', ')}.${didYouMean(name, there)} The key was created anyway.\n`,
+        `monolith: keys: no model "${printable(name)}" is known; known models: ${there.join(', ')}.${didYouMean(name, there)} ${result}\n`,
       );
   }
 }
@@ -155,8 +251,9 @@ async function organization(
   return named[0];
 }
 
-function limits(text: string | undefined): KeyRecord['limits'] {
-  if (text === undefined) return null;
+/** Undefined: not given. Null: no limits. */
+function limits(text: string | undefined): KeyRecord['limits'] | undefined {
+  if (text === undefined || text === 'none') return text === undefined ? undefined : null;
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -190,8 +287,9 @@ function span(text: string): number | null {
   return count === undefined ? null : each === undefined ? (count === '0' ? 0 : null) : Number(count) * each;
 }
 
-function expiry(text: string | undefined): Date | null {
-  if (text === undefined) return null;
+/** Undefined: not given. Null: never. */
+function expiry(text: string | undefined): Date | null | undefined {
+  if (text === undefined || text === 'never') return text === undefined ? undefined : null;
   const from = span(text);
   const date = from === null ? new Date(text) : new Date(Date.now() + from);
   if (Number.isNaN(date.getTime())) throw new UsageError(`keys: --expires takes a date, 90d or 12h, not "${text}"`);
@@ -255,13 +353,8 @@ async function rotate(
   const overlapS = text === undefined ? DEFAULT_OVERLAP_S : (span(text) ?? Infinity) / 1000;
   if (overlapS > MAX_OVERLAP_S)
     throw new UsageError(`keys: --overlap takes 0 to 30d, such as 24h, not "${text ?? ''}"`);
-  try {
-    const made = await accounts.keys.rotate(key.organizationId, key.id, overlapS, ACTOR, null);
-    if (made !== null) return print(made, values);
-  } catch (error) {
-    if (error instanceof ApiError) throw new UsageError(`keys: ${error.message}`, error);
-    throw error;
-  }
+  const made = await refusals(() => accounts.keys.rotate(key.organizationId, key.id, overlapS, ACTOR, null));
+  if (made !== null) return print(made, values);
   throw new UsageError(`keys: key "${key.id}" no longer exists`);
 }
 

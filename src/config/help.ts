@@ -2,6 +2,7 @@
 
 import { MODEL_HELP, showBytes } from './kinds.js';
 import type { FieldHelp } from './kinds.js';
+import { OIDC_ROLES_HELP } from './oidc-roles.js';
 import { declared } from './settings.js';
 import type { Declared } from './settings.js';
 import { UPSTREAM_HELP } from './upstream.js';
@@ -139,6 +140,11 @@ ${sections.join('\n')}
 Fields of \`models.<id>\`, for example \`--models '{"hal-1.0": {"idle_minutes": 30}}'\`:
 
 ${fields(MODEL_HELP)}
+## Roles from OpenID Connect claims
+
+Fields of \`oidc.roles\`. See [security](security.md#roles-from-claims).
+
+${fields(OIDC_ROLES_HELP)}
 ## Upstream settings of a model
 
 Fields of \`models.<id>.upstream\`. See [upstreams](../guides/upstreams.md).

@@ -3,6 +3,7 @@
 
 import { z } from 'zod';
 import { expanded } from './home.js';
+import { oidcRolesSchema, type OidcRoles } from './oidc-roles.js';
 import { upstreamSchema, type Upstream } from './upstream.js';
 
 /** Values of `models.<id>.quantize`. */
@@ -341,6 +342,13 @@ export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string
     z.record(z.string(), z.record(z.string(), z.strictObject({ rpm: limit, tpm: limit, concurrency: limit }))),
   ),
   expects: 'a JSON object: organization → model → rpm, tpm, concurrency',
+  metavar: 'JSON',
+};
+
+/** See OIDC_ROLES_HELP. */
+export const oidcRoles: Kind<OidcRoles | null> = {
+  schema: json(oidcRolesSchema.nullable()),
+  expects: 'a JSON object with claim and roles',
   metavar: 'JSON',
 };
 

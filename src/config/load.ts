@@ -155,7 +155,7 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
 function messageOf(issues: readonly z.core.$ZodIssue[]): string | null {
   for (const issue of issues) {
     const message =
-      issue.code === 'custom'
+      issue.code === 'custom' || issue.code === 'unrecognized_keys'
         ? issue.message
         : issue.code === 'invalid_union'
           ? issue.errors.map(messageOf).find((one) => one !== null)

@@ -11,6 +11,7 @@ const LOOK_MS = 1_000;
 const MESSAGES = {
   organization_suspended: 'Generation stopped: the organization has been suspended.',
   api_key_revoked: 'Generation stopped: the API key has been revoked.',
+  service_account_disabled: 'Generation stopped: the service account of the API key has been disabled.',
   api_key_expired: 'Generation stopped: the API key has expired.',
 } as const;
 

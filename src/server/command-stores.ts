@@ -2,6 +2,7 @@
 // live in the data directory or in the shared database. Running servers pick up a change within a second.
 
 import { Accounts } from '../accounts/accounts.js';
+import type { ServiceAccounts } from '../accounts/service-accounts.js';
 import { AccountChanges } from '../accounts/changes.js';
 import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
 import { PostgresDirectory } from '../storage/postgres/accounts/directory.js';
@@ -16,6 +17,7 @@ import { migrateExisting } from '../storage/postgres/migrations.js';
 
 export interface CommandStores {
   readonly accounts: Accounts;
+  readonly serviceAccounts: ServiceAccounts;
   readonly served: ServedModelStore;
 }
 
@@ -35,7 +37,11 @@ export async function withStores<T>(
     const store = await openStore(config.data_dir);
     const directory = new LmdbDirectory(store, changes);
     return await closing(
-      { accounts: new Accounts(directory, changes), served: new LmdbServedModels(store, directory.audit) },
+      {
+        accounts: new Accounts(directory, changes),
+        serviceAccounts: directory.serviceAccounts,
+        served: new LmdbServedModels(store, directory.audit),
+      },
       work,
       () => store.close(),
     );
@@ -52,7 +58,11 @@ export async function withStores<T>(
   }
   const directory = new PostgresDirectory(database, changes, clock.now);
   return await closing(
-    { accounts: new Accounts(directory, changes), served: new PostgresServedModels(directory.work) },
+    {
+      accounts: new Accounts(directory, changes),
+      serviceAccounts: directory.serviceAccounts,
+      served: new PostgresServedModels(directory.work),
+    },
     work,
     () => database.close(),
   );

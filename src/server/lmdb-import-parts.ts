@@ -7,6 +7,7 @@ import type { Membership } from '../accounts/members.js';
 import { NO_SETTINGS } from '../accounts/organizations.js';
 import type { OrganizationSettings } from '../accounts/organizations.js';
 import type { SecondFactor } from '../accounts/second-factors.js';
+import type { ServiceAccount } from '../accounts/service-accounts.js';
 import type { Session } from '../accounts/sessions.js';
 import type { Token } from '../accounts/tokens.js';
 import type { User } from '../accounts/users.js';
@@ -111,10 +112,10 @@ export function lmdbParts(store: Store): Part[] {
       from: 'organizations',
       table: 'organizations',
       all: columns(
-        'id number:integer name status created_at:bigint deleted_at:bigint erased:boolean keys_erased:boolean limits:json monthly_token_cap:bigint keeps_text:boolean',
+        'id number:integer name status created_at:bigint deleted_at:bigint erased:boolean keys_erased:boolean limits:json monthly_token_cap:bigint keeps_text:boolean dashboard_addresses:json',
       ),
       row: (one) => {
-        const { limits, monthlyTokenCap, keepsText } = settings.get(one.id) ?? NO_SETTINGS;
+        const { limits, monthlyTokenCap, keepsText, dashboardAddresses } = settings.get(one.id) ?? NO_SETTINGS;
         return [
           one.id,
           one.tenant,
@@ -127,6 +128,7 @@ export function lmdbParts(store: Store): Part[] {
           json(limits),
           monthlyTokenCap,
           keepsText === true,
+          json(dashboardAddresses ?? []),
         ];
       },
     }),
@@ -181,6 +183,12 @@ export function lmdbParts(store: Store): Part[] {
       table: 'memberships',
       all: columns('organization_id user_id role created_at:bigint'),
       row: (one) => [one.organizationId, one.userId, one.role, ms(one.createdAt)],
+    }),
+    part<ServiceAccount>(store, {
+      from: 'service-accounts',
+      table: 'service_accounts',
+      all: columns('id organization_id name role disabled:boolean created_by created_at:bigint'),
+      row: (one) => [one.id, one.organizationId, one.name, one.role, one.disabled, one.createdBy, ms(one.createdAt)],
     }),
     part<Invite>(store, {
       from: 'invites',

@@ -43,13 +43,14 @@ export class AddressList {
 
   /** False for text that is not an IP address. */
   allows(address: string): boolean {
-    const plain = unmapped(address);
+    const plain = plainAddress(address);
     const version = isIP(plain);
     return version !== 0 && this.#ranges.check(plain, version === 4 ? 'ipv4' : 'ipv6');
   }
 }
 
-function unmapped(address: string): string {
+/** The IPv4 address if this is one that a dual-stack socket reports as IPv6; otherwise the same text. */
+export function plainAddress(address: string): string {
   const [, dotted, high, low] = MAPPED.exec(address) ?? [];
   if (dotted !== undefined) return dotted;
   if (high === undefined || low === undefined) return address;

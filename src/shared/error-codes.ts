@@ -192,15 +192,24 @@ export const ERRORS = {
   },
   address_not_allowed: {
     status: 403,
-    meaning: 'The API key is not allowed from this IP address.',
-    cause: "The client's address is not in the key's `allowed_addresses`. Behind a proxy, see `http.trust_proxy`.",
-    action: 'Send the request from an allowed address, or ask an admin of the organization to add the address.',
+    meaning:
+      'The API key may not be used from this IP address, or the organization may not be opened on the dashboard from it.',
+    cause:
+      "The client's address is not in the key's `allowed_addresses` or in the organization's `dashboard_addresses`. Behind a proxy, see `http.trust_proxy`.",
+    action:
+      'Use an allowed address, or ask an admin of the organization to add the address. An operator can clear the list of an organization.',
   },
   organization_suspended: {
     status: 403,
     meaning: 'The organization is suspended.',
     cause: 'An operator suspended the organization. Running requests are ended too.',
     action: "Contact the server's operator.",
+  },
+  service_account_disabled: {
+    status: 403,
+    meaning: 'The service account that owns the API key is disabled.',
+    cause: 'An admin of the organization disabled it. Running requests are ended too.',
+    action: 'Enable the service account on the Members page, or use another key.',
   },
   role_not_allowed: {
     status: 403,

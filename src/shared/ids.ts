@@ -67,7 +67,7 @@ export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;
 
-export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav';
+export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav' | 'svc';
 export const newAccountId = (prefix: AccountPrefix): string => `${prefix}_${base62(24)}`;
 
 /**

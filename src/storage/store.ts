@@ -70,6 +70,7 @@ export const TABLES = [
   'users-by-email',
   'memberships',
   'members-by-user',
+  'service-accounts',
   'invites',
   'sessions',
   'tokens',

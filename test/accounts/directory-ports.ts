@@ -6,6 +6,7 @@ import type { Actor } from '../../src/accounts/audit.js';
 import type { Directory } from '../../src/accounts/directory.js';
 import { KeyCache } from '../../src/accounts/key-cache.js';
 import { keyDigest, keyStatus } from '../../src/accounts/keys.js';
+import { MAX_SERVICE_ACCOUNTS } from '../../src/accounts/service-accounts.js';
 import type { SignedUp } from '../../src/accounts/sign-ups.js';
 import type { User } from '../../src/accounts/users.js';
 
@@ -119,6 +120,99 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       { passwordHash: 'given', emailVerified: false },
       'a link that was not sent by mail does not verify the address',
     );
+  });
+
+  t.test('Members.assign: sets roles without a caller, and keeps the last owner', async (t) => {
+    const directory = await open(t);
+    const { members, organizations } = directory;
+    const { user: owner, organization } = await signUp(directory, 'owner');
+    const { user: guest } = await signUp(directory, 'guest');
+    const PROVIDER: Actor = { type: 'identity_provider', id: null, email: null, ip: CLIENT.ip };
+    const assign = (user: User, role: 'owner' | 'viewer', org = organization.id): Promise<string> =>
+      members.assign(org, user.id, role, PROVIDER);
+    t.equal(await assign(owner, 'viewer'), 'last_owner');
+    t.match(await members.of(organization.id, owner.id), { role: 'owner' });
+    t.equal(await assign(guest, 'owner'), 'assigned');
+    t.equal(await assign(guest, 'owner'), 'assigned', 'the same role again changes nothing');
+    t.equal(await assign(owner, 'viewer'), 'assigned');
+    t.match(await members.of(organization.id, owner.id), { role: 'viewer' });
+    t.equal(await assign(guest, 'viewer'), 'last_owner');
+    await t.rejects(assign(guest, 'viewer', 'org_unknown'), { code: 'resource_not_found' });
+    await t.rejects(assign({ ...guest, id: 'user_unknown' }, 'viewer'), { code: 'not_signed_in' });
+    const { id: other } = await organizations.create('Other', guest, 9, actorOf(guest));
+    await organizations.change(other, { status: 'suspended' }, null);
+    await t.rejects(assign(owner, 'viewer', other), { code: 'organization_suspended' });
+    t.same(await actions(directory, organization.id), [
+      'member.joined',
+      'member.joined',
+      'member.last_owner_kept',
+      'member.last_owner_kept',
+      'member.role_changed',
+      'organization.created',
+    ]);
+    const joined = await directory.signUps.signUp(
+      OPEN,
+      {
+        email: 'new@example.com',
+        name: 'new',
+        organizationName: null,
+        invite: null,
+        code: null,
+        joins: { organizationId: organization.id, role: 'viewer', actor: PROVIDER },
+      },
+      '',
+      CLIENT,
+    );
+    t.match(joined, { organization: { id: organization.id }, role: 'viewer' });
+    t.equal((await members.organizationsOf(joined.user.id)).length, 1, 'no organization is created');
+  });
+
+  t.test('ServiceAccounts: disabled keys are refused, and names and counts are bounded', async (t) => {
+    const directory = await open(t);
+    const { serviceAccounts, apiKeys, keyStore } = directory;
+    const {
+      user,
+      organization: { id: org },
+    } = await signUp(directory, 'owner');
+    const { user: other } = await signUp(directory, 'other');
+    const actor = actorOf(user);
+    const make = (name: string, by = user.id): Promise<{ id: string }> =>
+      serviceAccounts.create(org, { name, role: 'developer' }, by, actor);
+    await t.rejects(make('a', other.id), { code: 'role_not_allowed' }, "another organization's owner");
+    const { id } = await make('a');
+    await t.rejects(make('a'), { code: 'invalid_value', param: 'name' });
+    const { id: second } = await make('b');
+    await t.rejects(serviceAccounts.change(org, second, { name: 'a' }, user.id, actor), {
+      code: 'invalid_value',
+    });
+    await t.rejects(serviceAccounts.change('org_other', id, { name: 'c' }, user.id, actor), {
+      code: 'role_not_allowed',
+    });
+    t.match(await serviceAccounts.change(org, second, {}, user.id, actor), { name: 'b' });
+    t.equal(await serviceAccounts.get(org, 'x'.repeat(3_000)), null);
+
+    const serviceAccount = { id, by: user.id };
+    const { key, secret } = await apiKeys.create(org, { name: 'k', serviceAccount }, actor);
+    const standing = async (): Promise<unknown> => (await keyStore.standing(org, [key.id])).keys.get(key.id);
+    t.match(await keyStore.find(keyDigest(secret)), { disabled: false });
+    await serviceAccounts.change(org, id, { disabled: true }, user.id, actor);
+    t.match(await keyStore.find(keyDigest(secret)), { disabled: true, revoked: false });
+    t.match(await standing(), { disabled: true }, 'its running requests end');
+    await serviceAccounts.change(org, id, { disabled: false }, user.id, actor);
+    t.match(await standing(), { disabled: false });
+    t.match(
+      (await serviceAccounts.list(org)).map(({ name, activeKeys }) => [name, activeKeys]),
+      [
+        ['a', 1],
+        ['b', 0],
+      ],
+    );
+    await t.rejects(serviceAccounts.delete(org, id, other.id, actor), { code: 'role_not_allowed' });
+    t.equal(await serviceAccounts.delete(org, id, user.id, actor), 1);
+    t.match(await standing(), { revoked: true });
+    t.match(await apiKeys.get(org, key.id), { createdBy: id, revoked: true }, 'the revoked key stays in the list');
+    for (let n = 1; n < MAX_SERVICE_ACCOUNTS; n++) await make(`n${n}`);
+    await t.rejects(make('more'), { code: 'too_many_entries' });
   });
 
   t.test("Members and Invites: each call checks the caller's current role, and the last owner stays", async (t) => {

@@ -21,7 +21,7 @@ writeFileSync(join(folder, 'weights.gguf'), '');
 const CASES: readonly { line: string[]; offers: string[]; not?: string[] }[] = [
   { line: ['ser'], offers: ['serve'], not: ['chat'] },
   { line: [''], offers: commands.map(({ name }) => name) },
-  { line: ['keys', ''], offers: ['create', 'list', 'revoke', 'rotate'] },
+  { line: ['keys', ''], offers: ['create', 'change', 'list', 'revoke', 'rotate'] },
   { line: ['keys', 'create', '--exp'], offers: ['--expires'], not: ['--port'] },
   { line: ['serve', '--p'], offers: ['--port'], not: ['--host', '--expires'] },
   { line: ['--por'], offers: ['--port'] },

@@ -150,3 +150,82 @@ t.test('lists the organization of each key if there are several', async (t) => {
   );
   t.notMatch((await monolith(['keys', 'list', '--organization', 'Harbour'])).out, 'ORGANIZATION');
 });
+
+t.test('sets allowed addresses, and changes keys', async (t) => {
+  const addresses = ['--allow-address', '203.0.113.7, 2001:db8::/32'];
+  const made = JSON.parse((await monolith(['keys', 'create', '--name', 'office', ...addresses, '--json'])).out) as {
+    id: string;
+  };
+  t.match(made, { allowed_addresses: ['203.0.113.7', '2001:db8::/32'] });
+  const change = async (...flags: string[]): Promise<unknown> =>
+    JSON.parse((await monolith(['keys', 'change', 'office', ...flags, '--json'])).out) as unknown;
+  t.match(await change('--allow-address', '10.0.0.0/8'), { id: made.id, allowed_addresses: ['10.0.0.0/8'] });
+  t.match(await change('--expires', '1h', '--limits', '{"*":{"rpm":1}}', '--scopes', 'inference'), {
+    allowed_addresses: ['10.0.0.0/8'],
+    expires_at: /^2/,
+    limits: { '*': { rpm: 1 } },
+    scopes: ['inference'],
+  });
+  t.match(await change('--expires', 'never', '--limits', 'none', '--allow-address', 'all'), {
+    allowed_addresses: [],
+    expires_at: null,
+    limits: null,
+    scopes: ['inference'],
+  });
+  t.match(await monolith(['keys', 'change', made.id, '--name', 'desk']), {
+    status: 0,
+    out: `changed ${made.id} (desk)\n`,
+  });
+  t.match(await monolith(['keys', 'change', 'desk']), { status: 2, err: /change needs --name, --models/ });
+  t.match(await monolith(['keys', 'create', '--allow-address', '10.0.0.0/8,office']), {
+    status: 2,
+    out: '',
+    err: 'monolith: keys: --allow-address: "office" is not an IP address or a CIDR range, such as 203.0.113.7 or 2001:db8::/32\n',
+  });
+  await monolith(['keys', 'revoke', made.id]);
+  t.match(await monolith(['keys', 'change', made.id, '--name', 'x']), { status: 2, err: /has been revoked/ });
+});
+
+t.test('creates keys for a service account', async (t) => {
+  const store = await openStore(dataDir);
+  const directory = new LmdbDirectory(store);
+  const { user, organization } = await directory.signUps.signUp(
+    { open: true, local: true },
+    { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code: null },
+    'hash',
+    { ip: '192.0.2.1', userAgent: 'a test' },
+  );
+  const actor = { type: 'user', id: user.id, email: user.email, ip: null } as const;
+  const fields = { name: 'build', role: 'developer' } as const;
+  const { id } = await directory.serviceAccounts.create(organization.id, fields, user.id, actor);
+  await store.close();
+  const at = ['--organization', organization.id];
+  for (const account of ['build', id])
+    t.match(JSON.parse((await monolith(['keys', 'create', '--service-account', account, ...at, '--json'])).out), {
+      created_by: id,
+      organization_id: organization.id,
+    });
+  t.match(await monolith(['keys', 'create', '--service-account', 'nobody']), {
+    status: 2,
+    err: /the organization "first" has no service account "nobody"/,
+  });
+  t.match(await monolith(['keys', 'list', '--service-account', 'build']), { status: 2, err: /only valid with create/ });
+});
+
+t.test('lists organizations', async (t) => {
+  t.match(await monolith(['organizations', 'list']), {
+    status: 0,
+    out: /^ID +NAME +STATUS.*\norg_\S+ +first +active +\S+ +all\n/,
+  });
+  t.match(JSON.parse((await monolith(['organizations', 'list', '--json'])).out), [
+    { name: 'first', dashboard_addresses: [] },
+    { name: 'Harbour' },
+    { name: "a's organization" },
+  ]);
+  t.match(await monolith(['organizations']), { status: 2, out: /^Usage: monolith organizations list/ });
+  t.match(await monolith(['organizations', 'clear-addresses']), { status: 2, err: /needs an organization/ });
+  t.match(await monolith(['organizations', 'drop']), {
+    status: 2,
+    err: /expected list or clear-addresses, not "drop"/,
+  });
+});

@@ -52,6 +52,19 @@ const actor = { type: 'user', id: owner.user.id, email: owner.user.email, ip: nu
 const invite = await source.invites.create(owner.organization.id, 'guest@example.com', 'admin', owner.user.id, actor);
 const open = await source.invites.create(owner.organization.id, 'later@example.com', 'viewer', owner.user.id, actor);
 const guest = await signUp(source, 'guest', invite.token);
+const robot = await source.serviceAccounts.create(
+  owner.organization.id,
+  { name: 'build', role: 'developer' },
+  owner.user.id,
+  actor,
+);
+const robotKey = await source.apiKeys.create(
+  owner.organization.id,
+  { name: 'robot', serviceAccount: { id: robot.id, by: owner.user.id } },
+  actor,
+);
+await source.serviceAccounts.change(owner.organization.id, robot.id, { disabled: true }, owner.user.id, actor);
+await source.organizations.change(owner.organization.id, { dashboardAddresses: ['203.0.113.0/24'] }, null);
 await store.transaction(() => {
   // The row as an earlier release stored it.
   const table = store.table<Partial<Invite>>('invites');
@@ -138,6 +151,13 @@ t.test('an interrupted import resumes and ends with the same contents as the fol
       monthlyTokenCap: 1_000,
       keepsText: true,
     },
+  });
+  t.match(await directory.serviceAccounts.list(owner.organization.id), [
+    { id: robot.id, name: 'build', role: 'developer', disabled: true, createdBy: owner.user.id, activeKeys: 1 },
+  ]);
+  t.match(await directory.keyStore.find(keyDigest(robotKey.secret)), { disabled: true });
+  t.match(await directory.organizations.get(owner.organization.id), {
+    settings: { dashboardAddresses: ['203.0.113.0/24'] },
   });
   t.match(await directory.signIns.find(owner.cookie), {
     user: { email: 'owner@example.com', passwordHash: 'hash of owner', operator: true },

@@ -256,6 +256,14 @@ t.test('every route of another organization returns 404', async (t) => {
     ['GET', '/requests/1.req_x'],
     ['GET', '/usage.csv'],
     ['POST', '/playground', {}],
+    ['GET', '/service-accounts'],
+    ['GET', '/service-accounts/svc_x'],
+    ['POST', '/service-accounts', { name: 'x' }],
+    ['PATCH', '/service-accounts/svc_x', { disabled: true }],
+    ['DELETE', '/service-accounts/svc_x'],
+    ['POST', '/api-keys', { name: 'x', service_account_id: 'svc_x' }],
+    ['GET', '/dashboard-addresses'],
+    ['PUT', '/dashboard-addresses', { allowed_addresses: [] }],
   ] as const;
   for (const [method, path, body] of paths) {
     for (const id of [org, 'org_unknown', 'x'.repeat(200)]) {

@@ -6,6 +6,7 @@ import type { DashboardStatus, Me, SecondFactorProposal, RecoveryCodes } from '.
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
+import { failureOf, followSignIn, type FollowOptions } from '../support/oidc-browser.js';
 import { startOidcProvider } from '../support/oidc-provider.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
 
@@ -24,45 +25,9 @@ const dashboard = await startDashboard({ oidc });
 t.teardown(() => dashboard.close());
 provider.register(`${dashboard.url}/dashboard/api/oidc/callback`);
 
-/**
- * Follows redirects from `from` to a dashboard page, sending cookies as a browser does. Returns the page's address
- * without loading the page.
- */
-async function follow(
-  client: DashboardClient,
-  from: string,
-  change: (url: URL) => void = () => undefined,
-): Promise<URL> {
-  const jars = new Map<string, Map<string, string>>();
-  let url = new URL(from, dashboard.url);
-  for (let hops = 0; hops < 12; hops++) {
-    if (url.origin === dashboard.url && !url.pathname.startsWith('/dashboard/api/')) return url;
-    change(url);
-    const jar = jars.get(url.origin) ?? new Map<string, string>();
-    jars.set(url.origin, jar);
-    const own = url.origin === dashboard.url;
-    if (own && client.cookie !== null) jar.set('sid', client.cookie);
-    const response = await fetch(url, {
-      redirect: 'manual',
-      headers: {
-        cookie: [...jar, ...(journeys.get(client) ?? [])].map(([name, value]) => `${name}=${value}`).join('; '),
-      },
-    });
-    for (const line of response.headers.getSetCookie()) {
-      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
-      jar.set(name, value);
-      if (own && name === 'sid') client.cookie = value;
-    }
-    const location = response.headers.get('location');
-    if (location === null) throw new Error(`${response.status} at ${url.href}: ${await response.text()}`);
-    url = new URL(location, url);
-  }
-  throw new Error('too many redirects');
-}
-/** Additional cookies to send for a client: those set by API responses rather than during redirects. */
-const journeys = new Map<DashboardClient, [string, string][]>();
+const follow = (client: DashboardClient, from: string, more?: FollowOptions): Promise<URL> =>
+  followSignIn(client, dashboard.url, from, more);
 const come = (client: DashboardClient, query = ''): Promise<URL> => follow(client, `/dashboard/api/oidc/start${query}`);
-const failureOf = (url: URL): string | null => url.searchParams.get('oidc');
 
 const ADA = { sub: 'ada', email: 'Ada@example.com', email_verified: true, name: 'Ada' };
 const operator = dashboard.client();
@@ -206,10 +171,8 @@ t.test('an identity can be linked to an existing account and unlinked again', as
   await client.login('operator@example.com');
   const link = async (): Promise<URL> => {
     const { url } = await client.post<{ url: string }>('/oidc/link');
-    journeys.set(client, [['oidc', /oidc=([^;]*)/.exec(client.headers.getSetCookie()[0] ?? '')?.[1] ?? '']]);
-    const end = await follow(client, url);
-    journeys.delete(client);
-    return end;
+    const journey = /oidc=([^;]*)/.exec(client.headers.getSetCookie()[0] ?? '')?.[1] ?? '';
+    return follow(client, url, { journey });
   };
   provider.person = ADA;
   t.equal((await link()).search, '?oidc=taken', 'the identity already belongs to another account');
@@ -239,8 +202,10 @@ t.test('a callback from another browser or with changed parameters is refused', 
   provider.person = ADA;
   const failing = async (change: (url: URL) => void): Promise<string | null> =>
     failureOf(
-      await follow(dashboard.client(), '/dashboard/api/oidc/start', (url) => {
-        if (url.pathname.endsWith('/callback')) change(url);
+      await follow(dashboard.client(), '/dashboard/api/oidc/start', {
+        change: (url) => {
+          if (url.pathname.endsWith('/callback')) change(url);
+        },
       }),
     );
   t.equal(await failing((url) => url.searchParams.set('state', 'another')), 'failed');

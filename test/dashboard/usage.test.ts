@@ -184,8 +184,8 @@ t.test('usage is reported per member who created the key', async (t) => {
     ].sort(),
   );
   const csv = await (await owner.fetch(`${PATH}.csv?${days}&group_by=member`)).text();
-  t.match(csv, /,cost,member_id,member_email\r\n/);
-  t.match(csv, `,${user},owner@example.com\r\n`);
+  t.match(csv, /,cost,member_id,member_email,member_name\r\n/);
+  t.match(csv, `,${user},owner@example.com,User 1\r\n`);
 });
 
 t.test("operators see all organizations' usage over time, and download it", async (t) => {

@@ -11,6 +11,8 @@ export interface Person {
   email?: string;
   email_verified?: boolean;
   name?: string;
+  groups?: unknown;
+  realm_access?: unknown;
 }
 
 export interface OidcTestProvider {
@@ -53,14 +55,19 @@ export async function startOidcProvider(): Promise<OidcTestProvider> {
         ],
         cookies: { keys: ['test'] },
         pkce: { required: () => true },
-        claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
+        claims: {
+          openid: ['sub'],
+          email: ['email', 'email_verified'],
+          profile: ['name', 'realm_access'],
+          groups: ['groups'],
+        },
         features: { devInteractions: { enabled: false } },
         interactions: { url: (_, { uid }) => `/interaction/${uid}` },
         findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ ...people.get(sub), sub }) }),
         loadExistingGrant: async (context) => {
           const { client, session, provider: own } = context.oidc;
           const grant = new own.Grant({ clientId: client?.clientId ?? '', accountId: session?.accountId ?? '' });
-          grant.addOIDCScope('openid email profile');
+          grant.addOIDCScope('openid email profile groups');
           await grant.save();
           return grant;
         },

@@ -33,6 +33,9 @@ test('a user can sign in with an OpenID Connect provider', { skip: noBrowser, ti
   await page.getByText('Sign-in was cancelled at').waitFor();
   await screenshots(page, 'sign-in-provider-denied', { few: true });
 
+  await page.goto('/dashboard/signin?oidc=no_role');
+  await page.getByText('Your account at Example ID has no role on this server.').waitFor();
+
   provider.person = { sub: 'ada', email: 'ada@example.com', email_verified: true, name: 'Ada' };
   await page.getByRole('link', { name: 'Sign in with Example ID' }).click();
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();

@@ -11,6 +11,7 @@ export type OidcFailure =
   | 'account_exists' // an account has this address but has not verified it
   | 'taken' // the identity is linked to a different account
   | 'first_user' // no account exists yet on this server
+  | 'no_role' // no value of the claim in oidc.roles gives a role
   | 'locked'
   | 'invite' // the invitation is invalid or for a different address
   | 'too_many';

@@ -6,6 +6,7 @@ import type * as client from 'openid-client';
 import type { Config } from '../../config/settings.js';
 import { StartError } from '../../shared/errors.js';
 import { isLoopback } from '../../http/hosts.js';
+import { claimAt } from './claimed-role.js';
 
 const TIMEOUT_S = 10;
 const FRESH_MS = 3_600_000;
@@ -29,6 +30,8 @@ export interface Claims {
   /** Whether the provider has verified the address. */
   readonly isEmailVerified: boolean;
   readonly name: string | null;
+  /** The claim of `oidc.roles` as received; undefined if there is none. */
+  readonly role: unknown;
 }
 
 /** The user or the provider refused; this is not an error. */
@@ -66,7 +69,7 @@ export class OidcProvider {
     const asked = { state: oidc.randomState(), nonce: oidc.randomNonce(), verifier: oidc.randomPKCECodeVerifier() };
     const url = oidc.buildAuthorizationUrl(configuration, {
       redirect_uri: redirectUri,
-      scope: 'openid email profile',
+      scope: [...new Set(['openid', 'email', 'profile', ...(this.settings.roles?.scopes ?? [])])].join(' '),
       state: asked.state,
       nonce: asked.nonce,
       code_challenge: await oidc.calculatePKCECodeChallenge(asked.verifier),
@@ -93,9 +96,12 @@ export class OidcProvider {
     const token = tokens.claims();
     if (token === undefined) throw new Error('the provider sent no ID token');
     if (token.sub === '') throw new Error('the ID token has no subject');
-    // Many providers include the address only in the user info response.
+    const rolePath = this.settings.roles?.claim;
+    const roleOf = (document: unknown): unknown => (rolePath === undefined ? undefined : claimAt(document, rolePath));
+    const isComplete = token['email'] !== undefined && (rolePath === undefined || roleOf(token) !== undefined);
+    // Many providers include the address or groups only in the user info response.
     const more =
-      token['email'] !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined
+      isComplete || configuration.serverMetadata().userinfo_endpoint === undefined
         ? {}
         : await oidc.fetchUserInfo(configuration, tokens.access_token, token.sub);
     const claims: Record<string, unknown> = { ...more, ...token };
@@ -107,6 +113,7 @@ export class OidcProvider {
       email: text(email),
       name: text(claims['name']) ?? text(claims['preferred_username']),
       isEmailVerified: seen === true || seen === 'true',
+      role: roleOf(token) ?? roleOf(more),
     };
   }
 

@@ -55,6 +55,12 @@ export const oidc = {
     false,
     'Accept e-mail addresses that the provider does not report as verified. Use only if users cannot choose their address at the provider.',
   ),
+  roles: setting(
+    kind.oidcRoles,
+    null,
+    'Sets roles from a claim at each sign-in, for example {"claim": "groups", "roles": {"llm-admins": "admin"}, "default": "viewer"}.',
+    { shown: 'none' },
+  ),
 };
 
 export const dashboard = {

@@ -6,13 +6,15 @@ import type { ApiKeys } from '../../accounts/api-keys.js';
 import { keyObject } from '../../accounts/keys.js';
 import type { Members } from '../../accounts/members.js';
 import type { Organizations } from '../../accounts/organizations.js';
+import type { ServiceAccounts } from '../../accounts/service-accounts.js';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { budgetObject, setBudget } from '../api/budget.js';
 import type { BudgetDeps } from '../api/budget.js';
 import { listedKeys } from '../api/listed-keys.js';
 import { memberObject } from '../api/members.js';
-import { listPage, readPage } from '../api/paging.js';
+import { listPage, pageQueryOf, readPage } from '../api/paging.js';
+import { serviceAccountObject } from '../api/service-accounts.js';
 import { readWhole } from '../api/read-whole.js';
 import type { OperatorGuard } from './operator-guard.js';
 
@@ -27,12 +29,13 @@ const budgetBody = z.object({
 export interface OrganizationPartDeps extends Pick<BudgetDeps, 'budgets' | 'prices' | 'usage'> {
   organizations: Pick<Organizations, 'overview'>;
   members: Pick<Members, 'page'>;
+  serviceAccounts: Pick<ServiceAccounts, 'list'>;
   apiKeys: Pick<ApiKeys, 'page'>;
   now: () => number;
 }
 
 export function organizationPartRoutes(guard: OperatorGuard, deps: OrganizationPartDeps): Route[] {
-  const { organizations, members, apiKeys, budgets, now } = deps;
+  const { organizations, members, serviceAccounts, apiKeys, budgets, now } = deps;
   /** Throws ApiError 404. */
   const asked = async (exchange: Exchange): Promise<string> => {
     const id = exchange.params['org'] as string;
@@ -48,6 +51,19 @@ export function organizationPartRoutes(guard: OperatorGuard, deps: OrganizationP
         const { limit, after } = readPage(exchange.query);
         const id = await asked(exchange);
         exchange.json(200, listPage(await readWhole(exchange, () => members.page(id, limit, after)), memberObject));
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/organizations/:org/service-accounts',
+      handler: async ({ exchange }) => {
+        const page = readPage(exchange.query);
+        const all = (await serviceAccounts.list(await asked(exchange))).map(serviceAccountObject);
+        exchange.json(
+          200,
+          pageQueryOf(all, page, ({ id }) => id),
+        );
       },
     }),
 

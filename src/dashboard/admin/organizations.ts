@@ -20,6 +20,8 @@ const patchBody = z.object({
   /** Replaces all limits set before. */
   limits: limitsField.nullish(),
   monthly_token_cap: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).nullish(),
+  /** Operators can only clear the list; the organization's admins set it. */
+  dashboard_addresses: z.array(z.string()).max(0).nullish(),
 }) satisfies z.ZodType<{ [K in keyof OperatorOrganizationPatch]: unknown }>;
 
 interface DescribeDeps {
@@ -74,6 +76,7 @@ export function organizationRoutes(guard: OperatorGuard, deps: OrganizationDeps)
           status: body.status ?? undefined,
           limits: body.limits ?? undefined,
           monthlyTokenCap: body.monthly_token_cap,
+          dashboardAddresses: body.dashboard_addresses ?? undefined,
         };
         exchange.json(
           200,

@@ -35,7 +35,12 @@ const permissions = {
   limits: limitsField.nullish(),
   allowed_addresses: addressesField.nullish(),
 };
-const createBody = z.object({ name: keyNameField, ...permissions });
+const createBody = z.object({
+  name: keyNameField,
+  ...permissions,
+  /** The service account that owns the key. Requires the admin role. */
+  service_account_id: z.string().min(1).max(64).nullish(),
+});
 const changeBody = z.object({ name: keyNameField.nullish(), ...permissions });
 const rotateBody = z.object({ overlap_seconds: z.number().int().min(0).max(MAX_OVERLAP_S).nullish() });
 
@@ -76,7 +81,9 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
           scopes: body.scopes ?? undefined,
           limits,
           expiresAt: body.expires_at ?? null,
-          createdBy: user.id,
+          ...(body.service_account_id == null
+            ? { createdBy: user.id }
+            : { serviceAccount: { id: body.service_account_id, by: user.id } }),
           allowedAddresses: body.allowed_addresses ?? undefined,
         };
         exchange.json(200, created(await keys.create(organization.id, fields, actor)));

@@ -55,7 +55,10 @@ export interface Guard {
   open<B = undefined>(route: DashboardRoute<OpenCall<B>> & { body?: z.ZodType<B> }): Route;
   /** Requires a session. */
   user<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;
-  /** Requires the session of a member of `:org` with at least this role. Suspended organizations are read-only. */
+  /**
+   * Requires the session of a member of `:org` with at least this role, from an address that the organization allows.
+   * Suspended organizations are read-only.
+   */
   member<B = undefined>(least: Role, route: DashboardRoute<MemberCall<B>> & { body?: z.ZodType<B> }): Route;
   /** Requires an operator's session. */
   operator<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;

@@ -30,10 +30,18 @@ export function userObject(user: User): UserObject {
 export type OrganizationLimits = (organization: OrganizationView) => Record<string, LimitValues>;
 
 export function organizationObject(
-  { id, name, status, createdAt, settings: { keepsText } }: OrganizationView,
+  { id, name, status, createdAt, settings: { keepsText, dashboardAddresses } }: OrganizationView,
   limits: Record<string, LimitValues>,
 ): OrganizationObject {
-  return { id, name, status, created_at: createdAt, limits, request_text: keepsText === true };
+  return {
+    id,
+    name,
+    status,
+    created_at: createdAt,
+    limits,
+    request_text: keepsText === true,
+    dashboard_addresses: [...(dashboardAddresses ?? [])],
+  };
 }
 
 export function sessionObject(session: Session, currentId: string): SessionObject {

@@ -7,8 +7,11 @@ import type { SignUps } from '../../accounts/sign-ups.js';
 import type { User } from '../../accounts/users.js';
 import type { Config } from '../../config/settings.js';
 import { ApiError } from '../../shared/errors.js';
+import type { ClaimedRole } from '../../accounts/oidc/claimed-role.js';
 import { OidcRefusal } from '../../accounts/oidc/failures.js';
 import type { Claims } from '../../accounts/oidc/provider.js';
+import { providerActor } from '../../accounts/oidc/role-sync.js';
+import type { OidcRoleSync } from '../../accounts/oidc/role-sync.js';
 import { emailField, nameField } from './fields.js';
 
 /** `cookie`: the session cookie, if sign-up started a session. Null: the caller must start one. */
@@ -23,14 +26,36 @@ export interface EntryStores {
   signUps: SignUps;
 }
 
+/** A person without an account. */
+interface Newcomer {
+  claims: Claims;
+  email: string;
+  identity: ForeignIdentity;
+  claimed: ClaimedRole | null;
+}
+
+/** Why a new user cannot join the organization of `oidc.roles`. The log explains it to the operator. */
+const NOT_JOINED: readonly string[] = ['resource_not_found', 'organization_suspended', 'too_many_entries'];
+
 export class OidcEntry {
   constructor(
     private readonly stores: EntryStores,
     private readonly settings: Config['oidc'],
+    /** Null if the provider does not control roles. */
+    private readonly roles: OidcRoleSync | null,
   ) {}
 
-  /** `invite`: the invitation link's token, if any. Rejects with OidcRefusal. */
+  /** Sets the user's role if the provider controls it. `invite`: see #find(). Rejects with OidcRefusal or ApiError. */
   async enter(claims: Claims, invite: string | null, client: Client): Promise<Entered> {
+    // before an account is linked or created, because this may refuse the sign-in
+    const claimed = this.roles?.of(claims.role) ?? null;
+    const entered = await this.#find(claims, claimed, invite, client);
+    if (claimed !== null && !entered.user.locked) await this.roles?.apply(entered.user, claimed, client.ip);
+    return entered;
+  }
+
+  /** `invite`: the invitation link's token, if any. Rejects with OidcRefusal. */
+  async #find(claims: Claims, claimed: ClaimedRole | null, invite: string | null, client: Client): Promise<Entered> {
     const { identities, signIns } = this.stores;
     const identity = { issuer: claims.issuer, subject: claims.subject };
     const known = await identities.userOf(identity);
@@ -40,7 +65,7 @@ export class OidcEntry {
     if (known !== null) return { user: known, cookie: null };
     if (email === null) throw new OidcRefusal('no_email');
     const owner = await signIns.withEmail(email);
-    if (owner === null) return this.#signUp(claims, email, identity, invite, client);
+    if (owner === null) return this.#signUp({ claims, email, identity, claimed }, invite, client);
     // An account with an unverified address may not belong to the owner of that address. Linking it could sign one
     // person in to another person's account.
     if (!owner.emailVerified) throw new OidcRefusal('account_exists');
@@ -75,9 +100,7 @@ export class OidcEntry {
   }
 
   async #signUp(
-    claims: Claims,
-    email: string,
-    identity: ForeignIdentity,
+    { claims, email, identity, claimed }: Newcomer,
     invite: string | null,
     client: Client,
   ): Promise<Entered> {
@@ -93,12 +116,22 @@ export class OidcEntry {
       invite,
       code: null,
       identity,
+      ...(this.roles === null || claimed === null || claimed.role === null
+        ? {}
+        : {
+            joins: {
+              organizationId: await this.roles.organizationId(),
+              role: claimed.role,
+              actor: providerActor(client.ip),
+            },
+          }),
     };
     try {
       // Empty password hash: no password matches it.
       return await signUps.signUp({ open: isOpen, local: false }, request, '', client);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
+      if (invite === null && NOT_JOINED.includes(error.code)) throw error;
       throw new OidcRefusal(
         error.code === 'email_taken' ? 'account_exists' : error.code === 'signup_closed' ? 'no_account' : 'invite',
         { cause: error },

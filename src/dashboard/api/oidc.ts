@@ -9,6 +9,8 @@ import { OidcRefusal, reasonOf } from '../../accounts/oidc/failures.js';
 import type { OidcFailure } from '../../accounts/oidc/failures.js';
 import { Denied } from '../../accounts/oidc/provider.js';
 import type { Asked, OidcProvider } from '../../accounts/oidc/provider.js';
+import { OidcRoleSync } from '../../accounts/oidc/role-sync.js';
+import type { RoleSyncDeps } from '../../accounts/oidc/role-sync.js';
 import type { Attempts } from '../../accounts/attempts.js';
 import type { Config } from '../../config/settings.js';
 import type { Identities } from '../../accounts/identities.js';
@@ -37,7 +39,7 @@ interface Journey extends Asked {
   until: number;
 }
 
-export interface OidcDeps {
+export interface OidcDeps extends RoleSyncDeps {
   guard: Guard;
   signIns: SignIns;
   signUps: SignUps;
@@ -58,11 +60,10 @@ export function oidcRoutes(deps: OidcDeps): Route[] {
   return deps.oidc === null ? [] : routesOf(deps, deps.oidc);
 }
 
-function routesOf(
-  { guard, signIns, signUps, identities, attempts, tickets, box, origin, config, log, now }: OidcDeps,
-  provider: OidcProvider,
-): Route[] {
-  const entry = new OidcEntry({ identities, signIns, signUps }, config.oidc);
+function routesOf(deps: OidcDeps, provider: OidcProvider): Route[] {
+  const { guard, signIns, signUps, identities, attempts, tickets, box, origin, config, log, now } = deps;
+  const roles = config.oidc.roles === null ? null : new OidcRoleSync(config.oidc.roles, deps);
+  const entry = new OidcEntry({ identities, signIns, signUps }, config.oidc, roles);
 
   const redirectUri = (exchange: Exchange): string => `${origin.base(exchange)}/dashboard/api${CALLBACK}`;
   const redirect = (exchange: Exchange, to: string): void => {

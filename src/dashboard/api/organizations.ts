@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { deleteOrganization } from '../../accounts/delete-organization.js';
+import { mayOpenFrom } from '../../accounts/organizations.js';
 import type { OrganizationView, Organizations } from '../../accounts/organizations.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
@@ -49,7 +50,10 @@ export function organizationRoutes({
       method: 'GET',
       path: '/organizations',
       handler: async ({ exchange, user }) => {
-        const all = (await members.organizationsOf(user.id)).map(({ organization }) => organization);
+        // GET /me also lists those that cannot be opened from this address
+        const all = (await members.organizationsOf(user.id))
+          .map(({ organization }) => organization)
+          .filter(({ settings }) => mayOpenFrom(settings, exchange.remoteAddress));
         const page = pageQueryOf(all, readPage(exchange.query), ({ id }) => id);
         exchange.json(200, { ...page, data: page.data.map(shown) });
       },

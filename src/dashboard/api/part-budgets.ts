@@ -6,6 +6,8 @@ import type { ApiKeys } from '../../accounts/api-keys.js';
 import type { BudgetGate } from '../../admission/budget-gate.js';
 import { monthName, monthNumber } from '../../admission/month-use.js';
 import type { Members } from '../../accounts/members.js';
+import { isServiceAccountId } from '../../accounts/service-accounts.js';
+import type { ServiceAccounts } from '../../accounts/service-accounts.js';
 import type { Route } from '../../http/exchange.js';
 import { apiError } from '../../shared/errors.js';
 import { hex } from '../../shared/ids.js';
@@ -26,11 +28,12 @@ const body = z.object({ amount: z.number().positive().max(1e12).nullable() });
 export interface PartBudgetDeps extends Pick<BudgetDeps, 'guard' | 'budgets' | 'prices' | 'usage'> {
   apiKeys: Pick<ApiKeys, 'page'>;
   members: Pick<Members, 'of'>;
+  serviceAccounts: Pick<ServiceAccounts, 'get'>;
   budgetGate: Pick<BudgetGate, 'stoppedIn'>;
 }
 
 export function partBudgetRoutes(deps: PartBudgetDeps): Route[] {
-  const { guard, budgets, apiKeys, members, budgetGate } = deps;
+  const { guard, budgets, apiKeys, members, serviceAccounts, budgetGate } = deps;
   return [
     guard.member('viewer', {
       method: 'GET',
@@ -62,10 +65,15 @@ export function partBudgetRoutes(deps: PartBudgetDeps): Route[] {
       body,
       handler: async ({ exchange, organization, actor, body: { amount } }) => {
         const asked = exchange.params['part'] as string;
-        const scope = asked.startsWith('user_') ? 'member' : 'key';
+        const scope = asked.startsWith('user_') || isServiceAccountId(asked) ? 'member' : 'key';
         let id: string | undefined;
         if (scope === 'key') id = firstKeys(await allKeys(apiKeys, organization.id)).get(asked);
-        else if ((await members.of(organization.id, asked)) !== null) id = asked;
+        else if (
+          isServiceAccountId(asked)
+            ? (await serviceAccounts.get(organization.id, asked)) !== null
+            : (await members.of(organization.id, asked)) !== null
+        )
+          id = asked;
         // The budget of a former member or deleted key can be removed, but not set.
         const before = await budgets.get(organization.id);
         if (id === undefined && amount === null && hasAmount(before, scope, asked)) id = asked;

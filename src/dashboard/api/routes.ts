@@ -15,6 +15,8 @@ import { ownAccountRoutes, type OwnAccountDeps } from './own-account.js';
 import { imagePlanRoutes, type ImagePlanDeps } from './image-plan.js';
 import { partBudgetRoutes, type PartBudgetDeps } from './part-budgets.js';
 import { playgroundRoutes, type PlaygroundDeps } from './playground.js';
+import { dashboardAddressRoutes, type DashboardAddressDeps } from './dashboard-addresses.js';
+import { serviceAccountRoutes, type ServiceAccountDeps } from './service-accounts.js';
 import { requestRoutes, type RequestDeps } from './requests.js';
 import { savedRoutes, type SavedDeps } from './saved.js';
 import { secondFactorRoutes, type SecondFactorDeps } from './second-factor.js';
@@ -33,6 +35,8 @@ export type DashboardRouteDeps = SignUpDeps &
   PasswordDeps &
   OrganizationDeps &
   MemberDeps &
+  ServiceAccountDeps &
+  DashboardAddressDeps &
   InviteDeps &
   AuditLogDeps &
   PlaygroundDeps &
@@ -58,6 +62,8 @@ export function dashboardRoutes(deps: DashboardRouteDeps): Route[] {
     ...passwordRoutes(deps),
     ...organizationRoutes(deps),
     ...memberRoutes(deps),
+    ...serviceAccountRoutes(deps),
+    ...dashboardAddressRoutes(deps),
     ...inviteRoutes(deps),
     ...auditLogRoutes(deps),
     ...playgroundRoutes(deps),

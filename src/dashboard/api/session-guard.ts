@@ -5,7 +5,9 @@ import { timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
 import type { Directory } from '../../accounts/directory.js';
 import { hasRole } from '../../accounts/members.js';
+import { mayOpenFrom } from '../../accounts/organizations.js';
 import { csrfToken } from '../../accounts/sessions.js';
+import { plainAddress } from '../../shared/address-list.js';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { validatedForm } from '../../protocol/validation.js';
@@ -51,6 +53,11 @@ export class SessionGuard implements Guard {
       if (own === null) throw apiError('resource_not_found', 'Organization not found.', 'org');
       const { organization, role } = own;
       exchange.onAccountOf(organization.id);
+      if (!mayOpenFrom(organization.settings, exchange.remoteAddress))
+        throw apiError(
+          'address_not_allowed',
+          `This organization cannot be opened from the address ${plainAddress(exchange.remoteAddress)}.`,
+        );
       if (!hasRole(role, least))
         throw apiError('role_not_allowed', `This requires the role ${least} or higher (yours is ${role}).`);
       if (organization.status === 'suspended' && isChange(exchange))

@@ -6,6 +6,8 @@ import { hashPassword, isOutdated, verifyPassword } from '../../accounts/passwor
 import { csrfToken } from '../../accounts/sessions.js';
 import { normalEmail } from '../../accounts/users.js';
 import type { User } from '../../accounts/users.js';
+import { mayOpenFrom } from '../../accounts/organizations.js';
+import { plainAddress } from '../../shared/address-list.js';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { LoginAnswer, Me } from '../../shared/wire/users.js';
@@ -49,18 +51,22 @@ export function signInRoutes({
   origin,
   config,
 }: SignInDeps): Route[] {
-  const me = async (user: User, secret: string): Promise<Me> => ({
+  const me = async (user: User, secret: string, address: string): Promise<Me> => ({
     user: userObject(user),
     second_factor_missing:
       user.operator && user.secondFactor !== true && config.accounts.operator_second_factor === 'required',
     oidc_linked: await identities.has(user.id),
     csrf_token: csrfToken(secret),
-    organizations: (await members.organizationsOf(user.id)).map(({ organization: { id, name, status }, role }) => ({
-      id,
-      name,
-      status,
-      role,
-    })),
+    address: plainAddress(address),
+    organizations: (await members.organizationsOf(user.id)).map(
+      ({ organization: { id, name, status, settings }, role }) => ({
+        id,
+        name,
+        status,
+        role,
+        address_allowed: mayOpenFrom(settings, address),
+      }),
+    ),
   });
 
   const answer = (exchange: Exchange, body: LoginAnswer): void => exchange.json(200, body);
@@ -137,7 +143,8 @@ export function signInRoutes({
     guard.user({
       method: 'GET',
       path: '/me',
-      handler: async ({ exchange, user }) => exchange.json(200, await me(user, sessionCookie(exchange) as string)),
+      handler: async ({ exchange, user }) =>
+        exchange.json(200, await me(user, sessionCookie(exchange) as string, exchange.remoteAddress)),
     }),
 
     guard.user({
@@ -151,7 +158,7 @@ export function signInRoutes({
         // rate-limited because each change adds an entry to the server's bounded audit log
         if (!same) await attempts.count('name', [user.id]);
         const changed = same ? user : await signIns.rename(user, name, actor);
-        exchange.json(200, await me(changed ?? user, secret));
+        exchange.json(200, await me(changed ?? user, secret, exchange.remoteAddress));
       },
     }),
 

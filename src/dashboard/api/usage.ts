@@ -10,6 +10,7 @@ import type { PriceStore } from '../../usage/price-store.js';
 import { PLAYGROUND_KEY } from './playground.js';
 import { PLAYGROUND_MEMBER } from '../../shared/wire/usage.js';
 import type { Members } from '../../accounts/members.js';
+import type { ServiceAccounts } from '../../accounts/service-accounts.js';
 import type { Page } from '../../accounts/page.js';
 import { csvLine, sendCsv } from './csv.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
@@ -46,7 +47,7 @@ const COLUMNS = [
   'decode_ms',
   'cost',
 ] as const satisfies readonly (keyof UsageRowObject)[];
-const MEMBER_COLUMNS = [...COLUMNS, 'member_id', 'member_email'] as const;
+const MEMBER_COLUMNS = [...COLUMNS, 'member_id', 'member_email', 'member_name'] as const;
 
 export interface UsageDeps {
   guard: Guard;
@@ -54,9 +55,11 @@ export interface UsageDeps {
   prices: Pick<PriceStore, 'get'>;
   apiKeys: Pick<ApiKeys, 'page'>;
   members: Pick<Members, 'page'>;
+  serviceAccounts: Pick<ServiceAccounts, 'list'>;
 }
 
-export function usageRoutes({ guard, usage, prices, apiKeys, members }: UsageDeps): Route[] {
+export function usageRoutes(deps: UsageDeps): Route[] {
+  const { guard, usage, prices, apiKeys } = deps;
   const read = async (parameters: URLSearchParams, organizationId: string): Promise<UsageQuery> => {
     const query = readUsageQuery(parameters, organizationId, await prices.get(), Date.now());
     if (!query.groupBy.includes('member')) return query;
@@ -96,11 +99,14 @@ export function usageRoutes({ guard, usage, prices, apiKeys, members }: UsageDep
         const query = await read(exchange.query, organization.id);
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
-          const emails = query.groupBy.includes('member') ? await memberEmails(members, organization.id) : null;
-          const columns = emails === null ? COLUMNS : MEMBER_COLUMNS;
+          const names = query.groupBy.includes('member') ? await memberNames(deps, organization.id) : null;
+          const columns = names === null ? COLUMNS : MEMBER_COLUMNS;
           await sendCsv(exchange, { file: 'usage.csv', columns, rows: CSV_ROWS }, async (after: UsageCursor | null) => {
             const { rows, next } = await usage.rows(query, CSV_PAGE, after);
-            const named = rows.map((row) => ({ ...row, member_email: emails?.get(row.member_id ?? '') ?? null }));
+            const named = rows.map((row) => {
+              const member = names?.get(row.member_id ?? '');
+              return { ...row, member_email: member?.email ?? null, member_name: member?.name ?? null };
+            });
             return { lines: named.map((row) => csvLine(row, columns)), next };
           });
         });
@@ -119,12 +125,22 @@ async function keyOwners(apiKeys: Pick<ApiKeys, 'page'>, organizationId: string)
   return owners;
 }
 
-/** User ID → e-mail address. Former members are missing. */
-async function memberEmails(members: Pick<Members, 'page'>, organizationId: string): Promise<Map<string, string>> {
-  const emails = new Map<string, string>();
-  for await (const { userId, email } of entriesOf((after) => members.page(organizationId, READ_PAGE, after)))
-    emails.set(userId, email);
-  return emails;
+interface Named {
+  readonly email: string | null;
+  readonly name: string;
+}
+
+/** Members and service accounts by ID. Former ones are missing. */
+async function memberNames(
+  { members, serviceAccounts }: Pick<UsageDeps, 'members' | 'serviceAccounts'>,
+  organizationId: string,
+): Promise<Map<string, Named>> {
+  const names = new Map<string, Named>(
+    (await serviceAccounts.list(organizationId)).map(({ id, name }) => [id, { email: null, name }]),
+  );
+  for await (const { userId, email, name } of entriesOf((after) => members.page(organizationId, READ_PAGE, after)))
+    names.set(userId, { email, name });
+  return names;
 }
 
 async function* entriesOf<T>(read: (after: string | null) => Promise<Page<T> | null>): AsyncGenerator<T> {

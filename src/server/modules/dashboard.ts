@@ -58,7 +58,7 @@ export function openDashboard({
   return openModule(() => {
     const { directory, usage, requests: requestLog, prices, budgets, saved, responses, organizationData } = storage;
     const { signIns, signUps, identities, ownAccount, secondFactors, attempts, now } = directory;
-    const { users, organizations, members, invites, apiKeys, audit } = directory;
+    const { users, organizations, members, serviceAccounts, invites, apiKeys, audit } = directory;
     const organizationLimits: OrganizationLimits = ({ id, settings: { limits } }) =>
       Object.fromEntries(
         pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]),
@@ -81,6 +81,7 @@ export function openDashboard({
       users,
       organizations,
       members,
+      serviceAccounts,
       invites,
       apiKeys,
       audit,

@@ -61,7 +61,8 @@ export function openOperator({
 }: OperatorContext): Promise<Operator> {
   const { log } = telemetry;
   const { bus, directory, tuneRuns, requests: requestLog, usage, prices, budgets, history } = storage;
-  const { organizations, members, users, signIns, secondFactors, apiKeys, attempts, audit, now } = directory;
+  const { organizations, members, serviceAccounts, users, signIns, secondFactors, apiKeys, attempts, audit, now } =
+    directory;
   return openModule(async (undo) => {
     const pulls = new Pulls(hub, bus, log);
     undo.add(() => pulls.close());
@@ -90,6 +91,7 @@ export function openOperator({
       origin,
       organizations,
       members,
+      serviceAccounts,
       users,
       signIns,
       secondFactors,

@@ -6,6 +6,7 @@ export type KeyScope = 'inference' | 'responses.read' | 'responses.delete' | 'mo
 export interface ApiKeyObject {
   id: string;
   organization_id: string;
+  /** The user who created it, or the service account that owns it. Null: the command line. */
   created_by: string | null;
   name: string;
   prefix: string | null;

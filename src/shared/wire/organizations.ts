@@ -14,6 +14,8 @@ export interface OrganizationObject {
   limits: Record<string, LimitValues>;
   /** Whether prompts and responses are stored in the request log. */
   request_text: boolean;
+  /** IP addresses and CIDR ranges from which members can open it on the dashboard. Empty: all addresses. */
+  dashboard_addresses: string[];
 }
 
 export interface MembershipObject {
@@ -26,6 +28,32 @@ export interface MemberObject extends MembershipObject {
   email: string;
   name: string;
   last_login_at: string | null;
+}
+
+/** Service accounts are never owners. */
+export type ServiceAccountRole = Exclude<Role, 'owner'>;
+/** A member that cannot sign in and only owns API keys. */
+export interface ServiceAccountObject {
+  id: string;
+  organization_id: string;
+  name: string;
+  role: ServiceAccountRole;
+  /** Whether its keys are refused. */
+  disabled: boolean;
+  created_by: string | null;
+  created_at: string;
+  /** Number of its keys that are neither expired nor revoked. */
+  active_keys: number;
+}
+
+/** GET, PUT …/organizations/{org}/dashboard-addresses. PUT takes only `allowed_addresses`. */
+export interface DashboardAddresses {
+  /** IP addresses and CIDR ranges. Empty: all addresses. */
+  allowed_addresses: string[];
+  /** The address of this request, as the server sees it. */
+  your_address: string;
+  /** Whether the caller is the organization's only owner, so that no other owner could correct the list. */
+  only_owner: boolean;
 }
 
 export interface InviteObject {
@@ -54,8 +82,15 @@ export interface InvitePreview {
 export interface AuditEntry {
   id: string;
   at: string;
-  /** A user's ID and e-mail address; null for the operator API and the command line. */
-  actor: { type: 'user' | 'operator_api' | 'command_line'; id: string | null; email: string | null };
+  /**
+   * A user's ID and e-mail address; null for the operator API, the command line and the OpenID Connect provider, whose
+   * claims set roles.
+   */
+  actor: {
+    type: 'user' | 'operator_api' | 'command_line' | 'identity_provider';
+    id: string | null;
+    email: string | null;
+  };
   /** `api_key.created`, `member.role_changed`, `organization.limits_changed`, … */
   action: string;
   target: string | null;
@@ -75,4 +110,6 @@ export interface OperatorOrganizationPatch {
   status?: 'active' | 'suspended';
   limits?: LimitOverrides;
   monthly_token_cap?: number | null;
+  /** Only the empty list: operators can allow all addresses again. */
+  dashboard_addresses?: [];
 }

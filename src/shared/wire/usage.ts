@@ -12,7 +12,7 @@ export interface UsageRowObject {
   model: string | null;
   api_key_id: string | null;
   endpoint: string | null;
-  /** The user who created the API key, PLAYGROUND_MEMBER or NO_MEMBER. */
+  /** The user who created the API key, the service account that owns it, PLAYGROUND_MEMBER or NO_MEMBER. */
   member_id: string | null;
   requests: number;
   errors: number;
@@ -70,7 +70,7 @@ export interface PartBudgets {
 /** An entry of PartBudgets. PUT …/organizations/{org}/budgets/{id} with `amount` sets or removes one of them. */
 export interface PartBudgetObject {
   scope: 'member' | 'key';
-  /** `user_…` or `key_…`. A rotated key shares the budget of the first key of the chain, whose ID this is. */
+  /** `user_…`, `svc_…` or `key_…`. A rotated key shares the budget of the first key of the chain, whose ID this is. */
   id: string;
   /** Null: removed. */
   amount: number | null;

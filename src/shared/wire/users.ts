@@ -63,7 +63,16 @@ export interface Me {
   /** Whether the user can sign in through the OpenID provider. */
   oidc_linked: boolean;
   csrf_token: string;
-  organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
+  /** The address of this request, as the server sees it. */
+  address: string;
+  /** `address_allowed`: whether the organization can be opened from this address. */
+  organizations: {
+    id: string;
+    name: string;
+    status: 'active' | 'suspended';
+    role: Role;
+    address_allowed: boolean;
+  }[];
 }
 
 /** GET /dashboard/api/status: for the page shown before sign-in. */

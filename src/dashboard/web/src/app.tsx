@@ -10,6 +10,7 @@ import { EmptyState } from './components/states.js';
 import { SuspendedNotice } from './components/suspended-notice.js';
 import { Shell } from './layout/shell.js';
 import { AcceptInvite } from './pages/accept-invite.js';
+import { AddressNotAllowed } from './pages/address-not-allowed.js';
 import { AuditLog } from './pages/audit-log.js';
 import { ForgotPassword } from './pages/forgot-password.js';
 import { Keys } from './pages/keys.js';
@@ -116,6 +117,8 @@ function Pages(): ReactNode {
   const of = (page: ReactNode, least: Role = 'viewer'): ReactNode =>
     organization === null ? (
       <NoOrganization />
+    ) : !organization.address_allowed ? (
+      <AddressNotAllowed />
     ) : atLeast(organization.role, least) ? (
       <div key={organization.id} className="contents">
         <SuspendedNotice />

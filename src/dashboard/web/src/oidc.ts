@@ -21,6 +21,8 @@ const TEXTS: Readonly<Record<OidcFailure, (name: string) => string>> = {
   taken: (name) => `Your account at ${name} is linked to a different account here.`,
   first_user: () =>
     'No account exists yet. Create the first one with a password. It becomes the operator of this server.',
+  no_role: (name) =>
+    `Your account at ${name} has no role on this server. Ask its administrator to add you to a group that has one.`,
   locked: () => 'This account is locked. Contact the operator of this server.',
   invite: () => 'The invitation is no longer valid, or is for a different e-mail address.',
   too_many: () => 'Too many attempts. Try again in 15 minutes.',

@@ -24,6 +24,14 @@ import type { ApiKeys, CreatedKey, KeyChange, NewKey } from '../../../accounts/a
 import type { Actor } from '../../../accounts/audit.js';
 import { keyDigest, keyedHash, revokedNow, temporaryDetail, timeOf } from '../../../accounts/keys.js';
 import type { KeyRecord } from '../../../accounts/keys.js';
+import {
+  checkKeyOwner,
+  checkManagingAccounts,
+  isServiceAccountId,
+  knownAccount,
+  ownerDetail,
+} from '../../../accounts/service-accounts.js';
+import type { ServiceAccountTable } from './service-account-table.js';
 import type { MembershipTable } from './membership-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
 import type { Page } from '../../../accounts/page.js';
@@ -45,7 +53,7 @@ export class LmdbApiKeys implements ApiKeys {
   /** `changed` is called with the organization after each change. */
   constructor(
     private readonly store: Store,
-    private readonly memberships: MembershipTable,
+    private readonly members: { memberships: MembershipTable; serviceAccounts: ServiceAccountTable },
     private readonly audit: LmdbAuditLog,
     private readonly changed: (organizationId: string) => void,
   ) {
@@ -102,6 +110,30 @@ export class LmdbApiKeys implements ApiKeys {
     return count;
   }
 
+  /** Number of keys that are valid now, by the user or service account that owns them. */
+  activeByOwner(organizationId: string, now = Date.now()): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { key, value } of this.byOrganization.range(ofOrganization(organizationId))) {
+      if (value !== null && value <= now) continue;
+      const owner = this.rows.get((key as [string, number, string])[2])?.createdBy ?? null;
+      if (owner !== null) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  /** Call within a transaction. Revokes all keys of a service account, and returns how many were valid. */
+  revokeOwned(organizationId: string, owner: string): number {
+    const now = Date.now();
+    let count = 0;
+    for (const { key: place, value } of [...this.byOrganization.range(ofOrganization(organizationId))]) {
+      const key = this.rows.get((place as [string, number, string])[2]);
+      if (key?.createdBy !== owner || key.revoked === true) continue;
+      if (value === null || value > now) count++;
+      this.write(revokedNow(key, now));
+    }
+    return count;
+  }
+
   async create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey> {
     const { secret, publicId } = newApiKey();
     return { key: await this.insert(organizationId, { fields, text: secret, publicId, actor }), secret };
@@ -136,7 +168,7 @@ export class LmdbApiKeys implements ApiKeys {
       void this.audit.note(organizationId, actor, 'api_key.changed', id, {
         name: next.name,
         fields: Object.keys(given(change)),
-        ...temporaryDetail(key),
+        ...this.detail(key),
       });
       return next;
     });
@@ -157,7 +189,7 @@ export class LmdbApiKeys implements ApiKeys {
       const key = this.row(organizationId, id);
       if (key === undefined) return null;
       if (createdBy !== null) {
-        const own = this.memberships.get(organizationId, createdBy)?.role;
+        const own = this.members.memberships.get(organizationId, createdBy)?.role;
         checkMaker(own);
         checkChanger(own, createdBy, key);
       }
@@ -173,6 +205,7 @@ export class LmdbApiKeys implements ApiKeys {
         name: key.name,
         successor: next.id,
         overlap_seconds: overlapS,
+        ...this.owner(key),
       });
       return next;
     });
@@ -187,7 +220,7 @@ export class LmdbApiKeys implements ApiKeys {
       const next = revokedNow(key, Date.now());
       this.write(next);
       if (actor !== null)
-        void this.audit.note(organizationId, actor, 'api_key.revoked', id, { name: key.name, ...temporaryDetail(key) });
+        void this.audit.note(organizationId, actor, 'api_key.revoked', id, { name: key.name, ...this.detail(key) });
       return next;
     });
     this.changed(organizationId);
@@ -264,7 +297,7 @@ export class LmdbApiKeys implements ApiKeys {
     });
     await this.store.transaction(() => {
       if (isThere()) return;
-      if (key.createdBy !== null) checkMaker(this.memberships.get(organizationId, key.createdBy)?.role);
+      this.checkOwner(organizationId, key, fields);
       this.makeRoom(organizationId);
       this.write(key);
       void this.byHash.put(hash.toString('hex'), key.id);
@@ -273,11 +306,31 @@ export class LmdbApiKeys implements ApiKeys {
           name: key.name,
           models: key.models,
           scopes: key.scopes,
-          ...temporaryDetail(key),
+          ...this.detail(key),
         });
     });
     this.changed(organizationId);
     return key;
+  }
+
+  /** Checks that the owner may have a new key, and that a service account's is created by an admin. Throws ApiError. */
+  private checkOwner(organizationId: string, { createdBy }: KeyRecord, { serviceAccount }: NewKey): void {
+    if (serviceAccount !== undefined) {
+      const { id, by } = serviceAccount;
+      if (by !== null) checkManagingAccounts(this.members.memberships.get(organizationId, by)?.role);
+      checkKeyOwner(knownAccount(this.members.serviceAccounts.get(organizationId, id)));
+    } else if (createdBy !== null) checkMaker(this.members.memberships.get(organizationId, createdBy)?.role);
+  }
+
+  /** Details of audit entries about a key. */
+  private detail(key: KeyRecord): object {
+    return { ...this.owner(key), ...temporaryDetail(key) };
+  }
+
+  private owner({ organizationId, createdBy }: KeyRecord): object {
+    return isServiceAccountId(createdBy)
+      ? ownerDetail(this.members.serviceAccounts.get(organizationId, createdBy))
+      : {};
   }
 
   /** Call within a transaction. Writes the record and its entry in the organization's list. */

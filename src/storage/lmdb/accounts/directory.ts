@@ -10,6 +10,7 @@ import { InviteTable } from './invite-table.js';
 import { MembershipTable } from './membership-table.js';
 import { OrganizationTable } from './organization-table.js';
 import { SecondFactorTable } from './second-factor-table.js';
+import { ServiceAccountTable } from './service-account-table.js';
 import { SessionTable } from './session-table.js';
 import { SettingsTable } from './settings-table.js';
 import { SetupCode } from './setup-code.js';
@@ -25,6 +26,7 @@ import { LmdbMembers } from './members.js';
 import { LmdbOrganizations } from './organizations.js';
 import { LmdbOwnAccount } from './own-account.js';
 import { LmdbSecondFactors } from './second-factors.js';
+import { LmdbServiceAccounts } from './service-accounts.js';
 import { LmdbSignIns } from './sign-ins.js';
 import { LmdbSignUps } from './sign-ups.js';
 import { LmdbUsers } from './users.js';
@@ -39,6 +41,7 @@ export class LmdbDirectory implements SweptDirectory {
   readonly users: LmdbUsers;
   readonly organizations: LmdbOrganizations;
   readonly members: LmdbMembers;
+  readonly serviceAccounts: LmdbServiceAccounts;
   readonly invites: LmdbInvites;
   readonly apiKeys: LmdbApiKeys;
   readonly keyStore: LmdbKeyStore;
@@ -56,7 +59,8 @@ export class LmdbDirectory implements SweptDirectory {
     this.audit = new LmdbAuditLog(store);
     this.attempts = new LmdbAttempts(store);
     const memberships = new MembershipTable(store);
-    this.apiKeys = new LmdbApiKeys(store, memberships, this.audit, changed);
+    const serviceAccountTable = new ServiceAccountTable(store);
+    this.apiKeys = new LmdbApiKeys(store, { memberships, serviceAccounts: serviceAccountTable }, this.audit, changed);
     const invites = new InviteTable(store),
       sessions = new SessionTable(store),
       tokens = new TokenTable(store);
@@ -65,6 +69,7 @@ export class LmdbDirectory implements SweptDirectory {
       organizations: new OrganizationTable(store),
       settings: new SettingsTable(store),
       memberships,
+      serviceAccountTable,
       setupCode: new SetupCode(store),
       secondFactors: new SecondFactorTable(store),
       identities: new IdentityTable(store),
@@ -75,7 +80,7 @@ export class LmdbDirectory implements SweptDirectory {
       audit: this.audit,
       keys: this.apiKeys,
     };
-    this.keyStore = new LmdbKeyStore(this.apiKeys, tables.organizations, tables.settings);
+    this.keyStore = new LmdbKeyStore(this.apiKeys, tables);
     this.signIns = new LmdbSignIns(store, tables);
     this.secondFactors = new LmdbSecondFactors(store, tables);
     this.identities = new LmdbIdentities(store, tables);
@@ -84,6 +89,7 @@ export class LmdbDirectory implements SweptDirectory {
     this.users = new LmdbUsers(store, tables);
     this.organizations = new LmdbOrganizations(store, tables, changed);
     this.members = new LmdbMembers(store, tables);
+    this.serviceAccounts = new LmdbServiceAccounts(store, tables, changed);
     this.invites = new LmdbInvites(store, tables);
     const swept: readonly { sweep(): Promise<void> }[] = [sessions, tokens, this.attempts, invites, this.audit];
     this.sweeping = new Sweeping(async () => {

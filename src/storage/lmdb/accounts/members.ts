@@ -12,7 +12,15 @@ import type { UserTable } from './user-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
 import { lastSignIn } from '../../../accounts/users.js';
 import { revokeOutlived } from './invites.js';
-import { checkManaging, checkOwner, knownMember, lastOwner } from '../../../accounts/members.js';
+import {
+  checkBelonging,
+  checkJoining,
+  checkManaging,
+  checkOwner,
+  knownMember,
+  knownPerson,
+  lastOwner,
+} from '../../../accounts/members.js';
 import type { Member, Members, Membership, OwnOrganization } from '../../../accounts/members.js';
 import { pageOf } from '../../../accounts/page.js';
 import type { Page } from '../../../accounts/page.js';
@@ -65,6 +73,30 @@ export class LmdbMembers implements Members {
         return memberships.put(organizationId, userId, role);
       }),
     );
+  }
+
+  assign(organizationId: string, userId: string, role: Role, actor: Actor): Promise<'assigned' | 'last_owner'> {
+    const { memberships, organizations, users, audit } = this.tables;
+    return this.store.transaction(() => {
+      const user = knownPerson(users.get(userId));
+      const before = memberships.get(organizationId, userId);
+      if (before?.role === role) return 'assigned';
+      if (before === undefined) {
+        checkJoining(organizations.get(organizationId), memberships.count(organizationId));
+        checkBelonging(memberships.ofUser(userId).length);
+        void audit.note(organizationId, actor, 'member.joined', userId, { role, email: user.email });
+      } else {
+        const detail = { from: before.role, to: role, email: user.email };
+        if (memberships.isLastOwner(organizationId, userId)) {
+          void audit.note(organizationId, actor, 'member.last_owner_kept', userId, detail);
+          return 'last_owner';
+        }
+        void audit.note(organizationId, actor, 'member.role_changed', userId, detail);
+        revokeOutlived(this.tables, organizationId, userId, role, actor);
+      }
+      memberships.put(organizationId, userId, role);
+      return 'assigned';
+    });
   }
 
   remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void> {

@@ -6,12 +6,13 @@ import type { Organization } from '../../../accounts/keys.js';
 import type { InviteTable } from './invite-table.js';
 import type { MembershipTable } from './membership-table.js';
 import type { OrganizationTable } from './organization-table.js';
+import type { ServiceAccountTable } from './service-account-table.js';
 import type { SettingsTable } from './settings-table.js';
 import type { UserTable } from './user-table.js';
 import type { LmdbApiKeys } from './api-keys.js';
 import type { LmdbAuditLog } from './audit-log.js';
 import { checkBelonging, knownPerson } from '../../../accounts/members.js';
-import { checkOwned } from '../../../accounts/organizations.js';
+import { checkOwned, isSameList } from '../../../accounts/organizations.js';
 import type {
   OrganizationChange,
   OrganizationOverview,
@@ -28,6 +29,7 @@ export interface OrganizationsTables {
   memberships: MembershipTable;
   users: UserTable;
   invites: InviteTable;
+  serviceAccountTable: ServiceAccountTable;
   keys: LmdbApiKeys;
   audit: LmdbAuditLog;
 }
@@ -121,6 +123,7 @@ export class LmdbOrganizations implements Organizations {
         );
       if (change.limits !== undefined || change.monthlyTokenCap !== undefined) this.#set(id, change, actor);
       if (change.keepsText !== undefined) this.#keepText(id, change.keepsText, actor);
+      if (change.dashboardAddresses !== undefined) this.#restrict(id, change.dashboardAddresses, actor);
       return next;
     });
     this.changed(id);
@@ -128,8 +131,9 @@ export class LmdbOrganizations implements Organizations {
   }
 
   async delete(id: string, actor: Actor): Promise<void> {
-    const { organizations, memberships, invites, keys, audit } = this.tables;
+    const { organizations, memberships, invites, serviceAccountTable, keys, audit } = this.tables;
     await this.store.transaction(() => {
+      serviceAccountTable.removeAll(id);
       for (const { userId } of memberships.ofOrganization(id)) memberships.remove(id, userId);
       invites.removeAll(id);
       void audit.note(id, actor, 'organization.deleted', id, { name: organizations.get(id)?.name ?? null });
@@ -204,5 +208,14 @@ export class LmdbOrganizations implements Organizations {
         keepsText ? 'organization.request_text_kept' : 'organization.request_text_not_kept',
         id,
       );
+  }
+
+  /** Call within a transaction. */
+  #restrict(id: string, addresses: readonly string[], actor: Actor | null): void {
+    const { settings, audit } = this.tables;
+    const before = settings.get(id);
+    if (isSameList(before.dashboardAddresses ?? [], addresses)) return;
+    settings.put(id, { ...before, dashboardAddresses: addresses });
+    if (actor !== null) void audit.note(id, actor, 'organization.dashboard_addresses_changed', id, { addresses });
   }
 }

@@ -15,7 +15,7 @@ import type { SettingsTable } from './settings-table.js';
 import type { SetupCode } from './setup-code.js';
 import type { UserTable } from './user-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
-import { checkMembers } from '../../../accounts/members.js';
+import { checkJoining, checkMembers } from '../../../accounts/members.js';
 import type { Client } from '../../../accounts/sign-ins.js';
 import { permission, personKnown, signUpTaken } from '../../../accounts/sign-ups.js';
 import type { Permission, SignedUp, SignUp, SignUpPolicy, SignUps } from '../../../accounts/sign-ups.js';
@@ -74,10 +74,15 @@ export class LmdbSignUps implements SignUps {
         users.change(user.id, { emailVerified: true });
         void audit.note(null, actor, 'user.identity_linked', user.id, { issuer: request.identity.issuer });
       }
+      const joins = allowed.as === 'new' ? request.joins : undefined;
       const { organization, role } =
-        allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', request, actor);
+        allowed.as === 'invited'
+          ? this.#joined(allowed.invite)
+          : joins !== undefined
+            ? this.#claimed(joins)
+            : this.#own(allowed.as === 'first', request, actor);
       memberships.put(organization.id, user.id, role);
-      void audit.note(organization.id, actor, 'member.joined', user.id, { role, email: user.email });
+      void audit.note(organization.id, joins?.actor ?? actor, 'member.joined', user.id, { role, email: user.email });
       if (user.operator) {
         setupCode.remove();
         void audit.note(null, actor, 'operator.first_user', user.id);
@@ -104,6 +109,13 @@ export class LmdbSignUps implements SignUps {
     checkMembers(memberships.count(organization.id));
     invites.accept(invite);
     return { organization, role: invite.role };
+  }
+
+  #claimed({ organizationId, role }: NonNullable<SignUp['joins']>): Home {
+    const { organizations, memberships } = this.tables;
+    const organization = organizations.get(organizationId);
+    checkJoining(organization, memberships.count(organizationId));
+    return { organization, role };
   }
 
   #own(first: boolean, request: SignUp, actor: Actor): Home {

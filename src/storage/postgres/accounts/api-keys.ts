@@ -15,11 +15,19 @@ import type { ApiKeys, CreatedKey, KeyChange, NewKey } from '../../../accounts/a
 import type { Actor } from '../../../accounts/audit.js';
 import { keyDigest, keyedHash, revokedNow, temporaryDetail } from '../../../accounts/keys.js';
 import type { KeyRecord } from '../../../accounts/keys.js';
+import {
+  checkKeyOwner,
+  checkManagingAccounts,
+  isServiceAccountId,
+  knownAccount,
+  ownerDetail,
+} from '../../../accounts/service-accounts.js';
 import type { Page } from '../../../accounts/page.js';
 import { noteAudit } from './audit-log.js';
 import { countValidKeys, keyById, KEY_COLUMNS, keyOf, makeRoomForKey, putKey } from './key-rows.js';
 import type { KeyRow } from './key-rows.js';
 import { membership } from './member-rows.js';
+import { serviceAccountsOf } from './service-account-rows.js';
 import { ensureSecret } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
@@ -58,7 +66,10 @@ export class PostgresApiKeys implements ApiKeys {
   async create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey> {
     const { secret, publicId } = newApiKey();
     const key = await this.#record(organizationId, fields, secret, publicId);
-    await this.work.changeSeen(organizationId, (sql) => insert(sql, key, actor, this.work.now()));
+    await this.work.changeSeen(organizationId, async (sql) => {
+      await checkOwner(sql, key, fields);
+      await insert(sql, key, actor, this.work.now());
+    });
     return { key, secret };
   }
 
@@ -101,7 +112,7 @@ export class PostgresApiKeys implements ApiKeys {
         detail: {
           name: next.name,
           fields: Object.keys(given(change)),
-          ...temporaryDetail(key),
+          ...(await detailOf(sql, key)),
         },
       });
       return next;
@@ -139,6 +150,7 @@ export class PostgresApiKeys implements ApiKeys {
           name: key.name,
           successor: next.id,
           overlap_seconds: overlapS,
+          ...(await ownerOf(sql, key)),
         },
       });
       return next;
@@ -157,7 +169,7 @@ export class PostgresApiKeys implements ApiKeys {
           actor,
           action: 'api_key.revoked',
           target: id,
-          detail: { name: key.name, ...temporaryDetail(key) },
+          detail: { name: key.name, ...(await detailOf(sql, key)) },
         });
       return next;
     });
@@ -208,8 +220,31 @@ export class PostgresApiKeys implements ApiKeys {
   }
 }
 
+/** Checks that the owner may have a new key, and that a service account's is created by an admin. Rejects with ApiError. */
+async function checkOwner(
+  sql: Queryable,
+  { organizationId, createdBy }: KeyRecord,
+  { serviceAccount }: NewKey,
+): Promise<void> {
+  if (serviceAccount !== undefined) {
+    const { id, by } = serviceAccount;
+    if (by !== null) checkManagingAccounts((await membership(sql, organizationId, by))?.role);
+    checkKeyOwner(knownAccount((await serviceAccountsOf(sql, organizationId, id))[0]));
+  } else if (createdBy !== null) checkMaker((await membership(sql, organizationId, createdBy))?.role);
+}
+
+/** Details of audit entries about a key. */
+const detailOf = async (sql: Queryable, key: KeyRecord): Promise<object> => ({
+  ...(await ownerOf(sql, key)),
+  ...temporaryDetail(key),
+});
+
+async function ownerOf(sql: Queryable, { organizationId, createdBy }: KeyRecord): Promise<object> {
+  if (!isServiceAccountId(createdBy)) return {};
+  return ownerDetail((await serviceAccountsOf(sql, organizationId, createdBy))[0]);
+}
+
 async function insert(sql: Queryable, key: KeyRecord, actor: Actor | null, now: number): Promise<void> {
-  if (key.createdBy !== null) checkMaker((await membership(sql, key.organizationId, key.createdBy))?.role);
   await makeRoomForKey(sql, key.organizationId, now);
   await putKey(sql, key);
   if (actor !== null)
@@ -221,7 +256,7 @@ async function insert(sql: Queryable, key: KeyRecord, actor: Actor | null, now: 
         name: key.name,
         models: key.models,
         scopes: key.scopes,
-        ...temporaryDetail(key),
+        ...(await detailOf(sql, key)),
       },
     });
 }

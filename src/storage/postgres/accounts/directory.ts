@@ -18,6 +18,7 @@ import { PostgresOrganizations } from './organizations.js';
 import { PostgresOwnAccount } from './own-account.js';
 import { PostgresSecondFactors } from './second-factors.js';
 import { sweepSessions } from './session-rows.js';
+import { PostgresServiceAccounts } from './service-accounts.js';
 import { PostgresSignIns } from './sign-ins.js';
 import { PostgresSignUps } from './sign-ups.js';
 import { sweepTokens } from './token-rows.js';
@@ -33,6 +34,7 @@ export class PostgresDirectory implements SweptDirectory {
   readonly users: PostgresUsers;
   readonly organizations: PostgresOrganizations;
   readonly members: PostgresMembers;
+  readonly serviceAccounts: PostgresServiceAccounts;
   readonly invites: PostgresInvites;
   readonly apiKeys: PostgresApiKeys;
   readonly keyStore: PostgresKeyStore;
@@ -65,6 +67,7 @@ export class PostgresDirectory implements SweptDirectory {
     this.users = new PostgresUsers(this.work);
     this.organizations = new PostgresOrganizations(this.work, this.apiKeys);
     this.members = new PostgresMembers(this.work, now);
+    this.serviceAccounts = new PostgresServiceAccounts(this.work);
     this.invites = new PostgresInvites(this.work, now);
     this.#sweeping = new Sweeping(async () => {
       await sweepSessions(database, now());

@@ -13,6 +13,7 @@ interface Ends {
   revoked: boolean;
   revoked_at: number | null;
   expires_at: number | null;
+  disabled: boolean;
 }
 interface Standings extends Ends {
   status: Organization['status'];
@@ -27,6 +28,10 @@ interface Found extends Ends {
   allowed_addresses: string[];
 }
 
+/** SQL expression: the key belongs to a service account that is disabled. */
+const DISABLED = `(api_keys.created_by LIKE 'svc\\_%' AND NOT EXISTS (
+  SELECT 1 FROM service_accounts WHERE service_accounts.id = api_keys.created_by AND NOT service_accounts.disabled))`;
+
 export class PostgresKeyStore implements KeyStore {
   #secret: Buffer | undefined;
 
@@ -36,7 +41,7 @@ export class PostgresKeyStore implements KeyStore {
     this.#secret ??= await secretOf(this.work.sql, 'api-keys'); // cached, because it never changes
     if (this.#secret === undefined) return undefined; // no key exists yet
     const [row] = await this.work.sql.query<Found>(
-      `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, api_keys.allowed_addresses, ${ORGANIZATION_BESIDE}
+      `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, api_keys.allowed_addresses, ${DISABLED} AS disabled, ${ORGANIZATION_BESIDE}
        FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
       [keyedHash(this.#secret, Buffer.from(digest, 'hex'))],
     );
@@ -55,7 +60,7 @@ export class PostgresKeyStore implements KeyStore {
 
   async standing(organizationId: string, keyIds: readonly string[]): Promise<Standing> {
     const rows = await this.work.sql.query<Standings>(
-      `SELECT organizations.status, organizations.deleted_at, api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at
+      `SELECT organizations.status, organizations.deleted_at, api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, ${DISABLED} AS disabled
        FROM organizations LEFT JOIN api_keys ON api_keys.organization_id = organizations.id AND api_keys.id = ANY($2) WHERE organizations.id = $1`,
       [organizationId, keyIds],
     );
@@ -80,4 +85,5 @@ const endsOf = (row: Ends): KeyEnds => ({
   revoked: row.revoked,
   overlapEndsAt: row.revoked_at ?? Infinity,
   expiresAt: row.expires_at ?? Infinity,
+  disabled: row.disabled,
 });

@@ -2,14 +2,32 @@
 
 import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
-import { checkManaging, checkOwner, knownMember, lastOwner } from '../../../accounts/members.js';
+import {
+  checkBelonging,
+  checkJoining,
+  checkManaging,
+  checkOwner,
+  knownMember,
+  knownPerson,
+  lastOwner,
+} from '../../../accounts/members.js';
 import type { Member, Members, OwnOrganization } from '../../../accounts/members.js';
 import { pageOf } from '../../../accounts/page.js';
 import type { Page } from '../../../accounts/page.js';
 import { noteAudit } from './audit-log.js';
 import { revokeOutlived } from './invites.js';
-import { isLastOwner, membership, membershipOf, ownOrganizations, putMember, removeMember } from './member-rows.js';
+import {
+  countBelonging,
+  countMembers,
+  isLastOwner,
+  membership,
+  membershipOf,
+  ownOrganizations,
+  putMember,
+  removeMember,
+} from './member-rows.js';
 import type { MembershipRow } from './member-rows.js';
+import { organizationById } from './organization-rows.js';
 import { endSessions } from './session-rows.js';
 import { dateOrNull } from './times.js';
 import { userById } from './user-rows.js';
@@ -54,6 +72,31 @@ export class PostgresMembers implements Members {
     });
     const [member] = await this.#members(organizationId, userId);
     return member ?? { ...changed, email: '', name: '', lastLoginAt: null };
+  }
+
+  assign(organizationId: string, userId: string, role: Role, actor: Actor): Promise<'assigned' | 'last_owner'> {
+    return this.work.change(async (sql) => {
+      const user = knownPerson(await userById(sql, userId));
+      const note = (action: string, detail: object): Promise<void> =>
+        noteAudit(sql, organizationId, { actor, action, target: userId, detail: { ...detail, email: user.email } });
+      const before = await membership(sql, organizationId, userId);
+      if (before?.role === role) return 'assigned';
+      if (before === undefined) {
+        checkJoining(await organizationById(sql, organizationId), await countMembers(sql, organizationId));
+        checkBelonging(await countBelonging(sql, userId));
+        await note('member.joined', { role });
+      } else {
+        const detail = { from: before.role, to: role };
+        if (await isLastOwner(sql, organizationId, userId)) {
+          await note('member.last_owner_kept', detail);
+          return 'last_owner';
+        }
+        await note('member.role_changed', detail);
+        await revokeOutlived(sql, { now: this.now(), organizationId, userId, own: role, actor });
+      }
+      await putMember(sql, organizationId, userId, role);
+      return 'assigned';
+    });
   }
 
   remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void> {

@@ -19,6 +19,7 @@ export interface OrganizationRow {
   limits: OrganizationSettings['limits'];
   monthly_token_cap: number | null;
   keeps_text: boolean;
+  dashboard_addresses: string[];
 }
 
 const NAMES = [
@@ -33,6 +34,7 @@ const NAMES = [
   'limits',
   'monthly_token_cap',
   'keeps_text',
+  'dashboard_addresses',
 ];
 const COLUMNS = NAMES.join(', ');
 /** Columns of `organizations` in a join, renamed to start with organization_. */
@@ -55,7 +57,8 @@ export const settingsOf = ({
   limits,
   monthly_token_cap: monthlyTokenCap,
   keeps_text: keepsText,
-}: OrganizationRow): OrganizationSettings => ({ limits, monthlyTokenCap, keepsText });
+  dashboard_addresses: dashboardAddresses,
+}: OrganizationRow): OrganizationSettings => ({ limits, monthlyTokenCap, keepsText, dashboardAddresses });
 
 export const viewOf = (row: OrganizationRow): OrganizationView => ({
   ...organizationOf(row),
@@ -137,7 +140,8 @@ export async function changeOrganization(
 ): Promise<OrganizationView | undefined> {
   const [row] = await sql.query<OrganizationRow>(
     `UPDATE organizations SET name = coalesce($2, name), status = coalesce($3, status), limits = coalesce($4, limits),
-       monthly_token_cap = CASE WHEN $4::json IS NULL THEN monthly_token_cap ELSE $5::bigint END, keeps_text = coalesce($6, keeps_text)
+       monthly_token_cap = CASE WHEN $4::json IS NULL THEN monthly_token_cap ELSE $5::bigint END, keeps_text = coalesce($6, keeps_text),
+       dashboard_addresses = coalesce($7, dashboard_addresses)
      WHERE id = $1 AND deleted_at IS NULL RETURNING ${COLUMNS}`,
     [
       id,
@@ -146,6 +150,7 @@ export async function changeOrganization(
       settings === undefined ? null : JSON.stringify(settings.limits),
       settings?.monthlyTokenCap ?? null,
       settings?.keepsText ?? null,
+      settings?.dashboardAddresses === undefined ? null : JSON.stringify(settings.dashboardAddresses),
     ],
   );
   return row === undefined ? undefined : viewOf(row);

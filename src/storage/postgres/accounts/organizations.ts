@@ -4,7 +4,7 @@ import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';
 import type { Organization } from '../../../accounts/keys.js';
 import { checkBelonging, knownPerson } from '../../../accounts/members.js';
-import { checkOwned, NO_SETTINGS } from '../../../accounts/organizations.js';
+import { checkOwned, isSameList, NO_SETTINGS } from '../../../accounts/organizations.js';
 import type {
   OrganizationChange,
   OrganizationOverview,
@@ -114,6 +114,7 @@ export class PostgresOrganizations implements Organizations {
         keepsText: change.keepsText ?? before.settings.keepsText ?? false,
         monthlyTokenCap:
           change.monthlyTokenCap === undefined ? before.settings.monthlyTokenCap : change.monthlyTokenCap,
+        dashboardAddresses: change.dashboardAddresses ?? before.settings.dashboardAddresses ?? [],
       };
       const next = await changeOrganization(sql, id, { status, settings });
       const note = (action: string, detail = {}): Promise<void> | undefined =>
@@ -129,6 +130,9 @@ export class PostgresOrganizations implements Organizations {
         await note(
           settings.keepsText === true ? 'organization.request_text_kept' : 'organization.request_text_not_kept',
         );
+      const addresses = settings.dashboardAddresses ?? [];
+      if (!isSameList(addresses, before.settings.dashboardAddresses ?? []))
+        await note('organization.dashboard_addresses_changed', { addresses });
       return next ?? null;
     });
     return changed === null ? null : ((await this.#overviews([changed]))[0] ?? null);
@@ -138,6 +142,7 @@ export class PostgresOrganizations implements Organizations {
     await this.work.changeSeen(id, async (sql) => {
       await sql.query('DELETE FROM memberships WHERE organization_id = $1', [id]);
       await sql.query('DELETE FROM invites WHERE organization_id = $1', [id]);
+      await sql.query('DELETE FROM service_accounts WHERE organization_id = $1', [id]);
       await noteAudit(sql, id, {
         actor,
         action: 'organization.deleted',
@@ -165,7 +170,7 @@ export class PostgresOrganizations implements Organizations {
     for (const { id } of await deletedOrganizations(this.work.sql, time)) {
       await this.keys.eraseAll(id);
       await this.work.sql.query(
-        'UPDATE organizations SET keys_erased = true, limits = $2, monthly_token_cap = NULL, keeps_text = false WHERE id = $1',
+        'UPDATE organizations SET keys_erased = true, limits = $2, monthly_token_cap = NULL, keeps_text = false, dashboard_addresses = DEFAULT WHERE id = $1',
         [id, JSON.stringify(NO_SETTINGS.limits)],
       );
     }

@@ -7,7 +7,7 @@ import type { Queryable } from '../database.js';
 import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
 import type { Invite } from '../../../accounts/invites.js';
-import { checkMembers } from '../../../accounts/members.js';
+import { checkJoining, checkMembers } from '../../../accounts/members.js';
 import type { OrganizationView } from '../../../accounts/organizations.js';
 import type { Client } from '../../../accounts/sign-ins.js';
 import { permission, personKnown, SETUP_CODE_CHARACTERS, signUpTaken } from '../../../accounts/sign-ups.js';
@@ -72,13 +72,16 @@ export class PostgresSignUps implements SignUps {
           detail: { issuer: request.identity.issuer },
         });
       }
+      const joins = allowed.as === 'new' ? request.joins : undefined;
       const { organization, role } =
         allowed.as === 'invited'
           ? await this.#joined(sql, allowed.invite)
-          : await own(sql, allowed.as === 'first', request, actor);
+          : joins !== undefined
+            ? await claimed(sql, joins)
+            : await own(sql, allowed.as === 'first', request, actor);
       await putMember(sql, organization.id, user.id, role);
       await noteAudit(sql, organization.id, {
-        actor,
+        actor: joins?.actor ?? actor,
         action: 'member.joined',
         target: user.id,
         detail: { role, email: user.email },
@@ -119,6 +122,12 @@ export class PostgresSignUps implements SignUps {
     await endInvite(sql, this.now(), invite.id, 'accepted_at');
     return { organization, role: invite.role };
   }
+}
+
+async function claimed(sql: Queryable, { organizationId, role }: NonNullable<SignUp['joins']>): Promise<Home> {
+  const organization = await organizationById(sql, organizationId);
+  checkJoining(organization, await countMembers(sql, organizationId));
+  return { organization, role };
 }
 
 async function own(sql: Queryable, first: boolean, request: SignUp, actor: Actor): Promise<Home> {

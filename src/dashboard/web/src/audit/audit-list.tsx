@@ -22,6 +22,7 @@ const SUBJECTS: Readonly<Record<'organization' | 'server', readonly { value: str
   organization: [
     { value: 'api_key', label: 'API keys' },
     { value: 'member', label: 'Members' },
+    { value: 'service_account', label: 'Service accounts' },
     { value: 'invite', label: 'Invitations' },
     { value: 'organization', label: 'Organization' },
     { value: 'response', label: 'Stored responses' },
@@ -266,6 +267,7 @@ function AuditFilters({ view, scope }: { view: AuditView; scope: 'organization' 
 function actorOf({ actor }: AuditEntry): string {
   if (actor.type === 'operator_api') return 'Operator API';
   if (actor.type === 'command_line') return 'Command line';
+  if (actor.type === 'identity_provider') return 'Identity provider';
   return actor.email ?? actor.id ?? 'User';
 }
 

@@ -5,7 +5,7 @@ import type { ReactNode } from 'react';
 import type { ApiKeyObject } from '../../../../shared/wire/api-keys.js';
 import type { ListPage } from '../../../../shared/wire/list.js';
 import type { DashboardModel } from '../../../../shared/wire/models.js';
-import type { MemberObject } from '../../../../shared/wire/organizations.js';
+import type { MemberObject, ServiceAccountObject } from '../../../../shared/wire/organizations.js';
 import type { BudgetObject, UsageHistory, UsageHistoryRow } from '../../../../shared/wire/usage.js';
 import { API, api, messageOf, withQuery } from '../api.js';
 import { AuditDownload, AuditList, useAuditView } from '../audit/audit-list.js';
@@ -68,17 +68,59 @@ export function OrganizationMembers({ id }: Part): ReactNode {
   );
 }
 
+export function OrganizationServiceAccounts({ id }: Part): ReactNode {
+  const list = useList<ServiceAccountObject>(keyOf(id, 'service-accounts'), `${pathOf(id)}/service-accounts`);
+  return (
+    <Panel title="Service accounts" flush>
+      <ListView list={list} empty={<EmptyState icon="keys" title="No service accounts" />}>
+        {(rows) => (
+          <Table
+            caption="Service accounts"
+            rows={rows}
+            rowKey={(account) => account.id}
+            rowClass={({ disabled }) => (disabled ? 'dim' : undefined)}
+            columns={[
+              {
+                key: 'name',
+                header: 'Name',
+                heading: true,
+                cell: ({ name, id: account }) => (
+                  <>
+                    <span className="cell-main">{name}</span>
+                    <code className="cell-sub">{account}</code>
+                  </>
+                ),
+              },
+              { key: 'role', header: 'Role', cell: ({ role }) => <Badge>{role}</Badge> },
+              { key: 'status', header: 'Status', cell: ({ disabled }) => (disabled ? 'Disabled' : 'Active') },
+              { key: 'keys', header: 'Active keys', numeric: true, cell: (account) => account.active_keys },
+              { key: 'created', header: 'Created', cell: (account) => <Time at={account.created_at} /> },
+            ]}
+          />
+        )}
+      </ListView>
+    </Panel>
+  );
+}
+
 export function OrganizationKeys({ id }: Part): ReactNode {
   const list = useList<ApiKeyObject>(keyOf(id, 'keys'), `${pathOf(id)}/api-keys`, {}, 100);
   const members = useQuery({
     queryKey: keyOf(id, 'first members'),
     queryFn: ({ signal }) => api.get<ListPage<MemberObject>>(`${pathOf(id)}/members`, { limit: 100 }, signal),
   });
+  const accounts = useQuery({
+    queryKey: keyOf(id, 'first service accounts'),
+    queryFn: ({ signal }) =>
+      api.get<ListPage<ServiceAccountObject>>(`${pathOf(id)}/service-accounts`, { limit: 100 }, signal),
+  });
   const creatorOf = ({ created_by: by }: ApiKeyObject): string =>
     by === null
       ? 'Command line'
-      : (members.data?.data.find(({ user_id: user }) => user === by)?.email ??
-        (members.data?.has_more === false ? 'Former member' : '…'));
+      : by.startsWith('svc_')
+        ? (accounts.data?.data.find(({ id: account }) => account === by)?.name ?? 'Service account')
+        : (members.data?.data.find(({ user_id: user }) => user === by)?.email ??
+          (members.data?.has_more === false ? 'Former member' : '…'));
   return (
     <Panel flush>
       <ListView list={list} empty={<EmptyState icon="keys" title="No API keys" />}>

@@ -9,7 +9,7 @@ import { Dialog } from '../components/dialog.js';
 import { Checkbox, errorSentence, FieldSet, Radio, Select, TextArea, TextField } from '../components/field.js';
 import { FormError, useAction } from '../components/form.js';
 import { dateTime } from '../format.js';
-import { useModels } from '../queries.js';
+import { useModels, useServiceAccounts } from '../queries.js';
 import { useOrganization } from '../session.js';
 
 export const SCOPES: readonly { value: KeyScope; label: string }[] = [
@@ -34,24 +34,30 @@ const LIMITS: readonly { name: keyof LimitValues; label: string }[] = [
   { name: 'tpm', label: 'Tokens per minute' },
   { name: 'concurrency', label: 'Concurrent requests' },
 ];
-const FIELDS = ['name', 'models', 'scopes', 'expires_at', 'limits', 'allowed_addresses'];
+const FIELDS = ['name', 'models', 'scopes', 'expires_at', 'limits', 'allowed_addresses', 'service_account_id'];
 
 type Draft = Record<string, Partial<Record<keyof LimitValues, string>>>;
 
 /** `apiKey`: the key to be edited; null to create a new one. */
 export function KeyDialog({
   apiKey,
+  serviceAccount = '',
   onClose,
   onCreated,
   onSaved,
 }: {
   apiKey: ApiKeyObject | null;
+  /** ID of the service account that is initially selected as the owner of a new key. */
+  serviceAccount?: string;
   onClose: () => void;
   onCreated?: (key: CreatedApiKey) => void;
   onSaved?: () => void;
 }): ReactNode {
-  const { path } = useOrganization();
+  const { path, may } = useOrganization();
   const models = useModels();
+  const accounts = useServiceAccounts();
+  const [owner, setOwner] = useState(serviceAccount);
+  const owners = accounts.data?.filter(({ disabled, role }) => !disabled && role !== 'viewer') ?? [];
   const action = useAction();
   const [name, setName] = useState(apiKey?.name ?? '');
   const [allModels, setAllModels] = useState(apiKey?.models.includes('*') ?? true);
@@ -88,7 +94,13 @@ export function KeyDialog({
         allowed_addresses: addresses.split(/[\s,]+/).filter((one) => one !== ''),
         ...(expiry === 'keep' ? {} : { expires_at: expiryOf(expiry, day) }),
       };
-      if (apiKey === null) onCreated?.(await api.post<CreatedApiKey>(`${path}/api-keys`, body));
+      if (apiKey === null)
+        onCreated?.(
+          await api.post<CreatedApiKey>(
+            `${path}/api-keys`,
+            owner === '' ? body : { ...body, service_account_id: owner },
+          ),
+        );
       else {
         await api.patch(`${path}/api-keys/${apiKey.id}`, body);
         onSaved?.();
@@ -149,6 +161,24 @@ export function KeyDialog({
           />
         )}
       </div>
+      {apiKey === null && may('admin') && owners.length > 0 && (
+        <Select
+          label="Owner"
+          value={owner}
+          onChange={(event) => setOwner(event.target.value)}
+          error={action.errorOf('service_account_id')}
+          hint="The key of a service account keeps working when you leave."
+        >
+          <option value="">You</option>
+          <optgroup label="Service accounts">
+            {owners.map(({ id, name: label }) => (
+              <option key={id} value={id}>
+                {label}
+              </option>
+            ))}
+          </optgroup>
+        </Select>
+      )}
       <div className="form-row">
         <FieldSet legend="Models" error={problems.models ?? action.errorOf('models')}>
           <Radio

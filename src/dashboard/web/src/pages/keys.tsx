@@ -15,6 +15,7 @@ import { Table } from '../components/table.js';
 import { Segmented } from '../components/tabs.js';
 import { useToast } from '../components/toasts.js';
 import { dateTime, keyHint, plural } from '../format.js';
+import { useServiceAccounts } from '../queries.js';
 import { useMe, useOrganization } from '../session.js';
 import { KeyDialog, SCOPES } from './key-dialog.js';
 import { KeySecretDialog } from './key-secret-dialog.js';
@@ -56,6 +57,10 @@ export function Keys(): ReactNode {
     // Opens once per link; later changes must not open it again.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [asked, found?.id]);
+  const accounts = useServiceAccounts();
+  /** Name of the service account that owns a key. */
+  const accountOf = ({ created_by: owner }: ApiKeyObject): string | undefined =>
+    accounts.data?.find((one) => one.id === owner)?.name;
   const changed = (): void => {
     void client.invalidateQueries({ queryKey: ['organization', id, 'api-keys'] });
   };
@@ -126,6 +131,7 @@ export function Keys(): ReactNode {
                             <span className="cell-main">{key.name}</span>
                             <span className="cell-sub">
                               <code>{keyHint(key)}</code>
+                              {accountOf(key) !== undefined && ` · ${accountOf(key)}`}
                             </span>
                           </>
                         ),
@@ -185,6 +191,7 @@ export function Keys(): ReactNode {
       {open?.kind === 'create' && (
         <KeyDialog
           apiKey={null}
+          serviceAccount={search.get('for') ?? ''}
           onClose={close}
           onCreated={(key) => {
             changed();

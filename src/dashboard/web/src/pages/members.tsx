@@ -19,6 +19,7 @@ import { EmptyState, Notice } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 import { ROLE_CHOICES, roleLabel } from '../roles.js';
+import { ServiceAccountsPanel } from './service-accounts-panel.js';
 import { useMe, useOrganization, useSession } from '../session.js';
 
 type Open =
@@ -173,6 +174,7 @@ export function Members(): ReactNode {
           )}
         </ListView>
       </Panel>
+      <ServiceAccountsPanel />
       {mayRead('admin') && (
         <Invites
           onLink={(invite) => setOpen({ kind: 'link', invite })}

@@ -22,6 +22,7 @@ import {
   OrganizationKeys,
   OrganizationMembers,
   OrganizationRequests,
+  OrganizationServiceAccounts,
   OrganizationUsage,
 } from '../operator/organization-parts.js';
 import '../styles/operator.css';
@@ -171,6 +172,7 @@ function OneOrganization({ id }: { id: string }): ReactNode {
   const client = useQueryClient();
   const toast = useToast();
   const [asks, setAsks] = useState(false);
+  const [clears, setClears] = useState(false);
   const [search, setSearch] = useSearchParams();
   const asked = search.get('tab');
   const tab = TABS.find((one) => one === asked) ?? 'overview';
@@ -222,6 +224,14 @@ function OneOrganization({ id }: { id: string }): ReactNode {
                 Suspended: every request made with its keys returns 403. Its members can view it but not use it.
               </Notice>
             )}
+            {organization.dashboard_addresses.length > 0 && (
+              <Notice>
+                Its dashboard pages can be opened only from {organization.dashboard_addresses.join(', ')}.{' '}
+                <button type="button" className="link-button" onClick={() => setClears(true)}>
+                  Allow all addresses
+                </button>
+              </Notice>
+            )}
             <Tabs<TabName>
               label="Organization"
               value={tab}
@@ -232,7 +242,16 @@ function OneOrganization({ id }: { id: string }): ReactNode {
                   label: 'Overview',
                   content: <Summary organization={organization} onOpen={open} />,
                 },
-                { value: 'members', label: 'Members', content: <OrganizationMembers id={id} /> },
+                {
+                  value: 'members',
+                  label: 'Members',
+                  content: (
+                    <>
+                      <OrganizationMembers id={id} />
+                      <OrganizationServiceAccounts id={id} />
+                    </>
+                  ),
+                },
                 { value: 'keys', label: 'API keys', content: <OrganizationKeys id={id} /> },
                 {
                   value: 'requests',
@@ -248,6 +267,19 @@ function OneOrganization({ id }: { id: string }): ReactNode {
                 { value: 'audit', label: 'Audit log', content: <OrganizationAudit id={id} /> },
               ]}
             />
+            {clears && (
+              <ConfirmDialog
+                title={`Allow all addresses for ${organization.name}?`}
+                confirm="Allow all addresses"
+                onClose={() => setClears(false)}
+                onConfirm={async () => {
+                  await change({ dashboard_addresses: [] });
+                  toast(`${organization.name} can be opened from all addresses`);
+                }}
+              >
+                <p>Its members can then open it on the dashboard from everywhere. An admin can restrict it again.</p>
+              </ConfirmDialog>
+            )}
             {asks && (
               <ConfirmDialog
                 title={active ? `Suspend ${organization.name}?` : `Resume ${organization.name}?`}

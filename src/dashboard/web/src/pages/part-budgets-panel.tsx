@@ -7,6 +7,7 @@ import type { ListPage } from '../../../../shared/wire/list.js';
 import type { MemberObject } from '../../../../shared/wire/organizations.js';
 import type { PartBudgetObject, PartBudgets } from '../../../../shared/wire/usage.js';
 import { api } from '../api.js';
+import { useServiceAccounts } from '../queries.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';
@@ -42,15 +43,20 @@ export function PartBudgetsPanel({ currency }: { currency: string }): ReactNode 
     queryKey: ['organization', id, 'members', 'first'],
     queryFn: ({ signal }) => api.get<ListPage<MemberObject>>(`${path}/members`, { limit: 100 }, signal),
   });
+  const accounts = useServiceAccounts();
   const rows = budgets.data?.data ?? [];
   const mayChange = may('admin') && status !== 'suspended';
   if (rows.length === 0 && !mayChange) return null;
-  const people: Part[] = (members.data?.data ?? []).map((one) => ({ id: one.user_id, label: one.name || one.email }));
+  const people: Part[] = [
+    ...(members.data?.data ?? []).map((one) => ({ id: one.user_id, label: one.name || one.email })),
+    ...(accounts.data ?? []).map((one) => ({ id: one.id, label: `${one.name} (service account)` })),
+  ];
   const listed: Part[] = (keys.data?.data ?? []).map((one) => ({ id: one.id, label: `${one.name} (${keyHint(one)})` }));
   // A rotated key is shown under the name of its newest successor.
   const nameOf = ({ id: part, api_keys: ofPart, scope }: PartBudgetObject): string =>
     scope === 'member'
-      ? (people.find((one) => one.id === part)?.label ?? 'Former member')
+      ? (people.find((one) => one.id === part)?.label ??
+        (part.startsWith('svc_') ? 'Deleted service account' : 'Former member'))
       : (listed.find((one) => one.id === (ofPart[0] ?? part))?.label ?? part);
   const taken = new Set(rows.flatMap((row) => (row.scope === 'member' ? [row.id] : row.api_keys)));
   const active = new Set((keys.data?.data ?? []).filter((one) => one.status === 'active').map((one) => one.id));
@@ -61,7 +67,7 @@ export function PartBudgetsPanel({ currency }: { currency: string }): ReactNode 
   return (
     <Panel
       title="Budgets of members and keys"
-      lead="Requests are refused when a budget is spent. A member's budget covers the keys that the member created."
+      lead="Requests are refused when a budget is spent. A member's budget covers the keys that the member created; a service account's budget covers its own keys."
       actions={
         mayChange && (
           <Button size="small" onClick={() => setEditing('new')}>

@@ -11,7 +11,7 @@ import { Button, LinkButton } from '../components/button.js';
 import { PageHeader, Panel } from '../components/page.js';
 import { EmptyState } from '../components/states.js';
 import { keyHint } from '../format.js';
-import { useModels } from '../queries.js';
+import { useModels, useServiceAccounts } from '../queries.js';
 import { RequestDialog, RequestText } from '../requests/request-dialog.js';
 import { useRequestView } from '../requests/request-filter.js';
 import { RequestActions, RequestFilters } from '../requests/request-filters.js';
@@ -75,12 +75,19 @@ function RequestsPage(): ReactNode {
     queryKey: ['organization', id, 'settings'],
     queryFn: ({ signal }) => api.get<OrganizationObject>(path, {}, signal),
   });
+  const accounts = useServiceAccounts();
   const choices = useMemo(
     () => [
       { value: PLAYGROUND, label: 'Playground' },
-      ...(keys.data?.data ?? []).map((key) => ({ value: key.id, label: `${key.name} (${keyHint(key)})` })),
+      ...(keys.data?.data ?? []).map((key) => {
+        const account = accounts.data?.find(({ id: owner }) => owner === key.created_by)?.name;
+        return {
+          value: key.id,
+          label: `${key.name} (${keyHint(key)})${account === undefined ? '' : ` of ${account}`}`,
+        };
+      }),
     ],
-    [keys.data],
+    [keys.data, accounts.data],
   );
   const nameOf = (key: string | null): string =>
     choices.find(({ value }) => value === key)?.label ?? key ?? 'No known key';

@@ -11,6 +11,7 @@ import { TextField } from '../components/field.js';
 import { Form, FormError, useAction } from '../components/form.js';
 import { Code, PageHeader, Panel } from '../components/page.js';
 import { useToast } from '../components/toasts.js';
+import { DashboardAddressesSetting } from './dashboard-addresses-setting.js';
 import { RequestTextSetting } from './request-text-setting.js';
 import { roleLabel } from '../roles.js';
 import { useOrganization, useSession } from '../session.js';
@@ -100,6 +101,7 @@ export function Settings(): ReactNode {
         </div>
       </Panel>
       {may('admin') && <RequestTextSetting />}
+      {may('admin') && <DashboardAddressesSetting />}
       {may('owner') && (
         <Panel
           title="Delete the organization"

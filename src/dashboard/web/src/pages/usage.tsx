@@ -16,7 +16,7 @@ import { EmptyState, Loaded, Skeleton } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Segmented } from '../components/tabs.js';
 import { count, keyHint, percent } from '../format.js';
-import { useModels } from '../queries.js';
+import { useModels, useServiceAccounts } from '../queries.js';
 import { useOrganization } from '../session.js';
 import {
   byGroup,
@@ -90,6 +90,7 @@ export function Usage(): ReactNode {
     queryFn: ({ signal }) => api.get<ListPage<MemberObject>>(`${path}/members`, { limit: 100 }, signal),
     enabled: group === 'member',
   });
+  const accounts = useServiceAccounts();
   const nameOf = useMemo(() => {
     const names = new Map<string, string>([
       [UNKNOWN_MODEL, 'Unknown models'],
@@ -99,10 +100,12 @@ export function Usage(): ReactNode {
     if (group === 'member') {
       names.set(NO_MEMBER, 'No member');
       for (const one of members.data?.data ?? []) names.set(one.user_id, one.name || one.email);
+      for (const one of accounts.data ?? []) names.set(one.id, `${one.name} (service account)`);
     }
     const former = group === 'member' && members.data?.has_more === false;
-    return (name: string): string => names.get(name) ?? (former ? 'Former member' : name);
-  }, [keys.data, members.data, group]);
+    return (name: string): string =>
+      names.get(name) ?? (name.startsWith('svc_') ? 'Deleted service account' : former ? 'Former member' : name);
+  }, [keys.data, members.data, accounts.data, group]);
   const csv = `${API}${withQuery(`${path}/usage.csv`, { ...(usage.data?.ask ?? askNow()) })}`;
   return (
     <>

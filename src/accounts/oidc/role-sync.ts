@@ -1,0 +1,88 @@
+// Applies the role and the operator rights from a provider's claim at a sign-in (`oidc.roles`). The last owner of an
+// organization and the last operator keep their rights, which is logged and recorded in the audit log.
+
+import type { OidcRoles } from '../../config/oidc-roles.js';
+import { ApiError, apiError } from '../../shared/errors.js';
+import type { Role } from '../../shared/wire/organizations.js';
+import type { Log } from '../../telemetry/types.js';
+import type { Actor, AuditLog } from '../audit.js';
+import type { Members } from '../members.js';
+import { FIRST_ORGANIZATION_NUMBER } from '../organizations.js';
+import type { Organizations } from '../organizations.js';
+import type { User, Users } from '../users.js';
+import { claimedRole, claimValues } from './claimed-role.js';
+import type { ClaimedRole } from './claimed-role.js';
+
+export interface RoleSyncDeps {
+  members: Pick<Members, 'assign'>;
+  organizations: Pick<Organizations, 'ensureFirst'>;
+  users: Pick<Users, 'change'>;
+  audit: Pick<AuditLog, 'note'>;
+  log: Log;
+}
+
+export class OidcRoleSync {
+  constructor(
+    private readonly settings: OidcRoles,
+    private readonly deps: RoleSyncDeps,
+  ) {}
+
+  /** `claim`: the claim as received. Throws OidcRefusal if the settings refuse the sign-in. */
+  of(claim: unknown): ClaimedRole {
+    const values = claimValues(claim);
+    if (values === null)
+      this.deps.log.warn(
+        { claim: this.settings.claim },
+        'the claim of oidc.roles is neither a string nor a list of strings; no role matches',
+      );
+    return claimedRole(values ?? [], this.settings);
+  }
+
+  /** ID of the organization in which roles are assigned. Rejects with ApiError 404. */
+  async organizationId(): Promise<string> {
+    if (this.settings.organization !== null) return this.settings.organization;
+    const { id, tenant } = await this.deps.organizations.ensureFirst();
+    // Once the first organization is deleted, the oldest one may belong to anyone.
+    if (tenant !== FIRST_ORGANIZATION_NUMBER)
+      throw apiError(
+        'resource_not_found',
+        'The first organization was deleted. Set organization in oidc.roles.',
+        'org',
+      );
+    return id;
+  }
+
+  /** Rejects with ApiError if the organization does not exist or if the user cannot become a member. */
+  async apply(user: User, { role, operator }: ClaimedRole, ip: string): Promise<void> {
+    const actor = providerActor(ip);
+    if (role !== null) await this.#setRole(user, role, actor);
+    if (operator !== null && operator !== user.operator) await this.#setOperator(user, operator, actor);
+  }
+
+  async #setRole(user: User, role: Role, actor: Actor): Promise<void> {
+    const organizationId = await this.organizationId();
+    const facts = { user: user.id, organization: organizationId, claimed_role: role };
+    try {
+      if ((await this.deps.members.assign(organizationId, user.id, role, actor)) === 'last_owner')
+        this.deps.log.warn(facts, 'oidc.roles did not change the role of the last owner of an organization');
+    } catch (error) {
+      // The user may have other organizations, so the sign-in continues.
+      if (!(error instanceof ApiError) || error.code !== 'organization_suspended') throw error;
+      this.deps.log.warn(facts, 'oidc.roles did not add a member to a suspended organization');
+    }
+  }
+
+  async #setOperator(user: User, operator: boolean, actor: Actor): Promise<void> {
+    const { users, audit, log } = this.deps;
+    try {
+      await users.change(user.id, { operator, locked: undefined }, null, actor);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 'invalid_value') throw error;
+      log.warn({ user: user.id }, 'oidc.roles did not withdraw the operator rights of the last operator');
+      await audit.note(null, actor, 'user.operator_kept', user.id, { email: user.email });
+    }
+  }
+}
+
+/** Actor of audit entries about changes that a claim causes. */
+export const providerActor = (ip: string): Actor => ({ type: 'identity_provider', id: null, email: null, ip });
