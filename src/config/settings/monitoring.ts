@@ -6,10 +6,14 @@ export const webhooks = {
   public_only: setting(
     kind.flag,
     true,
-    'Send webhooks (budget alerts) to public internet addresses only. Organization admins choose the URLs; false also allows addresses in private networks.',
+    'Send webhooks (budget notifications and alerts) to public internet addresses only. Organization admins choose the URLs of budget notifications; false also allows addresses in private networks.',
   ),
   timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Maximum time for one webhook attempt, in ms.'),
-  attempts: setting(kind.integer(1, 10), 4, 'Attempts per webhook, with increasing delays.'),
+  attempts: setting(
+    kind.integer(1, 10),
+    4,
+    'Attempts per budget webhook, with increasing delays. For alerts, see alerts.retry_s.',
+  ),
 };
 
 export const metrics = {

@@ -26,6 +26,7 @@ import { requestsById } from './migrations/011-requests-by-id.js';
 import { temporaryKeys } from './migrations/012-temporary-keys.js';
 import { responsePreviews } from './migrations/013-response-previews.js';
 import { keyAddresses } from './migrations/014-key-addresses.js';
+import { alerts } from './migrations/016-alerts.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
 /** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
@@ -44,6 +45,7 @@ export const MIGRATIONS: readonly Migration[] = [
   temporaryKeys,
   responsePreviews,
   keyAddresses,
+  alerts,
 ];
 
 /** ID of the advisory lock for changes to tables: arbitrary, but constant. */
