@@ -16,6 +16,22 @@ const TYPES: Readonly<Record<AlertDestination['type'], string>> = {
 };
 
 export function DestinationPanel({ destinations }: { destinations: readonly AlertDestination[] }): ReactNode {
+  const [busy, setBusy] = useState<string | null>(null);
+  /** By destination. */
+  const [results, setResults] = useState<Readonly<Record<string, string>>>({});
+  const test = ({ id }: AlertDestination): void => {
+    const show = (result: string): void => setResults((before) => ({ ...before, [id]: result }));
+    setBusy(id);
+    show('');
+    api
+      .post<AlertTest>('/operator/alerts/test', { destination: id })
+      .then(
+        ({ delivered, error, ms }) =>
+          show(delivered ? `Delivered in ${duration(ms)}` : `Not delivered: ${error ?? 'unknown reason'}`),
+        (error: unknown) => show(`Not sent: ${messageOf(error)}`),
+      )
+      .finally(() => setBusy(null));
+  };
   return (
     <Panel title="Destinations" lead="Each gets one message when an incident begins and one when it ends." flush>
       {destinations.length === 0 ? (
@@ -31,35 +47,27 @@ export function DestinationPanel({ destinations }: { destinations: readonly Aler
           columns={[
             { key: 'label', header: 'Destination', heading: true, cell: ({ label }) => <Code>{label}</Code> },
             { key: 'type', header: 'Type', cell: ({ type }) => TYPES[type] },
-            { key: 'test', header: 'Test', actions: true, cell: (one) => <TestButton destination={one} /> },
+            { key: 'result', header: 'Test', cell: ({ id }) => <span role="status">{results[id] ?? ''}</span> },
+            {
+              key: 'actions',
+              header: 'Actions',
+              actions: true,
+              cell: (one) => (
+                <Button
+                  size="small"
+                  busy={busy === one.id}
+                  aria-label={`Send a test alert to ${one.label}`}
+                  onClick={() => {
+                    if (busy === null) test(one);
+                  }}
+                >
+                  Send a test alert
+                </Button>
+              ),
+            },
           ]}
         />
       )}
     </Panel>
-  );
-}
-
-function TestButton({ destination: { id, label } }: { destination: AlertDestination }): ReactNode {
-  const [busy, setBusy] = useState(false);
-  const [result, setResult] = useState('');
-  const test = (): void => {
-    setBusy(true);
-    setResult('');
-    api
-      .post<AlertTest>('/operator/alerts/test', { destination: id })
-      .then(
-        ({ delivered, error, ms }) =>
-          setResult(delivered ? `Delivered in ${duration(ms)}` : `Not delivered: ${error ?? 'unknown reason'}`),
-        (error: unknown) => setResult(`Not sent: ${messageOf(error)}`),
-      )
-      .finally(() => setBusy(false));
-  };
-  return (
-    <>
-      <span role="status">{result}</span>
-      <Button size="small" busy={busy} aria-label={`Send a test alert to ${label}`} onClick={test}>
-        Send a test alert
-      </Button>
-    </>
   );
 }

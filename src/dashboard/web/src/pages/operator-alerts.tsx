@@ -52,8 +52,8 @@ export function OperatorAlerts(): ReactNode {
 }
 
 const LEVELS = {
-  ok: { tone: 'ok', label: 'Within' },
-  alert: { tone: 'danger', label: 'Over threshold' },
+  ok: { tone: 'ok', label: 'OK' },
+  alert: { tone: 'danger', label: 'Alert' },
   unknown: { tone: 'neutral', label: 'Not enough data' },
 } as const satisfies Record<AlertMeasure['state'], object>;
 
