@@ -4,7 +4,8 @@ import { AlertDesk } from '../../alerts/alert-desk.js';
 import { AlertWatch } from '../../alerts/alert-watch.js';
 import type { AlertWatchDeps } from '../../alerts/alert-watch.js';
 import { spentBudgets } from '../../alerts/budget-conditions.js';
-import type { BudgetFacts, BudgetNames } from '../../alerts/budget-conditions.js';
+import type { BudgetNames } from '../../alerts/budget-conditions.js';
+import type { Condition } from '../../alerts/condition.js';
 import { Courier } from '../../alerts/courier.js';
 import { Destinations } from '../../alerts/destinations.js';
 import { disks, downs } from '../../alerts/process-conditions.js';
@@ -73,16 +74,17 @@ export function openAlerts({
         ...latencies(running, thresholds),
         ...disks(running, thresholds),
         ...downs(seen, thresholds, processes.isSteady, now()),
-        ...(thresholds.budgets ? spentBudgets(await budgetFacts(), namesIn(storage)) : []),
+        ...(thresholds.budgets ? await budgetConditions() : []),
       ];
     };
-    const budgetFacts = async (): Promise<BudgetFacts> => ({
-      budgets: await budgets.all(),
-      spent: spent(),
-      currency: (await prices.get())?.currency ?? '',
-      month: monthName(monthNumber(now())),
-      monthNumber: monthNumber(now()),
-    });
+    const budgetConditions = async (): Promise<Condition[]> => {
+      const all = await budgets.all();
+      if (all.size === 0) return [];
+      const month = monthNumber(now());
+      const currency = (await prices.get())?.currency ?? '';
+      const facts = { budgets: all, spent: spent(), currency, month: monthName(month), monthNumber: month };
+      return spentBudgets(facts, namesIn(storage));
+    };
     const skips: AlertWatchDeps['skips'] = async ({ ownNotice }) => {
       const budget = ownNotice === null ? null : await budgets.get(ownNotice);
       if (ownNotice === null || budget === null) return () => null;

@@ -1,7 +1,7 @@
 // Alerts: current and past incidents, what is measured, where alerts are sent, and whether processes watch each other.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { AlertMeasure, AlertState } from '../../../../shared/wire/alerts.js';
+import type { AlertKind, AlertMeasure, AlertState } from '../../../../shared/wire/alerts.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Code, PageHeader, Panel, Time } from '../components/page.js';
@@ -59,12 +59,14 @@ const LEVELS = {
 
 function MeasurePanel({ measures, off }: Pick<AlertState, 'measures' | 'off'>): ReactNode {
   const isOff = off.filter((kind) => kind !== 'down').map((kind) => KINDS[kind].toLowerCase());
+  const isMeasured = (kind: AlertKind): boolean => measures === null || measures.some((one) => one.kind === kind);
+  const notes = [
+    ...(isOff.length === 0 ? [] : [`Not measured, because of the settings: ${isOff.join(', ')}.`]),
+    ...(off.includes('latency') || isMeasured('latency') ? [] : ['No latencies were measured recently.']),
+    ...(off.includes('budget') || isMeasured('budget') ? [] : ['No budget is spent.']),
+  ];
   return (
-    <Panel
-      title="Measured"
-      lead={isOff.length === 0 ? undefined : `Not measured, because of the settings: ${isOff.join(', ')}.`}
-      flush
-    >
+    <Panel title="Measured" lead={notes.length === 0 ? undefined : notes.join(' ')} flush>
       {measures === null ? (
         <p className="panel-pad muted">The current values are not available right now.</p>
       ) : measures.length === 0 ? (
