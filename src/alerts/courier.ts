@@ -99,7 +99,7 @@ export class Courier {
   }
 }
 
-/** The message that an incident has ended waits for the one that it has begun. */
+/** The message about the end of an incident waits for the one about its beginning. */
 const isBehindBegin = ({ deliveries }: Incident, { destination, event }: Delivery): boolean =>
   event === 'ended' &&
   deliveries.some((one) => one.destination === destination && one.event === 'began' && one.state === 'pending');
