@@ -55,11 +55,15 @@ export class AlertDesk {
     };
   }
 
-  /** Makes one attempt. Null if there is no such destination. */
-  async test(id: string): Promise<AlertTest | null> {
+  has(destination: string): boolean {
+    return this.deps.destinations.get(destination) !== undefined;
+  }
+
+  /** Makes one attempt. `id`: of a destination that exists. */
+  async test(id: string): Promise<AlertTest> {
     const { destinations, telemetry, process, base, now, signal } = this.deps;
     const destination = destinations.get(id);
-    if (destination === undefined) return null;
+    if (destination === undefined) throw new Error(`There is no destination ${id}.`);
     const start = performance.now();
     let error: string | null = null;
     try {

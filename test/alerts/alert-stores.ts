@@ -55,7 +55,14 @@ export function alertStoreTests(open: (t: Test) => Promise<AlertStore>): void {
     const store = await open(t);
     const active = incidentAt(1);
     await store.begin(active);
-    for (let at = 2; at <= MAX_INCIDENTS + 5; at++) await store.begin(incidentAt(at, { endedAt: at }));
+    const last = MAX_INCIDENTS + 5;
+    for (let from = 2; from < last; from += 50)
+      await Promise.all(
+        Array.from({ length: Math.min(50, last - from) }, (_, at) =>
+          store.begin(incidentAt(from + at, { endedAt: from + at })),
+        ),
+      );
+    await store.begin(incidentAt(last, { endedAt: last }));
     const left = await store.newest(MAX_INCIDENTS * 2);
     t.equal(left.length, MAX_INCIDENTS + 1);
     t.same(left.at(-1), active);

@@ -11,8 +11,8 @@ const testBody = z.object({ destination: z.string().min(1).max(64) });
 export interface AlertDeps {
   alerts: {
     state(): Promise<AlertState>;
-    /** Null if there is no such destination. */
-    test(destination: string): Promise<AlertTest | null>;
+    has(destination: string): boolean;
+    test(destination: string): Promise<AlertTest>;
   };
   note: NoteOperation;
 }
@@ -30,15 +30,14 @@ export function alertRoutes(guard: OperatorGuard, { alerts, note }: AlertDeps): 
       path: '/alerts/test',
       body: testBody,
       handler: async ({ exchange, actor, body: { destination } }) => {
-        const result = await alerts.test(destination);
-        if (result === null)
+        if (!alerts.has(destination))
           throw apiError(
             'resource_not_found',
             `There is no destination ${destination}. GET /alerts lists the destinations.`,
             'destination',
           );
         await note(actor, 'alert.tested', destination);
-        exchange.json(200, result);
+        exchange.json(200, await alerts.test(destination));
       },
     }),
   ];

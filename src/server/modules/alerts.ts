@@ -23,6 +23,7 @@ import type { Storage } from './storage.js';
 
 export interface Alerts extends Module {
   readonly state: AlertDesk['state'];
+  readonly has: AlertDesk['has'];
   readonly test: AlertDesk['test'];
   /** Receives the counts of all threads every second, on the primary thread. */
   counted(threads: readonly LiveCollected[]): void;
@@ -60,8 +61,9 @@ export function openAlerts({
       now,
       signal: closing.signal,
     };
-    const routes = (served: AlertDesk): Pick<Alerts, 'state' | 'test'> => ({
+    const routes = (served: AlertDesk): Pick<Alerts, 'state' | 'has' | 'test'> => ({
       state: () => served.state(),
+      has: (id) => served.has(id),
       test: (id) => served.test(id),
     });
     if (!primary) return { ...routes(new AlertDesk({ ...desk, measures: null })), counted: () => undefined };
