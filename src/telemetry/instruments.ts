@@ -321,6 +321,9 @@ export class Instruments {
 
   alerting(active: Readonly<Record<string, number>>): void {
     for (const [kind, count] of Object.entries(active)) this.alertIncidents.set({ kind }, count);
+    // Exported from the start, because Prometheus does not see the increase of a series that begins with 1.
+    for (const destination of ['mail', 'webhook', 'slack'])
+      for (const outcome of ['delivered', 'retried', 'failed']) this.alertDeliveries.of({ destination, outcome });
   }
 
   alertDelivered(destination: string, outcome: string): void {

@@ -36,7 +36,10 @@ t.test('a full disk does not prevent alerts', async (t) => {
     },
   });
   t.teardown(close);
+  const change = async (): Promise<number> =>
+    (await owner.fetch('/operator/prices', { method: 'PUT', body: { currency: 'EUR', models: {} } })).status;
   writeFileSync(full, '');
+  t.equal(await change(), 503, 'the disk is full');
   for (let at = 0; at < 5; at++) {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
       method: 'POST',
@@ -50,6 +53,7 @@ t.test('a full disk does not prevent alerts', async (t) => {
   t.match(hook.bodies()[0], { text: /^Monolith: Alert: 100% of requests fail/ });
   await new Promise((done) => setTimeout(done, 2_500));
   t.equal(hook.taken.length, 1, 'once');
+  t.equal(await change(), 503);
   rmSync(full);
   t.ok(await eventually(() => hook.taken.length === 2), 'its end is reported');
   const isStored = async (): Promise<boolean> =>
