@@ -141,24 +141,20 @@ t.test(
     const dashboard = await startDashboard({
       api_key: KEY,
       webhooks: { public_only: false },
-      alerts: { ...FULL_DISK, slack: [broken.url, fine.url], retry_s: 8, objectives: 'e2e_p50=1us', min_requests: 1 },
+      alerts: { ...FULL_DISK, slack: [broken.url, fine.url], retry_s: 12, objectives: 'e2e_p50=1us', min_requests: 1 },
     });
     t.teardown(() => dashboard.close());
     const operator = dashboard.client();
     await operator.signUp({ email: 'owner@example.com' });
-    t.ok(await eventually(() => broken.taken.length === 1 && fine.taken.length === 1));
     const deliveries = async (): Promise<AlertState['active'][0]['deliveries']> =>
       (await operator.get<AlertState>('/operator/alerts')).active.find(({ kind }) => kind === 'disk')?.deliveries ?? [];
-    t.match(await deliveries(), [
-      { state: 'pending', attempts: 1, error: 'the receiver responded with status 500', next_at: String },
-      { state: 'delivered', attempts: 1, error: null, next_at: null },
-    ]);
     t.ok(await eventually(async () => (await deliveries())[0]?.state === 'failed'));
     t.match(await deliveries(), [
       { state: 'failed', attempts: 2 },
       { state: 'delivered', attempts: 1 },
     ]);
     t.same([broken.taken.length, fine.taken.length], [2, 1]);
+    t.ok(await eventually(() => dashboard.logs.some((line) => line.includes('giving up'))));
     t.match(
       dashboard.logs.filter((line) => line.includes('alert not delivered')),
       [/127\.0\.0\.1.*status 500.*retrying/, /127\.0\.0\.1.*status 500.*giving up/],

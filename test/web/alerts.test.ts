@@ -24,7 +24,7 @@ test('the alerts page works', { skip: noBrowser, timeout: 120_000 }, async (t) =
     },
   });
   t.teardown(close);
-  t.ok(await eventually(() => fine.taken.length === 1 && broken.taken.length === 1));
+  t.ok(await eventually(() => fine.taken.length === 1 && broken.taken.length > 0));
   const window = await openSignedIn(t, server.url, owner.cookie);
   const { page } = window;
   await page.goto('/dashboard');
@@ -34,7 +34,7 @@ test('the alerts page works', { skip: noBrowser, timeout: 120_000 }, async (t) =
   await incident.getByText(/^Little disk space: .* free \(threshold 1,?024 TiB\)$/).waitFor();
   await incident.getByText('Look at: Delete old backups', { exact: false }).waitFor();
   await incident.getByText('Delivered').waitFor();
-  await incident.getByText(/^1 attempt: the receiver responded with status 404\. Next attempt: /).waitFor();
+  await incident.getByText(/^\d+ attempts?: the receiver responded with status 404\. Next attempt: /).waitFor();
 
   const measured = page.getByRole('table', { name: 'Measured' });
   await measured.getByRole('row', { name: /^Error rate 0% of \d+|^Error rate none/ }).waitFor();
