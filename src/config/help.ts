@@ -41,6 +41,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   admin: 'Operator API',
   usage: 'Usage',
   requests: 'Request log',
+  alerts: 'Alerts',
   webhooks: 'Webhooks',
   metrics: 'Metrics',
   telemetry: 'Traces',

@@ -242,6 +242,37 @@ export const list: Kind<readonly string[]> = {
   metavar: 'A,B',
 };
 
+/** Maximum number of URLs or addresses in one list. */
+const MAX_LISTED = 20;
+
+/** A list in which each entry matches `one`, without repetitions. */
+function listOf(one: z.ZodType<string>, expects: string, metavar: string): Kind<readonly string[]> {
+  return {
+    schema: list.schema.refine(
+      (all) =>
+        all.length <= MAX_LISTED &&
+        new Set(all).size === all.length &&
+        all.every((entry) => one.safeParse(entry).success),
+    ),
+    expects: `a comma-separated list of at most ${MAX_LISTED} different ${expects}`,
+    metavar,
+  };
+}
+
+/** HTTP(S) URLs without a user name. */
+export const urls = listOf(
+  z
+    .string()
+    .max(2_048)
+    .refine(
+      (value) => URL.canParse(value) && /^https?:$/.test(new URL(value).protocol) && new URL(value).username === '',
+    ),
+  'URLs that start with https:// or http:// and contain no user name',
+  'URL,URL',
+);
+
+export const addresses = listOf(z.email().max(254), 'e-mail addresses', 'ADDRESS,ADDRESS');
+
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 /** `path` is an absolute path, hf:OWNER/REPO[:WEIGHTS], or an upstream server's URL as configured. */

@@ -4,6 +4,7 @@
 
 import type { Kind } from './kinds.js';
 import { accounts, oidc, dashboard, mail, admin } from './settings/accounts.js';
+import { alerts } from './settings/alerts.js';
 import { engine } from './settings/engine.js';
 import { structured_outputs, images, chat, foreign_thinking, responses } from './settings/formats.js';
 import { http, ws } from './settings/http.js';
@@ -43,6 +44,7 @@ export const settings = {
   admin,
   usage,
   requests,
+  alerts,
   webhooks,
   metrics,
   telemetry,

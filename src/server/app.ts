@@ -6,6 +6,7 @@ import type { ThreadBus } from '../shared/bus.js';
 import type { DisposableStack } from './disposable-stack.js';
 import { configuredModels } from './engine-settings.js';
 import type { AppContext, Module } from './module.js';
+import { openAlerts } from './modules/alerts.js';
 import { openAuthentication, type Authentication } from './modules/authentication.js';
 import { openBackground, type Background } from './modules/background.js';
 import { openBackups } from './modules/backups.js';
@@ -78,9 +79,10 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const generation = await opened(openGeneration({ ...running, recorders, background, budgets, secrets }));
   await opened(openMaintenance({ ...context, storage, mail }));
   await opened(openBackups(context));
-  const live = await opened(openLive({ ...context, storage, engines }));
+  const alerts = await opened(openAlerts({ ...context, storage, mail, budgets }));
+  const live = await opened(openLive({ ...context, storage, engines, alerts }));
   const dashboard = await opened(openDashboard({ ...running, background, budgets, mail, secrets, generation }));
-  const operator = await opened(openOperator({ ...running, mail, dynamicModels, live, dashboard }));
+  const operator = await opened(openOperator({ ...running, mail, alerts, dynamicModels, live, dashboard }));
   await opened(openOllama({ ...context, authentication, engines, models, dynamicModels, generation, operator }));
   const http = await opened(openHttp({ ...context, modules: [...modules], recorders, authentication, limits, live }));
 

@@ -18,5 +18,5 @@ export function folderResponses(
     ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(held, bus.index) } } : {}),
   });
   undo.add(() => responses.close());
-  return { responses, bus, watch: () => () => undefined, skew: () => null };
+  return { responses, bus, watch: () => () => undefined, lease: null, skew: () => null };
 }

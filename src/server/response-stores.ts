@@ -27,6 +27,8 @@ export interface Responses {
    * Returns a function that stops the calls and waits for the current one to finish.
    */
   watch(end: () => Promise<void>): () => void | Promise<void>;
+  /** This thread's lease; null if no other process shares the responses. */
+  readonly lease: ProcessLease | null;
   /** Null if no other machine's clock is known. */
   skew(): ClockSkew | null;
 }
@@ -79,5 +81,5 @@ export async function databaseResponses(
       await ending;
     };
   };
-  return { responses, bus, watch, skew: () => lease.skew };
+  return { responses, bus, watch, lease, skew: () => lease.skew };
 }

@@ -4,6 +4,7 @@
 
 import type { LiveCollected } from './live-collected.js';
 import type { SpentBudgets } from './spent-budgets.js';
+import type { AlertMeasure } from './wire/alerts.js';
 import type { ModelPull } from './wire/models.js';
 import type { StoredEvent } from './stored-event.js';
 
@@ -20,6 +21,8 @@ export interface BusTopics {
   'model.lifecycle': { message: { model: string; unloaded: boolean }; answer: void };
   /** The spent budgets that stop requests (src/usage/spent-budget-watch.ts). */
   'budgets.spent': { message: SpentBudgets; answer: void };
+  /** What is measured for the alerts; only the primary thread answers (src/server/modules/alerts.ts). */
+  'alerts.measures': { message: Record<string, never>; answer: readonly AlertMeasure[] };
   /** The models that the asked thread is downloading or has downloaded (src/dashboard/admin/pulls.ts). */
   'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };
   'pulls.stop': { message: { id: string }; answer: void };

@@ -7,6 +7,8 @@ export interface ModelLatencies {
   itl: Uint32Array | null;
   /** Time per output token. */
   tpot: Uint32Array | null;
+  /** End-to-end latency of completed requests. */
+  e2e: Uint32Array | null;
 }
 
 /** Totals over one key's finished requests. */
@@ -22,6 +24,10 @@ export interface KeyCounts {
 /** One thread's contribution to a sample. */
 export interface LiveCollected {
   requests: number;
+  /** Requests in all API formats, and background responses. */
+  apiRequests: number;
+  /** Of `apiRequests`, those that ended with a server error (5xx), also if it was sent inside a stream. */
+  serverErrors: number;
   rejected429: number;
   rejected503: number;
   errors: number;

@@ -8,6 +8,7 @@ export interface SpentBudget {
   /** The organization, the user, or the first key of a chain of rotations. */
   readonly id: string;
   readonly amount: number;
+  readonly spent: number;
 }
 
 export interface SpentBudgets {

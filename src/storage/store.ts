@@ -108,6 +108,7 @@ export const TABLES = [
   'response-events',
   'response-times',
   'responses-by-organization',
+  'alert-incidents',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

@@ -170,6 +170,19 @@ export class Instruments {
     new HistogramCounts('monolith_web_search_seconds', 'Duration of web searches.', LATENCY, ['outcome']),
   );
 
+  private readonly alertIncidents = new Gauge({
+    name: 'monolith_alert_incidents',
+    help: 'Active alert incidents by kind. All processes of a service report the same number.',
+    labelNames: ['kind'],
+    registers: [this.registry],
+    aggregator: 'max',
+  });
+  private readonly alertDeliveries = this.counts(
+    'monolith_alert_deliveries_total',
+    'Attempts to deliver an alert by kind of destination and outcome: delivered, retried (will be tried again), failed (given up).',
+    ['destination', 'outcome'],
+  );
+
   private readonly redisCalls = this.counts(
     'monolith_redis_calls_total',
     'Redis calls for shared limits by outcome: answered, late (redis.timeout_ms exceeded) or failed.',
@@ -304,6 +317,17 @@ export class Instruments {
     });
     this.redisUnavailable.set(gauges.state === 'away' ? 1 : 0);
     this.redisProcesses.set(gauges.processes);
+  }
+
+  alerting(active: Readonly<Record<string, number>>): void {
+    for (const [kind, count] of Object.entries(active)) this.alertIncidents.set({ kind }, count);
+    // Exported from the start, because Prometheus does not see the increase of a series that begins with 1.
+    for (const destination of ['mail', 'webhook', 'slack'])
+      for (const outcome of ['delivered', 'retried', 'failed']) this.alertDeliveries.of({ destination, outcome });
+  }
+
+  alertDelivered(destination: string, outcome: string): void {
+    this.alertDeliveries.inc({ destination, outcome });
   }
 
   backedUp(at: number): void {

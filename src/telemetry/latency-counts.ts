@@ -21,19 +21,28 @@ export function latencyBucket(ms: number): number {
 
 /** Quantiles of the counts, each the middle of its bucket. Null if nothing was counted. */
 export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
+  const count = total(counts);
+  if (count === 0) return null;
+  const at = (share: number): number => quantile(counts, share, count);
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99), count };
+}
+
+/** The number of counted values. */
+export function total(counts: Readonly<Uint32Array>): number {
   let count = 0;
   for (const n of counts) count += n;
-  if (count === 0) return null;
-  const at = (share: number): number => {
-    const rank = Math.max(1, Math.ceil(share * count));
-    let seen = 0;
-    for (let bucket = 0; bucket < counts.length; bucket++) {
-      seen += counts[bucket] as number;
-      if (seen >= rank) return Number((MIN_MS * 2 ** ((bucket + 0.5) / PER_OCTAVE)).toPrecision(3));
-    }
-    return 0;
-  };
-  return { p50: at(0.5), p95: at(0.95), p99: at(0.99), count };
+  return count;
+}
+
+/** One quantile in milliseconds, the middle of its bucket. `share`: 0 to 1; `count`: total(counts), above 0. */
+export function quantile(counts: Readonly<Uint32Array>, share: number, count: number): number {
+  const rank = Math.max(1, Math.ceil(share * count));
+  let seen = 0;
+  for (let bucket = 0; bucket < counts.length; bucket++) {
+    seen += counts[bucket] as number;
+    if (seen >= rank) return Number((MIN_MS * 2 ** ((bucket + 0.5) / PER_OCTAVE)).toPrecision(3));
+  }
+  return 0;
 }
 
 /** Sums over the last `rounds` rounds. Counts added now are subtracted again `rounds` calls later. */

@@ -10,8 +10,13 @@ import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 // addition to that one.
 const LOOP_RESOLUTION_MS = 20;
 
+/** The routes of the OpenAI and Anthropic formats, and of Ollama's. */
+const API_PATH = /^\/(v1|api)\//;
+
 export interface LiveTaken {
   requests: number;
+  apiRequests: number;
+  serverErrors: number;
   rejected429: number;
   rejected503: number;
   errors: number;
@@ -32,9 +37,11 @@ export class LatencyCounter {
   readonly #ttft = new Uint32Array(LATENCY_BUCKETS);
   readonly #itl = new Uint32Array(LATENCY_BUCKETS);
   readonly #tpot = new Uint32Array(LATENCY_BUCKETS);
+  readonly #e2e = new Uint32Array(LATENCY_BUCKETS);
   #ttfts = 0;
   #itls = 0;
   #tpots = 0;
+  #e2es = 0;
 
   ttft(ms: number): void {
     this.#ttft[latencyBucket(ms)]!++;
@@ -52,17 +59,24 @@ export class LatencyCounter {
     this.#tpots += count;
   }
 
+  e2e(ms: number): void {
+    this.#e2e[latencyBucket(ms)]!++;
+    this.#e2es++;
+  }
+
   take(model: string): ModelLatencies {
     const taken = {
       model,
       ttft: this.#ttfts > 0 ? this.#ttft.slice() : null,
       itl: this.#itls > 0 ? this.#itl.slice() : null,
       tpot: this.#tpots > 0 ? this.#tpot.slice() : null,
+      e2e: this.#e2es > 0 ? this.#e2e.slice() : null,
     };
     if (this.#ttfts > 0) this.#ttft.fill(0);
     if (this.#itls > 0) this.#itl.fill(0);
     if (this.#tpots > 0) this.#tpot.fill(0);
-    this.#ttfts = this.#itls = this.#tpots = 0;
+    if (this.#e2es > 0) this.#e2e.fill(0);
+    this.#ttfts = this.#itls = this.#tpots = this.#e2es = 0;
     return taken;
   }
 }
@@ -72,6 +86,8 @@ export class LiveCounts {
   #keys = new Map<string, KeyCounts>();
   readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   #requests = 0;
+  #apiRequests = 0;
+  #serverErrors = 0;
   #rejected429 = 0;
   #rejected503 = 0;
   #errors = 0;
@@ -88,7 +104,11 @@ export class LiveCounts {
   }
 
   /** Counts only API requests, because dashboard requests, probes and scrapes say nothing about the load. */
-  request({ path, method, failure, outcome, organizationId, keyId, fields }: RequestRecord): void {
+  request({ path, method, status, failure, outcome, organizationId, keyId, fields }: RequestRecord): void {
+    if (API_PATH.test(path)) {
+      this.#apiRequests++;
+      if ((failure?.status ?? status) >= 500) this.#serverErrors++;
+    }
     if (!path.startsWith('/v1')) return;
     if (organizationId !== null && keyId !== null) {
       const counts = this.#countsOf(organizationId, keyId);
@@ -112,9 +132,11 @@ export class LiveCounts {
     this.#loopDelay.reset();
     const latencies = [...this.#latencies]
       .map(([model, counter]) => counter.take(model))
-      .filter(({ ttft, itl, tpot }) => ttft !== null || itl !== null || tpot !== null);
+      .filter(({ ttft, itl, tpot, e2e }) => ttft !== null || itl !== null || tpot !== null || e2e !== null);
     const taken = {
       requests: this.#requests,
+      apiRequests: this.#apiRequests,
+      serverErrors: this.#serverErrors,
       rejected429: this.#rejected429,
       rejected503: this.#rejected503,
       errors: this.#errors,
@@ -124,6 +146,7 @@ export class LiveCounts {
       keys: [...this.#keys.values()],
     };
     this.#keys = new Map();
+    this.#apiRequests = this.#serverErrors = 0;
     this.#requests = this.#rejected429 = this.#rejected503 = this.#errors = this.#cancelled = 0;
     return taken;
   }

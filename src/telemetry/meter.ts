@@ -63,6 +63,7 @@ export class Meter implements GenerationMeter {
 
   completed(ms: number): void {
     this.instruments.e2e.observe(this.labels, ms / 1000);
+    this.latencies.e2e(ms);
   }
 
   failed(code: string): void {

@@ -106,6 +106,14 @@ class ServerTelemetry implements Telemetry {
     this.instruments.countersCalled(call, outcome, seconds);
   }
 
+  alerting(active: Readonly<Record<string, number>>): void {
+    this.instruments.alerting(active);
+  }
+
+  alertDelivered(destination: string, outcome: string): void {
+    this.instruments.alertDelivered(destination, outcome);
+  }
+
   backedUp(at: number): void {
     this.instruments.backedUp(at);
   }

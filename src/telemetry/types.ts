@@ -99,6 +99,10 @@ export interface Telemetry {
   countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void;
   /** Counts a web search that the server ran. */
   searched(outcome: 'completed' | 'query_too_long' | 'too_many_requests' | 'unavailable', seconds: number): void;
+  /** Sets the number of active alert incidents, by kind. */
+  alerting(active: Readonly<Record<string, number>>): void;
+  /** Counts an attempt to deliver an alert. `failed`: the last attempt has failed. */
+  alertDelivered(destination: 'mail' | 'webhook' | 'slack', outcome: 'delivered' | 'retried' | 'failed'): void;
   /** `at`: Unix time of the latest backup, in seconds. */
   backedUp(at: number): void;
   /** Sets the function that returns the state of Redis at each scrape; it returns null if Redis is not configured. */

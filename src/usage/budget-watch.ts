@@ -53,6 +53,15 @@ export async function spentInMonth(
   return rows.reduce((sum, { cost }) => sum + (cost ?? 0), 0);
 }
 
+/** The mail addresses that are notified about an organization's budget, if it sends mail. */
+export async function notifiedMembers(members: Pick<Members, 'page'>, organizationId: string): Promise<string[]> {
+  const all = (await members.page(organizationId, 100, null))?.data ?? [];
+  return all
+    .filter(({ role }) => role === 'owner' || role === 'admin')
+    .slice(0, MAX_MAILS)
+    .map(({ email }) => email);
+}
+
 export class BudgetWatch {
   #timer: NodeJS.Timeout;
   #running: Promise<void> = Promise.resolve();
@@ -108,9 +117,7 @@ export class BudgetWatch {
     const { name } = organization;
     log.info({ organization: id, percent, month }, 'budget threshold reached');
     if (mail && mailer.enabled && base !== null) {
-      const people =
-        (await members.page(id, 100, null))?.data.filter(({ role }) => role === 'owner' || role === 'admin') ?? [];
-      for (const { email } of people.slice(0, MAX_MAILS))
+      for (const email of await notifiedMembers(members, id))
         mailer.send(
           budgetLetter(
             email,

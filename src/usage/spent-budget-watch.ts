@@ -87,12 +87,14 @@ export class SpentBudgetWatch {
       if (this.#closed) return;
       const spent = await this.#spent(id, table as PriceTable, now);
       const { amount } = budget;
-      if (budget.stops === true && amount !== null && sumOf(spent.values()) >= amount)
-        organizations.set(id, { scope: 'organization', organizationId: id, id, amount });
+      const all = sumOf(spent.values());
+      if (budget.stops === true && amount !== null && all >= amount)
+        organizations.set(id, { scope: 'organization', organizationId: id, id, amount, spent: all });
       const listed = hasParts(budget) ? await this.#keysOf(id, now) : [];
       for (const part of partStandings(budget, listed, spent)) {
         if (part.spent < part.amount) continue;
-        const one: SpentBudget = { scope: part.scope, organizationId: id, id: part.id, amount: part.amount };
+        const { scope, amount: limit, spent: used } = part;
+        const one: SpentBudget = { scope, organizationId: id, id: part.id, amount: limit, spent: used };
         if (part.scope === 'member') members.set(memberName(id, part.id), one);
         // a key's budget comes after its member's budget and replaces it, because the narrowest spent budget is
         // reported

@@ -37,11 +37,11 @@ export function signature(secret: string, seconds: number, body: string): string
 
 /**
  * Resolves when the receiver has accepted the message (2xx). Rejects with the last failure, or when `signal` is
- * aborted.
+ * aborted. `secret`: signs the message; null: it is not signed.
  */
 export async function sendWebhook(
   url: string,
-  secret: string,
+  secret: string | null,
   {
     message,
     settings,
@@ -64,7 +64,7 @@ export async function sendWebhook(
 
 function post(
   url: URL,
-  secret: string,
+  secret: string | null,
   body: string,
   { public_only: publicOnly, timeout_ms: timeoutMs }: WebhookSettings,
   signal: AbortSignal,
@@ -85,7 +85,7 @@ function post(
           'content-type': 'application/json',
           'content-length': Buffer.byteLength(body),
           'user-agent': `monolith/${VERSION}`,
-          'monolith-signature': signature(secret, Math.floor(Date.now() / 1000), body),
+          ...(secret === null ? {} : { 'monolith-signature': signature(secret, Math.floor(Date.now() / 1000), body) }),
         },
       },
       (answer) => {

@@ -104,7 +104,7 @@ t.test('admins set a budget, members read it, and each threshold sends one alert
     members,
     base: 'http://localhost',
     webhooks: { public_only: false, timeout_ms: 5_000, attempts: 2 },
-    mailer: { enabled: true, send: (mail) => mails.push(mail), close: () => undefined },
+    mailer: { enabled: true, send: (mail) => mails.push(mail), deliver: async () => undefined, close: () => undefined },
     log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
   });
   t.teardown(() => watch.close());

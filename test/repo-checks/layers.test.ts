@@ -21,6 +21,7 @@ const TYPESCRIPT = [
   'generation',
   'accounts',
   'usage',
+  'alerts',
   'protocol',
   'dashboard',
   'storage/lmdb',

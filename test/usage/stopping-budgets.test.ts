@@ -57,7 +57,7 @@ t.test('the gate names the narrowest spent budget, and only in its month', (t) =
   const asked = { organizationId: 'org_a', keyId: 'key_a' };
   gate.check(asked); // nothing is known yet
   const budget = (scope: 'organization' | 'member' | 'key', id: string) =>
-    ({ scope, organizationId: 'org_a', id, amount: 10 }) as const;
+    ({ scope, organizationId: 'org_a', id, amount: 10, spent: 11 }) as const;
   const spent: SpentBudgets = {
     month: 202611,
     currency: 'EUR',

@@ -21,11 +21,15 @@ export interface Mailer {
   readonly enabled: boolean;
   /** Queues a mail. Never throws. */
   send(mail: Mail): void;
+  /** Resolves when the SMTP server has accepted the mail. Rejects with the reason otherwise. */
+  deliver(mail: Mail): Promise<void>;
   close(): void;
 }
 
+const noServer = (): Promise<void> => Promise.reject(new Error('no SMTP server is configured (mail.smtp_url)'));
+
 export function openMailer({ smtp_url: url, from }: Config['mail'], log: Pick<Log, 'error' | 'info'>): Mailer {
-  if (url === null) return { enabled: false, send: () => undefined, close: () => undefined };
+  if (url === null) return { enabled: false, send: () => undefined, deliver: noServer, close: () => undefined };
   const transport = createTransport({
     url,
     pool: true,
@@ -37,25 +41,22 @@ export function openMailer({ smtp_url: url, from }: Config['mail'], log: Pick<Lo
     disableUrlAccess: true,
   });
   let waiting = 0;
+  // Passed as an object, so that the address is not parsed as a list or a display name.
+  const deliver = async ({ to, subject, text }: Mail): Promise<void> => {
+    if (waiting >= MAX_WAITING) throw new Error('the mail queue is full');
+    waiting++;
+    try {
+      await transport.sendMail({ from, to: { name: '', address: to }, subject, text });
+    } finally {
+      waiting--;
+    }
+  };
   return {
     enabled: true,
-    send: ({ to, subject, text }) => {
-      if (waiting >= MAX_WAITING) {
-        log.error({ subject }, 'mail dropped, queue full');
-        return;
-      }
-      waiting++;
-      // Passed as an object, so that the address is not parsed as a list or a display name.
-      transport.sendMail({ from, to: { name: '', address: to }, subject, text }).then(
-        () => {
-          waiting--;
-        },
-        (err: unknown) => {
-          waiting--;
-          log.error({ err, subject }, 'sending mail failed');
-        },
-      );
+    send: (mail) => {
+      deliver(mail).catch((err: unknown) => log.error({ err, subject: mail.subject }, 'sending mail failed'));
     },
+    deliver,
     close: () => transport.close(),
   };
 }

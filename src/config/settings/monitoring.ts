@@ -6,13 +6,13 @@ export const webhooks = {
   public_only: setting(
     kind.flag,
     true,
-    'Send webhooks (budget alerts) to public internet addresses only. Organization admins choose the URLs; false also allows addresses in private networks.',
+    'Send webhooks (budget notifications and alerts) to public internet addresses only. Organization admins choose the URLs of budget notifications; false also allows addresses in private networks.',
   ),
   timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Timeout of one webhook delivery attempt, in ms.'),
   attempts: setting(
     kind.integer(1, 10),
     4,
-    'Maximum number of delivery attempts per webhook, with increasing delays between them.',
+    'Maximum number of delivery attempts per budget notification, with increasing delays between them. For alerts, see alerts.retry_s.',
   ),
 };
 

@@ -6,7 +6,7 @@ import type { NativeStats } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../../engine/model-pool.js';
 import { quantiles, SlidingCounts } from '../../telemetry/latency-counts.js';
-import type { KeyCounts, ModelLatencies, LiveCollected } from '../../shared/live-collected.js';
+import type { ModelLatencies, LiveCollected } from '../../shared/live-collected.js';
 import type { ThreadBus } from '../../shared/bus.js';
 
 export const SAMPLE_MS = 1_000;
@@ -29,12 +29,12 @@ export class LiveSampler {
   #sampledAt = performance.now();
   #busy = false;
 
-  /** `collect` returns this thread's counts; `publish` is called with each sample and the counts per key. */
+  /** `collect` returns this thread's counts; `publish` is called with each sample and the counts of all threads. */
   constructor(
     private readonly pool: ModelPool,
     private readonly bus: ThreadBus,
     private readonly collect: () => LiveCollected,
-    private readonly publish: (sample: LiveSample, keys: readonly KeyCounts[]) => void,
+    private readonly publish: (sample: LiveSample, threads: readonly LiveCollected[]) => void,
     private readonly onError: (error: unknown) => void,
   ) {
     this.#timer = setInterval(() => {
@@ -53,10 +53,7 @@ export class LiveSampler {
     try {
       const others = this.bus.threads > 1 ? await this.bus.ask('live.collect', {}, ASK_MS) : [];
       const threads = [this.collect(), ...others];
-      this.publish(
-        this.#sample(threads),
-        threads.flatMap(({ keys }) => keys),
-      );
+      this.publish(this.#sample(threads), threads);
     } catch (error) {
       this.onError(error);
     } finally {

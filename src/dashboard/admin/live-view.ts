@@ -38,6 +38,8 @@ export interface LiveViewDeps {
   primary: boolean;
   /** Primary thread only: records the samples. */
   history?: Pick<LiveRecorder, 'add'>;
+  /** Primary thread only: receives the counts of all threads with each sample. */
+  counted?: (threads: readonly LiveCollected[]) => void;
 }
 
 interface Viewer {
@@ -63,15 +65,19 @@ export class LiveView {
   /** Must be called when the server is ready, because startup may take longer than the sampling interval. */
   begin(inFlight: () => number): void {
     this.#inFlight = inFlight;
-    const { bus, pool, primary, telemetry, history } = this.deps;
+    const { bus, pool, primary, telemetry, history, counted } = this.deps;
     if (primary) {
       this.#sampler = new LiveSampler(
         pool,
         bus,
         () => this.#collect(),
-        (taken, keys) => {
+        (taken, threads) => {
           const sample = JSON.stringify(taken);
-          history?.add(taken, keys);
+          counted?.(threads);
+          history?.add(
+            taken,
+            threads.flatMap(({ keys }) => keys),
+          );
           if (bus.threads > 1) bus.publish('live.sample', { sample });
           this.#take(sample);
         },

@@ -1,6 +1,7 @@
 // All operator routes, built once for each way to authenticate.
 
 import type { Route } from '../../http/exchange.js';
+import { alertRoutes, type AlertDeps } from './alerts.js';
 import { auditLogRoutes, type AuditLogDeps } from './audit-log.js';
 import { diskRoutes, type DiskDeps } from './disk.js';
 import { livePastRoutes, type LivePastDeps } from './live-past.js';
@@ -31,7 +32,8 @@ export type OperatorRouteDeps = OrganizationDeps &
   TunableDeps &
   TuningDeps &
   LiveDeps &
-  LivePastDeps;
+  LivePastDeps &
+  AlertDeps;
 
 export function operatorRoutes(guard: OperatorGuard, deps: OperatorRouteDeps): Route[] {
   return [
@@ -49,5 +51,6 @@ export function operatorRoutes(guard: OperatorGuard, deps: OperatorRouteDeps): R
     ...tuningRoutes(guard, deps),
     ...liveRoutes(guard, deps),
     ...livePastRoutes(guard, deps),
+    ...alertRoutes(guard, deps),
   ];
 }

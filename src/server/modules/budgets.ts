@@ -2,6 +2,7 @@
 
 import { BudgetGate } from '../../admission/budget-gate.js';
 import type { ThreadBus } from '../../shared/bus.js';
+import type { SpentBudgets } from '../../shared/spent-budgets.js';
 import { SpentBudgetWatch } from '../../usage/spent-budget-watch.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
@@ -9,6 +10,8 @@ import type { Storage } from './storage.js';
 
 export interface Budgets extends Module {
   readonly budgetGate: BudgetGate;
+  /** The spent budgets that stop requests; null before they are computed, and on other threads than the primary one. */
+  spent(): SpentBudgets | null;
 }
 
 /** `threads`: the bus of this process. Other processes compute the spent budgets themselves. */
@@ -22,8 +25,9 @@ export function openBudgets({
     const budgetGate = new BudgetGate();
     if (!primary) {
       undo.add(threads.on('budgets.spent', (spent) => budgetGate.update(spent)));
-      return { budgetGate };
+      return { budgetGate, spent: () => null };
     }
+    let latest: SpentBudgets | null = null;
     const watch = new SpentBudgetWatch({
       budgets,
       prices,
@@ -31,12 +35,13 @@ export function openBudgets({
       apiKeys: directory.apiKeys,
       changes,
       publish: (spent) => {
+        latest = spent;
         budgetGate.update(spent);
         threads.publish('budgets.spent', spent);
       },
       log,
     });
     undo.add(() => watch.close());
-    return { budgetGate };
+    return { budgetGate, spent: () => latest };
   });
 }

@@ -12,6 +12,7 @@ import { readServerRecord } from '../../storage/data-dir-lock.js';
 import { loadOptions } from '../engine-settings.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
+import type { Alerts } from './alerts.js';
 import type { Authentication } from './authentication.js';
 import type { Limits } from './limits.js';
 import type { Dashboard } from './dashboard.js';
@@ -36,6 +37,7 @@ export interface Operator extends Module {
 export interface OperatorContext extends AppContext {
   storage: Storage;
   mail: Mail;
+  alerts: Alerts;
   authentication: Authentication;
   engines: Engines;
   models: Models;
@@ -51,6 +53,7 @@ export function openOperator({
   primary,
   storage,
   mail: { origin },
+  alerts,
   authentication: { accounts },
   engines: { pool, tuning },
   models: { models, modelSettings, lifecycle },
@@ -118,6 +121,7 @@ export function openOperator({
       history,
       organizationLimits,
       monthTokens,
+      alerts,
     };
     const admin =
       primary && config.admin.token !== null

@@ -1,13 +1,20 @@
 // All stored data: the database in the data directory, the shared database if one is configured, the clock guard,
 // stored responses, and the stores for accounts, usage and settings.
 
+import { hostname } from 'node:os';
+import { resolve } from 'node:path';
+import { SoleProcess } from '../../alerts/alert-store.js';
+import type { AlertProcesses, AlertStore } from '../../alerts/alert-store.js';
 import { AccountChanges } from '../../accounts/changes.js';
 import type { OrganizationDataOwner } from '../../accounts/delete-organization.js';
 import type { ThreadBus } from '../../shared/bus.js';
 import { ErasureHold } from '../../shared/erasure-hold.js';
 import type { EraseGate } from '../../storage/erase-gate.js';
+import { LmdbAlertStore } from '../../storage/lmdb/alerts/alert-store.js';
 import { LmdbClockRecords } from '../../storage/lmdb/clock-record.js';
 import { openStore } from '../../storage/lmdb/lmdb-store.js';
+import { PostgresAlertProcesses } from '../../storage/postgres/alerts/alert-processes.js';
+import { PostgresAlertStore } from '../../storage/postgres/alerts/alert-store.js';
 import { PostgresClockRecords } from '../../storage/postgres/clock-record.js';
 import { openSharedDatabase } from '../../storage/postgres/shared-database.js';
 import type { ResponseStore } from '../../storage/response-store.js';
@@ -28,12 +35,18 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   /** Decides whether expired data may be erased. */
   readonly gate: EraseGate;
   readonly responses: ResponseStore;
+  /** Identifies this process to operators; the same after a restart. */
+  readonly processName: string;
+  readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
   readonly changes: AccountChanges;
   /** Data that is erased when an organization is deleted. */
   readonly organizationData: OrganizationDataOwner;
   /** Calls `listener` once if the data directory's database no longer accepts writes. */
   onFailure(listener: (why: Error) => void): void;
 }
+
+/** Only one process may use a data directory, so two processes have different names. */
+const processName = (dataDir: string): string => `${hostname()} (${resolve(dataDir)})`;
 
 /** `threads`: the bus that connects all threads of this process. */
 export function openStorage({
@@ -60,7 +73,7 @@ export function openStorage({
       undo,
     });
     const opening = { gate, bus: threads, settings: config.responses, primary, log, undo };
-    const { responses, bus, watch, skew } =
+    const { responses, bus, watch, lease, skew } =
       database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
@@ -68,10 +81,20 @@ export function openStorage({
       database === null
         ? folderStores(store, changes, undo)
         : await databaseStores(database, config.database, changes, log, undo);
+    const name = processName(config.data_dir);
+    const alerts =
+      database === null || lease === null
+        ? { incidents: new LmdbAlertStore(store), processes: new SoleProcess(name) }
+        : {
+            incidents: new PostgresAlertStore(database.database, lease.id),
+            processes: new PostgresAlertProcesses(database.database, lease, name),
+          };
     const { saved, requests, budgets } = stores;
     return {
       ...stores,
       ...ownStores(store, gate),
+      processName: name,
+      alerts,
       bus,
       gate,
       responses,

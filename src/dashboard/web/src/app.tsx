@@ -18,6 +18,7 @@ import { Limits } from './pages/limits.js';
 import { Members } from './pages/members.js';
 import { Models } from './pages/models.js';
 import { NoOrganization } from './pages/no-organization.js';
+import { OperatorAlerts } from './pages/operator-alerts.js';
 import { OperatorAuditLog } from './pages/operator-audit-log.js';
 import { OperatorLive } from './pages/operator-live.js';
 import { OperatorModels } from './pages/operator-models.js';
@@ -149,6 +150,7 @@ function Pages(): ReactNode {
         <Profile />
       </Route>
       <Route path="/operator/live">{operator(<OperatorLive />)}</Route>
+      <Route path="/operator/alerts">{operator(<OperatorAlerts />)}</Route>
       <Route path="/operator/tunables">
         <Redirect to="/operator/tuning" replace />
       </Route>

@@ -16,6 +16,7 @@ export interface NavigationItem {
     | 'settings'
     | 'audit'
     | 'live'
+    | 'warning'
     | 'tuning'
     | 'organizations'
     | 'users'
@@ -68,6 +69,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
     operator: true,
     items: [
       { path: '/operator/live', label: 'Live', icon: 'live', words: 'engine latency throughput memory' },
+      { path: '/operator/alerts', label: 'Alerts', icon: 'warning', words: 'incidents mail webhook slack down error' },
       { path: '/operator/models', label: 'Manage models', icon: 'models', words: 'download pull load unload disk hub' },
       { path: '/operator/tuning', label: 'Tuning', icon: 'tuning', words: 'tunables engine settings runs' },
     ],

@@ -34,6 +34,7 @@ const SUBJECTS: Readonly<Record<'organization' | 'server', readonly { value: str
     { value: 'model', label: 'Models' },
     { value: 'engine', label: 'Engine settings' },
     { value: 'prices', label: 'Prices' },
+    { value: 'alert', label: 'Alerts' },
     { value: 'session', label: 'Sessions' },
   ],
 };

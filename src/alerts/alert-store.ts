@@ -1,0 +1,77 @@
+// Storage ports of the alerts (see docs/internals/storage.md): the incidents, and the processes that share them.
+
+import type { Incident } from './incident.js';
+import type { Readings } from './readings.js';
+
+/** Maximum number of incidents kept. The oldest ended ones are erased first. */
+export const MAX_INCIDENTS = 500;
+
+export interface AlertStore {
+  /** Newest first. */
+  newest(limit: number): Promise<Incident[]>;
+  /** Active incidents, and ended ones with pending deliveries. */
+  open(): Promise<Incident[]>;
+  /**
+   * Resolves to whether the incident was added. It is not if an incident with its key is active, or if another process
+   * has the lease to send alerts. Erases old incidents.
+   */
+  begin(incident: Incident): Promise<boolean>;
+  /**
+   * Replaces an incident with `change` of the stored one. Resolves to the new one, or to null if there is none, if
+   * `change` returns null, or if another process has the lease to send alerts.
+   */
+  change(id: string, change: (before: Incident) => Incident | null): Promise<Incident | null>;
+}
+
+/** A process of the service, as last seen. */
+export interface SeenProcess {
+  readonly name: string;
+  readonly readings: Readings;
+  readonly alive: boolean;
+  /** Whether it has the lease to send alerts. */
+  readonly leads: boolean;
+  /** Time since the last sign of life, in milliseconds. */
+  readonly silentMs: number;
+}
+
+export interface AlertProcesses {
+  /** Whether processes can see each other. */
+  readonly shared: boolean;
+  /**
+   * Stores this process's readings, and takes the lease to send alerts if it is free. `sends`: whether this process has
+   * destinations; one without gives way to one with. Resolves to whether this process has the lease.
+   */
+  report(readings: Readings, sends: boolean): Promise<boolean>;
+  /** All processes that have not ended regularly, including this one. */
+  all(): Promise<SeenProcess[]>;
+  /**
+   * Whether a process without a sign of life has ended, rather than that no process could reach the database.
+   */
+  readonly isSteady: boolean;
+  /** Stops watching a process. */
+  forget(name: string): Promise<void>;
+  /** This process ends regularly. */
+  leave(): Promise<void>;
+}
+
+/** The processes of a standalone server. */
+export class SoleProcess implements AlertProcesses {
+  readonly shared = false;
+  readonly isSteady = true;
+  #readings: Readings | null = null;
+
+  constructor(private readonly name: string) {}
+
+  async report(readings: Readings): Promise<boolean> {
+    this.#readings = readings;
+    return true;
+  }
+
+  async all(): Promise<SeenProcess[]> {
+    const readings = this.#readings;
+    return readings === null ? [] : [{ name: this.name, readings, alive: true, leads: true, silentMs: 0 }];
+  }
+
+  async forget(): Promise<void> {}
+  async leave(): Promise<void> {}
+}

@@ -1,0 +1,67 @@
+// The free disk space of each running process, and processes that give no sign of life.
+
+import type { SeenProcess } from './alert-store.js';
+import { levelAbove } from './condition.js';
+import type { Condition } from './condition.js';
+import { duration, moment, showBytes } from './shown.js';
+import type { Thresholds } from './thresholds.js';
+
+/** `processes`: those that are running. */
+export function disks(processes: readonly SeenProcess[], { diskFreeBytes: threshold }: Thresholds): Condition[] {
+  if (threshold === 0) return [];
+  return processes.map(({ name, readings: { diskFreeBytes: free } }) => {
+    const sentence = `${showBytes(free ?? 0)} are free on the disk of the data directory; the threshold is ${showBytes(threshold)}.`;
+    return {
+      key: `disk ${name}`,
+      kind: 'disk',
+      level: free === null ? 'unknown' : levelAbove(free, threshold),
+      name: `Free disk space of ${name}`,
+      value: free,
+      threshold,
+      shownValue: free === null ? null : showBytes(free),
+      shownThreshold: `at least ${showBytes(threshold)}`,
+      note: free === null ? 'the free space cannot be determined' : null,
+      now: free === null ? 'The free space cannot be determined any more.' : sentence,
+      ownNotice: null,
+      describe: () => ({
+        title: `Little disk space: ${showBytes(free ?? 0)} free (threshold ${showBytes(threshold)})`,
+        what: `${sentence} When the disk is full, requests that store data get 503.`,
+        process: name,
+        lookAt:
+          'Delete old backups, logs or downloaded models ("Manage models" on the dashboard), or enlarge the disk.',
+      }),
+    };
+  });
+}
+
+/**
+ * One condition per process. `isSteady`: false while a silent process may only have lost its connection to the
+ * database, as this one had. `now`: milliseconds since the Unix epoch.
+ */
+export function downs(
+  processes: readonly SeenProcess[],
+  { downMs }: Thresholds,
+  isSteady: boolean,
+  now: number,
+): Condition[] {
+  if (downMs === 0) return [];
+  return processes.map(({ name, alive, silentMs }) => ({
+    key: `down ${name}`,
+    kind: 'down',
+    level: alive ? 'within' : isSteady && silentMs >= downMs ? 'over' : 'between',
+    name: `Last sign of life of ${name}`,
+    value: silentMs,
+    threshold: downMs,
+    shownValue: alive ? 'running' : `${duration(silentMs)} ago`,
+    shownThreshold: `at most ${duration(downMs)} ago`,
+    note: null,
+    now: alive ? 'The process is running again.' : 'The process gives no sign of life.',
+    ownNotice: null,
+    describe: () => ({
+      title: `Process down: ${name}`,
+      what: `The process has given no sign of life since ${moment(now - silentMs)} (${duration(silentMs)}; the threshold is ${duration(downMs)}). It has not ended regularly: it was killed, has crashed, or cannot reach the database.`,
+      process: name,
+      lookAt: 'Its service manager or container platform, then its log. The other processes keep serving requests.',
+    }),
+  }));
+}

@@ -1,0 +1,97 @@
+// The operators' alerts: incidents, what is measured, and where alerts are sent.
+
+export const ALERT_KINDS = ['error_rate', 'latency', 'disk', 'budget', 'down'] as const;
+export type AlertKind = (typeof ALERT_KINDS)[number];
+
+/** An incident sends one message when it begins and one when it ends. */
+export type AlertEvent = 'began' | 'ended';
+export type AlertDestinationType = 'mail' | 'webhook' | 'slack';
+
+export interface AlertDelivery {
+  /** ID of an AlertDestination. */
+  destination: string;
+  /** The destination in a form that can be displayed. */
+  label: string;
+  event: AlertEvent;
+  /** skipped: the recipient gets the same information as an organization's budget notification. */
+  state: 'pending' | 'delivered' | 'failed' | 'skipped';
+  attempts: number;
+  /** The reason of the last failed attempt, or of skipping. */
+  error: string | null;
+  /** Time of the last attempt. */
+  tried_at: string | null;
+  /** Time of the next attempt, if pending. */
+  next_at: string | null;
+}
+
+export interface AlertIncident {
+  object: 'alert_incident';
+  id: string;
+  kind: AlertKind;
+  title: string;
+  /** What was measured when the incident began, compared with its threshold. */
+  what: string;
+  /** Where it was measured; null: not specific to a process. */
+  process: string | null;
+  look_at: string;
+  began_at: string;
+  /** Null: the incident is active. */
+  ended_at: string | null;
+  /** What was measured when it ended. */
+  end: string | null;
+  deliveries: AlertDelivery[];
+}
+
+/** One measured quantity. */
+export interface AlertMeasure {
+  kind: AlertKind;
+  /** Such as "Error rate" or "ttft_p99 of hal-1.0". */
+  name: string;
+  /** The current value; null: nothing was measured, see `note`. */
+  value: string | null;
+  threshold: string;
+  /** unknown: too little was measured. */
+  state: 'ok' | 'alert' | 'unknown';
+  note: string | null;
+}
+
+export interface AlertDestination {
+  id: string;
+  type: AlertDestinationType;
+  label: string;
+}
+
+/** A process of the service. */
+export interface AlertProcess {
+  name: string;
+  alive: boolean;
+  /** Whether it currently sends the alerts. */
+  sends: boolean;
+  seen_at: string;
+}
+
+export interface AlertState {
+  object: 'alerts';
+  /** Active incidents, newest first. */
+  active: AlertIncident[];
+  /** Ended incidents, newest first; at most 50. */
+  recent: AlertIncident[];
+  /** Null: the thread that measures did not respond in time. */
+  measures: AlertMeasure[] | null;
+  /** What is not measured, because of the settings. */
+  off: AlertKind[];
+  destinations: AlertDestination[];
+  /** Empty if the processes cannot watch each other, because there is no shared database. */
+  processes: AlertProcess[];
+  /** Whether another process reports a process that is down. */
+  watches_down: boolean;
+}
+
+/** The result of sending a test alert. */
+export interface AlertTest {
+  object: 'alert_test';
+  destination: string;
+  delivered: boolean;
+  error: string | null;
+  ms: number;
+}
