@@ -1,4 +1,4 @@
-// Storage port for rate limits on sensitive actions (see docs/internals/storage.md): sign-ins by address and by e-mail,
+// Storage port for rate limits on sensitive actions (see docs/internals/storage.md): sign-ins by address and by email,
 // two-factor codes, provider callbacks, wrong operator tokens, sign-ups, password resets; and, per user, organizations,
 // invitations and renames. Each method is one transaction, and counts are shared by all threads and processes. Counts
 // need not be durable: if they are lost, some attempts are not counted.
@@ -48,7 +48,7 @@ export const capped = (row: Counted, now: number): Counted =>
   isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row;
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
 
-/** Stored in place of an IP or e-mail address: a hash, because user input can be long and is private. */
+/** Stored in place of an IP or email address: a hash, because user input can be long and is private. */
 export const subjectHash = (subject: string): string => createHash('sha256').update(subject).digest('base64url');
 
 /** `wait` is in milliseconds. */

@@ -42,7 +42,7 @@ export interface AuditLog {
 export interface AuditFilter {
   /** An action, or the first part of several: `api_key` selects `api_key.created` and so on. */
   readonly action?: string | null;
-  /** A user's ID or e-mail address, or the type of another actor. */
+  /** A user's ID or email address, or the type of another actor. */
   readonly actor?: string | null;
   /** The ID of the changed object. */
   readonly target?: string | null;

@@ -72,7 +72,7 @@ export function checkInviting(own: Role | undefined, role: Role): void {
 }
 
 export const invitedAlready = (): Error =>
-  apiError('invalid_value', 'A user with this e-mail address is already a member.', 'email');
+  apiError('invalid_value', 'A user with this email address is already a member.', 'email');
 export const tooManyInvites = (): Error =>
   apiError(
     'too_many_entries',
@@ -82,7 +82,7 @@ export const noSuchInvite = (): Error => apiError('resource_not_found', 'Invitat
 export const inviteOfAnother = (): Error =>
   apiError(
     'invalid_value',
-    'This invitation is for a different e-mail address than the one you are signed in with.',
+    'This invitation is for a different email address than the one you are signed in with.',
     'invite',
   );
 export const organizationGone = (): Error =>

@@ -1,4 +1,4 @@
-// Storage port for a user's changes to their own account: changing the e-mail address and deleting the account (see
+// Storage port for a user's changes to their own account: changing the email address and deleting the account (see
 // docs/internals/storage.md). Each method is one transaction, including its audit entry, and is durable when it
 // resolves.
 
@@ -37,7 +37,7 @@ export interface OwnAccount {
 }
 
 export const emailTaken = (): Error =>
-  apiError('email_taken', 'An account with this e-mail address already exists.', 'email');
+  apiError('email_taken', 'An account with this email address already exists.', 'email');
 
 /** `organizations`: names of the organizations that would lose their last owner. Throws ApiError 422. */
 export function checkLeaving(organizations: readonly string[], lastOperator: boolean): void {

@@ -28,7 +28,7 @@ export class SecondFactorCodes {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** `issuer`: shown by the app next to the e-mail address. */
+  /** `issuer`: shown by the app next to the email address. */
   async propose(user: User, issuer: string): Promise<Proposal> {
     const secret = randomBytes(SECRET_BYTES);
     await this.factors.propose(user.id, this.box.seal('second factor', user.id, secret.toString('base64')));

@@ -1,6 +1,6 @@
 // Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction, durable when it resolves: a
 // user, an organization or membership, a session, and the audit entries. If several users sign up concurrently, one of
-// them becomes the first user. Each e-mail address and each invitation can be used only once.
+// them becomes the first user. Each email address and each invitation can be used only once.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';
@@ -56,7 +56,7 @@ export interface SignUps {
 export const SETUP_CODE_CHARACTERS = 24;
 
 export const signUpTaken = (): Error =>
-  apiError('email_taken', 'An account with this e-mail address already exists. Sign in instead.', 'email');
+  apiError('email_taken', 'An account with this email address already exists. Sign in instead.', 'email');
 export const personKnown = (): Error =>
   apiError('email_taken', 'An account for this person already exists. Sign in instead.', 'email');
 
@@ -89,7 +89,7 @@ export function permission(
   if (invite !== null) {
     const found = ofToken(invite);
     if (found.email !== email)
-      throw apiError('invalid_value', 'This invitation is for a different e-mail address.', 'email');
+      throw apiError('invalid_value', 'This invitation is for a different email address.', 'email');
     return { as: 'invited', invite: found };
   }
   if (!policy.open) throw apiError('signup_closed', 'Sign-up requires an invitation.');

@@ -1,4 +1,4 @@
-// Single-use tokens for links that set a new password, or confirm a current or new e-mail address.
+// Single-use tokens for links that set a new password, or confirm a current or new email address.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { apiError } from '../shared/errors.js';

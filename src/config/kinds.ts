@@ -271,7 +271,7 @@ export const urls = listOf(
   'URL,URL',
 );
 
-export const addresses = listOf(z.email().max(254), 'e-mail addresses', 'ADDRESS,ADDRESS');
+export const addresses = listOf(z.email().max(254), 'email addresses', 'ADDRESS,ADDRESS');
 
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 

@@ -167,7 +167,7 @@ export const ERRORS = {
   },
   invalid_credentials: {
     status: 401,
-    meaning: 'The e-mail address or the password is wrong.',
+    meaning: 'The email address or the password is wrong.',
     cause: 'The address or password was mistyped, or the account does not exist. Dashboard only.',
     action: 'Check the address and the password, or reset the password.',
   },
@@ -469,7 +469,7 @@ export const ERRORS = {
   },
   email_taken: {
     status: 422,
-    meaning: 'An account with this e-mail address already exists.',
+    meaning: 'An account with this email address already exists.',
     cause: 'A user signed up with, or tried to change to, an address that is already in use. Dashboard only.',
     action: 'Sign in instead, or use another address.',
   },

@@ -43,7 +43,7 @@ t.test('the members of an organization and the organizations of a user are limit
   t.end();
 });
 
-t.test('attempts are limited per address and per e-mail address', async (t) => {
+t.test('attempts are limited per address and per email address', async (t) => {
   const attempts = new LmdbAttempts(store, clock);
   const tries = await Promise.allSettled(
     Array.from({ length: 15 }, () => attempts.count('login', ['address a', 'email e'])),

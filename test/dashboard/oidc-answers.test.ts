@@ -1,5 +1,5 @@
 // Tests an OpenID Connect provider whose responses are faulty: endless, without a subject, contradictory about the
-// e-mail address, or an error object with extra fields. The tokens themselves are signed correctly.
+// email address, or an error object with extra fields. The tokens themselves are signed correctly.
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
@@ -116,7 +116,7 @@ t.test('an ID token with an empty subject is refused', async (t) => {
   t.equal(await come(), FAILED, 'all users with an empty subject would share one account');
 });
 
-t.test('an e-mail address counts as verified only if the document that contains it says so', async (t) => {
+t.test('an email address counts as verified only if the document that contains it says so', async (t) => {
   answerToken = (response) => json(response, tokens({ sub: 'b', email_verified: true }));
   person = { sub: 'b', email: 'a@example.com', email_verified: false };
   t.equal(await come(), '/dashboard/signin?oidc=no_email');

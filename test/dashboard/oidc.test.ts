@@ -79,7 +79,7 @@ t.test('the first OIDC sign-in creates an account and later ones find it', async
   t.match(
     await again.get<Me>('/me'),
     { user: { id: me.user.id, email: 'ada@example.com' } },
-    "the account is found by the provider's subject, whatever its e-mail address at the provider",
+    "the account is found by the provider's subject, whatever its email address at the provider",
   );
   t.match(
     await refusal(dashboard.client().login('ada@example.com', ' ')),

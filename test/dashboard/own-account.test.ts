@@ -1,4 +1,4 @@
-// Tests changing the e-mail address and deleting an account, on a server that sends email through a real SMTP server
+// Tests changing the email address and deleting an account, on a server that sends email through a real SMTP server
 // and on one that sends no email.
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
@@ -91,7 +91,7 @@ t.test('with mail, an address change takes effect when the link is opened', asyn
     email: 'new@example.com',
     confirmation_sent: true,
   });
-  const text = await letter('new@example.com', /new e-mail address/);
+  const text = await letter('new@example.com', /new email address/);
   t.match(text, 'http://localhost:9999/dashboard/verify?new=1&token=');
   t.match(
     await user.get<Me>('/me'),
@@ -113,7 +113,7 @@ t.test('with mail, an address change takes effect when the link is opened', asyn
   });
   await other.post('/email/change', { email: 'third@example.com', password: PASSWORD });
   await dashboard.client().post('/email/change/confirm', {
-    token: /token=([\w-]+)/.exec(await letter('third@example.com', /new e-mail address/))?.[1],
+    token: /token=([\w-]+)/.exec(await letter('third@example.com', /new email address/))?.[1],
   });
   await dashboard.client().post('/email/change/confirm', { token });
   t.match(await user.get<Me>('/me'), { user: { email: 'new@example.com', email_verified: true } });

@@ -151,7 +151,7 @@ t.test('with mail, verification and reset links are sent to the user', async (t)
   await user.signUp({ email: 'user@example.com', name: 'Ada' });
   t.match(await user.get('/status'), { mail: true });
 
-  const confirm = await letter('user@example.com', /Confirm your e-mail/);
+  const confirm = await letter('user@example.com', /Confirm your email/);
   t.match(confirm, 'http://localhost:9999/dashboard/verify?token=', 'links use the configured dashboard URL');
   await dashboard.client().post('/email/verify', { token: tokenIn(confirm) });
   t.equal((await user.get<Me>('/me')).user.email_verified, true);
@@ -165,7 +165,7 @@ t.test('with mail, verification and reset links are sent to the user', async (t)
   t.match(
     await refusal(dashboard.client().post('/email/verify', { token: tokenIn(reset) })),
     { code: 'invalid_token' },
-    'a reset token does not work for e-mail verification',
+    'a reset token does not work for email verification',
   );
   await dashboard.client().post('/password/reset', { token: tokenIn(reset), password: NEXT });
   await letter('user@example.com', /was changed/);

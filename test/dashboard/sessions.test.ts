@@ -188,7 +188,7 @@ t.test('failed sign-ins are rate-limited and do not reveal which accounts exist'
   t.ok(Number(late.headers.get('retry-after')) >= 1);
 });
 
-t.test('failed sign-ins for one e-mail address are limited across client addresses', async (t) => {
+t.test('failed sign-ins for one email address are limited across client addresses', async (t) => {
   const own = await startDashboard({ http: { trust_proxy: true }, accounts: { signup: 'open' } });
   t.teardown(() => own.close());
   const code = new URL(own.server.setupUrl as string).searchParams.get('code') as string;

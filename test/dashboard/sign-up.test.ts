@@ -40,7 +40,7 @@ t.test('sign-up is open while the server listens only on the loopback address', 
     );
   });
 
-  t.test('an e-mail address can sign up only once', async (t) => {
+  t.test('an email address can sign up only once', async (t) => {
     const answers = await Promise.allSettled(
       Array.from({ length: 3 }, () => dashboard.client().signUp({ email: 'Same@Example.com' })),
     );
@@ -71,7 +71,7 @@ t.test('sign-up is open while the server listens only on the loopback address', 
       status: 422,
       param: 'email',
       fields: [
-        { param: 'email', message: 'email must be a valid e-mail address.' },
+        { param: 'email', message: 'email must be a valid email address.' },
         { param: 'password', message: 'password must be at least 10 characters long.' },
       ],
     });

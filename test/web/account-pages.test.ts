@@ -42,15 +42,15 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     t.equal(new URL(page.url()).pathname, '/dashboard/signup', 'the first visitor is redirected to the sign-up page');
     await screenshots(page, 'sign-up');
     await page.getByLabel('Name', { exact: true }).fill('Ada');
-    await page.getByLabel('E-mail').fill('ana@');
+    await page.getByLabel('Email').fill('ana@');
     await page.getByLabel('Password').fill('short');
     await page.getByRole('button', { name: 'Create account' }).click();
-    await page.getByText('E-mail must be a valid e-mail address.').waitFor();
+    await page.getByText('Email must be a valid email address.').waitFor();
     await page.getByText('Password must be at least 10 characters long.').waitFor();
     t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'each invalid field is marked');
-    t.ok(await eventually(() => hasFocus(page.getByLabel('E-mail'))), 'the first invalid field has the focus');
+    t.ok(await eventually(() => hasFocus(page.getByLabel('Email'))), 'the first invalid field has the focus');
     await screenshots(page, 'sign-up-error', { few: true });
-    await page.getByLabel('E-mail').fill(EMAIL);
+    await page.getByLabel('Email').fill(EMAIL);
     await page.getByLabel('Password').fill(PASSWORD);
     await page.getByLabel('Organization').fill('Analytical Engines');
     await page.keyboard.press('Enter');
@@ -239,7 +239,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       await elsewhere.page.goto('/dashboard/usage');
       await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
       await screenshots(elsewhere.page, 'sign-in');
-      await elsewhere.page.getByLabel('E-mail').fill(EMAIL);
+      await elsewhere.page.getByLabel('Email').fill(EMAIL);
       await elsewhere.page.getByLabel('Password').fill('wrong password');
       await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
       await elsewhere.page.getByRole('alert').waitFor();
@@ -279,7 +279,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       await page.goto('/dashboard/verify?token=nothing');
       await page.getByRole('alert').waitFor();
       await page.goto('/dashboard/signin');
-      await page.getByLabel('E-mail').fill(EMAIL);
+      await page.getByLabel('Email').fill(EMAIL);
       await page.getByLabel('Password').fill('another long password');
       await page.keyboard.press('Enter');
       await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();

@@ -168,7 +168,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await go(page, 'Members');
     await page.getByRole('button', { name: 'Invite' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('E-mail').fill('grace@example.com');
+    await dialog.getByLabel('Email').fill('grace@example.com');
     await screenshots(page, 'invite', { fullPage: false, few: true });
     await dialog.getByRole('button', { name: 'Invite' }).click();
     const link = await dialog.locator('.secret code').innerText();
@@ -178,7 +178,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     const other = await openWindow(browser, url, { viewport: PHONE, colorScheme: 'dark' });
     await other.page.goto(link);
     await other.page.getByText('as developer').waitFor();
-    t.equal(await other.page.getByLabel('E-mail').inputValue(), 'grace@example.com');
+    t.equal(await other.page.getByLabel('Email').inputValue(), 'grace@example.com');
     await screenshots(other.page, 'join', { few: true });
     await other.page.getByLabel('Name', { exact: true }).fill('Grace');
     await other.page.getByLabel('Password').fill(PASSWORD);

@@ -18,7 +18,7 @@ test('a user can set up and use two-factor authentication', { skip: noBrowser, t
   const window = await openWindow(browser, dashboard.url);
   const { page } = window;
   const password = async (): Promise<void> => {
-    await page.getByLabel('E-mail').fill('ada@example.com');
+    await page.getByLabel('Email').fill('ada@example.com');
     await page.getByLabel('Password').fill(PASSWORD);
     await page.getByRole('button', { name: 'Sign in' }).click();
   };
@@ -76,10 +76,10 @@ test('a user can set up and use two-factor authentication', { skip: noBrowser, t
   await page.getByText('9 left').waitFor();
 
   await page.getByRole('button', { name: 'Change…' }).click();
-  await dialog.getByLabel('New e-mail').fill('ada@example.org');
+  await dialog.getByLabel('New email').fill('ada@example.org');
   await dialog.getByLabel('Password').fill(PASSWORD);
   await dialog.getByRole('button', { name: 'Change' }).click();
-  await page.getByText('E-mail address changed').waitFor();
+  await page.getByText('Email address changed').waitFor();
   await page.locator('.fact-list').getByText('ada@example.org').waitFor();
 
   await page.getByRole('button', { name: 'Delete account…' }).click();
@@ -101,7 +101,7 @@ test('a user can set up and use two-factor authentication', { skip: noBrowser, t
       await bob.delete(`/organizations/${organization.id}`);
     });
   await user.page.goto('/dashboard/profile');
-  await user.page.getByLabel('E-mail').fill('bob@example.com');
+  await user.page.getByLabel('Email').fill('bob@example.com');
   await user.page.getByLabel('Password').fill(PASSWORD);
   await user.page.getByRole('button', { name: 'Sign in' }).click();
   await user.page.getByRole('button', { name: 'Delete account…' }).click();

@@ -10,8 +10,8 @@ export const resetLetter = (to: string, name: string, url: string, base: string)
 
 export const verifyLetter = (to: string, name: string, url: string, base: string): Mail => ({
   to,
-  subject: 'Confirm your e-mail address',
-  text: `Hello ${name},\n\nplease open this link within one hour to confirm your e-mail address:\n\n${url}\n\nIf you did not sign up, ignore this email.${sign(base)}`,
+  subject: 'Confirm your email address',
+  text: `Hello ${name},\n\nplease open this link within one hour to confirm your email address:\n\n${url}\n\nIf you did not sign up, ignore this email.${sign(base)}`,
 });
 
 export const inviteLetter = (to: string, from: string, organization: string, url: string, base: string): Mail => ({
@@ -28,14 +28,14 @@ export const changedLetter = (to: string, name: string, base: string): Mail => (
 
 export const newEmailLetter = (to: string, name: string, url: string, base: string): Mail => ({
   to,
-  subject: 'Confirm your new e-mail address',
-  text: `Hello ${name},\n\nopen this link within one hour to use this e-mail address for your account:\n\n${url}\n\nIf you did not request this, ignore this email.${sign(base)}`,
+  subject: 'Confirm your new email address',
+  text: `Hello ${name},\n\nopen this link within one hour to use this email address for your account:\n\n${url}\n\nIf you did not request this, ignore this email.${sign(base)}`,
 });
 
 export const emailChangedLetter = (to: string, name: string, now: string, base: string): Mail => ({
   to,
-  subject: 'Your e-mail address was changed',
-  text: `Hello ${name},\n\nthe e-mail address of your account was just changed to ${now}. This is the last email to the old address. If this was not you, contact the operator of the server immediately.${sign(base)}`,
+  subject: 'Your email address was changed',
+  text: `Hello ${name},\n\nthe email address of your account was just changed to ${now}. This is the last email to the old address. If this was not you, contact the operator of the server immediately.${sign(base)}`,
 });
 
 export const secondFactorLetter = (to: string, name: string, enabled: boolean, base: string): Mail => ({

@@ -5,7 +5,7 @@ export type OidcFailure =
   | 'failed' // the provider's response was invalid; details are in the log
   | 'denied' // the user or the provider refused
   | 'expired' // started too long ago, or in a different browser
-  | 'no_email' // the provider sent no e-mail address, or an unverified one
+  | 'no_email' // the provider sent no email address, or an unverified one
   | 'domain' // the domain of the address is not allowed
   | 'no_account' // no account has this address, and sign-up is closed
   | 'account_exists' // an account has this address but has not verified it

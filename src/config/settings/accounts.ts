@@ -42,7 +42,7 @@ export const oidc = {
     { secret: true, shown: 'none' },
   ),
   name: setting(kind.text(1, 64), 'single sign-on', 'Provider name on the sign-in button, after "Sign in with".'),
-  domains: setting(kind.list, [], 'E-mail domains that may sign in through the provider; empty = all.', {
+  domains: setting(kind.list, [], 'Email domains that may sign in through the provider; empty = all.', {
     shown: 'all',
   }),
   signup: setting(
@@ -53,7 +53,7 @@ export const oidc = {
   unverified_email: setting(
     kind.flag,
     false,
-    'Accept e-mail addresses that the provider does not report as verified. Use only if users cannot choose their address at the provider.',
+    'Accept email addresses that the provider does not report as verified. Use only if users cannot choose their address at the provider.',
   ),
   roles: setting(
     kind.oidcRoles,

@@ -6,7 +6,7 @@ export const alerts = {
   mail: setting(
     kind.addresses,
     [],
-    'E-mail addresses that receive alerts; requires mail.smtp_url. Give all processes of a service the same alerts settings.',
+    'Email addresses that receive alerts; requires mail.smtp_url. Give all processes of a service the same alerts settings.',
     { shown: 'none' },
   ),
   webhooks: setting(

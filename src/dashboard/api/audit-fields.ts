@@ -8,7 +8,7 @@ import type { Exchange } from '../../http/exchange.js';
 import { csvLine, sendCsv } from './csv.js';
 import { readTimes } from './times.js';
 
-const MAX_TEXT = 320; // the longest e-mail address
+const MAX_TEXT = 320; // the longest email address
 const CSV_PAGE = 500;
 
 /** `temporary=true` includes entries about temporary API keys. Throws ApiError 400. */

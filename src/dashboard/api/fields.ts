@@ -20,7 +20,7 @@ export const nameField = z
   .refine((text) => !/\p{Cc}|\p{Cf}/u.test(text), 'must not contain control characters');
 
 /**
- * An e-mail address, as returned by normalEmail(). Whether the domain exists is not checked here.
+ * An email address, as returned by normalEmail(). Whether the domain exists is not checked here.
  */
 export const emailField = z
   .string()
@@ -29,7 +29,7 @@ export const emailField = z
   .superRefine((email, context) => {
     // Invisible characters are refused, because they could make two different accounts look the same.
     if (!/^[^\s@"<>(),:;\\[\]]{1,64}@[^\s@"<>(),:;\\[\]]{1,253}$/.test(email) || /\p{Cc}|\p{Cf}/u.test(email))
-      context.addIssue(issue('invalid_value', 'must be a valid e-mail address'));
+      context.addIssue(issue('invalid_value', 'must be a valid email address'));
   });
 
 /** A new password. */

@@ -1,4 +1,4 @@
-// Changes the e-mail address of the user's own account, or deletes the account.
+// Changes the email address of the user's own account, or deletes the account.
 
 import { z } from 'zod';
 import { emailTaken } from '../../accounts/own-account.js';

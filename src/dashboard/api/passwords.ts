@@ -1,4 +1,4 @@
-// Password reset and change, and e-mail verification.
+// Password reset and change, and email verification.
 
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';

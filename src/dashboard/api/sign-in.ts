@@ -25,7 +25,7 @@ import { sessionObject, userObject } from './objects.js';
 import { pageQueryOf, readPage } from './paging.js';
 import type { Guard } from './guard.js';
 
-// An invalid e-mail address is accepted here and treated like an address without an account.
+// An invalid email address is accepted here and treated like an address without an account.
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
 export interface SignInDeps {
@@ -88,8 +88,8 @@ export function signInRoutes({
         const email = normalEmail(body.email);
         const counted = { address: `address ${addressGroup(client.ip)}`, email: `email ${email}` };
         const before = sessionCookie(exchange);
-        const wrong = apiError('invalid_credentials', 'Wrong e-mail address or password.');
-        // Attempts are limited both per client address and per e-mail address. Both are counted before the password is
+        const wrong = apiError('invalid_credentials', 'Wrong email address or password.');
+        // Attempts are limited both per client address and per email address. Both are counted before the password is
         // checked.
         await attempts.count('login', [counted.address, counted.email]);
         const known = await signIns.withEmail(email);

@@ -83,7 +83,7 @@ export interface AuditEntry {
   id: string;
   at: string;
   /**
-   * A user's ID and e-mail address; null for the operator API, the command line and the OpenID Connect provider, whose
+   * A user's ID and email address; null for the operator API, the command line and the OpenID Connect provider, whose
    * claims set roles.
    */
   actor: {

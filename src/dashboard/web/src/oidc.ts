@@ -12,19 +12,19 @@ const TEXTS: Readonly<Record<OidcFailure, (name: string) => string>> = {
     `${name} returned an invalid response. Try again. If it happens again, the operator can find the reason in the server's log.`,
   denied: (name) => `Sign-in was cancelled at ${name}.`,
   expired: () => 'Sign-in took too long or was continued in a different browser. Start again.',
-  no_email: (name) => `${name} did not provide a verified e-mail address, which is required.`,
-  domain: () => 'E-mail addresses in your domain are not allowed here. Contact the operator of this server.',
+  no_email: (name) => `${name} did not provide a verified email address, which is required.`,
+  domain: () => 'Email addresses in your domain are not allowed here. Contact the operator of this server.',
   no_account: () =>
     'You do not have an account here yet. Ask an admin of your organization to invite you, then open the link in the invitation.',
   account_exists: (name) =>
-    `An account with your e-mail address already exists. Sign in with its password, then link it to ${name} in your profile.`,
+    `An account with your email address already exists. Sign in with its password, then link it to ${name} in your profile.`,
   taken: (name) => `Your account at ${name} is linked to a different account here.`,
   first_user: () =>
     'No account exists yet. Create the first one with a password. It becomes the operator of this server.',
   no_role: (name) =>
     `Your account at ${name} has no role on this server. Ask its administrator to add you to a group that has one.`,
   locked: () => 'This account is locked. Contact the operator of this server.',
-  invite: () => 'The invitation is no longer valid, or is for a different e-mail address.',
+  invite: () => 'The invitation is no longer valid, or is for a different email address.',
   too_many: () => 'Too many attempts. Try again in 15 minutes.',
 };
 

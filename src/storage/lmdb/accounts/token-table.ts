@@ -1,4 +1,4 @@
-// Single-use tokens for links that are valid for an hour, which set a new password or confirm an e-mail address. In the
+// Single-use tokens for links that are valid for an hour, which set a new password or confirm an email address. In the
 // `tokens` table: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash. Only the most recent
 // token per user and purpose is valid.
 

@@ -215,7 +215,7 @@ function AuditFilters({ view, scope }: { view: AuditView; scope: 'organization' 
           type="search"
           label="By"
           hideLabel
-          placeholder="By e-mail"
+          placeholder="By email"
           value={actor}
           onChange={(event) => {
             setActor(event.target.value);

@@ -47,7 +47,7 @@ export function AcceptInvite({ invite }: { invite: string }): ReactNode {
             </p>
             {email !== user.email && (
               <Notice tone="warn">
-                This invitation is for a different e-mail address than the one you are signed in with.
+                This invitation is for a different email address than the one you are signed in with.
               </Notice>
             )}
             <FormError action={action} />

@@ -120,7 +120,7 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
         ]}
       />
       <Checkbox
-        label="E-mail owners and admins"
+        label="Email owners and admins"
         checked={mail}
         disabled={!canMail}
         hint={canMail ? undefined : 'This server is not configured to send email.'}

@@ -47,7 +47,7 @@ export function ForgotPassword(): ReactNode {
     >
       <Form onSubmit={send}>
         <TextField
-          label="E-mail"
+          label="Email"
           type="email"
           name="email"
           autoComplete="username"

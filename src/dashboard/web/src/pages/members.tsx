@@ -249,7 +249,7 @@ function Invites({
         list={invites}
         empty={
           <EmptyState icon="members" title="No invitations">
-            Invite people by e-mail address. Each gets a link that is valid for one week.
+            Invite people by email address. Each gets a link that is valid for one week.
           </EmptyState>
         }
       >
@@ -262,7 +262,7 @@ function Invites({
             columns={[
               {
                 key: 'email',
-                header: 'E-mail',
+                header: 'Email',
                 heading: true,
                 cell: (invite) => <span className="cell-main">{invite.email}</span>,
               },
@@ -337,7 +337,7 @@ function InviteDialog({
       }
     >
       <TextField
-        label="E-mail"
+        label="Email"
         type="email"
         inputMode="email"
         autoComplete="off"
@@ -385,7 +385,7 @@ function InviteLinkDialog({ invite, onClose }: { invite: InviteObject; onClose: 
         <CopyButton text={invite.url ?? ''} label="Copy link" iconOnly />
       </div>
       <p className="hint">
-        Only for this e-mail address. The link expires <Time at={invite.expires_at} />.
+        Only for this email address. The link expires <Time at={invite.expires_at} />.
       </p>
     </Dialog>
   );

@@ -1,4 +1,4 @@
-// Profile sections that change the user's e-mail address and delete the account.
+// Profile sections that change the user's email address and delete the account.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { EmailChange } from '../../../../shared/wire/users.js';
@@ -25,13 +25,13 @@ export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
         password,
       });
       await reload();
-      toast(sent ? `Email sent to ${next}. Open the link in it to finish.` : 'E-mail address changed');
+      toast(sent ? `Email sent to ${next}. Open the link in it to finish.` : 'Email address changed');
       onClose();
     });
   };
   return (
     <Dialog
-      title="Change your e-mail address"
+      title="Change your email address"
       onClose={onClose}
       onSubmit={change}
       footer={
@@ -55,7 +55,7 @@ export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
         Current address: {user.email}.
       </p>
       <TextField
-        label="New e-mail"
+        label="New email"
         type="email"
         autoComplete="email"
         inputMode="email"

@@ -1,4 +1,4 @@
-// The user's profile: name, e-mail address, password, two-factor authentication, sessions.
+// The user's profile: name, email address, password, two-factor authentication, sessions.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -121,7 +121,7 @@ function Person(): ReactNode {
       </Form>
       <dl className="fact-list">
         <div>
-          <dt>E-mail</dt>
+          <dt>Email</dt>
           <dd className="row">
             {user.email}{' '}
             {user.email_verified ? <Badge tone="ok">Confirmed</Badge> : <Badge tone="warn">Not confirmed</Badge>}

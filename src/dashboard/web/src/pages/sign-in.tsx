@@ -1,4 +1,4 @@
-// Sign-in with e-mail and password, followed by a code if the account uses two-factor authentication.
+// Sign-in with email and password, followed by a code if the account uses two-factor authentication.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link, useSearch } from 'wouter';
@@ -58,7 +58,7 @@ export function SignIn(): ReactNode {
       )}
       <Form onSubmit={signIn}>
         <TextField
-          label="E-mail"
+          label="Email"
           type="email"
           name="email"
           autoComplete="username"

@@ -121,7 +121,7 @@ export function SignUp({ invite }: { invite: string | null }): ReactNode {
           maxLength={100}
         />
         <TextField
-          label="E-mail"
+          label="Email"
           type="email"
           name="email"
           autoComplete="username"

@@ -1,4 +1,4 @@
-// Opens links that verify an e-mail address, either the current one or a new one.
+// Opens links that verify an email address, either the current one or a new one.
 import { useEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { useSearch } from 'wouter';
@@ -33,20 +33,20 @@ export function VerifyEmail(): ReactNode {
   );
   if (state.failure !== null)
     return (
-      <SignedOutFrame title="Confirm your e-mail address">
+      <SignedOutFrame title="Confirm your email address">
         <Notice tone="danger">{messageOf(state.failure)}</Notice>
         {onwards}
       </SignedOutFrame>
     );
   if (state.done)
     return (
-      <SignedOutFrame title="E-mail address confirmed">
+      <SignedOutFrame title="Email address confirmed">
         <Notice tone="ok">Thank you. You can close this page.</Notice>
         {onwards}
       </SignedOutFrame>
     );
   return (
-    <SignedOutFrame title="Confirm your e-mail address">
+    <SignedOutFrame title="Confirm your email address">
       <Skeleton rows={2} />
     </SignedOutFrame>
   );
