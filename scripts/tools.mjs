@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline/promises';
 import { root, say, SetupError, which } from './common.mjs';
 import { logPath } from './run-command.mjs';
 
-/** The missing programs that a build of the engine needs, as names of Debian packages. */
+/** The missing programs that are required to build the engine, as Debian package names. */
 export function missingBuildPackages(has = which) {
   const missing = [];
   if (!has('cmake')) missing.push('cmake');

@@ -100,8 +100,8 @@ struct Segment {
   // Host memory: RoPE position of each token. Null for models without M-RoPE, and for segments in which all three
   // numbers equal the token's position.
   const RopePosition* rope_positions = nullptr;
-  // Bidirectional attention: end of the positions that every token of the segment attends to, all stored in this step
-  // or earlier. 0 = causal attention. A sliding window limits only how far back a token attends. Not supported by
+  // Bidirectional attention: end (exclusive) of the positions that every token of the segment attends to. All of these
+  // positions have been stored in this step or earlier. 0 = causal attention. A sliding window limits only how far back a token attends. Not supported by
   // layers with sparse attention.
   int seen_end = 0;
 

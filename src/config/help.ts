@@ -131,9 +131,9 @@ The configuration file is JSON with nested or dotted keys: \`{"http": {"keepaliv
 \`{"http.keepalive_ms": 5000}\`. Set its path with \`--config FILE\` or \`MONOLITH_CONFIG\`. Without either, the server
 reads \`config.json\` in the data directory, if it exists. Sizes accept the units \`KiB\`, \`MiB\`, \`GiB\` and \`TiB\`.
 
-Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard page
-"Tuning". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
-variable or file. In that case the server discards the stored change and logs a notice.
+Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard's
+Tuning page. Such a change is stored and survives a restart, unless the next start specifies the same setting with a
+flag, a variable or the file. In that case the server discards the stored change and logs a notice.
 
 ${sections.join('\n')}
 ## Settings of a model

@@ -174,7 +174,7 @@ export const ERRORS = {
   invalid_code: {
     status: 401,
     meaning: 'The two-factor authentication code is wrong.',
-    cause: 'The code was mistyped or has already been used, or the clock of the device is wrong. Dashboard only.',
+    cause: "The code was mistyped or has already been used, or the device's clock is wrong. Dashboard only.",
     action: 'Enter the current code, or a recovery code.',
   },
 

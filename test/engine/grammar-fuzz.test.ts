@@ -140,7 +140,7 @@ function made(draw: Draw, depth: number): Made {
   }
 }
 
-/** References are resolved against the root of the whole schema, so inline the references within parts. */
+/** References are resolved against the root of the whole schema, so inline the references in subschemas. */
 function inlined(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(inlined);
   if (typeof schema !== 'object' || schema === null) return schema;

@@ -73,7 +73,7 @@ export const redis = {
   lease_ms: setting(
     kind.integer(500, 600_000),
     15_000,
-    'Time, in ms, after which the concurrency slots that a terminated process held are freed.',
+    'Time in ms after which concurrency slots held by a terminated process are freed.',
     { renamedFrom: { key: 'counters.lease_ms' } },
   ),
   prefix: setting(

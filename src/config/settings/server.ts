@@ -42,7 +42,7 @@ export const server = {
   log_file_bytes: setting(
     kind.bytes(0, 2 ** 40),
     16 * 1024 ** 2,
-    'Maximum total size of server.log and server.log.1 in the data directory, a copy of the log that "monolith logs" shows; 0 = no copy.',
+    'Maximum total size of the copy of the log that "monolith logs" shows (server.log and server.log.1 in the data directory); 0 = keep no copy.',
   ),
   model: setting(
     kind.modelFiles,

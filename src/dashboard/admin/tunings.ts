@@ -258,7 +258,7 @@ export class Tunings {
       if (most === undefined)
         throw apiError(
           'missing_required_parameter',
-          'A rate load needs max_load: the maximum number of requests per second to try.',
+          'A load given as a request rate requires max_load: the maximum number of requests per second to try.',
           'max_load',
         );
       return most;

@@ -207,7 +207,7 @@ export class HttpWorkers {
       thread.reason ??= error instanceof Error ? error.message : String(error);
     });
     worker.on('exit', () => {
-      const failure = new StartError(thread.reason ?? 'An HTTP worker ended while starting.');
+      const failure = new StartError(thread.reason ?? 'An HTTP worker exited during startup.');
       opened.reject(failure);
       loaded.reject(failure);
       this.#ended(thread);

@@ -158,7 +158,7 @@ class PooledDatabase implements Database {
     return (this.#closed ??= this.#pool.end());
   }
 
-  /** Repeats the work for as long as it conflicts with other transactions. Final failures are reported. */
+  /** Retries the work while it conflicts with other transactions. Reports the error if it gives up. */
   async #with<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {

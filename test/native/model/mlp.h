@@ -54,7 +54,7 @@ class Mlp {
   };
   static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how);
 
-  // Computes the `used` experts with the largest router logits. `over_chosen`: the weights of the selected experts sum
+  // Evaluates the `used` experts with the largest router logits. `over_chosen`: the weights of the selected experts sum
   // to one.
   Row mixture(const std::string& block, const Row& x, int n_ff, int used, bool over_chosen) const;
 

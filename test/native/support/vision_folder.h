@@ -1,6 +1,6 @@
-// Builds the Hugging Face directory that a vision model's authors publish from a GGUF pair (text model and vision
-// file). This reverses the conversion under test, but was written independently from the layouts of transformers'
-// classes. Tests only.
+// From a GGUF pair (text model and vision file), builds the Hugging Face directory that the model's authors would
+// publish. This reverses the conversion under test, but was written independently of it, based on the layouts of
+// transformers' classes. Tests only.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Loads a request list for its filters, and reloads it while live updates are on.
+// Loads the requests that match the list's filters, and reloads them while live updates are on.
 import { useMemo, useState } from 'react';
 import type { RequestObject } from '../../../../shared/wire/requests.js';
 import { useList } from '../components/list.js';
