@@ -5,6 +5,8 @@ export interface Column<T> {
   /** Unique within the table. */
   key: string;
   header: string;
+  /** The whole heading, for phones and screen readers, if `header` is short because it follows a related column. */
+  label?: string;
   cell: (row: T) => ReactNode;
   /** Right-aligned, with digits of equal width. */
   numeric?: boolean;
@@ -45,7 +47,7 @@ export function Table<T>({
           <tr>
             {columns.map((column) => (
               <th key={column.key} scope="col" className={style(column)}>
-                {column.actions ? <span className="visually-hidden">{column.header}</span> : column.header}
+                <ColumnHeading column={column} />
               </th>
             ))}
           </tr>
@@ -61,7 +63,7 @@ export function Table<T>({
                 ) : (
                   <td
                     key={column.key}
-                    data-label={column.actions ? undefined : column.header}
+                    data-label={column.actions ? undefined : (column.label ?? column.header)}
                     className={style(column)}
                   >
                     {column.cell(row)}
@@ -73,5 +75,17 @@ export function Table<T>({
         </tbody>
       </table>
     </div>
+  );
+}
+
+function ColumnHeading<T>({ column: { header, label, actions } }: { column: Column<T> }): ReactNode {
+  if (actions) return <span className="visually-hidden">{header}</span>;
+  return label === undefined ? (
+    header
+  ) : (
+    <>
+      <span aria-hidden="true">{header}</span>
+      <span className="visually-hidden">{label}</span>
+    </>
   );
 }

@@ -105,9 +105,12 @@ function Runs(): ReactNode {
                         <div>
                           <button type="button" className="link-button" onClick={() => show([id])}>
                             {model}
-                          </button>{' '}
-                          <span className="cell-sub">
-                            <Time at={at} />, {by}
+                          </button>
+                          <span className="cell-sub nowrap">
+                            <Time at={at} />
+                          </span>
+                          <span className="cell-sub clip tuning-by" title={by}>
+                            {by}
                           </span>
                         </div>
                       ),
@@ -117,7 +120,11 @@ function Runs(): ReactNode {
                       header: 'Objectives',
                       cell: ({ objectives, workload }) => (
                         <div>
-                          {objectives.map(objectiveText).join(', ')}
+                          {objectives.map((one) => (
+                            <div key={one} className="nowrap">
+                              {objectiveText(one)}
+                            </div>
+                          ))}
                           <span className="cell-sub">{workload}</span>
                         </div>
                       ),
