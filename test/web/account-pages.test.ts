@@ -132,7 +132,9 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await page.getByRole('radio', { name: 'Hours' }).check();
     await page.getByLabel('Measure').selectOption('requests');
     await page.locator('canvas').waitFor();
-    await page.getByText('Show as table').click();
+    const asTable = page.getByText('Show as table');
+    await asTable.focus();
+    await page.keyboard.press('Enter');
     t.match(
       await page.getByRole('region', { name: 'Requests over time, as table' }).innerText(),
       /5/,

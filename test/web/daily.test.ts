@@ -4,7 +4,8 @@ import { test } from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { eventually } from '../e2e/monolith.js';
-import { go, noBrowser, noneWrong, openSignedIn, PHONE, checkLook, WIDE } from '../support/browser.js';
+import { go, hasFocus, noBrowser, noneWrong, openSignedIn, PHONE, checkLook, WIDE } from '../support/browser.js';
+import { tabThrough } from '../support/keyboard.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('the request log, usage and live pages work', { skip: noBrowser, timeout: 300_000 }, async (t) => {
@@ -43,13 +44,20 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await page.getByLabel('Outcome').selectOption('cancelled');
     await page.getByText('No matching requests').waitFor();
     await page.getByLabel('Outcome').selectOption('');
-    await rows.nth(2).getByRole('link').click();
+    t.same(await tabThrough(page), [], 'Tab reaches every control and row of the request log');
+    const row = rows.nth(2).getByRole('link');
+    await row.focus();
+    await page.keyboard.press('Enter');
     const dialog = page.getByRole('dialog', { name: 'Request' });
     await dialog.getByRole('region', { name: 'Timings' }).getByText('Decode').waitFor();
     await dialog.getByText('temperature').waitFor();
     await dialog.getByText('Prompts and responses are not stored.').waitFor();
     await checkLook(page, 'request', { fullPage: false });
+    t.same(await tabThrough(page), [], 'Tab reaches every control of the dialog');
+    t.equal(await dialog.locator(':focus').count(), 1, 'the focus stays in the dialog');
     await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    t.ok(await hasFocus(row), 'the focus returns to the row');
     await noneWrong(t, window, 'requests');
   });
 
@@ -162,6 +170,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await page.locator('.stat', { hasText: 'Cost' }).getByText('€').waitFor();
     await page.locator('.stat', { hasText: 'First token' }).waitFor();
     await checkLook(page, 'usage-cost');
+    t.same(await tabThrough(page), [], 'Tab reaches every control of the usage page');
     await page.getByRole('button', { name: 'Set a budget' }).click();
     await page.getByRole('dialog').getByLabel('Amount in EUR').fill('0.1');
     await page.getByRole('dialog').getByLabel('Webhook').fill('http://127.0.0.1:9/hook');

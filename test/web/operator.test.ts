@@ -8,6 +8,7 @@ import type { OperatorUser } from '../../src/shared/wire/users.js';
 import { eventually } from '../e2e/monolith.js';
 import { noBrowser, noneWrong, openSignedIn, openWindow, overflow, checkLook, signIn } from '../support/browser.js';
 import { refusal } from '../support/dashboard-client.js';
+import { tabThrough } from '../support/keyboard.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t) => {
@@ -84,6 +85,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       'the chart has a description for screen readers',
     );
     await checkLook(page, 'operator-live');
+    t.same(await tabThrough(page), [], 'Tab reaches every control of the live page');
 
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByText(/^Paused at/).waitFor();
@@ -200,6 +202,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       limits: { 'hal-1.0': { rpm: 12, tpm: null } },
     });
     await checkLook(page, 'operator-organization');
+    t.same(await tabThrough(page), [], 'Tab reaches every control of an organization');
     await page.getByRole('button', { name: 'Suspend' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
     await page.getByText(/^Suspended: every request/).waitFor();

@@ -1,5 +1,6 @@
 // Tables. On phones, each row becomes a card with the column headings next to the values, or a single line.
-import type { ReactNode } from 'react';
+import { useLayoutEffect, useRef, useState } from 'react';
+import type { ReactNode, RefObject } from 'react';
 
 export interface Column<T> {
   /** Unique within the table. */
@@ -39,8 +40,13 @@ export function Table<T>({
   const style = ({ numeric, actions, phone }: Column<T>): string | undefined =>
     [numeric ? 'numeric' : actions ? 'actions' : '', phone === undefined ? '' : `phone-${phone}`].join(' ').trim() ||
     undefined;
+  const [frame, scrolls] = useScrolls();
   return (
-    <div className="table-frame">
+    <div
+      ref={frame}
+      className="table-frame"
+      {...(scrolls ? { tabIndex: 0, role: 'region', 'aria-label': `${caption}, scrolls sideways` } : {})}
+    >
       <table className={inLines ? 'table lines' : 'table'}>
         <caption className="visually-hidden">{caption}</caption>
         <thead>
@@ -88,4 +94,19 @@ function ColumnHeading<T>({ column: { header, label, actions } }: { column: Colu
       <span className="visually-hidden">{label}</span>
     </>
   );
+}
+
+/** Whether the element's content is wider than the element. If it is, the keyboard must be able to scroll it. */
+function useScrolls(): [RefObject<HTMLDivElement | null>, boolean] {
+  const frame = useRef<HTMLDivElement>(null);
+  const [scrolls, setScrolls] = useState(false);
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (element === null) return undefined;
+    const observer = new ResizeObserver(() => setScrolls(element.scrollWidth > element.clientWidth));
+    observer.observe(element);
+    for (const child of element.children) observer.observe(child);
+    return () => observer.disconnect();
+  }, []);
+  return [frame, scrolls];
 }

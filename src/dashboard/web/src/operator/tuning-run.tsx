@@ -154,7 +154,7 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
             ) : (
               <div>
                 {goodputText(pick)}
-                {name !== 'Before' && gain !== null && <span className="cell-sub">{gain}</span>}
+                {name !== 'Before' && gain !== null && <span className="cell-sub">{gain} the goodput</span>}
               </div>
             ),
         },

@@ -150,7 +150,9 @@ function Runs(): ReactNode {
                         ) : (
                           <div>
                             {settingsText(result.best.settings)}
-                            <span className="cell-sub">{gainText(result.gain)}</span>
+                            {result.gain !== null && (
+                              <span className="cell-sub">{gainText(result.gain)} the goodput</span>
+                            )}
                           </div>
                         ),
                     },
