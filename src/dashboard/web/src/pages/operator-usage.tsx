@@ -189,7 +189,7 @@ export function OperatorUsage(): ReactNode {
                             key: 'cost',
                             header: 'Cost',
                             numeric: true,
-                            cell: ({ cost }: Total) => money(cost, prices.data?.currency ?? ''),
+                            cell: ({ cost }: Total) => money(cost, prices.data?.currency ?? '', 'cell'),
                           },
                         ]
                       : []),

@@ -54,7 +54,7 @@ export function UsageTable({
                 key: 'cost',
                 header: 'Cost',
                 numeric: true,
-                cell: ({ sums }: Group) => money(sums.cost, currency),
+                cell: ({ sums }: Group) => money(sums.cost, currency, 'cell'),
               },
             ]),
         { key: 'errors', header: 'Errors', numeric: true, cell: ({ sums }) => count(sums.errors) },
