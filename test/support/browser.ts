@@ -1,5 +1,6 @@
 // A real headless browser for page tests: the machine's Chromium, driven by playwright-core. A test fails if its page
-// contacts another host, violates the content security policy, throws an error, or scrolls sideways.
+// contacts another host, violates the content security policy, throws an error, scrolls sideways, or fails an
+// accessibility check.
 
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,6 +8,7 @@ import { chromium } from 'playwright-core';
 import type { Browser, BrowserContext, Locator, Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { root } from '../e2e/monolith.js';
+import { accessibilityProblems } from './accessibility.js';
 
 export type { Browser, BrowserContext, Locator, Page } from 'playwright-core';
 
@@ -41,9 +43,14 @@ export const PHONE = { width: 390, height: 844 };
 export interface Opened {
   context: BrowserContext;
   page: Page;
-  /** Problems recorded so far: script errors, policy violations, failed requests and requests to other hosts. */
+  /**
+   * Problems recorded so far: script errors, policy violations, failed requests, requests to other hosts and failed
+   * accessibility checks.
+   */
   problems: string[];
 }
+
+const problemsOf = new WeakMap<Page, string[]>();
 
 export async function openBrowser(): Promise<Browser> {
   return await chromium.launch({ executablePath: executable as string, headless: true, args: ARGUMENTS });
@@ -70,6 +77,7 @@ export async function openWindow(
   context.setDefaultTimeout(20_000); // long, because CI machines are busy
   const page = await context.newPage();
   const problems: string[] = [];
+  problemsOf.set(page, problems);
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
   page.on('console', (message) => {
     // The browser logs every error status. Tests provoke error responses on purpose, so these log entries do not count
@@ -114,37 +122,46 @@ const SCREENSHOTS = join(root, 'build', 'screenshots');
 const wanted = (process.env['MONOLITH_TEST_SCREENSHOTS'] ?? '') !== '';
 
 /**
- * If MONOLITH_TEST_SCREENSHOTS is set, saves screenshots of the whole page in both color schemes and both widths, as
- * build/screenshots/NAME-wide-light.png and so on. With `few`, saves only wide in light and narrow in dark, for dialogs
- * and small states.
+ * Checks the accessibility of the page in the light color scheme, wide and narrow, and adds what fails to the window's
+ * problems. With `few`, for dialogs and small states, checks only the wide page.
+ *
+ * If MONOLITH_TEST_SCREENSHOTS is set, also saves screenshots of the whole page in both color schemes and both widths,
+ * as build/screenshots/NAME-wide-light.png and so on. With `few`, saves only wide in light and narrow in dark.
  */
-export async function screenshots(
+export async function checkLook(
   page: Page,
   name: string,
   options: { fullPage?: boolean; few?: boolean } = {},
 ): Promise<void> {
-  if (!wanted) return;
-  mkdirSync(SCREENSHOTS, { recursive: true });
   const before = page.viewportSize() ?? WIDE;
   for (const [width, viewport] of [
     ['wide', WIDE],
     ['phone', PHONE],
   ] as const) {
+    if (width === 'phone' && options.few === true && !wanted) continue;
     await page.setViewportSize(viewport);
-    for (const colorScheme of ['light', 'dark'] as const) {
-      if (options.few === true && (width === 'wide') !== (colorScheme === 'light')) continue;
-      await page.emulateMedia({ colorScheme });
-      await page.evaluate('window.scrollTo(0, 0)');
-      await page.waitForTimeout(60); // charts are redrawn after a resize
-      await page.screenshot({
-        path: join(SCREENSHOTS, `${name}-${width}-${colorScheme}.png`),
-        fullPage: options.fullPage ?? true,
-        animations: 'disabled',
-      });
-    }
+    await page.emulateMedia({ colorScheme: 'light' });
+    if (width === 'wide' || options.few !== true)
+      problemsOf.get(page)?.push(...(await accessibilityProblems(page, `${name} (${width})`)));
+    if (wanted) await screenshots(page, `${name}-${width}`, options);
   }
   await page.emulateMedia({ colorScheme: 'light' });
   await page.setViewportSize(before);
+}
+
+async function screenshots(page: Page, name: string, options: { fullPage?: boolean; few?: boolean }): Promise<void> {
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  for (const colorScheme of ['light', 'dark'] as const) {
+    if (options.few === true && name.endsWith('-wide') !== (colorScheme === 'light')) continue;
+    await page.emulateMedia({ colorScheme });
+    await page.evaluate('window.scrollTo(0, 0)');
+    await page.waitForTimeout(60); // charts are redrawn after a resize
+    await page.screenshot({
+      path: join(SCREENSHOTS, `${name}-${colorScheme}.png`),
+      fullPage: options.fullPage ?? true,
+      animations: 'disabled',
+    });
+  }
 }
 
 /** Fails the test if the window has recorded a problem or scrolls sideways. */

@@ -4,7 +4,7 @@
 import OpenAI from 'openai';
 import { test } from 'tap';
 import { eventually } from '../e2e/monolith.js';
-import { go, hasFocus, noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
+import { go, hasFocus, noBrowser, noneWrong, openBrowser, openWindow, checkLook } from '../support/browser.js';
 import type { Page } from '../support/browser.js';
 import { startScripted } from '../support/script-model.js';
 
@@ -40,7 +40,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await page.goto('/');
     await page.getByRole('heading', { name: 'Set up Monolith' }).waitFor();
     t.equal(new URL(page.url()).pathname, '/dashboard/signup', 'the first visitor is redirected to the sign-up page');
-    await screenshots(page, 'sign-up');
+    await checkLook(page, 'sign-up');
     await page.getByLabel('Name', { exact: true }).fill('Ada');
     await page.getByLabel('Email').fill('ana@');
     await page.getByLabel('Password').fill('short');
@@ -49,14 +49,14 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await page.getByText('Password must be at least 10 characters long.').waitFor();
     t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'each invalid field is marked');
     t.ok(await eventually(() => hasFocus(page.getByLabel('Email'))), 'the first invalid field has the focus');
-    await screenshots(page, 'sign-up-error', { few: true });
+    await checkLook(page, 'sign-up-error', { few: true });
     await page.getByLabel('Email').fill(EMAIL);
     await page.getByLabel('Password').fill(PASSWORD);
     await page.getByLabel('Organization').fill('Analytical Engines');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     await page.getByText('Ready').first().waitFor();
-    await screenshots(page, 'overview-new', { few: true });
+    await checkLook(page, 'overview-new', { few: true });
     await noneWrong(t, window, 'overview');
   });
 
@@ -74,10 +74,10 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await dialog.getByLabel('Expires').selectOption('90');
     await dialog.getByText('Limits of this key').click();
     await dialog.getByRole('group', { name: 'All models' }).getByLabel('Requests per minute').fill('100');
-    await screenshots(page, 'key-create', { fullPage: false, few: true });
+    await checkLook(page, 'key-create', { fullPage: false, few: true });
     await dialog.getByRole('button', { name: 'Create key' }).click();
     await page.getByText('will not be shown again', { exact: false }).waitFor();
-    await screenshots(page, 'key-secret', { fullPage: false, few: true });
+    await checkLook(page, 'key-secret', { fullPage: false, few: true });
     for (let i = 0; i < 3; i++) await page.keyboard.press('Escape');
     // Escape does not lose the secret: if the browser closes the dialog anyway, the page opens it again.
     await page.locator('[data-secret]').waitFor();
@@ -94,7 +94,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       await page.getByRole('row', { name: /production/ }).innerText(),
       /Active[\s\S]*tycho-1\.0[\s\S]*in 3 months/,
     );
-    await screenshots(page, 'keys');
+    await checkLook(page, 'keys');
     await noneWrong(t, window, 'keys');
   });
 
@@ -132,14 +132,16 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await page.getByRole('radio', { name: 'Hours' }).check();
     await page.getByLabel('Measure').selectOption('requests');
     await page.locator('canvas').waitFor();
-    await page.getByText('Show as table').click();
+    const asTable = page.getByText('Show as table');
+    await asTable.focus();
+    await page.keyboard.press('Enter');
     t.match(
       await page.getByRole('region', { name: 'Requests over time, as table' }).innerText(),
       /5/,
       'the chart is also available as a table',
     );
     await page.getByText('Show as table').click();
-    await screenshots(page, 'usage');
+    await checkLook(page, 'usage');
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('link', { name: 'CSV' }).click(),
@@ -149,7 +151,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await go(page, 'Overview');
     await page.getByText('Last 24 hours').waitFor();
     await page.locator('.stat').first().waitFor();
-    await screenshots(page, 'overview');
+    await checkLook(page, 'overview');
   });
 
   await t.test('the limits page shows the current usage', async (t) => {
@@ -163,7 +165,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       'the meter shows the requests of the last minute',
     );
     await page.getByText('tokens, no cap').waitFor();
-    await screenshots(page, 'limits');
+    await checkLook(page, 'limits');
     await noneWrong(t, window, 'limits');
   });
 
@@ -191,7 +193,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
 
     await page.getByRole('button', { name: 'Rotate production' }).click();
     await page.getByLabel('Old key stays valid for').selectOption('0');
-    await screenshots(page, 'key-rotate', { fullPage: false, few: true });
+    await checkLook(page, 'key-rotate', { fullPage: false, few: true });
     await page.getByRole('button', { name: 'Create new secret' }).click();
     await page.locator('[data-secret]').waitFor();
     const next = await takeSecret(page);
@@ -210,7 +212,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await revoke.focus();
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Revoke production?' }).waitFor();
-    await screenshots(page, 'key-revoke', { fullPage: false, few: true });
+    await checkLook(page, 'key-revoke', { fullPage: false, few: true });
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     t.ok(await hasFocus(revoke), 'the focus returns when the dialog closes');
@@ -228,7 +230,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     );
     await page.getByRole('radio', { name: 'All (3)' }).check();
     t.ok(await eventually(async () => (await page.getByText('Revoked', { exact: true }).count()) === 2));
-    await screenshots(page, 'keys-revoked', { few: true });
+    await checkLook(page, 'keys-revoked', { few: true });
     await noneWrong(t, window, 'keys');
   });
 
@@ -238,12 +240,12 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       const elsewhere = await openWindow(browser, server.url);
       await elsewhere.page.goto('/dashboard/usage');
       await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
-      await screenshots(elsewhere.page, 'sign-in');
+      await checkLook(elsewhere.page, 'sign-in');
       await elsewhere.page.getByLabel('Email').fill(EMAIL);
       await elsewhere.page.getByLabel('Password').fill('wrong password');
       await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
       await elsewhere.page.getByRole('alert').waitFor();
-      await screenshots(elsewhere.page, 'sign-in-error', { few: true });
+      await checkLook(elsewhere.page, 'sign-in-error', { few: true });
       await elsewhere.page.getByLabel('Password').fill(PASSWORD);
       await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
       await elsewhere.page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
@@ -251,7 +253,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       await page.locator('.sidebar').getByRole('link', { name: /Ada/ }).click();
       await page.getByRole('heading', { level: 1, name: 'Profile' }).waitFor();
       await page.getByText('This device').waitFor();
-      await screenshots(page, 'profile');
+      await checkLook(page, 'profile');
       await page.getByLabel('Name', { exact: true }).fill('Ada L.');
       await page.getByRole('button', { name: 'Save' }).click();
       await page.getByText('Name saved').waitFor();
@@ -262,6 +264,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       await elsewhere.page.reload();
       await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
       t.pass('other sessions have ended');
+      await noneWrong(t, elsewhere, 'signing in again');
       await elsewhere.context.close();
 
       await page.getByRole('button', { name: 'Sign out' }).click();
@@ -270,14 +273,15 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
       await page.getByRole('link', { name: 'Forgot your password?' }).click();
       await page.getByText('cannot send email').waitFor();
-      await screenshots(page, 'forgot-password', { few: true });
+      await checkLook(page, 'forgot-password', { few: true });
       await page.goto('/dashboard/reset?token=nothing');
       await page.getByLabel('New password').fill(PASSWORD);
       await page.getByRole('button', { name: 'Set password' }).click();
       await page.getByRole('alert').waitFor();
-      await screenshots(page, 'reset-password-error', { few: true });
+      await checkLook(page, 'reset-password-error', { few: true });
       await page.goto('/dashboard/verify?token=nothing');
       await page.getByRole('alert').waitFor();
+      await checkLook(page, 'verify-email', { few: true });
       await page.goto('/dashboard/signin');
       await page.getByLabel('Email').fill(EMAIL);
       await page.getByLabel('Password').fill('another long password');

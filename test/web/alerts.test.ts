@@ -3,7 +3,7 @@
 import { test } from 'tap';
 import { eventually } from '../e2e/monolith.js';
 import { webhookReceiver } from '../support/alert-receivers.js';
-import { go, noBrowser, noneWrong, openSignedIn, PHONE, screenshots, WIDE } from '../support/browser.js';
+import { go, noBrowser, noneWrong, openSignedIn, PHONE, checkLook, WIDE } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('the alerts page works', { skip: noBrowser, timeout: 120_000 }, async (t) => {
@@ -49,7 +49,7 @@ test('the alerts page works', { skip: noBrowser, timeout: 120_000 }, async (t) =
   t.equal(fine.bodies().at(-1)?.['type'], 'alert.test');
   await destinations.getByRole('button', { name: /^Send a test alert to .*…2345$/ }).click();
   await destinations.getByText('Not delivered: the receiver responded with status 404').waitFor();
-  await screenshots(page, 'operator-alerts');
+  await checkLook(page, 'operator-alerts');
   await noneWrong(t, window, 'alerts');
   await page.setViewportSize(PHONE);
   await noneWrong(t, window, 'alerts on a phone');

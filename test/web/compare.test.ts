@@ -13,7 +13,7 @@ import {
   openSignedIn,
   openWindow,
   overflow,
-  screenshots,
+  checkLook,
   signIn,
 } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
@@ -102,7 +102,7 @@ test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 
     1,
     'a column added later gets only the last message',
   );
-  await screenshots(page, 'playground-compare', { fullPage: false });
+  await checkLook(page, 'playground-compare', { fullPage: false });
   await page.getByRole('button', { name: 'Remove clarke-1.0' }).click();
   await column('clarke-1.0').waitFor({ state: 'detached' });
   t.equal(
@@ -119,7 +119,7 @@ test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 
     t.ok(await hasFocus(dialog.getByLabel('Name', { exact: true })), 'the first field has the focus');
     await dialog.getByLabel('Name', { exact: true }).fill('Two of them');
     await dialog.getByLabel(/^Share it with/).check();
-    await screenshots(page, 'playground-save', { fullPage: false, few: true });
+    await checkLook(page, 'playground-save', { fullPage: false, few: true });
     await dialog.getByRole('button', { name: 'Save and share' }).click();
     t.match(await dialog.locator('.secret code').innerText(), new RegExp(`/dashboard/shared/${organization.id}/`));
     await dialog.getByRole('button', { name: 'Done' }).click();
@@ -134,7 +134,7 @@ test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 
     await dialog.getByLabel('New name for Brief').fill('Short');
     await dialog.getByRole('button', { name: 'Save', exact: true }).click();
     await dialog.getByRole('button', { name: 'Share Short' }).waitFor();
-    await screenshots(page, 'playground-presets', { fullPage: false, few: true });
+    await checkLook(page, 'playground-presets', { fullPage: false, few: true });
     await page.keyboard.press('Escape');
 
     const {
@@ -156,7 +156,7 @@ test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 
     await member.page.goto(link);
     await member.page.getByRole('heading', { name: 'Two of them' }).waitFor();
     await member.page.getByText('世界').waitFor();
-    await screenshots(member.page, 'playground-shared', { few: true });
+    await checkLook(member.page, 'playground-shared', { few: true });
     await noneWrong(t, member, 'the link');
     await member.page.getByRole('button', { name: 'Continue in the playground' }).click();
     await member.page.getByRole('region', { name: 'Column for tycho-1.0' }).getByText('Once upon a time').waitFor();

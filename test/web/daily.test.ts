@@ -4,7 +4,8 @@ import { test } from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { eventually } from '../e2e/monolith.js';
-import { go, noBrowser, noneWrong, openSignedIn, PHONE, screenshots, WIDE } from '../support/browser.js';
+import { go, hasFocus, noBrowser, noneWrong, openSignedIn, PHONE, checkLook, WIDE } from '../support/browser.js';
+import { tabThrough } from '../support/keyboard.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('the request log, usage and live pages work', { skip: noBrowser, timeout: 300_000 }, async (t) => {
@@ -30,26 +31,33 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
   await t.test('the request log shows each outcome, can be filtered and opens details', async (t) => {
     await page.goto('/dashboard/requests');
     await page.getByText('No requests yet').waitFor();
-    await screenshots(page, 'requests-empty', { few: true });
+    await checkLook(page, 'requests-empty', { few: true });
     for (let at = 0; at < 6; at++) await ask(at % 2 === 0 ? 'A: one' : 'H: how much?');
     await ask('A', 'nothing-here');
     await page.waitForTimeout(500);
     await page.getByRole('button', { name: 'Refresh' }).click();
     await page.getByText('refused 404').waitFor();
     t.equal(await rows.count(), 8, 'the table has seven requests and a header row');
-    await screenshots(page, 'requests');
+    await checkLook(page, 'requests');
     await page.getByLabel('Outcome').selectOption('refused');
     t.ok(await eventually(async () => (await rows.count()) === 2), 'the filter leaves only the refused request');
     await page.getByLabel('Outcome').selectOption('cancelled');
     await page.getByText('No matching requests').waitFor();
     await page.getByLabel('Outcome').selectOption('');
-    await rows.nth(2).getByRole('link').click();
+    t.same(await tabThrough(page), [], 'Tab reaches every control and row of the request log');
+    const row = rows.nth(2).getByRole('link');
+    await row.focus();
+    await page.keyboard.press('Enter');
     const dialog = page.getByRole('dialog', { name: 'Request' });
     await dialog.getByRole('region', { name: 'Timings' }).getByText('Decode').waitFor();
     await dialog.getByText('temperature').waitFor();
     await dialog.getByText('Prompts and responses are not stored.').waitFor();
-    await screenshots(page, 'request', { fullPage: false });
+    await checkLook(page, 'request', { fullPage: false });
+    t.same(await tabThrough(page), [], 'Tab reaches every control of the dialog');
+    t.equal(await dialog.locator(':focus').count(), 1, 'the focus stays in the dialog');
     await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    t.ok(await hasFocus(row), 'the focus returns to the row');
     await noneWrong(t, window, 'requests');
   });
 
@@ -62,7 +70,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     const dialog = page.getByRole('dialog', { name: 'Request' });
     await dialog.getByText('There is no model named "nothing-here" on this server.').waitFor();
     await dialog.getByText(/^OpenAI\/JS/).waitFor();
-    await screenshots(page, 'request-refused', { fullPage: false });
+    await checkLook(page, 'request-refused', { fullPage: false });
     const shared = new URL(page.url());
     const id = shared.searchParams.get('request') as string;
     const clean = `/dashboard/requests?org=${organization.id}&request=${id}`;
@@ -101,7 +109,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
       await page.getByRole('button', { name: 'Store prompts and responses' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Store them' }).click();
       await page.getByText('Prompts and responses are stored. Admins can read them.').waitFor();
-      await screenshots(page, 'settings-request-log', { few: true });
+      await checkLook(page, 'settings-request-log', { few: true });
       await ask('H: how much in all?');
       await page.waitForTimeout(500);
       await go(page, 'Requests');
@@ -110,7 +118,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
       const said = page.getByRole('dialog').getByRole('region', { name: 'Prompt and response' });
       await said.getByText('H: how much in all?').waitFor();
       await said.getByText('Forty-two!').waitFor();
-      await screenshots(page, 'request-text', { fullPage: false, few: true });
+      await checkLook(page, 'request-text', { fullPage: false, few: true });
       await page.keyboard.press('Escape');
       await go(page, 'All requests');
       await rows.nth(1).getByRole('link').click();
@@ -119,7 +127,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
       await page.keyboard.press('Escape');
       await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
       await rows.nth(1).getByRole('link').waitFor();
-      await screenshots(page, 'operator-requests', { few: true });
+      await checkLook(page, 'operator-requests', { few: true });
       await noneWrong(t, window, 'operator requests');
     },
   );
@@ -137,7 +145,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await cache.getByText('An earlier message differs.').waitFor();
     await cache.getByText('apple, please').waitFor();
     await cache.getByText('orange, please').waitFor();
-    await screenshots(page, 'request-difference', { fullPage: false, few: true });
+    await checkLook(page, 'request-difference', { fullPage: false, few: true });
     await page.keyboard.press('Escape');
     await noneWrong(t, window, 'request comparison');
   });
@@ -153,15 +161,16 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await model.getByText('Input must be a number, 0 or more.').waitFor();
     await model.getByLabel('Input', { exact: true }).fill('150');
     await model.getByLabel('Output').fill('600');
-    await screenshots(page, 'prices-dialog', { fullPage: false, few: true });
+    await checkLook(page, 'prices-dialog', { fullPage: false, few: true });
     await dialog.getByRole('button', { name: 'Save prices' }).click();
     await page.getByRole('table', { name: 'Prices' }).getByText('€600.00').waitFor();
-    await screenshots(page, 'operator-usage', { few: true });
+    await checkLook(page, 'operator-usage', { few: true });
     await noneWrong(t, window, 'total usage');
     await go(page, 'Usage');
     await page.locator('.stat', { hasText: 'Cost' }).getByText('€').waitFor();
     await page.locator('.stat', { hasText: 'First token' }).waitFor();
-    await screenshots(page, 'usage-cost');
+    await checkLook(page, 'usage-cost');
+    t.same(await tabThrough(page), [], 'Tab reaches every control of the usage page');
     await page.getByRole('button', { name: 'Set a budget' }).click();
     await page.getByRole('dialog').getByLabel('Amount in EUR').fill('0.1');
     await page.getByRole('dialog').getByLabel('Webhook').fill('http://127.0.0.1:9/hook');
@@ -173,7 +182,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await page.getByText('The budget does not block requests').waitFor();
     await page.getByRole('button', { name: 'Change' }).click();
     t.match(await page.getByRole('dialog').locator('.secret code').innerText(), /^[0-9a-f]{64}$/);
-    await screenshots(page, 'budget-dialog', { fullPage: false, few: true });
+    await checkLook(page, 'budget-dialog', { fullPage: false, few: true });
     await page.getByRole('dialog').getByLabel('When it is spent').selectOption('Refuse requests');
     await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
     await page.getByText('When the budget is spent, requests are refused').waitFor();
@@ -182,7 +191,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     const choice = part.getByLabel('Member or key');
     await choice.selectOption({ index: 1 });
     await part.getByLabel('Amount per month in EUR').fill('0.01');
-    await screenshots(page, 'part-budget-dialog', { fullPage: false, few: true });
+    await checkLook(page, 'part-budget-dialog', { fullPage: false, few: true });
     await part.getByRole('button', { name: 'Save budget' }).click();
     await page.getByRole('table', { name: 'Budgets of members and keys' }).getByText('of €0.01').waitFor();
     await page.reload();
@@ -193,7 +202,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
       .getByRole('alert')
       .getByText(/^(All|Your) requests are refused/)
       .waitFor();
-    await screenshots(page, 'usage-budget', { few: true });
+    await checkLook(page, 'usage-budget', { few: true });
     await noneWrong(t, window, 'spent budgets');
     await page.getByRole('button', { name: 'Change', exact: true }).click();
     await page.getByRole('dialog').getByLabel('When it is spent').selectOption('Notify only');
@@ -238,12 +247,12 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
         .waitFor();
       await page.waitForTimeout(12_000); // an aggregated sample is written every ten seconds
       await page.getByRole('region', { name: 'Changes' }).getByText('engine.tunables_changed').waitFor();
-      await screenshots(page, 'live-now');
+      await checkLook(page, 'live-now');
       await page.getByRole('radio', { name: '1 h', exact: true }).check();
       const chart = page.locator('.live-chart', { hasText: 'Tokens per second' });
       await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
       await page.getByRole('figure', { name: /^Tokens by organization, last hour/ }).waitFor();
-      await screenshots(page, 'live-hour');
+      await checkLook(page, 'live-hour');
       await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
       await page
         .getByRole('region', { name: 'Load by sender' })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'tap';
 import { embeddedModel, startMonolith } from '../e2e/monolith.js';
-import { noBrowser, openBrowser, openWindow, overflow, PHONE, screenshots, WIDE } from '../support/browser.js';
+import { noBrowser, openBrowser, openWindow, overflow, PHONE, checkLook, WIDE } from '../support/browser.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startHub } from '../support/hub-server.js';
 
@@ -43,7 +43,7 @@ test('a new user can chat with an embedded model and download a larger one', {
     ])
       t.equal(await page.getByRole('button', { name: idea, exact: true }).count(), 1, idea);
     t.equal(await overflow(page), 0);
-    await screenshots(page, 'playground-first', { fullPage: false });
+    await checkLook(page, 'playground-first', { fullPage: false });
     await page.setViewportSize(PHONE);
     t.equal(
       await page
@@ -81,7 +81,7 @@ test('a new user can chat with an embedded model and download a larger one', {
     await field.fill('tiny');
     await field.press('Enter');
     await page.getByRole('button', { name: 'Download acme/tiny-GGUF' }).waitFor();
-    await screenshots(page, 'operator-hub-search', { few: true });
+    await checkLook(page, 'operator-hub-search', { few: true });
     await field.fill('acme/tiny-GGUF');
     await page.getByRole('button', { name: 'Download', exact: true }).click();
     const row = page.getByRole('row', { name: /acme\/tiny-GGUF:Q8_0/ });
@@ -89,7 +89,7 @@ test('a new user can chat with an embedded model and download a larger one', {
     t.match(await row.innerText(), /llama.*iB.*Yes/s);
     await page.getByText('Done', { exact: true }).waitFor();
     t.equal(await overflow(page), 0);
-    await screenshots(page, 'operator-disk');
+    await checkLook(page, 'operator-disk');
     await page.getByRole('button', { name: 'Serve acme/tiny-GGUF:Q8_0' }).click();
     const dialog = page.getByRole('dialog');
     t.match(

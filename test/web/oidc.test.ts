@@ -1,6 +1,6 @@
 // Tests OpenID Connect sign-in in a real browser: the button, the redirects, and the message after a failure.
 import { test } from 'tap';
-import { noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
+import { noBrowser, noneWrong, openBrowser, openWindow, checkLook } from '../support/browser.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { startOidcProvider } from '../support/oidc-provider.js';
 
@@ -28,10 +28,10 @@ test('a user can sign in with an OpenID Connect provider', { skip: noBrowser, ti
 
   await page.goto('/dashboard/profile');
   await page.getByRole('link', { name: 'Sign in with Example ID' }).waitFor();
-  await screenshots(page, 'sign-in-provider', { few: true });
+  await checkLook(page, 'sign-in-provider', { few: true });
   await page.getByRole('link', { name: 'Sign in with Example ID' }).click();
   await page.getByText('Sign-in was cancelled at').waitFor();
-  await screenshots(page, 'sign-in-provider-denied', { few: true });
+  await checkLook(page, 'sign-in-provider-denied', { few: true });
 
   await page.goto('/dashboard/signin?oidc=no_role');
   await page.getByText('Your account at Example ID has no role on this server.').waitFor();

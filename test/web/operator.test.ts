@@ -6,8 +6,9 @@ import type { OperatorOrganization } from '../../src/shared/wire/organizations.j
 import type { EngineTunables } from '../../src/shared/wire/tunables.js';
 import type { OperatorUser } from '../../src/shared/wire/users.js';
 import { eventually } from '../e2e/monolith.js';
-import { noBrowser, openSignedIn, openWindow, overflow, screenshots, signIn } from '../support/browser.js';
+import { noBrowser, noneWrong, openSignedIn, openWindow, overflow, checkLook, signIn } from '../support/browser.js';
 import { refusal } from '../support/dashboard-client.js';
+import { tabThrough } from '../support/keyboard.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t) => {
@@ -83,7 +84,8 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       1,
       'the chart has a description for screen readers',
     );
-    await screenshots(page, 'operator-live');
+    await checkLook(page, 'operator-live');
+    t.same(await tabThrough(page), [], 'Tab reaches every control of the live page');
 
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByText(/^Paused at/).waitFor();
@@ -115,12 +117,12 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     await field.fill('2');
     await form.getByLabel('Step time target', { exact: true }).fill('100');
     await form.getByText('2 unsaved changes').waitFor();
-    await screenshots(page, 'operator-tunables-changed', { few: true });
+    await checkLook(page, 'operator-tunables-changed', { few: true });
     await field.press('Enter');
     await page.getByText(/2 settings of hal-1\.0.* changed/).waitFor();
     const changed = await owner.get<EngineTunables>('/operator/tunables/hal-1.0');
     t.same([valueOf(changed), valueOf(changed, 'step_ms')], [2, 100], 'one click applies both');
-    await screenshots(page, 'operator-tunables');
+    await checkLook(page, 'operator-tunables');
 
     const stop = new AbortController();
     const stories = Array.from({ length: 4 }, () =>
@@ -168,7 +170,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     const of = (): Promise<OperatorOrganization> => owner.get(`/operator/organizations/${other.id}`);
     await page.goto('/dashboard/operator/organizations');
     await page.getByRole('link', { name: 'Harbour' }).waitFor();
-    await screenshots(page, 'operator-organizations');
+    await checkLook(page, 'operator-organizations');
     await page.getByRole('link', { name: 'Harbour' }).click();
     await page.getByRole('heading', { name: 'Harbour' }).waitFor();
     await page.getByText('No usage in this period').waitFor();
@@ -199,7 +201,8 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       monthly_token_cap: 5_000_000,
       limits: { 'hal-1.0': { rpm: 12, tpm: null } },
     });
-    await screenshots(page, 'operator-organization');
+    await checkLook(page, 'operator-organization');
+    t.same(await tabThrough(page), [], 'Tab reaches every control of an organization');
     await page.getByRole('button', { name: 'Suspend' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
     await page.getByText(/^Suspended: every request/).waitFor();
@@ -212,10 +215,11 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     }
     await member.page.goto('/dashboard/keys');
     await member.page.getByText('No keys can be created while the organization is suspended.').waitFor();
-    await screenshots(member.page, 'keys-suspended', { few: true });
+    await checkLook(member.page, 'keys-suspended', { few: true });
     await member.page.goto('/dashboard/members');
     await member.page.getByText('You are the only owner. To leave, make another member an owner first.').waitFor();
     t.equal(await member.page.getByRole('button', { name: 'Leave' }).count(), 0, 'the only owner cannot leave');
+    await noneWrong(t, member, 'a suspended organization');
     await member.context.close();
     t.equal(
       (
@@ -244,7 +248,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     await page.getByRole('dialog').getByRole('button', { name: 'Lock' }).click();
     await page.getByText('Grace is locked').waitFor();
     t.equal((await of()).locked, true);
-    await screenshots(page, 'operator-users');
+    await checkLook(page, 'operator-users');
     await page.getByRole('button', { name: 'Unlock Grace' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Unlock' }).click();
     await page.getByText('Grace is unlocked').waitFor();
@@ -279,7 +283,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       successor: 'clarke-1.0',
       retires_at: new RegExp(`^${proposed}`),
     });
-    await screenshots(page, 'operator-models');
+    await checkLook(page, 'operator-models');
     await page.getByRole('button', { name: 'Lifecycle of tycho-1.0' }).click();
     await dialog.getByRole('radio', { name: 'Active' }).check();
     await dialog.getByRole('button', { name: 'Save' }).click();
@@ -311,7 +315,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
           );
       }),
     );
-    await screenshots(page, 'operator-usage');
+    await checkLook(page, 'operator-usage');
     await page.setViewportSize({ width: 360, height: 740 });
     for (const path of [
       'live',

@@ -13,7 +13,7 @@ import {
   openWindow,
   overflow,
   PHONE,
-  screenshots,
+  checkLook,
   WIDE,
 } from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';
@@ -35,7 +35,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
   await t.test('the pages for models, stored responses and the audit log show their content', async (t) => {
     await go(page, 'Models');
     await page.getByRole('heading', { name: /tycho/i }).waitFor();
-    await screenshots(page, 'models');
+    await checkLook(page, 'models');
     await noneWrong(t, window, 'models');
 
     const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, {
@@ -46,7 +46,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await go(page, 'Stored responses');
     await page.getByText('stores each response by default').waitFor();
     await page.getByRole('rowheader', { name: 'Hello', exact: true }).waitFor();
-    await screenshots(page, 'responses');
+    await checkLook(page, 'responses');
     await client.responses.create({
       model: 'tycho-1.0',
       input: 'Hello again',
@@ -64,7 +64,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
       2,
       'a chain of responses is shown as one conversation',
     );
-    await screenshots(page, 'response', { fullPage: false, few: true });
+    await checkLook(page, 'response', { fullPage: false, few: true });
     await noneWrong(t, window, 'a stored response');
     await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
     await page.getByRole('button', { name: 'Delete response' }).click();
@@ -73,11 +73,11 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await page.getByRole('button', { name: 'Delete response' }).click();
     await page.getByText('No stored responses').waitFor();
     await t.rejects(client.responses.retrieve(response.id), /404/, 'the deleted response is gone');
-    await screenshots(page, 'responses-empty', { few: true });
+    await checkLook(page, 'responses-empty', { few: true });
 
     await go(page, 'Audit log');
     await page.getByRole('rowheader', { name: 'api_key.created' }).first().waitFor();
-    await screenshots(page, 'audit-log');
+    await checkLook(page, 'audit-log');
     await page.getByLabel('Subject').selectOption('member');
     await page.getByRole('rowheader', { name: 'api_key.created' }).waitFor({ state: 'detached' });
     await page.waitForURL(/action=member/);
@@ -88,7 +88,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await page.getByRole('rowheader', { name: 'api_key.created' }).first().waitFor();
     await page.goto('/dashboard/operator/audit-log');
     await page.getByRole('rowheader', { name: 'operator.first_user' }).waitFor();
-    await screenshots(page, 'operator-audit-log', { few: true });
+    await checkLook(page, 'operator-audit-log', { few: true });
     await noneWrong(t, window, 'audit log');
   });
 
@@ -135,7 +135,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await page.keyboard.press('ArrowUp');
     await page.keyboard.press('ArrowUp');
     t.match(await selected(), /Create API key/, 'the list wraps around');
-    await screenshots(page, 'palette', { fullPage: false });
+    await checkLook(page, 'palette', { fullPage: false });
     await page.keyboard.press('Escape');
     await palette.waitFor({ state: 'detached' });
 
@@ -169,7 +169,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await page.getByRole('button', { name: 'Invite' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Email').fill('grace@example.com');
-    await screenshots(page, 'invite', { fullPage: false, few: true });
+    await checkLook(page, 'invite', { fullPage: false, few: true });
     await dialog.getByRole('button', { name: 'Invite' }).click();
     const link = await dialog.locator('.secret code').innerText();
     t.match(link, /\/dashboard\/accept-invite\?token=/);
@@ -179,7 +179,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await other.page.goto(link);
     await other.page.getByText('as developer').waitFor();
     t.equal(await other.page.getByLabel('Email').inputValue(), 'grace@example.com');
-    await screenshots(other.page, 'join', { few: true });
+    await checkLook(other.page, 'join', { few: true });
     await other.page.getByLabel('Name', { exact: true }).fill('Grace');
     await other.page.getByLabel('Password').fill(PASSWORD);
     await other.page.getByRole('button', { name: 'Join' }).click();
@@ -189,7 +189,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     t.notOk(await menu.getByText('Audit log').isVisible(), 'pages that the role does not allow are not in the menu');
     t.equal(await menu.getByRole('navigation', { name: 'Area' }).count(), 0, 'operator pages are not in the menu');
     await other.page.setViewportSize(PHONE);
-    await screenshots(other.page, 'menu', { fullPage: false });
+    await checkLook(other.page, 'menu', { fullPage: false });
     await menu.getByRole('link', { name: 'Members' }).click();
     await other.page.getByRole('heading', { level: 1, name: 'Members' }).waitFor();
     await menu.waitFor({ state: 'hidden' });
@@ -200,7 +200,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await page.reload();
     await page.getByLabel('Role of grace@example.com').selectOption('viewer');
     await page.getByText('is now viewer').waitFor();
-    await screenshots(page, 'members');
+    await checkLook(page, 'members');
     await page.getByRole('button', { name: 'Remove grace@example.com' }).click();
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
     await page.getByText('grace@example.com removed').waitFor();
@@ -217,19 +217,19 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await page.getByText('Second created').waitFor();
     await go(page, 'API keys');
     await page.getByText('No API keys yet').waitFor();
-    await screenshots(page, 'keys-empty', { few: true });
+    await checkLook(page, 'keys-empty', { few: true });
     await go(page, 'Usage');
     await page.getByText('No usage in this range').waitFor();
-    await screenshots(page, 'usage-empty', { few: true });
+    await checkLook(page, 'usage-empty', { few: true });
     await go(page, 'Settings');
     await page.getByLabel('Name', { exact: true }).fill('Renamed');
     await page.getByRole('button', { name: 'Rename' }).click();
     await page.getByText('Organization renamed').waitFor();
-    await screenshots(page, 'settings');
+    await checkLook(page, 'settings');
     await page.getByRole('button', { name: 'Delete organization …' }).click();
     const confirm = page.getByRole('button', { name: 'Delete organization', exact: true });
     t.ok(await confirm.isDisabled(), 'the button is disabled until the name is typed');
-    await screenshots(page, 'organization-delete', { fullPage: false, few: true });
+    await checkLook(page, 'organization-delete', { fullPage: false, few: true });
     await page.getByLabel('to confirm').fill('Renamed');
     await confirm.click();
     await page.getByText('Renamed deleted').waitFor();
@@ -281,13 +281,14 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await page.setViewportSize(WIDE);
     await page.goto('/dashboard/nothing');
     await page.getByText('There is no page at this address').waitFor();
+    await checkLook(page, 'not-found', { few: true });
 
     await page.goto('/dashboard/keys');
     await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
     await page.route('**/audit-log*', (route) => route.abort());
     await go(page, 'Audit log');
     await page.getByText('Cannot reach the server').first().waitFor();
-    await screenshots(page, 'error', { few: true });
+    await checkLook(page, 'error', { few: true });
     await page.unroute('**/audit-log*');
     await page.getByRole('button', { name: 'Try again' }).click();
     await page.getByRole('rowheader', { name: 'api_key.created' }).first().waitFor();

@@ -4,7 +4,7 @@
 import { test } from 'tap';
 import { StandInServer } from '../../bench/lib/stand-in-server.js';
 import { startMonolith } from '../e2e/monolith.js';
-import { noBrowser, openSignedIn, overflow, screenshots } from '../support/browser.js';
+import { noBrowser, openSignedIn, overflow, checkLook } from '../support/browser.js';
 import type { Locator } from '../support/browser.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 
@@ -118,7 +118,7 @@ test('playground Markdown', { skip: noBrowser, timeout: 120_000 }, async (t) => 
       [true, true],
       'finished and growing blocks keep their elements',
     );
-    await screenshots(page, 'playground-markdown', { fullPage: false });
+    await checkLook(page, 'playground-markdown', { fullPage: false });
     t.equal(await overflow(page), 0);
   });
 

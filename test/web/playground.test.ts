@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'tap';
 import type { ApiKeyObject } from '../../src/shared/wire/api-keys.js';
 import { eventually, root, startMonolith } from '../e2e/monolith.js';
-import { noBrowser, openSignedIn, overflow, screenshots } from '../support/browser.js';
+import { noBrowser, openSignedIn, overflow, checkLook } from '../support/browser.js';
 import type { Locator } from '../support/browser.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
@@ -50,7 +50,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       'the notice is shown where images are added',
     );
     t.equal(await overflow(page), 0);
-    await screenshots(page, 'playground-empty', { fullPage: false });
+    await checkLook(page, 'playground-empty', { fullPage: false });
   });
 
   await t.test('thinking is collapsed once the response text starts', async (t) => {
@@ -137,13 +137,13 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       'sending is disabled until the tool result is given',
     );
     await composer.fill('');
-    await screenshots(page, 'playground-tool', { fullPage: false });
+    await checkLook(page, 'playground-tool', { fullPage: false });
     await call.getByLabel('Result of get_weather').fill('T: 14 C');
     await answer().getByRole('button', { name: 'Continue with this result' }).click();
     await answer().getByText('It is 14 degrees in Paris.').waitFor();
     await finished();
     t.equal(await page.getByLabel('Result of get_weather').innerText(), 'T: 14 C', 'the result stays visible');
-    await screenshots(page, 'playground-answer', { fullPage: false });
+    await checkLook(page, 'playground-answer', { fullPage: false });
   });
 
   await t.test('the generated code runs and produces the same response', async (t) => {
@@ -161,7 +161,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       javascript = await codeOf('JavaScript (openai)'),
       anthropic = await codeOf('JavaScript (@anthropic-ai/sdk)'),
       python = await codeOf('Python (openai)');
-    await screenshots(page, 'playground-code', { fullPage: false });
+    await checkLook(page, 'playground-code', { fullPage: false });
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     for (const code of [curl, javascript, anthropic, python]) t.match(code, /MONOLITH_KEY/);
@@ -252,7 +252,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.ok((await facts.getByRole('listitem').count()) >= 4);
     t.match(await facts.innerText(), /\d %|%/, 'each alternative has its probability');
     t.match(await tokens.nth(1).getAttribute('class'), /chosen/);
-    await screenshots(page, 'playground-tokens', { fullPage: false, few: true });
+    await checkLook(page, 'playground-tokens', { fullPage: false, few: true });
     await page.getByRole('group', { name: 'Tokens with their probabilities' }).focus();
     await page.keyboard.press('ArrowRight');
     t.match(await tokens.nth(2).getAttribute('class'), /chosen/, 'tokens can be selected with the keyboard');
@@ -328,7 +328,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.match(await alert.innerText(), /HTTP 429/);
     t.match(await alert.innerText(), /try again in \d+ seconds?/);
     t.match(await alert.innerText(), /req_\w{24}/);
-    await screenshots(page, 'playground-error', { fullPage: false });
+    await checkLook(page, 'playground-error', { fullPage: false });
     await owner.patch(`/operator/organizations/${organization.id}`, { limits: {} });
     await page.getByRole('button', { name: 'Regenerate' }).click();
     await answer().getByText('End of turn').waitFor();
@@ -340,7 +340,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByText('Model and settings').click();
     await page.getByLabel('System prompt').waitFor();
     t.equal(await overflow(page), 0);
-    await screenshots(page, 'playground-settings', { fullPage: false });
+    await checkLook(page, 'playground-settings', { fullPage: false });
     await page.getByText('Model and settings').click();
     await say('H: hello');
     await finished();
@@ -371,7 +371,7 @@ test('the playground works with the models of the repository', { skip: noBrowser
     t.match(await answer.getByLabel('Usage').innerText(), /Completion\s*[1-9]/, name);
     t.equal(await page.getByRole('article').count(), 2 * (index + 1));
   }
-  await screenshots(page, 'playground-models', { fullPage: false });
+  await checkLook(page, 'playground-models', { fullPage: false });
   await page.goto('/dashboard/operator/live');
   const engines = page.getByRole('radiogroup', { name: 'Engine' }).getByRole('radio');
   await engines.first().waitFor();

@@ -1,7 +1,7 @@
 // Tests two-factor authentication in a real browser: setup with a QR code, the code at sign-in, an operator page that
 // requires it, an address change, and deletion of the account.
 import { test } from 'tap';
-import { hasFocus, noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
+import { hasFocus, noBrowser, noneWrong, openBrowser, openWindow, checkLook } from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { codeOf } from '../support/one-time-codes.js';
@@ -28,7 +28,7 @@ test('a user can set up and use two-factor authentication', { skip: noBrowser, t
   await page.getByRole('heading', { level: 1, name: 'Two-factor authentication required' }).waitFor();
   await page.getByRole('link', { name: 'Open your profile' }).click();
   await page.getByText('Operators of this server must use two-factor authentication').waitFor();
-  await screenshots(page, 'profile-second-factor', { few: true });
+  await checkLook(page, 'profile-second-factor', { few: true });
 
   await page.getByRole('button', { name: 'Turn on' }).click();
   const dialog = page.getByRole('dialog');
@@ -39,7 +39,7 @@ test('a user can set up and use two-factor authentication', { skip: noBrowser, t
   await dialog.getByRole('button', { name: 'Continue' }).click();
   await dialog.getByRole('img', { name: 'QR code of the secret' }).waitFor();
   const secret = await dialog.locator('[data-totp-secret]').innerText();
-  await screenshots(page, 'second-factor-code', { fullPage: false, few: true });
+  await checkLook(page, 'second-factor-code', { fullPage: false, few: true });
   await dialog.getByLabel('Code', { exact: true }).fill('000000');
   await dialog.getByRole('button', { name: 'Turn on' }).click();
   await dialog.getByText("Check that the device's clock").waitFor();
@@ -49,7 +49,7 @@ test('a user can set up and use two-factor authentication', { skip: noBrowser, t
   await page.getByText('not be shown again').waitFor();
   const recovery = await page.locator('.recovery-codes code').allInnerTexts();
   t.equal(recovery.length, 10);
-  await screenshots(page, 'recovery-codes', { fullPage: false, few: true });
+  await checkLook(page, 'recovery-codes', { fullPage: false, few: true });
   await page.getByRole('button', { name: 'I have saved them' }).click();
   await page.getByText('10 left').waitFor();
   t.equal(
@@ -63,7 +63,7 @@ test('a user can set up and use two-factor authentication', { skip: noBrowser, t
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
   await password();
   await page.getByRole('heading', { name: 'Enter the code' }).waitFor();
-  await screenshots(page, 'sign-in-code', { few: true });
+  await checkLook(page, 'sign-in-code', { few: true });
   await page.getByLabel('Code').fill('123');
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByText('The code is wrong').waitFor();
@@ -87,7 +87,7 @@ test('a user can set up and use two-factor authentication', { skip: noBrowser, t
   await dialog.getByLabel('Code', { exact: true }).fill(recovery[1] ?? '');
   await dialog.getByRole('button', { name: 'Delete permanently' }).click();
   await dialog.getByText('You are the last owner of').waitFor();
-  await screenshots(page, 'delete-account-refused', { fullPage: false, few: true });
+  await checkLook(page, 'delete-account-refused', { fullPage: false, few: true });
   await page.keyboard.press('Escape');
   await noneWrong(t, window, 'profile');
 

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'tap';
-import { noBrowser, noneWrong, openSignedIn, screenshots } from '../support/browser.js';
+import { noBrowser, noneWrong, openSignedIn, checkLook } from '../support/browser.js';
 import { startHub } from '../support/hub-server.js';
 import { openOwned } from '../support/owned-server.js';
 import { writeScriptModel } from '../support/script-model.js';
@@ -36,13 +36,13 @@ test('a downloaded model can be served and removed on the operator page', {
   await dialog.getByRole('button', { name: 'Serve' }).click();
   await dialog.getByText(/The name "hal-1.0" is already taken/).waitFor();
   await dialog.getByLabel('Name').fill('tiny');
-  await screenshots(page, 'serve-model-dialog', { fullPage: false, few: true });
+  await checkLook(page, 'serve-model-dialog', { fullPage: false, few: true });
   await dialog.getByRole('button', { name: 'Serve' }).click();
   await page.getByText('Loading tiny').waitFor();
   const row = page.getByRole('row').filter({ has: page.getByRole('button', { name: 'Stop serving tiny' }) });
   await row.getByText('Ready').waitFor();
   await page.getByText('served as tiny').waitFor();
-  await screenshots(page, 'serve-model', { few: true });
+  await checkLook(page, 'serve-model', { few: true });
   await noneWrong(t, opened, 'models');
 
   await page.goto('/dashboard/playground');

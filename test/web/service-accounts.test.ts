@@ -1,7 +1,7 @@
 // Tests service accounts and dashboard addresses in a real browser: what an admin does on the Members and Settings
 // pages, what a user at another address sees, and how an operator lets the organization be opened again.
 import { test } from 'tap';
-import { noBrowser, noneWrong, openSignedIn, openWindow, screenshots, signIn } from '../support/browser.js';
+import { noBrowser, noneWrong, openSignedIn, openWindow, checkLook, signIn } from '../support/browser.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
 const HERE = '127.0.0.1';
@@ -30,14 +30,14 @@ test('service accounts and dashboard addresses', { skip: noBrowser, timeout: 300
     await dialog.getByLabel('Name').fill('build');
     await dialog.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('rowheader', { name: 'build' }).waitFor();
-    await screenshots(page, 'service-accounts');
+    await checkLook(page, 'service-accounts');
     await noneWrong(t, window, 'members');
 
     await page.getByRole('link', { name: 'Create key' }).click();
     await dialog.getByLabel('Name', { exact: true }).fill('nightly');
     const owner = dialog.getByLabel('Owner');
     t.equal(await owner.locator('option:checked').innerText(), 'build', 'the link selects the service account');
-    await screenshots(page, 'service-account-key', { fullPage: false, few: true });
+    await checkLook(page, 'service-account-key', { fullPage: false, few: true });
     await dialog.getByRole('button', { name: 'Create key' }).click();
     const secret = await dialog.locator('.secret code').innerText();
     await dialog.getByRole('button', { name: /saved|Done/ }).click();
@@ -84,7 +84,7 @@ test('service accounts and dashboard addresses', { skip: noBrowser, timeout: 300
     await page.getByText(`must include ${HERE}`).waitFor();
     await page.getByRole('button', { name: 'Add my address' }).click();
     t.equal(await field.inputValue(), `203.0.113.0/24\n${HERE}`);
-    await screenshots(page, 'dashboard-addresses');
+    await checkLook(page, 'dashboard-addresses');
     await page.getByRole('button', { name: 'Save addresses' }).click();
     await page.getByText('Addresses saved').waitFor();
     await noneWrong(t, window, 'settings');
@@ -95,7 +95,7 @@ test('service accounts and dashboard addresses', { skip: noBrowser, timeout: 300
     await away.page.goto('/dashboard/keys');
     await away.page.getByRole('heading', { level: 1, name: 'Not available from your address' }).waitFor();
     await away.page.getByText(ELSEWHERE).waitFor();
-    await screenshots(away.page, 'address-not-allowed', { few: true });
+    await checkLook(away.page, 'address-not-allowed', { few: true });
     await noneWrong(t, away, 'the page at another address');
 
     await away.page.goto(`/dashboard/operator/organizations?org=${organization.id}`);

@@ -18,7 +18,7 @@ import {
   FIRST_DRAFT,
 } from '../../src/dashboard/web/src/operator/tuning-view.js';
 import { eventually } from '../e2e/monolith.js';
-import { noBrowser, noneWrong, openSignedIn, screenshots } from '../support/browser.js';
+import { noBrowser, noneWrong, openSignedIn, checkLook } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
 t.setTimeout(300_000); // the machine may be busy
@@ -140,7 +140,7 @@ test('a tuning run can be started, stopped and compared', { skip: noBrowser, tim
   await page.getByText('16 measurements', { exact: true }).click();
   t.equal(await page.getByRole('table', { name: 'Measurements' }).getByRole('row').count(), 17);
   t.ok((await page.locator('.front-met').count()) > 0);
-  await screenshots(page, 'operator-tuning');
+  await checkLook(page, 'operator-tuning');
 
   // Both runs are compared; the URL keeps the selection.
   const boxes = page.getByRole('table', { name: 'Tuning runs' }).getByRole('checkbox');
@@ -151,6 +151,6 @@ test('a tuning run can be started, stopped and compared', { skip: noBrowser, tim
   t.equal(await page.locator('.front-key').count(), 2);
   await page.reload();
   await compared.waitFor();
+  await checkLook(page, 'operator-tuning-compared');
   await noneWrong(t, opened, 'tuning');
-  await screenshots(page, 'operator-tuning-compared');
 });

@@ -24,8 +24,9 @@ export function bytes(value: number): string {
   }
   return `${left >= 100 || unit === 0 ? Math.round(left) : left.toFixed(1)} ${units[unit]}`;
 }
-/** 950 ms, 12.3 s, 4 min, 3 h, 2 d */
+/** <0.1 ms, 950 ms, 12.3 s, 4 min, 3 h, 2 d */
 export function duration(ms: number): string {
+  if (ms > 0 && ms < 0.05) return '<0.1 ms';
   if (ms < 1000) return `${ms < 10 && !Number.isInteger(ms) ? ms.toFixed(1) : Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
   if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`;

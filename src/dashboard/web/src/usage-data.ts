@@ -181,14 +181,15 @@ export const durationMs = (sums: Sums): number | null =>
 export const tokensPerSecond = (sums: Sums): number | null =>
   sums.decode_ms <= 0 ? null : (Math.max(0, sums.output_tokens - sums.answered) * 1000) / sums.decode_ms;
 
-/**
- * For example €12.34. Small amounts have more decimal places. A currency that is not an ISO code follows the number.
- */
-export function money(amount: number | null, currency: string): string {
+/** Amounts below this have more than two decimal places. In a column, two places keep the digits aligned. */
+const SMALL = { price: 10, amount: 1, cell: 0.01 } as const;
+
+/** For example €12.34 or, for a price, €2.375. A currency that is not an ISO code follows the number. */
+export function money(amount: number | null, currency: string, kind: keyof typeof SMALL = 'amount'): string {
   if (amount === null) return '–';
   const places = {
     minimumFractionDigits: 2,
-    maximumFractionDigits: amount > 0 && amount < 0.01 ? 6 : amount < 10 ? 4 : 2,
+    maximumFractionDigits: amount > 0 && amount < 0.01 ? 6 : amount < SMALL[kind] ? 4 : 2,
   };
   return /^[A-Z]{3}$/.test(currency)
     ? amount.toLocaleString('en-US', { style: 'currency', currency, currencyDisplay: 'narrowSymbol', ...places })

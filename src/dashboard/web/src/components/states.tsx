@@ -22,7 +22,7 @@ export function EmptyState({
       <span className="state-icon">
         <Icon name={icon} size={24} />
       </span>
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       {children !== undefined && <div className="state-text">{children}</div>}
       {action}
     </div>
@@ -45,10 +45,10 @@ export function ErrorState({
       <span className="state-icon danger">
         <Icon name="warning" size={24} />
       </span>
-      <h3>
+      <h2>
         {title ??
           (refused ? 'You do not have access to this' : failure?.status === 0 ? 'No connection' : 'Failed to load')}
-      </h3>
+      </h2>
       <div className="state-text">
         <p>{messageOf(error)}</p>
       </div>

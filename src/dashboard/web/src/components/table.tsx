@@ -1,10 +1,13 @@
 // Tables. On phones, each row becomes a card with the column headings next to the values, or a single line.
-import type { ReactNode } from 'react';
+import { useLayoutEffect, useRef, useState } from 'react';
+import type { ReactNode, RefObject } from 'react';
 
 export interface Column<T> {
   /** Unique within the table. */
   key: string;
   header: string;
+  /** The whole heading, for phones and screen readers, if `header` is short because it follows a related column. */
+  label?: string;
   cell: (row: T) => ReactNode;
   /** Right-aligned, with digits of equal width. */
   numeric?: boolean;
@@ -37,15 +40,20 @@ export function Table<T>({
   const style = ({ numeric, actions, phone }: Column<T>): string | undefined =>
     [numeric ? 'numeric' : actions ? 'actions' : '', phone === undefined ? '' : `phone-${phone}`].join(' ').trim() ||
     undefined;
+  const [frame, scrolls] = useScrolls();
   return (
-    <div className="table-frame">
+    <div
+      ref={frame}
+      className="table-frame"
+      {...(scrolls ? { tabIndex: 0, role: 'region', 'aria-label': `${caption}, scrolls sideways` } : {})}
+    >
       <table className={inLines ? 'table lines' : 'table'}>
         <caption className="visually-hidden">{caption}</caption>
         <thead>
           <tr>
             {columns.map((column) => (
               <th key={column.key} scope="col" className={style(column)}>
-                {column.actions ? <span className="visually-hidden">{column.header}</span> : column.header}
+                <ColumnHeading column={column} />
               </th>
             ))}
           </tr>
@@ -61,7 +69,7 @@ export function Table<T>({
                 ) : (
                   <td
                     key={column.key}
-                    data-label={column.actions ? undefined : column.header}
+                    data-label={column.actions ? undefined : (column.label ?? column.header)}
                     className={style(column)}
                   >
                     {column.cell(row)}
@@ -74,4 +82,31 @@ export function Table<T>({
       </table>
     </div>
   );
+}
+
+function ColumnHeading<T>({ column: { header, label, actions } }: { column: Column<T> }): ReactNode {
+  if (actions) return <span className="visually-hidden">{header}</span>;
+  return label === undefined ? (
+    header
+  ) : (
+    <>
+      <span aria-hidden="true">{header}</span>
+      <span className="visually-hidden">{label}</span>
+    </>
+  );
+}
+
+/** Whether the element's content is wider than the element. If it is, the keyboard must be able to scroll it. */
+function useScrolls(): [RefObject<HTMLDivElement | null>, boolean] {
+  const frame = useRef<HTMLDivElement>(null);
+  const [scrolls, setScrolls] = useState(false);
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (element === null) return undefined;
+    const observer = new ResizeObserver(() => setScrolls(element.scrollWidth > element.clientWidth));
+    observer.observe(element);
+    for (const child of element.children) observer.observe(child);
+    return () => observer.disconnect();
+  }, []);
+  return [frame, scrolls];
 }

@@ -1,5 +1,5 @@
 // Tabs that follow the ARIA tabs pattern: arrow keys move the selection, and the panel follows.
-import { useId, useRef } from 'react';
+import { useEffect, useId, useRef } from 'react';
 import type { KeyboardEvent, ReactNode } from 'react';
 
 export interface Tab<V extends string> {
@@ -41,6 +41,15 @@ export function Tabs<V extends string>({
     onChange(tab.value);
     list.current?.querySelectorAll<HTMLButtonElement>('[role=tab]')[index]?.focus();
   };
+  // On phones, the list scrolls sideways; the page itself must not move.
+  useEffect(() => {
+    const element = list.current;
+    const tab = element?.querySelectorAll<HTMLButtonElement>('[role=tab]')[current];
+    if (element == null || tab === undefined) return;
+    const start = tab.offsetLeft - element.offsetLeft;
+    const end = start + tab.offsetWidth - element.clientWidth;
+    element.scrollLeft = Math.max(end, Math.min(start, element.scrollLeft));
+  }, [current]);
   return (
     <div className="tabs">
       <div className="tab-list" role="tablist" aria-label={label} ref={list} onKeyDown={onKeyDown}>

@@ -88,7 +88,8 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
             met the objectives. Lines connect the measurements that no other measurement beats in both.
             {all.length > 1 &&
               all.map(({ label, run }, at) => (
-                <span key={run.id} className={`front-key front-run-${at}`}>
+                <span key={run.id} className="front-key chart-key">
+                  <span className={`chart-swatch front-run-${at}`} />
                   {label}
                 </span>
               ))}

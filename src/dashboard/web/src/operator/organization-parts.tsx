@@ -19,15 +19,18 @@ import { EmptyState, Loaded, Notice, Skeleton } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Segmented } from '../components/tabs.js';
 import { useToast } from '../components/toasts.js';
-import { count, keyHint, short } from '../format.js';
+import { keyHint } from '../format.js';
+import { KeyScope, KeyStatus } from '../pages/keys.js';
 import { RequestDialog } from '../requests/request-dialog.js';
 import { useRequestView } from '../requests/request-filter.js';
 import { RequestActions, RequestFilters } from '../requests/request-filters.js';
 import { RequestList } from '../requests/request-table.js';
 import { useRequests } from '../requests/use-requests.js';
+import { roleLabel } from '../roles.js';
 import { byGroup, DAYS, type Days, money, totalOf, UNKNOWN_MODEL } from '../usage-data.js';
 import { UsageChart } from '../usage/usage-chart.js';
 import { UsageStats } from '../usage/usage-stats.js';
+import { UsageTable } from '../usage/usage-table.js';
 
 interface Part {
   id: string;
@@ -57,7 +60,7 @@ export function OrganizationMembers({ id }: Part): ReactNode {
                   </>
                 ),
               },
-              { key: 'role', header: 'Role', cell: ({ role }) => <Badge>{role}</Badge> },
+              { key: 'role', header: 'Role', cell: ({ role }) => roleLabel(role) },
               { key: 'joined', header: 'Joined', cell: (member) => <Time at={member.created_at} /> },
               { key: 'seen', header: 'Last sign-in', cell: (member) => <Time at={member.last_login_at} /> },
             ]}
@@ -145,19 +148,15 @@ export function OrganizationKeys({ id }: Part): ReactNode {
               {
                 key: 'status',
                 header: 'Status',
-                cell: ({ status, temporary }) => (
+                cell: (key) => (
                   <span className="row tight nowrap">
-                    <Badge tone={status === 'active' ? 'ok' : 'neutral'}>{status}</Badge>
-                    {temporary && <Badge>temporary</Badge>}
+                    <KeyStatus apiKey={key} />
+                    {key.temporary && <Badge>Temporary</Badge>}
                   </span>
                 ),
               },
               { key: 'by', header: 'Created by', cell: creatorOf },
-              {
-                key: 'models',
-                header: 'Models',
-                cell: ({ models }) => (models.includes('*') ? 'all' : models.join(', ')),
-              },
+              { key: 'models', header: 'Models', cell: (key) => <KeyScope apiKey={key} /> },
               { key: 'used', header: 'Last used', cell: (key) => <Time at={key.last_used_at} /> },
               { key: 'expires', header: 'Expires', cell: (key) => <Time at={key.expires_at} /> },
             ]}
@@ -214,40 +213,7 @@ export function OrganizationUsage({ id }: Part): ReactNode {
               </Panel>
               <UsageChart span={span} rows={rows} groupOf={modelOf} nameOf={modelName} currency={currency} />
               <Panel title="By model" flush>
-                <Table
-                  caption="Usage by model"
-                  rows={groups}
-                  rowKey={({ name }) => name}
-                  columns={[
-                    {
-                      key: 'name',
-                      header: 'Model',
-                      heading: true,
-                      cell: ({ name }) => <span className="cell-main">{modelName(name)}</span>,
-                    },
-                    { key: 'requests', header: 'Requests', numeric: true, cell: ({ sums }) => count(sums.requests) },
-                    {
-                      key: 'input',
-                      header: 'Input tokens',
-                      numeric: true,
-                      cell: ({ sums }) => short(sums.input_tokens),
-                    },
-                    {
-                      key: 'output',
-                      header: 'Output tokens',
-                      numeric: true,
-                      cell: ({ sums }) => short(sums.output_tokens),
-                    },
-                    { key: 'cost', header: 'Cost', numeric: true, cell: ({ sums }) => money(sums.cost, currency) },
-                    { key: 'errors', header: 'Errors', numeric: true, cell: ({ sums }) => count(sums.errors) },
-                    {
-                      key: 'limited',
-                      header: 'Rate-limited',
-                      numeric: true,
-                      cell: ({ sums }) => count(sums.rate_limited),
-                    },
-                  ]}
-                />
+                <UsageTable heading="Model" groups={groups} nameOf={modelName} currency={currency} />
               </Panel>
             </>
           )

@@ -55,7 +55,7 @@ export function PricePanel({ prices }: { prices: UseQueryResult<PriceTable> }): 
                   key: name,
                   header: label,
                   numeric: true,
-                  cell: ([, price]: [string, ModelPrice]) => money(price[name], currency),
+                  cell: ([, price]: [string, ModelPrice]) => money(price[name], currency, 'price'),
                 })),
               ]}
             />

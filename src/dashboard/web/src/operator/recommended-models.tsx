@@ -11,6 +11,7 @@ import { FormError, useAction } from '../components/form.js';
 import { Code } from '../components/page.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
+import { date } from '../format.js';
 
 /** A machine sold with 16 GB reports a little less. */
 const ENOUGH = 0.9 * 1e9;
@@ -87,7 +88,7 @@ export function RecommendedModels({ disk }: { disk: DiskState }): ReactNode {
         ]}
       />
       <p className="hint">
-        As of {RECOMMENDED.date}. Sizes are approximate, and the list was made without downloading the models.{' '}
+        As of {date(RECOMMENDED.date)}. Memory and download sizes are approximate.{' '}
         <Button size="small" variant="ghost" onClick={() => setAll(!all)}>
           {all ? 'Only for this memory' : 'Show all sizes'}
         </Button>

@@ -48,7 +48,7 @@ export function TuningCompare({ runs: [one, other] }: { runs: readonly [TuneRun,
           rows={rows}
           rowKey={({ name }) => name}
           columns={[
-            { key: 'name', header: '', heading: true, cell: ({ name }) => name },
+            { key: 'name', header: 'Property', heading: true, cell: ({ name }) => name },
             { key: 'one', header: names[0], cell: ({ of }) => of(one) },
             { key: 'other', header: names[1], cell: ({ of }) => of(other) },
           ]}

@@ -154,7 +154,7 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
             ) : (
               <div>
                 {goodputText(pick)}
-                {name !== 'Before' && gain !== null && <span className="cell-sub">{gain}</span>}
+                {name !== 'Before' && gain !== null && <span className="cell-sub">{gain} the goodput</span>}
               </div>
             ),
         },
@@ -195,13 +195,13 @@ function Trials({ run: { trials, load_kind: kind } }: { run: TuneRun }): ReactNo
             header: 'No.',
             heading: true,
             cell: ({ number, phase }) => (
-              <>
+              <span className="nowrap">
                 {number} <span className="muted">{PHASE_LABELS[phase]}</span>
-              </>
+              </span>
             ),
           },
           { key: 'settings', header: 'Settings', cell: ({ settings }) => settingsText(settings) },
-          { key: 'load', header: 'Load', cell: ({ load }) => loadText(kind, load) },
+          { key: 'load', header: 'Load', cell: ({ load }) => <span className="nowrap">{loadText(kind, load)}</span> },
           { key: 'goodput', header: 'Goodput /s', numeric: true, cell: ({ goodput }) => figure(goodput) },
           {
             key: 'tokens',

@@ -137,7 +137,7 @@ export function Keys(): ReactNode {
                         ),
                       },
                       { key: 'status', header: 'Status', cell: (key) => <KeyStatus apiKey={key} /> },
-                      { key: 'models', header: 'Models', cell: (key) => <Allowed apiKey={key} /> },
+                      { key: 'models', header: 'Models', cell: (key) => <KeyScope apiKey={key} /> },
                       { key: 'used', header: 'Last used', cell: (key) => <Time at={key.last_used_at} /> },
                       { key: 'expires', header: 'Expires', cell: (key) => <Time at={key.expires_at} /> },
                       { key: 'created', header: 'Created', cell: (key) => <Time at={key.created_at} /> },
@@ -242,7 +242,7 @@ export function Keys(): ReactNode {
   );
 }
 
-function KeyStatus({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
+export function KeyStatus({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
   if (apiKey.status === 'revoked') return <Badge tone="danger">Revoked</Badge>;
   if (apiKey.status === 'expired') return <Badge tone="warn">Expired</Badge>;
   // A rotated key works until the end of its grace period.
@@ -261,7 +261,7 @@ function KeyStatus({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
   );
 }
 
-function Allowed({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
+export function KeyScope({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
   const all = apiKey.models.includes('*');
   const everything = apiKey.scopes.length === SCOPES.length;
   return (

@@ -6,6 +6,7 @@ import { api } from '../api.js';
 import { Panel } from '../components/page.js';
 import { Loaded, Skeleton } from '../components/states.js';
 import { Table } from '../components/table.js';
+import type { Column } from '../components/table.js';
 import { count, duration, percent } from '../format.js';
 import { useOrganization } from '../session.js';
 import type { UsageAsk } from '../usage-data.js';
@@ -26,13 +27,11 @@ export function LatencyPanel({ ask, nameOf }: { ask: UsageAsk; nameOf: (name: st
       ),
     placeholderData: (old) => old,
   });
-  const column = (
-    key: string,
-    header: string,
-    of: (row: Row) => number | undefined,
-  ): { key: string; header: string; numeric: true; cell: (row: Row) => string } => ({
+  const column = (key: string, label: string, of: (row: Row) => number | undefined): Column<Row> => ({
     key,
-    header,
+    label,
+    // The first column of each three names the measure.
+    header: label.endsWith('p50') ? label : label.slice(-3),
     numeric: true,
     cell: (row) => {
       const ms = of(row);
@@ -70,11 +69,11 @@ export function LatencyPanel({ ask, nameOf }: { ask: UsageAsk; nameOf: (name: st
                 },
                 { key: 'answered', header: 'Responses', numeric: true, cell: ({ answered }) => count(answered) },
                 column('first50', 'First token p50', (row) => row.first_token_ms?.p50),
-                column('first90', 'p90', (row) => row.first_token_ms?.p90),
-                column('first99', 'p99', (row) => row.first_token_ms?.p99),
+                column('first90', 'First token p90', (row) => row.first_token_ms?.p90),
+                column('first99', 'First token p99', (row) => row.first_token_ms?.p99),
                 column('total50', 'Duration p50', (row) => row.duration_ms?.p50),
-                column('total90', 'p90', (row) => row.duration_ms?.p90),
-                column('total99', 'p99', (row) => row.duration_ms?.p99),
+                column('total90', 'Duration p90', (row) => row.duration_ms?.p90),
+                column('total99', 'Duration p99', (row) => row.duration_ms?.p99),
               ]}
             />
           </Panel>

@@ -81,9 +81,9 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
     <section className="panel model-card" aria-labelledby={`model-${model.id}`}>
       <header className="panel-head">
         <div>
-          <h2 id={`model-${model.id}`}>{model.display_name}</h2>
+          {model.display_name !== model.id && <h2 id={`model-${model.id}`}>{model.display_name}</h2>}
           <div className="row tight">
-            <Code>{model.id}</Code>
+            {model.display_name === model.id ? <h2 id={`model-${model.id}`}>{model.id}</h2> : <Code>{model.id}</Code>}
             <CopyButton text={model.id} label={`Copy ${model.id}`} iconOnly />
           </div>
         </div>

@@ -105,9 +105,12 @@ function Runs(): ReactNode {
                         <div>
                           <button type="button" className="link-button" onClick={() => show([id])}>
                             {model}
-                          </button>{' '}
-                          <span className="cell-sub">
-                            <Time at={at} />, {by}
+                          </button>
+                          <span className="cell-sub nowrap">
+                            <Time at={at} />
+                          </span>
+                          <span className="cell-sub clip tuning-by" title={by}>
+                            {by}
                           </span>
                         </div>
                       ),
@@ -117,7 +120,11 @@ function Runs(): ReactNode {
                       header: 'Objectives',
                       cell: ({ objectives, workload }) => (
                         <div>
-                          {objectives.map(objectiveText).join(', ')}
+                          {objectives.map((one) => (
+                            <div key={one} className="nowrap">
+                              {objectiveText(one)}
+                            </div>
+                          ))}
                           <span className="cell-sub">{workload}</span>
                         </div>
                       ),
@@ -143,7 +150,9 @@ function Runs(): ReactNode {
                         ) : (
                           <div>
                             {settingsText(result.best.settings)}
-                            <span className="cell-sub">{gainText(result.gain)}</span>
+                            {result.gain !== null && (
+                              <span className="cell-sub">{gainText(result.gain)} the goodput</span>
+                            )}
                           </div>
                         ),
                     },

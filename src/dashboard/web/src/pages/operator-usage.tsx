@@ -9,7 +9,7 @@ import type { UsageBucket, UsageHistory, UsageHistoryRow, UsageRowObject } from 
 import { API, api, withQuery } from '../api.js';
 import { PlainLinkButton } from '../components/button.js';
 import { Icon } from '../components/icon.js';
-import { Code, PageHeader, Panel } from '../components/page.js';
+import { PageHeader, Panel } from '../components/page.js';
 import { EmptyState, Loaded } from '../components/states.js';
 import { Segmented } from '../components/tabs.js';
 import { Table } from '../components/table.js';
@@ -164,8 +164,7 @@ export function OperatorUsage(): ReactNode {
                     {
                       key: 'model',
                       header: 'Model',
-                      cell: ({ model }) =>
-                        model === null ? <span className="muted">Unknown models</span> : <Code>{model}</Code>,
+                      cell: ({ model }) => (model === null ? <span className="muted">Unknown models</span> : model),
                     },
                     { key: 'requests', header: 'Requests', numeric: true, cell: ({ requests }) => count(requests) },
                     { key: 'limited', header: 'Rate-limited', numeric: true, cell: (row) => count(row.rate_limited) },
@@ -190,7 +189,7 @@ export function OperatorUsage(): ReactNode {
                             key: 'cost',
                             header: 'Cost',
                             numeric: true,
-                            cell: ({ cost }: Total) => money(cost, prices.data?.currency ?? ''),
+                            cell: ({ cost }: Total) => money(cost, prices.data?.currency ?? '', 'cell'),
                           },
                         ]
                       : []),

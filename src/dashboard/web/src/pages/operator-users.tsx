@@ -61,7 +61,9 @@ export function OperatorUsers(): ReactNode {
                   heading: true,
                   cell: (user) => (
                     <>
-                      <span className="cell-main">{user.name || user.email}</span>
+                      <span className="cell-main">
+                        {user.name || user.email} {user.id === me.id && <Badge>You</Badge>}
+                      </span>
                       <span className="cell-sub">{user.email}</span>
                     </>
                   ),
@@ -107,9 +109,7 @@ export function OperatorUsers(): ReactNode {
                   header: 'Actions',
                   actions: true,
                   cell: (user) =>
-                    user.id === me.id ? (
-                      <span className="muted">This is you</span>
-                    ) : (
+                    user.id === me.id ? null : (
                       <Actions user={user} onAsk={setQuestion} onReset={() => setResets(user)} />
                     ),
                 },

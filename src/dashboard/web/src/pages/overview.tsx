@@ -129,7 +129,8 @@ export function Overview(): ReactNode {
                 .map((model) => (
                   <li key={model.id}>
                     <span className="grow">
-                      <span className="cell-main">{model.display_name}</span> <Code>{model.id}</Code>
+                      <span className="cell-main">{model.display_name}</span>{' '}
+                      {model.display_name !== model.id && <Code>{model.id}</Code>}
                     </span>
                     <span className="muted">{short(model.context_window)} context</span>
                     {model.lifecycle === 'deprecated' && <Badge tone="warn">Deprecated</Badge>}

@@ -106,6 +106,7 @@ function Item({
           {content.columns.map(({ model, turns }, at) => (
             <section key={at} className="compared-column" aria-label={`Column for ${model}`}>
               <Transcript
+                label={`Messages of ${model}`}
                 turns={turnsOf(turns)}
                 running={false}
                 empty={null}

@@ -13,9 +13,8 @@ import { Select, TextField } from '../components/field.js';
 import { Icon } from '../components/icon.js';
 import { PageHeader, Panel } from '../components/page.js';
 import { EmptyState, Loaded, Skeleton } from '../components/states.js';
-import { Table } from '../components/table.js';
 import { Segmented } from '../components/tabs.js';
-import { count, keyHint, percent } from '../format.js';
+import { keyHint } from '../format.js';
 import { useModels, useServiceAccounts } from '../queries.js';
 import { useOrganization } from '../session.js';
 import {
@@ -24,15 +23,15 @@ import {
   groupOf,
   HOURLY_DAYS,
   loadUsage,
-  money,
   RANGES,
   rangeOf,
   totalOf,
   UNKNOWN_MODEL,
 } from '../usage-data.js';
-import type { Range, Sums, UsageAsk } from '../usage-data.js';
+import type { Range, UsageAsk } from '../usage-data.js';
 import { UsageChart } from '../usage/usage-chart.js';
-import { cachedShare, UsageStats } from '../usage/usage-stats.js';
+import { UsageStats } from '../usage/usage-stats.js';
+import { UsageTable } from '../usage/usage-table.js';
 import { LatencyPanel } from './latency-panel.js';
 import { BudgetPanel } from './budget-panel.js';
 
@@ -242,45 +241,12 @@ function UsageView({
         lead={group === 'member' ? 'Usage is attributed to the member who created the API key.' : undefined}
         flush
       >
-        <Table
-          caption={`Usage by ${heading}`}
-          rows={groups}
-          rowKey={({ name }) => name}
-          columns={[
-            {
-              key: 'name',
-              header: heading,
-              heading: true,
-              cell: ({ name }) => (
-                <>
-                  <span className="cell-main">{nameOf(name)}</span>
-                  {name in EXPLAINED && <span className="cell-sub">{EXPLAINED[name]}</span>}
-                </>
-              ),
-            },
-            { key: 'requests', header: 'Requests', numeric: true, cell: ({ sums }) => count(sums.requests) },
-            { key: 'input', header: 'Input tokens', numeric: true, cell: ({ sums }) => count(sums.input_tokens) },
-            { key: 'cached', header: 'Cached', numeric: true, cell: ({ sums }) => percent(cachedShare(sums)) },
-            { key: 'output', header: 'Output tokens', numeric: true, cell: ({ sums }) => count(sums.output_tokens) },
-            {
-              key: 'reasoning',
-              header: 'Reasoning',
-              numeric: true,
-              cell: ({ sums }) => count(sums.reasoning_tokens),
-            },
-            ...(total.cost === null
-              ? []
-              : [
-                  {
-                    key: 'cost',
-                    header: 'Cost',
-                    numeric: true,
-                    cell: ({ sums }: { sums: Sums }) => money(sums.cost, currency),
-                  },
-                ]),
-            { key: 'errors', header: 'Errors', numeric: true, cell: ({ sums }) => count(sums.errors) },
-            { key: 'limited', header: 'Rate-limited', numeric: true, cell: ({ sums }) => count(sums.rate_limited) },
-          ]}
+        <UsageTable
+          heading={heading}
+          groups={groups}
+          nameOf={nameOf}
+          explain={(name) => EXPLAINED[name]}
+          currency={currency}
         />
       </Panel>
     </>

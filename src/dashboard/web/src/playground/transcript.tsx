@@ -54,37 +54,40 @@ export function Transcript({
     return () => observer.disconnect();
   }, []);
   return (
-    <div
-      ref={box}
-      className="transcript"
-      tabIndex={0}
-      role="region"
-      aria-label={label}
-      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
-        follows.current = scrollHeight - scrollTop - clientHeight < 48;
-      }}
-    >
-      {turns.length === 0 && empty}
-      {turns.map((turn, index) =>
-        turn.kind === 'user' ? (
-          <UserView key={turn.id} turn={turn} model={askedAfter(turns, index)} onEdit={onEdit} />
-        ) : (
-          <AnswerView
-            key={turn.id}
-            answer={turn.answer}
-            results={turn.results}
-            {...(turn === last && waits && onResults !== undefined ? { onResults } : {})}
-            {...(running
-              ? {}
-              : {
-                  actions: (
-                    <AnswerActions text={turn.answer.text} onRegenerate={turn === last ? onRegenerate : undefined} />
-                  ),
-                })}
-          />
-        ),
-      )}
-    </div>
+    <>
+      <h2 className="visually-hidden">{label}</h2>
+      <div
+        ref={box}
+        className="transcript"
+        tabIndex={0}
+        role="region"
+        aria-label={label}
+        onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
+          follows.current = scrollHeight - scrollTop - clientHeight < 48;
+        }}
+      >
+        {turns.length === 0 && empty}
+        {turns.map((turn, index) =>
+          turn.kind === 'user' ? (
+            <UserView key={turn.id} turn={turn} model={askedAfter(turns, index)} onEdit={onEdit} />
+          ) : (
+            <AnswerView
+              key={turn.id}
+              answer={turn.answer}
+              results={turn.results}
+              {...(turn === last && waits && onResults !== undefined ? { onResults } : {})}
+              {...(running
+                ? {}
+                : {
+                    actions: (
+                      <AnswerActions text={turn.answer.text} onRegenerate={turn === last ? onRegenerate : undefined} />
+                    ),
+                  })}
+            />
+          ),
+        )}
+      </div>
+    </>
   );
 }
 

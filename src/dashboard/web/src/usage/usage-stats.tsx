@@ -30,8 +30,8 @@ export function UsageStats({ total, currency }: { total: Sums; currency: string 
       <Stat label="Response time" value={time(durationMs(total))} note="average, until the last token" />
       <Stat
         label="Speed"
-        value={speed === null ? '–' : `${short(Math.round(speed))} tok/s`}
-        note="average per response"
+        value={speed === null ? '–' : short(Math.round(speed))}
+        note="tokens/s, average per response"
       />
       <Stat label="Errors" value={short(total.errors)} note={`${short(total.rate_limited)} rate-limited`} />
     </dl>
