@@ -98,7 +98,7 @@ t.test('tunes a running server', async (t) => {
   t.match(JSON.parse(stopped.out), {
     state: 'stopped',
     load_kind: 'rate',
-    workload: /recent requests: prompts of \d+ tokens/,
+    workload: /recent requests: median prompt \d+ tokens/,
   });
   t.equal((await engine()).held_until, null);
   t.same(await values(), before);
