@@ -160,6 +160,9 @@ class ForwardingBackend : public Backend {
   void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override {
     forward(OperationKind::kSoftCap, {}, [&] { inner_.soft_cap(x, rows, dim, cap); });
   }
+  void clamp(float* x, RowCount rows, int64_t dim, float limit) override {
+    forward(OperationKind::kClamp, {}, [&] { inner_.clamp(x, rows, dim, limit); });
+  }
   void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override {
     forward(OperationKind::kAddRows, {}, [&] { inner_.add_rows(x, y, factor, gate, rows, dim); });
   }

@@ -3,6 +3,7 @@
 // are no defaults, and a model that needs something that a backend lacks is refused when it is loaded.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -78,6 +79,9 @@ struct AttentionParams {
   // temperature_offset) / temperature_length)).
   float temperature_scale = 0.0f;
   int temperature_length = 1, temperature_offset = 0;
+  // ALiBi (Press et al. 2021, arXiv:2108.12409): if above 0, the scaled and capped score of a position at a distance d is
+  // reduced by d * alibi_slope(). Not for latents.
+  float max_alibi_bias = 0.0f;
   // Latents only, sparse attention: positions that select_positions() selected, [n_rows][most_chosen] integers of 32
   // bits. A token with more than most_chosen positions attends only to these. Null: tokens attend to all positions.
   const float* chosen = nullptr;
@@ -87,6 +91,15 @@ struct AttentionParams {
   // has more than most_chosen blocks, it attends only to the selected ones.
   int block = 0, block_layer = -1;
 };
+
+// Returns the ALiBi slope of query head `head`. The slopes of a power of two of heads are a geometric sequence. For
+// other numbers, the remaining heads use every second slope of twice as many heads.
+inline float alibi_slope(float max_bias, int head, int n_heads) {
+  int power = 1;
+  while (2 * power <= n_heads) power *= 2;
+  const float exponent = head < power ? static_cast<float>(head + 1) : static_cast<float>(head - power) + 0.5f;
+  return std::exp2(-max_bias * exponent / static_cast<float>(power));
+}
 
 // Arguments of Operations::rope_and_store(). Strides are floats between rows.
 struct RopeCall {
@@ -269,6 +282,8 @@ class Operations {
   virtual void scale(float* x, RowCount rows, int64_t dim, float factor) = 0;
   // x[row][i] = cap * tanh(x[row][i] / cap).
   virtual void soft_cap(float* x, RowCount rows, int64_t dim, float cap) = 0;
+  // x = min(max(x, -limit), limit)
+  virtual void clamp(float* x, RowCount rows, int64_t dim, float limit) = 0;
   // x[row] += factor * y[row]. If `gate` (one value per row) is not null, y[row] is also multiplied by
   // sigmoid(gate[row]).
   virtual void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) = 0;

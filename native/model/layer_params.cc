@@ -132,7 +132,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   for (int i = 0; i < n; ++i) {
     const auto at = static_cast<size_t>(i);
     LayerParams& layer = params.layers[at];
-    layer.n_ff = (*n_ff)[at];
+    layer.n_ff = (*n_ff)[at] / (traits.half_feed_forward ? 2 : 1);
     layer.feed_forward = layer.n_ff == 0   ? FeedForwardKind::kNone
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
@@ -142,7 +142,9 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
         return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) +
                                                   " is an MTP layer but has no attention ('" +
                                                   read.key("attention.head_count_kv") + "' is 0)"};
-      layer.mixer = traits.one_part && layer.n_ff > 0 ? MixerKind::kNone : traits.other_mixer;
+      const bool none =
+          traits.one_part ? layer.n_ff > 0 : traits.other_mixer == MixerKind::kLinear && (*heads)[at] == 0;
+      layer.mixer = none ? MixerKind::kNone : traits.other_mixer;
       continue;
     }
     if (traits.other_mixer == MixerKind::kAttentionAndMamba2) layer.mixer = traits.other_mixer;
@@ -156,6 +158,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
     layer.sinks = traits.sinks == Sinks::kAlways ||
                   (traits.sinks == Sinks::kWhereCarried && file.tensor(block + "attn_sinks.weight") != nullptr);
     layer.output_gate = traits.output_gate;
+    layer.output_gate_apart = traits.output_gate_apart;
     layer.value_is_key = traits.key_as_value && file.tensor(block + "attn_v.weight") == nullptr;
   }
   return {};
@@ -231,6 +234,17 @@ Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& 
   return {};
 }
 
+// Pairs in a fourth section do not rotate: for text, that component of the position is 0.
+Status leave_fourth_section(const MetadataReader& read, std::span<const int> sections, RopeSet& rope) {
+  constexpr std::string_view kSections = "rope.dimension_sections";
+  auto all = read.integers(kSections, 4, 0, rope.n_dims / 2);
+  if (!all || (*all)[3] == 0) return {};  // There may be only three sections.
+  const int first = sections[0] + sections[1] + sections[2];
+  for (int pair = 0; pair < rope.n_dims / 2; ++pair)
+    if (pair % (first + (*all)[3]) >= first) rope.inverse_frequency[static_cast<size_t>(pair)] = 0;
+  return {};
+}
+
 // Reads all RoPE sets and assigns them to layers.
 Status read_ropes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
                   HyperParams& params) {
@@ -253,6 +267,7 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
     auto sections = read.integers(kSections, 3, 0, dims / 2);
     if (!sections) return sections.error();
     rope->axes = rope_axes(dims / 2, *sections, traits.interleaved_sections);
+    if (Status s = leave_fourth_section(read, *sections, *rope); !s) return s;
   }
   params.ropes.push_back(std::move(*rope));
   if (traits.windowed_rope == WindowedRope::kSame || *windowed_dims == 0) return {};
@@ -483,8 +498,10 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   if (!shared) return shared.error();
   experts.used = *used;
   experts.n_ff = *n_ff;
+  experts.choice_bias_name = traits.choice_bias_name;
   for (size_t i = 0; i < params.layers.size() && !experts.choice_bias; ++i)
-    experts.choice_bias = file.tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr;
+    experts.choice_bias =
+        file.tensor("blk." + std::to_string(i) + "." + std::string(traits.choice_bias_name)) != nullptr;
   for (size_t i = 0; i < params.layers.size() && !experts.scales; ++i)
     experts.scales = file.tensor("blk." + std::to_string(i) + ".ffn_down_exps.scale") != nullptr;
   if (traits.latent_experts) {

@@ -43,6 +43,7 @@ enum class MixerKind : uint8_t {
   kDeltaNet,
   kMamba2,
   kShortConvolution,
+  kLinear,              // One matrix, without reading other positions.
   kAttentionAndMamba2,  // Attention and Mamba-2 in parallel, on the same normalized input; their outputs are added.
   kNone,
 };
@@ -136,6 +137,7 @@ struct LayerParams {
   bool chooses = false;
   // Whether the attention output is multiplied elementwise by a sigmoid gate computed from the layer's input.
   bool output_gate = false;
+  bool output_gate_apart = false;  // Whether attn_gate.weight holds the gate's matrix, not a part of attn_q.weight.
   // Whether the layer has no value projection. Its keys before norm and RoPE then serve as values.
   bool value_is_key = false;
   float output_scale = 1.0f;  // Factor for the residual stream after the layer.
@@ -172,8 +174,9 @@ struct ExpertParams {
   int latent = 0;
   Router router;             // Router settings, without the bias, which differs per layer.
   bool choice_bias = false;  // Whether layers have a Router::bias.
-  bool biases = false;       // Whether the router logits and all expert matrices have biases.
-  int n_ff_shared = 0;       // Width of the shared expert; 0: there is none.
+  std::string_view choice_bias_name = "exp_probs_b.bias";
+  bool biases = false;  // Whether the router logits and all expert matrices have biases.
+  int n_ff_shared = 0;  // Width of the shared expert; 0: there is none.
   // Whether the shared expert's output is multiplied by a sigmoid gate computed from its input.
   bool shared_gate = false;
   bool gateless = false;                      // Whether the experts and the shared expert have no gate matrix.
@@ -287,7 +290,25 @@ struct HyperParams {
   // Whether the feed-forward network reads the same normalized input as the mixer, and both outputs are added to the
   // residual stream.
   bool parallel_residual = false;
+  // With parallel_residual: whether the feed-forward network instead has its own norm of the layer's input.
+  bool parallel_norm = false;
+  // Whether norms have weights. Without weights, they have no biases either.
+  bool norm_weights = true;
+  // Whether there is a norm before the output projection of attention and before the down projection of dense
+  // feed-forward networks.
+  bool sub_norms = false;
+  bool embedding_norm = false;  // Whether embeddings pass through a norm before the first layer.
+  int n_positions = 0;          // Number of learned position embeddings; 0: there are none.
+  float max_alibi_bias = 0.0f;  // See AttentionParams::max_alibi_bias; 0: no ALiBi.
+  float clamp_qkv = 0.0f;       // Limit for the magnitude of queries, keys and values before RoPE; 0: no limit.
+  // The layers in the file run `n_loops` times with the same weights, and each pass has its own keys and values.
+  // n_layers counts the layers of all passes. With loop_norm, the residual stream passes through the final norm after
+  // each pass.
+  int n_loops = 1;
+  bool loop_norm = false;
   std::string_view ffn_norm_name = "ffn_norm.weight";  // Name of the norm before the feed-forward network.
+  std::string_view attention_post_norm_name = "post_attention_norm.weight";
+  std::string_view ffn_post_norm_name = "post_ffw_norm.weight";
   std::string_view output_norm_name = "output_norm.weight";
   ExpertParams experts;
   LatentParams latents;
@@ -313,6 +334,8 @@ struct HyperParams {
   bool gate_bias, up_bias, down_bias;
   bool fused_gate_up;  // Whether ffn_up holds gate and up.
 
+  // Number of layers with weights of their own.
+  int stored_layers() const { return n_layers / n_loops; }
   // Number of values in each row of an embedding span.
   int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
   // Whether RoPE positions have three components (M-RoPE).

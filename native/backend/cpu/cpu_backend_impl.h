@@ -103,6 +103,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) override;
   void scale(float* x, RowCount rows, int64_t dim, float factor) override;
   void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override;
+  void clamp(float* x, RowCount rows, int64_t dim, float limit) override;
   void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override;
   // Recurrent operations. ops/recurrence-inl.h defines the order of sums. Work is split by channels, or by heads and
   // blocks of their columns. A thread processes all rows of its part in order.

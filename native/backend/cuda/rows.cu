@@ -326,6 +326,12 @@ __global__ void __launch_bounds__(kThreads) soft_cap_kernel(Numbers* x, int64_t 
   if (i < count) x[i] = capped(x[i], cap);
 }
 
+__global__ void __launch_bounds__(kThreads) clamp_kernel(float* x, int64_t count, float limit) {
+  start_after_inputs();
+  const int64_t i = thread_number();
+  if (i < count) x[i] = fminf(fmaxf(x[i], -limit), limit);
+}
+
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
     add_rows_kernel(Numbers* x, const Numbers* y, float factor, const float* gate, int64_t dim) {
@@ -518,6 +524,11 @@ void soft_cap(Runtime& runtime, float* x, int64_t count, float cap) {
     launch(runtime, soft_cap_kernel<Floats4>, grid_for(count / 4), kThreads, 0, quads(x), count / 4, cap);
   else
     launch(runtime, soft_cap_kernel<float>, grid_for(count), kThreads, 0, x, count, cap);
+}
+
+void clamp(Runtime& runtime, float* x, int64_t count, float limit) {
+  if (count == 0) return;
+  launch(runtime, clamp_kernel, grid_for(count), kThreads, 0, x, count, limit);
 }
 
 void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) {

@@ -46,6 +46,7 @@ void gated_input(Runtime& runtime, const Gating& gating, const float* gate, cons
                  float* out, const ProductInput& input);
 void scale(Runtime& runtime, float* x, int64_t count, float factor);
 void soft_cap(Runtime& runtime, float* x, int64_t count, float cap);
+void clamp(Runtime& runtime, float* x, int64_t count, float limit);
 void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim);
 // `rows` is in device memory.
 void gather_rows(Runtime& runtime, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out);

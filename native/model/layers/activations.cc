@@ -66,6 +66,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::beta, rows * std::max(delta.n_value_heads, p.state_space.n_heads)},
       {&Activations::low_decay, rows * delta.low_rank},
       {&Activations::low_gate, rows * delta.low_rank},
+      {&Activations::parallel_input, p.parallel_norm ? rows * p.n_embd : 0},
+      {&Activations::ones, p.norm_weights ? 0 : p.n_embd},
       {&Activations::branch, p.post_norm || p.residual_scale != 1.0f || mixed > 0 ? rows * p.n_embd : 0},
       {&Activations::gate, rows * dense_ff(p)},
       {&Activations::up, rows * dense_ff(p)},

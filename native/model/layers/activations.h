@@ -23,7 +23,9 @@ struct Activations {
   float* beta = nullptr;
   float* low_decay = nullptr;
   float* low_gate = nullptr;
-  float* branch = nullptr;  // Output of a block, unless it is added to the residual stream directly.
+  float* parallel_input = nullptr;  // Input of the feed-forward network, for HyperParams::parallel_norm.
+  float* ones = nullptr;            // Weights of norms without weights: n_embd times 1.
+  float* branch = nullptr;          // Output of a block, unless it is added to the residual stream directly.
   float* gate = nullptr;
   float* up = nullptr;
   float* router = nullptr;     // Shape [tokens][n_experts].

@@ -31,6 +31,7 @@ Status add_mixer(const LayerContext& context, Parts& parts) {
       parts.push_back(std::make_unique<Mamba2>(context));
       parts.push_back(std::make_unique<Attention>(context));
       return {};
+    case MixerKind::kLinear: parts.push_back(std::make_unique<LinearMixer>(context)); return {};
     case MixerKind::kNone: return {};
   }
   return {};

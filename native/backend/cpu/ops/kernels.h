@@ -74,6 +74,8 @@ struct AttentionTile {
   float* rows;     // Scratch memory of latent_scratch_floats() floats, for latents and integer rows; otherwise null.
   // Elements per row of keys, if rows are 16-bit integers or are converted to them; otherwise 0.
   int64_t key_stride = 0;
+  // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = none.
+  const float* slopes = nullptr;
 };
 
 // Distance between the weights of two queries. A tile's scratch memory holds the weights as 16-bit integers, the

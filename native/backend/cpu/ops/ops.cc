@@ -166,6 +166,12 @@ void CpuBackend::soft_cap(float* x, RowCount rows, int64_t dim, float cap) {
                      [&](int64_t begin, int64_t end, int) { ops_.soft_cap(x + begin, end - begin, cap); });
 }
 
+void CpuBackend::clamp(float* x, RowCount rows, int64_t dim, float limit) {
+  pool_.parallel_for(rows.value() * dim, kElementsPerPiece, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) x[i] = std::min(std::max(x[i], -limit), limit);
+  });
+}
+
 void CpuBackend::add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) {
   pool_.parallel_for(rows.value(), rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
