@@ -131,8 +131,8 @@ class ForwardingBackend : public Backend {
              float* out) override {
     forward(OperationKind::kGated, {}, [&] { inner_.gated(gating, gate, up, rows, dim, out); });
   }
-  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
-    forward(OperationKind::kGateHeads, {}, [&] { inner_.gate_heads(x, gate, rows, n_heads, head_dim); });
+  void gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    forward(OperationKind::kGateHeads, {}, [&] { inner_.gate_heads(kind, x, gate, rows, n_heads, head_dim); });
   }
   void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
     forward(OperationKind::kScaleColumns, {}, [&] { inner_.scale_columns(x, factors, rows, dim); });

@@ -184,6 +184,9 @@ struct MatmulTarget {
   bool never_fast = false;      // Use the production kernels even with Arithmetic::kFast.
 };
 
+// The factor of a head in gate_heads(). kSigmoid: 1 / (1 + exp(-x)). kSoftplus: log(1 + exp(x)).
+enum class HeadGate : uint8_t { kSigmoid, kSoftplus };
+
 // Whether an operation's input is read again before it is overwritten. With kLast, the contents of the input's memory
 // are undefined, even before the operation runs. A backend may therefore fuse the operation with the one that computes
 // its input, and never write that memory.
@@ -259,9 +262,9 @@ class Operations {
   // out[row][i] = activation(gate[row][i]) * up[row][i]. Dense; out may be the same memory as gate.
   virtual void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
                      float* out) = 0;
-  // Multiplies each head of a row by 1 / (1 + exp(-gate[row][head])). x is [n_rows][n_heads][head_dim] and gate
-  // [n_rows][n_heads], both dense.
-  virtual void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) = 0;
+  // Multiplies each head of a row by the factor that `kind` computes from gate[row][head]. x is
+  // [n_rows][n_heads][head_dim] and gate [n_rows][n_heads], both dense.
+  virtual void gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) = 0;
   // x[row][i] *= factors[i].
   virtual void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) = 0;
   // x[row] += (weights[row * weight_stride] + offset) * y[row].

@@ -35,6 +35,9 @@ enum class Experts : uint8_t {
   // Optional. Layers that have a router tensor run the experts in parallel with their dense network
   // (FeedForwardKind::kGatedAndMixture).
   kBesideNetwork,
+  // Required. All layers also have a dense network as wide as the residual stream (FeedForwardKind::kGatedBesideMixture);
+  // feed_forward_length is the width of an expert.
+  kBesideLayer,
 };
 
 enum class Sinks : uint8_t { kNone, kAlways, kWhereCarried };
@@ -95,6 +98,7 @@ struct ArchitectureTraits {
   bool rope_alpha = false;               // Reads rope.scaling.alpha, which increases the RoPE base.
   bool full_layers_rotate_half = false;  // Layers without a sliding window rotate only half of the stated dimensions.
   int unrotated_period = 0;  // Every layer whose number is a multiple of this has no RoPE; 0: all layers have RoPE.
+  bool dense_layers_rotate = false;   // With rotates_windows_only: leading dense layers have RoPE in any case.
   bool rotates_windows_only = false;  // If any layer has a sliding window, the layers without one have no RoPE.
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
@@ -133,6 +137,8 @@ struct ArchitectureTraits {
   Windows windows = Windows::kRefused;
   int default_window = 0;
   int window_period = 0;
+  // The first layer of each period has no window, instead of the last one.
+  bool full_layers_first = false;
   WindowedRope windowed_rope = WindowedRope::kSame;
   double windowed_base = 0;
   Experts experts = Experts::kNone;
@@ -140,6 +146,7 @@ struct ArchitectureTraits {
   bool normalized_weights = true;  // Whether expert weights are normalized if the file does not state it.
   RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not state it.
   bool latent_experts = false;                 // Reads moe_latent_size.
+  bool early_router = false;                   // See ExpertParams::early_router.
   bool expert_biases = false;                  // The router and the expert matrices have biases.
   bool apply_router_weight_on_input = false;   // See Mixture::apply_router_weight_on_input.
   Sinks sinks = Sinks::kNone;
@@ -149,6 +156,7 @@ struct ArchitectureTraits {
   bool value_norm = false;
   bool value_scale_key = false;  // Reads attention.value_scale.
   bool key_as_value = false;     // Layers without an attn_v.weight use their keys as values.
+  HeadGate head_gate = HeadGate::kSigmoid;
   bool head_gates = false;       // Head gates are used if the file has them.
   bool limit_keys = false;       // Reads swiglu_clamp_exp and swiglu_clamp_shexp.
   bool limits_input = false;     // See Gating::limits_input.
@@ -167,6 +175,7 @@ struct ArchitectureTraits {
   bool mtp_layers = false;                           // The last layers may be MTP layers.
   DraftHidden draft_hidden = DraftHidden::kLeftOut;  // Which hidden states the first MTP layer reads.
   SharedExpert shared_expert = SharedExpert::kNone;
+  bool averages_shared_expert = false;  // The outputs of the experts and of the shared expert are averaged.
 };
 
 // Returns null if the engine does not support an architecture of this name.

@@ -297,6 +297,7 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
   params.qkv_bias = traits.qkv_bias || carried("attn_q.bias") || carried("attn_qkv.bias");
   params.attention_bias = carried("attn_output.bias");
   params.value_norm = traits.value_norm;
+  params.head_gate = traits.head_gate;
   params.head_gates = traits.head_gates && carried("attn_gate.weight");
   params.norm_bias = file.tensor("output_norm.bias") != nullptr;
   params.output_bias = file.tensor("output.bias") != nullptr;

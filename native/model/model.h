@@ -53,6 +53,8 @@ enum class FeedForwardKind : uint8_t {
   kGated,    // W_down (activation(W_gate x) * W_up x)
   kPlain,    // W_down activation(W_up x)
   kMixture,  // Mixture of experts, optionally with a shared expert.
+  // A gated MLP, and experts that read their own norm of the layer's input; both outputs are added (Arctic).
+  kGatedBesideMixture,
   // A gated MLP and experts in parallel, each between its own pair of norms; the two outputs are added (Gemma 4).
   kGatedAndMixture,
   kNone,
@@ -161,7 +163,10 @@ struct LayerParams {
   bool keeps_pages() const { return attends() && kv_of < 0; }
   bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
   bool mixture() const { return feed_forward == FeedForwardKind::kMixture; }
-  bool has_experts() const { return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture; }
+  bool has_experts() const {
+    return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture ||
+           feed_forward == FeedForwardKind::kGatedBesideMixture;
+  }
 };
 
 // Parameters of the MoE layers. All these layers have the same parameters.
@@ -179,7 +184,9 @@ struct ExpertParams {
   int n_ff_shared = 0;  // Width of the shared expert; 0: there is none.
   // Whether the shared expert's output is multiplied by a sigmoid gate computed from its input.
   bool shared_gate = false;
-  bool gateless = false;                      // Whether the experts and the shared expert have no gate matrix.
+  bool early_router = false;  // Whether the router reads the layer's input, before the attention block and any norm.
+  float shared_scale = 1.0f;  // Factor for the shared expert's output.
+  bool gateless = false;      // Whether the experts and the shared expert have no gate matrix.
   bool apply_router_weight_on_input = false;  // See Mixture::apply_router_weight_on_input.
   bool fused_gate_up = false;  // Whether one tensor holds each expert's gate and up matrices, gate first.
   // Whether there is a scale per expert (Router::expert_scales). Only with a parallel dense network.
@@ -322,8 +329,9 @@ struct HyperParams {
   bool limits_input = false;  // See Gating::limits_input.
   float value_scale = 1.0f;   // Factor for the attention output, before the output projection.
   bool value_norm = false;    // Whether each value head passes through a norm without weights.
-  // Whether each head's output is multiplied by a sigmoid gate computed from the layer's input.
+  // Whether each head's output is multiplied by a gate computed from the layer's input, and how.
   bool head_gates = false;
+  HeadGate head_gate = HeadGate::kSigmoid;
 
   bool tied_output;  // The file has no output.weight, so the embedding table is used.
   // This and the following biases are set if the architecture has them or the file contains them.

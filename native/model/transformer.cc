@@ -248,7 +248,6 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     model->activations_.*buffer.place = *memory;
     allocated.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
   }
-  model->fill_ones();
   if (Status status = model->build_layers(backend); !status) return status.error();
   try {
     model->host_logits_.resize(host_logit_count(p, limits, backend));
@@ -443,14 +442,6 @@ void Transformer::compute(const Batch& batch, RowCount all) {
     write_logits(nullptr, params_.n_vocab, rows.count);
   }
   if (feeds) draft_layer_->feed(batch, std::span(lists_).first(n_tables_));
-}
-
-void Transformer::fill_ones() {
-  if (activations_.ones == nullptr) return;
-  const std::vector<float> ones(static_cast<size_t>(params_.n_embd), 1.0f);
-  backend_.write_floats(activations_.ones, ones.data(), params_.n_embd);
-  for (LayerWeights& layer : weights_.layers) layer.attention.norm.weight = layer.ffn_norm.weight = activations_.ones;
-  weights_.output_norm.weight = activations_.ones;
 }
 
 void Transformer::add_positions(RowCount all) {

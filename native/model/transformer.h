@@ -55,7 +55,6 @@ class Transformer final : public Model {
   Status build_layers(Backend& backend);
   // Runs the operations of one step. `all` is the number of tokens in the step.
   void compute(const Batch& batch, RowCount all);
-  void fill_ones();                  // Gives weightless norms weights of 1.
   void add_positions(RowCount all);  // Adds learned position embeddings.
   void place_embedded(const Batch& batch);
   void add_deepstack(const Batch& batch, const StepRows& rows, int part);

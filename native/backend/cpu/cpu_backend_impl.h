@@ -92,7 +92,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows, int64_t dim,
                      float* streams) override;
   void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim, float* out) override;
-  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override;
+  void gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override;
   void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override;
   void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, RowCount rows,
                     int64_t dim) override;

@@ -239,8 +239,8 @@ class CudaBackend final : public Backend {
              float* out) override {
     pending_.hold(PendingGate{gating, gate, up, padded(rows), dim, out});
   }
-  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
-    cuda::gate_heads(now(), x, gate, padded(rows), n_heads, head_dim);
+  void gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    cuda::gate_heads(now(), kind, x, gate, padded(rows), n_heads, head_dim);
   }
   void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
     cuda::scale_columns(now(), x, factors, padded(rows), dim);

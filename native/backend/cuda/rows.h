@@ -32,7 +32,7 @@ void layer_norm_groups(Runtime& runtime, float* x, const float* weight, float ep
                        int64_t dim);
 void add_bias(Runtime& runtime, float* x, const float* bias, int n_rows, int64_t dim);
 void activate(Runtime& runtime, Activation activation, float* x, int64_t count);
-void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n_heads, int head_dim);
+void gate_heads(Runtime& runtime, HeadGate kind, float* x, const float* gate, int n_rows, int n_heads, int head_dim);
 void scale_columns(Runtime& runtime, float* x, const float* factors, int n_rows, int64_t dim);
 void add_weighted(Runtime& runtime, float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
                   int n_rows, int64_t dim);

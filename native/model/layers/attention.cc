@@ -28,8 +28,9 @@ void Attention::run(StepRows& rows, bool last) const {
                          .out = buffers_.attended,
                          .out_stride = attended_dim(layer_)});
   if (params_.head_gates)
-    operations_.gate_heads(buffers_.attended, rows.all ? buffers_.head_gates : buffers_.last_head_gates, rows.count,
-                           layer_.n_heads, layer_.value_dim);
+    operations_.gate_heads(params_.head_gate, buffers_.attended,
+                           rows.all ? buffers_.head_gates : buffers_.last_head_gates, rows.count, layer_.n_heads,
+                           layer_.value_dim);
   if (params_.value_scale != 1.0f)
     operations_.scale(buffers_.attended, rows.count, attended_dim(layer_), params_.value_scale);
   const float* attended = buffers_.attended;
@@ -53,6 +54,14 @@ void Attention::project(StepRows& rows) const {
   if (params_.parallel_norm) {
     apply_norm(params_, ffn_norm_, operations_, rows.x, rows.count, params_.n_embd, buffers_.parallel_input);
     rows.normed = buffers_.parallel_input;
+  }
+  if (early_input(params_, layer_)) {
+    float* const early = buffers_.parallel_input;
+    if (layer_.mixture())
+      operations_.copy_rows(rows.x, params_.n_embd, rows.count, params_.n_embd, early);
+    else
+      apply_norm(params_, experts_norm_, operations_, rows.x, rows.count, params_.n_embd, early);
+    rows.early = early;
   }
   std::array<MatmulTarget, 5> targets;
   size_t n = 0;
@@ -141,6 +150,10 @@ const float* Attention::leave_logit_rows(StepRows& rows) const {
       operations_.gather_rows(rows.per_layer, rows.logit_rows, per_layer_dim(params_), buffers_.last_per_layer);
     if (params_.parallel_residual)
       operations_.gather_rows(rows.normed, rows.logit_rows, params_.n_embd, buffers_.last_normed);
+  }
+  if (n > 0 && early_input(params_, layer_)) {
+    operations_.gather_rows(rows.early, rows.logit_rows, params_.n_embd, buffers_.last_early);
+    rows.early = buffers_.last_early;
   }
   rows.normed = buffers_.last_normed;
   rows.per_layer = buffers_.last_per_layer;

@@ -12,6 +12,7 @@ class Attention final : public LayerBlock {
         layer_(context.layer),
         weights_(context.weights.attention),
         ffn_norm_(context.weights.ffn_norm),
+        experts_norm_(context.weights.experts.norm),
         operations_(context.operations),
         buffers_(context.activations),
         residual_(context, context.layer.mixer == MixerKind::kAttentionAndMamba2),
@@ -34,7 +35,8 @@ class Attention final : public LayerBlock {
   const HyperParams& params_;
   const LayerParams& layer_;
   const AttentionWeights& weights_;
-  const NormWeights& ffn_norm_;  // For HyperParams::parallel_norm.
+  const NormWeights& ffn_norm_;      // For HyperParams::parallel_norm.
+  const NormWeights& experts_norm_;  // For FeedForwardKind::kGatedBesideMixture.
   Operations& operations_;
   const Activations& buffers_;
   const Residual residual_;

@@ -55,6 +55,8 @@ void list_weights(const LayerParams& layer, ExpertWeights& weights, NetworkWeigh
     list.vector_if(e.scales, "ffn_down_exps.scale", e.count, weights.expert_scales);
     return;
   }
+  if (layer.feed_forward == FeedForwardKind::kGatedBesideMixture)
+    list.norm("ffn_norm_exps.weight", p.n_embd, weights.norm);
   if (e.n_ff_shared == 0) return;
   if (!e.gateless) list.matrix("ffn_gate_shexp.weight", e.n_ff_shared, p.n_embd, shared.gate);
   list.matrix("ffn_up_shexp.weight", e.n_ff_shared, p.n_embd, shared.up);

@@ -41,6 +41,7 @@ Status add_feed_forward(const LayerContext& context, const BackendMemory& backen
   switch (context.layer.feed_forward) {
     case FeedForwardKind::kGated: parts.push_back(std::make_unique<GatedMlp>(context)); return {};
     case FeedForwardKind::kPlain: parts.push_back(std::make_unique<Mlp>(context)); return {};
+    case FeedForwardKind::kGatedBesideMixture: parts.push_back(std::make_unique<GatedMlp>(context)); [[fallthrough]];
     case FeedForwardKind::kMixture: {
       auto experts = std::make_unique<ExpertMixture>(context);
       const Mixture mixture = experts->mixture();
