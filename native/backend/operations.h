@@ -79,8 +79,8 @@ struct AttentionParams {
   // temperature_offset) / temperature_length)).
   float temperature_scale = 0.0f;
   int temperature_length = 1, temperature_offset = 0;
-  // ALiBi (Press et al. 2021, arXiv:2108.12409): if above 0, the scaled and capped score of a position at a distance d is
-  // reduced by d * alibi_slope(). Not for latents.
+  // ALiBi (Press et al. 2021, arXiv:2108.12409): if above 0, the scaled and capped score of a position at a distance d
+  // is reduced by d * alibi_slope(). Not for latents.
   float max_alibi_bias = 0.0f;
   // Latents only, sparse attention: positions that select_positions() selected, [n_rows][most_chosen] integers of 32
   // bits. A token with more than most_chosen positions attends only to these. Null: tokens attend to all positions.

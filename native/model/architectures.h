@@ -35,8 +35,8 @@ enum class Experts : uint8_t {
   // Optional. Layers that have a router tensor run the experts in parallel with their dense network
   // (FeedForwardKind::kGatedAndMixture).
   kBesideNetwork,
-  // Required. All layers also have a dense network as wide as the residual stream (FeedForwardKind::kGatedBesideMixture);
-  // feed_forward_length is the width of an expert.
+  // Required. All layers also have a dense network as wide as the residual stream
+  // (FeedForwardKind::kGatedBesideMixture); feed_forward_length is the width of an expert.
   kBesideLayer,
 };
 

@@ -30,8 +30,8 @@ bool needs(std::string (*what_is_missing)());
 std::string data_path(const std::string& relative);
 std::string repository_path(const std::string& relative);  // Returns the path <repository>/<relative>.
 // Returns the path of a golden-vector file from any of the three vector sets. Searches $MONOLITH_VECTORS,
-// $MONOLITH_VECTORS2 and $MONOLITH_VECTORS3, test/data/vectors and vectors2, and ../shared/vectors2 and vectors3. Returns an empty string if the file does
-// not exist; the test should then call skip().
+// $MONOLITH_VECTORS2 and $MONOLITH_VECTORS3, test/data/vectors and vectors2, and ../shared/vectors2 and vectors3.
+// Returns an empty string if the file does not exist; the test should then call skip().
 std::string vectors_path(const std::string& relative);
 
 // The main function of every test executable: runs the tests, prints TAP and returns the exit code.
