@@ -131,8 +131,8 @@ class ForwardingBackend : public Backend {
              float* out) override {
     forward(OperationKind::kGated, {}, [&] { inner_.gated(gating, gate, up, rows, dim, out); });
   }
-  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
-    forward(OperationKind::kGateHeads, {}, [&] { inner_.gate_heads(x, gate, rows, n_heads, head_dim); });
+  void gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    forward(OperationKind::kGateHeads, {}, [&] { inner_.gate_heads(kind, x, gate, rows, n_heads, head_dim); });
   }
   void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
     forward(OperationKind::kScaleColumns, {}, [&] { inner_.scale_columns(x, factors, rows, dim); });
@@ -159,6 +159,9 @@ class ForwardingBackend : public Backend {
   }
   void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override {
     forward(OperationKind::kSoftCap, {}, [&] { inner_.soft_cap(x, rows, dim, cap); });
+  }
+  void clamp(float* x, RowCount rows, int64_t dim, float limit) override {
+    forward(OperationKind::kClamp, {}, [&] { inner_.clamp(x, rows, dim, limit); });
   }
   void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override {
     forward(OperationKind::kAddRows, {}, [&] { inner_.add_rows(x, y, factor, gate, rows, dim); });

@@ -17,6 +17,7 @@ enum class Activation : uint8_t {
   // (gpt-oss).
   kClampedSilu,
   kIdentity,     // No activation: the product of two rows.
+  kRelu,         // ReLU: max(x, 0). Only for networks with a gate.
   kReluSquared,  // Squared ReLU: max(x, 0)^2. Only for networks without a gate.
   kQuickGelu,    // Quick GELU: x / (1 + exp(-1.702 x)). Not for experts.
   kXielu,        // xIELU, see Operations::xielu(). Only for networks without a gate, and not for experts.

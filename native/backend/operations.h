@@ -3,6 +3,7 @@
 // are no defaults, and a model that needs something that a backend lacks is refused when it is loaded.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -78,6 +79,9 @@ struct AttentionParams {
   // temperature_offset) / temperature_length)).
   float temperature_scale = 0.0f;
   int temperature_length = 1, temperature_offset = 0;
+  // ALiBi (Press et al. 2021, arXiv:2108.12409): if above 0, the scaled and capped score of a position at a distance d
+  // is reduced by d * alibi_slope(). Not for latents.
+  float max_alibi_bias = 0.0f;
   // Latents only, sparse attention: positions that select_positions() selected, [n_rows][most_chosen] integers of 32
   // bits. A token with more than most_chosen positions attends only to these. Null: tokens attend to all positions.
   const float* chosen = nullptr;
@@ -87,6 +91,15 @@ struct AttentionParams {
   // has more than most_chosen blocks, it attends only to the selected ones.
   int block = 0, block_layer = -1;
 };
+
+// Returns the ALiBi slope of query head `head`. The slopes of a power of two of heads are a geometric sequence. For
+// other numbers, the remaining heads use every second slope of twice as many heads.
+inline float alibi_slope(float max_bias, int head, int n_heads) {
+  int power = 1;
+  while (2 * power <= n_heads) power *= 2;
+  const float exponent = head < power ? static_cast<float>(head + 1) : static_cast<float>(head - power) + 0.5f;
+  return std::exp2(-max_bias * exponent / static_cast<float>(power));
+}
 
 // Arguments of Operations::rope_and_store(). Strides are floats between rows.
 struct RopeCall {
@@ -171,6 +184,9 @@ struct MatmulTarget {
   bool never_fast = false;      // Use the production kernels even with Arithmetic::kFast.
 };
 
+// The factor of a head in gate_heads(). kSigmoid: 1 / (1 + exp(-x)). kSoftplus: log(1 + exp(x)).
+enum class HeadGate : uint8_t { kSigmoid, kSoftplus };
+
 // Whether an operation's input is read again before it is overwritten. With kLast, the contents of the input's memory
 // are undefined, even before the operation runs. A backend may therefore fuse the operation with the one that computes
 // its input, and never write that memory.
@@ -246,9 +262,9 @@ class Operations {
   // out[row][i] = activation(gate[row][i]) * up[row][i]. Dense; out may be the same memory as gate.
   virtual void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
                      float* out) = 0;
-  // Multiplies each head of a row by 1 / (1 + exp(-gate[row][head])). x is [n_rows][n_heads][head_dim] and gate
-  // [n_rows][n_heads], both dense.
-  virtual void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) = 0;
+  // Multiplies each head of a row by the factor that `kind` computes from gate[row][head]. x is
+  // [n_rows][n_heads][head_dim] and gate [n_rows][n_heads], both dense.
+  virtual void gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) = 0;
   // x[row][i] *= factors[i].
   virtual void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) = 0;
   // x[row] += (weights[row * weight_stride] + offset) * y[row].
@@ -269,6 +285,8 @@ class Operations {
   virtual void scale(float* x, RowCount rows, int64_t dim, float factor) = 0;
   // x[row][i] = cap * tanh(x[row][i] / cap).
   virtual void soft_cap(float* x, RowCount rows, int64_t dim, float cap) = 0;
+  // x = min(max(x, -limit), limit)
+  virtual void clamp(float* x, RowCount rows, int64_t dim, float limit) = 0;
   // x[row] += factor * y[row]. If `gate` (one value per row) is not null, y[row] is also multiplied by
   // sigmoid(gate[row]).
   virtual void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) = 0;

@@ -27,16 +27,19 @@ struct Fixed16Heads {
   int head_dim = 0;
 };
 
+// ALiBi (AttentionParams::max_alibi_bias).
+struct AlibiBias {};
+
 // Shapes and parameters must outlive the call of supports(). Recurrent operations and MoE layers are checked before
 // their weights are loaded, so weights may be null.
-using Requirement =
-    std::variant<OperationKind,  // The operation itself, with any arguments.
-                 MemoryFeature,
-                 TensorType,                             // Matrices of this type.
-                 KvType,                                 // Keys and values of this type.
-                 std::reference_wrapper<const KvShape>,  // The state that layers keep, of any size.
-                 std::reference_wrapper<const Convolution>, std::reference_wrapper<const DeltaRule>,
-                 std::reference_wrapper<const StateSpace>, std::reference_wrapper<const Mixture>, Fixed16Heads>;
+using Requirement = std::variant<OperationKind,  // The operation itself, with any arguments.
+                                 MemoryFeature,
+                                 TensorType,                             // Matrices of this type.
+                                 KvType,                                 // Keys and values of this type.
+                                 std::reference_wrapper<const KvShape>,  // The state that layers keep, of any size.
+                                 std::reference_wrapper<const Convolution>, std::reference_wrapper<const DeltaRule>,
+                                 std::reference_wrapper<const StateSpace>, std::reference_wrapper<const Mixture>,
+                                 Fixed16Heads, AlibiBias>;
 
 // Combines lambdas, one for each alternative of Requirement.
 template <typename... Each>
@@ -64,5 +67,7 @@ inline Error unsupported(TensorType type) {
 inline Error unsupported(Fixed16Heads heads) {
   return unsupported("16-bit integers with heads of " + std::to_string(heads.head_dim) + " dimensions");
 }
+
+inline Error unsupported(AlibiBias) { return unsupported("attention with an ALiBi bias"); }
 
 }  // namespace monolith

@@ -20,6 +20,7 @@ constexpr int64_t kMaxVocab = 1 << 22;
 constexpr int64_t kMaxEmbedding = 1 << 17;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxMtpLayers = 16;
+constexpr int64_t kMaxLoops = 64;
 constexpr int64_t kMaxContext = 1 << 27;
 
 // Metadata keys that change what a model computes, each with the value that means "not used". If `computed` is set,
@@ -36,8 +37,9 @@ constexpr std::array kRefusedKeys = {
     RefusedKey{"final_logit_softcapping", 0, "a soft cap on logits", &ArchitectureTraits::soft_cap_keys},
     RefusedKey{"router_logit_softcapping", 0, "a soft cap on router logits"},
     RefusedKey{"attention.scale", 0, "a custom attention scale", &ArchitectureTraits::scale_keys},
-    RefusedKey{"attention.clamp_kqv", 0, "clamping of queries, keys and values"},
-    RefusedKey{"attention.max_alibi_bias", 0, "an ALiBi bias"},
+    RefusedKey{"attention.clamp_kqv", 0, "clamping of queries, keys and values", &ArchitectureTraits::clamp_key},
+    RefusedKey{"attention.max_alibi_bias", 0, "an ALiBi bias", &ArchitectureTraits::alibi_key},
+    RefusedKey{"num_loops", 1, "layers that run several times", &ArchitectureTraits::loop_keys},
     RefusedKey{"attention.causal", 1, "non-causal attention"},
     RefusedKey{"attention.temperature_length", 0, "attention temperature by position",
                &ArchitectureTraits::temperature_keys},
@@ -178,6 +180,13 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read, const Archit
     params.n_layers -= params.n_mtp_layers;
     if (mtp_layer) read_mtp_layer(file, traits, params);
   }
+  if (traits.loop_keys) {
+    set(params.n_loops, read.integer("num_loops", 1, kMaxLoops, 1));
+    auto skips = read.boolean("skip_loop_final_norm", false);
+    if (!skips) return skips.error();
+    params.loop_norm = params.n_loops > 1 && !*skips;
+    params.n_layers *= params.n_loops;
+  }
   set(params.n_vocab, read_vocab(file, read));
   return failed;
 }
@@ -190,12 +199,18 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
     const int query_width = wide_queries     ? params.n_embd / layer.n_heads
                             : layer.latent() ? params.latents.key_dim
                                              : layer.key_dim;
-    layer.attention_scale =
-        traits.attention_scale > 0 ? traits.attention_scale : 1.0f / std::sqrt(static_cast<float>(query_width));
+    layer.attention_scale = traits.attention_scale > 0    ? traits.attention_scale
+                            : traits.inverse_length_scale ? 1.0f / static_cast<float>(query_width)
+                                                          : 1.0f / std::sqrt(static_cast<float>(query_width));
     if (layer.latent() && layer.rope >= 0)
       layer.attention_scale *= params.ropes[static_cast<size_t>(layer.rope)].score_factor;
   }
   if (traits.embedding_root) params.embedding_scale = std::sqrt(static_cast<float>(params.n_embd));
+  if (traits.embedding_scale > 0) params.embedding_scale = traits.embedding_scale;
+  if (traits.logit_scale > 0) params.logit_scale = traits.logit_scale;
+  if (traits.scale_depth > 0)
+    params.residual_scale = traits.scale_depth / std::sqrt(static_cast<float>(params.n_layers));
+  if (traits.dim_model_base > 0) params.logit_scale = traits.dim_model_base / static_cast<float>(params.n_embd);
   const auto read_factor = [&](std::string_view key, float& field) -> Status {
     const bool required = traits.scale_keys_required && key != "attention.scale";
     auto value = required ? read.number(key, 0, 1e6) : read.number(key, 0, 1e6, 0.0);
@@ -234,6 +249,36 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
   return {};
 }
 
+// Reads how positions enter attention other than by RoPE, and the limit for queries, keys and values.
+Status read_positions(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+  constexpr double kUsualBias = 8;
+  if (traits.learned_positions) params.n_positions = params.context_length;
+  const bool alibi = traits.alibi_layers == kEveryDepth || traits.alibi_layers == params.n_layers;
+  if (alibi && traits.alibi_layers != 0) {
+    auto bias = traits.alibi_key ? read.number("attention.max_alibi_bias", 0, 1e3, 0.0) : Result<double>(kUsualBias);
+    if (!bias) return bias.error();
+    params.max_alibi_bias = static_cast<float>(*bias);
+    for (LayerParams& layer : params.layers) layer.rope = -1;
+  }
+  if (!traits.clamp_key) return {};
+  auto limit = read.number("attention.clamp_kqv", 0, 1e6, 0.0);
+  if (!limit) return limit.error();
+  params.clamp_qkv = static_cast<float>(*limit);
+  return {};
+}
+
+// Reads whether the feed-forward network runs in parallel with the mixer.
+Status read_parallel_residual(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+  constexpr std::string_view kKey = "use_parallel_residual";
+  // StableLM files state the key, too, but their tensors determine the answer.
+  if (traits.parallel_residual == ParallelResidual::kNo) return read.refuse_unless(kKey, 0, "a parallel residual");
+  if (traits.parallel_residual != ParallelResidual::kStated) return {};
+  auto stated = read.boolean(kKey, true);
+  if (!stated) return stated.error();
+  params.parallel_residual = params.parallel_norm = *stated;
+  return {};
+}
+
 // Detects which optional tensors the file contains. An optional tensor must be present in all layers of a kind or in
 // none.
 void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
@@ -252,10 +297,11 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
   params.qkv_bias = traits.qkv_bias || carried("attn_q.bias") || carried("attn_qkv.bias");
   params.attention_bias = carried("attn_output.bias");
   params.value_norm = traits.value_norm;
+  params.head_gate = traits.head_gate;
   params.head_gates = traits.head_gates && carried("attn_gate.weight");
   params.norm_bias = file.tensor("output_norm.bias") != nullptr;
   params.output_bias = file.tensor("output.bias") != nullptr;
-  params.parallel_residual =
+  params.parallel_residual |=
       traits.parallel_residual == ParallelResidual::kAlways ||
       (traits.parallel_residual == ParallelResidual::kWithoutFfnNorm && !carried(traits.ffn_norm_name));
   if (traits.qk_norm_optional && !carried("attn_q_norm.weight")) params.qk_norm = QkNorm::kNone;
@@ -278,7 +324,12 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, boo
   params.qk_norm = traits.qk_norm;
   params.pre_norm = traits.pre_norm;
   params.post_norm = traits.post_norm;
+  params.norm_weights = !traits.weightless_norms;
+  params.sub_norms = traits.sub_norms;
+  params.embedding_norm = traits.embedding_norm;
   params.ffn_norm_name = traits.ffn_norm_name;
+  params.attention_post_norm_name = traits.attention_post_norm_name;
+  params.ffn_post_norm_name = traits.ffn_post_norm_name;
   params.output_norm_name = traits.output_norm_name;
   const MetadataReader read(file, params.architecture_name);
   auto context = read.integer("context_length", 1, kMaxContext);
@@ -295,6 +346,8 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, boo
   if (Status s = read_delta_nets(file, read, traits, params); !s) return s.error();
   if (Status s = read_state_spaces(file, read, params); !s) return s.error();
   if (Status s = read_scales(read, traits, params); !s) return s.error();
+  if (Status s = read_positions(read, traits, params); !s) return s.error();
+  if (Status s = read_parallel_residual(read, traits, params); !s) return s.error();
   if (Status s = read_experts(file, read, traits, params); !s) return s.error();
   if (Status s = read_layer_extras(file, read, traits, params); !s) return s.error();
   read_carried_tensors(file, traits, params);

@@ -43,7 +43,8 @@ Result<std::vector<bool>> read_pattern(const MetadataReader& read, const Archite
   auto period = read.integer(kKey, 0, kMaxWindow, traits.window_period);
   if (!period) return period.error();
   std::vector<bool> windowed(n);
-  for (int i = 0; i < n_layers; ++i) windowed[static_cast<size_t>(i)] = *period == 0 || i % *period < *period - 1;
+  for (int i = 0; i < n_layers; ++i)
+    windowed[static_cast<size_t>(i)] = *period == 0 || i % *period != (traits.full_layers_first ? 0 : *period - 1);
   return windowed;
 }
 
@@ -132,7 +133,8 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   for (int i = 0; i < n; ++i) {
     const auto at = static_cast<size_t>(i);
     LayerParams& layer = params.layers[at];
-    layer.n_ff = (*n_ff)[at];
+    layer.n_ff =
+        traits.experts == Experts::kBesideLayer ? params.n_embd : (*n_ff)[at] / (traits.half_feed_forward ? 2 : 1);
     layer.feed_forward = layer.n_ff == 0   ? FeedForwardKind::kNone
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
@@ -142,7 +144,9 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
         return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) +
                                                   " is an MTP layer but has no attention ('" +
                                                   read.key("attention.head_count_kv") + "' is 0)"};
-      layer.mixer = traits.one_part && layer.n_ff > 0 ? MixerKind::kNone : traits.other_mixer;
+      const bool none =
+          traits.one_part ? layer.n_ff > 0 : traits.other_mixer == MixerKind::kLinear && (*heads)[at] == 0;
+      layer.mixer = none ? MixerKind::kNone : traits.other_mixer;
       continue;
     }
     if (traits.other_mixer == MixerKind::kAttentionAndMamba2) layer.mixer = traits.other_mixer;
@@ -156,6 +160,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
     layer.sinks = traits.sinks == Sinks::kAlways ||
                   (traits.sinks == Sinks::kWhereCarried && file.tensor(block + "attn_sinks.weight") != nullptr);
     layer.output_gate = traits.output_gate;
+    layer.output_gate_apart = traits.output_gate_apart;
     layer.value_is_key = traits.key_as_value && file.tensor(block + "attn_v.weight") == nullptr;
   }
   return {};
@@ -231,6 +236,17 @@ Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& 
   return {};
 }
 
+// Pairs in a fourth section do not rotate: for text, that component of the position is 0.
+Status leave_fourth_section(const MetadataReader& read, std::span<const int> sections, RopeSet& rope) {
+  constexpr std::string_view kSections = "rope.dimension_sections";
+  auto all = read.integers(kSections, 4, 0, rope.n_dims / 2);
+  if (!all || (*all)[3] == 0) return {};  // There may be only three sections.
+  const int first = sections[0] + sections[1] + sections[2];
+  for (int pair = 0; pair < rope.n_dims / 2; ++pair)
+    if (pair % (first + (*all)[3]) >= first) rope.inverse_frequency[static_cast<size_t>(pair)] = 0;
+  return {};
+}
+
 // Reads all RoPE sets and assigns them to layers.
 Status read_ropes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
                   HyperParams& params) {
@@ -253,6 +269,7 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
     auto sections = read.integers(kSections, 3, 0, dims / 2);
     if (!sections) return sections.error();
     rope->axes = rope_axes(dims / 2, *sections, traits.interleaved_sections);
+    if (Status s = leave_fourth_section(read, *sections, *rope); !s) return s;
   }
   params.ropes.push_back(std::move(*rope));
   if (traits.windowed_rope == WindowedRope::kSame || *windowed_dims == 0) return {};
@@ -339,7 +356,8 @@ Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, con
   for (int i = *lead; i < params.n_layers; ++i) {
     const bool mixture = (i + 1) % step == 0;
     if (!mixture) continue;
-    params.layers[static_cast<size_t>(i)].feed_forward = FeedForwardKind::kMixture;
+    params.layers[static_cast<size_t>(i)].feed_forward =
+        traits.experts == Experts::kBesideLayer ? FeedForwardKind::kGatedBesideMixture : FeedForwardKind::kMixture;
     any = true;
   }
   if (any) return {};
@@ -425,8 +443,14 @@ Status read_layers(const GgufFile& file, const MetadataReader& read, const Archi
   }
   if (traits.rotates_windows_only) {
     const auto windowed = [](const LayerParams& layer) { return layer.window > 0; };
-    const bool any = std::ranges::any_of(params.layers, windowed);
-    for (LayerParams& layer : params.layers) {
+    // Like llama.cpp, rotates all layers of a SmallThinker model that consists of a single period (the published ones
+    // have more layers).
+    const bool one_period = traits.early_router && params.n_layers == traits.window_period;
+    const bool any = !one_period && std::ranges::any_of(params.layers, windowed);
+    auto lead = read.integer("leading_dense_block_count", 0, params.n_layers - 1, 0);
+    if (!lead) return lead.error();
+    for (int i = traits.dense_layers_rotate ? *lead : 0; i < static_cast<int>(params.layers.size()); ++i) {
+      LayerParams& layer = params.layers[static_cast<size_t>(i)];
       if (any && !windowed(layer)) layer.rope = -1;
     }
   }
@@ -449,7 +473,8 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
       return {};
     return read.refuse_unless("expert_count", 0, "mixture of experts (MoE)");
   }
-  const bool required = traits.experts == Experts::kRequired || traits.experts == Experts::kWhereCarried;
+  const bool required = traits.experts == Experts::kRequired || traits.experts == Experts::kBesideLayer ||
+                        traits.experts == Experts::kWhereCarried;
   auto count =
       required ? read.integer("expert_count", 1, kMaxExperts) : read.integer("expert_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
@@ -465,7 +490,9 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   const int64_t held = gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : dense_ff;
   auto used = read.integer("expert_used_count", 1, *count);
   if (!used) return used.error();
-  auto n_ff = read.integer("expert_feed_forward_length", 1, kMaxFeedForward, held);
+  auto n_ff =
+      read.integer(traits.experts == Experts::kBesideLayer ? "feed_forward_length" : "expert_feed_forward_length", 1,
+                   kMaxFeedForward, held);
   if (!n_ff) return n_ff.error();
   auto scale = read.number("expert_weights_scale", 0, 1e6, 0.0);
   if (!scale) return scale.error();
@@ -483,8 +510,10 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   if (!shared) return shared.error();
   experts.used = *used;
   experts.n_ff = *n_ff;
+  experts.choice_bias_name = traits.choice_bias_name;
   for (size_t i = 0; i < params.layers.size() && !experts.choice_bias; ++i)
-    experts.choice_bias = file.tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr;
+    experts.choice_bias =
+        file.tensor("blk." + std::to_string(i) + "." + std::string(traits.choice_bias_name)) != nullptr;
   for (size_t i = 0; i < params.layers.size() && !experts.scales; ++i)
     experts.scales = file.tensor("blk." + std::to_string(i) + ".ffn_down_exps.scale") != nullptr;
   if (traits.latent_experts) {
@@ -494,6 +523,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   }
   experts.biases = traits.expert_biases;
   experts.gateless = traits.gateless;
+  experts.early_router = traits.early_router;
   experts.apply_router_weight_on_input = traits.apply_router_weight_on_input;
   if (*count == traits.unnormed_experts) params.qk_norm = QkNorm::kNone;
   experts.fused_gate_up = file.tensor(block + "ffn_gate_up_exps.weight") != nullptr;
@@ -505,6 +535,10 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   if (Status s = read_router(read, traits, experts); !s) return s;
   experts.n_ff_shared = *shared;
   experts.shared_gate = gated;
+  if (traits.averages_shared_expert && *shared > 0) {
+    experts.router.scale *= 0.5f;
+    experts.shared_scale = 0.5f;
+  }
   for (const auto& [what, value] :
        {experts.latent > 0 ? std::pair{"'" + read.key("moe_latent_size") + "'", experts.latent}
                            : std::pair{"'" + read.key("embedding_length") + "'", params.n_embd},

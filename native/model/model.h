@@ -43,6 +43,7 @@ enum class MixerKind : uint8_t {
   kDeltaNet,
   kMamba2,
   kShortConvolution,
+  kLinear,              // One matrix, without reading other positions.
   kAttentionAndMamba2,  // Attention and Mamba-2 in parallel, on the same normalized input; their outputs are added.
   kNone,
 };
@@ -52,6 +53,8 @@ enum class FeedForwardKind : uint8_t {
   kGated,    // W_down (activation(W_gate x) * W_up x)
   kPlain,    // W_down activation(W_up x)
   kMixture,  // Mixture of experts, optionally with a shared expert.
+  // A gated MLP, and experts that read their own norm of the layer's input; both outputs are added (Arctic).
+  kGatedBesideMixture,
   // A gated MLP and experts in parallel, each between its own pair of norms; the two outputs are added (Gemma 4).
   kGatedAndMixture,
   kNone,
@@ -136,6 +139,7 @@ struct LayerParams {
   bool chooses = false;
   // Whether the attention output is multiplied elementwise by a sigmoid gate computed from the layer's input.
   bool output_gate = false;
+  bool output_gate_apart = false;  // Whether attn_gate.weight holds the gate's matrix, not a part of attn_q.weight.
   // Whether the layer has no value projection. Its keys before norm and RoPE then serve as values.
   bool value_is_key = false;
   float output_scale = 1.0f;  // Factor for the residual stream after the layer.
@@ -159,7 +163,10 @@ struct LayerParams {
   bool keeps_pages() const { return attends() && kv_of < 0; }
   bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
   bool mixture() const { return feed_forward == FeedForwardKind::kMixture; }
-  bool has_experts() const { return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture; }
+  bool has_experts() const {
+    return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture ||
+           feed_forward == FeedForwardKind::kGatedBesideMixture;
+  }
 };
 
 // Parameters of the MoE layers. All these layers have the same parameters.
@@ -172,11 +179,14 @@ struct ExpertParams {
   int latent = 0;
   Router router;             // Router settings, without the bias, which differs per layer.
   bool choice_bias = false;  // Whether layers have a Router::bias.
-  bool biases = false;       // Whether the router logits and all expert matrices have biases.
-  int n_ff_shared = 0;       // Width of the shared expert; 0: there is none.
+  std::string_view choice_bias_name = "exp_probs_b.bias";
+  bool biases = false;  // Whether the router logits and all expert matrices have biases.
+  int n_ff_shared = 0;  // Width of the shared expert; 0: there is none.
   // Whether the shared expert's output is multiplied by a sigmoid gate computed from its input.
   bool shared_gate = false;
-  bool gateless = false;                      // Whether the experts and the shared expert have no gate matrix.
+  bool early_router = false;  // Whether the router reads the layer's input, before the attention block and any norm.
+  float shared_scale = 1.0f;  // Factor for the shared expert's output.
+  bool gateless = false;      // Whether the experts and the shared expert have no gate matrix.
   bool apply_router_weight_on_input = false;  // See Mixture::apply_router_weight_on_input.
   bool fused_gate_up = false;  // Whether one tensor holds each expert's gate and up matrices, gate first.
   // Whether there is a scale per expert (Router::expert_scales). Only with a parallel dense network.
@@ -287,7 +297,25 @@ struct HyperParams {
   // Whether the feed-forward network reads the same normalized input as the mixer, and both outputs are added to the
   // residual stream.
   bool parallel_residual = false;
+  // With parallel_residual: whether the feed-forward network instead has its own norm of the layer's input.
+  bool parallel_norm = false;
+  // Whether norms have weights. Without weights, they have no biases either.
+  bool norm_weights = true;
+  // Whether there is a norm before the output projection of attention and before the down projection of dense
+  // feed-forward networks.
+  bool sub_norms = false;
+  bool embedding_norm = false;  // Whether embeddings pass through a norm before the first layer.
+  int n_positions = 0;          // Number of learned position embeddings; 0: there are none.
+  float max_alibi_bias = 0.0f;  // See AttentionParams::max_alibi_bias; 0: no ALiBi.
+  float clamp_qkv = 0.0f;       // Limit for the magnitude of queries, keys and values before RoPE; 0: no limit.
+  // The layers in the file run `n_loops` times with the same weights, and each pass has its own keys and values.
+  // n_layers counts the layers of all passes. With loop_norm, the residual stream passes through the final norm after
+  // each pass.
+  int n_loops = 1;
+  bool loop_norm = false;
   std::string_view ffn_norm_name = "ffn_norm.weight";  // Name of the norm before the feed-forward network.
+  std::string_view attention_post_norm_name = "post_attention_norm.weight";
+  std::string_view ffn_post_norm_name = "post_ffw_norm.weight";
   std::string_view output_norm_name = "output_norm.weight";
   ExpertParams experts;
   LatentParams latents;
@@ -301,8 +329,9 @@ struct HyperParams {
   bool limits_input = false;  // See Gating::limits_input.
   float value_scale = 1.0f;   // Factor for the attention output, before the output projection.
   bool value_norm = false;    // Whether each value head passes through a norm without weights.
-  // Whether each head's output is multiplied by a sigmoid gate computed from the layer's input.
+  // Whether each head's output is multiplied by a gate computed from the layer's input, and how.
   bool head_gates = false;
+  HeadGate head_gate = HeadGate::kSigmoid;
 
   bool tied_output;  // The file has no output.weight, so the embedding table is used.
   // This and the following biases are set if the architecture has them or the file contains them.
@@ -313,6 +342,8 @@ struct HyperParams {
   bool gate_bias, up_bias, down_bias;
   bool fused_gate_up;  // Whether ffn_up holds gate and up.
 
+  // Number of layers with weights of their own.
+  int stored_layers() const { return n_layers / n_loops; }
   // Number of values in each row of an embedding span.
   int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
   // Whether RoPE positions have three components (M-RoPE).

@@ -78,7 +78,8 @@ Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights
 // Whether a step's operations use token indices only to select the requested logits. A step that uses token indices for
 // anything else cannot be captured as a CUDA graph.
 bool names_no_rows(const HyperParams& params) {
-  return params.stream_mix.n_streams == 0 && std::ranges::none_of(params.layers, &LayerParams::experts_by_token);
+  return params.stream_mix.n_streams == 0 && params.n_positions == 0 &&
+         std::ranges::none_of(params.layers, &LayerParams::experts_by_token);
 }
 
 // Keeps only the slots for weights of MTP layers.
@@ -115,6 +116,13 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   if (Status status = backend.supports(limits.kv_type); !status) return status.error();
   auto params = read_params(file, limits, head);
   if (!params) return params.error();
+  if (params->n_positions > 0 && limits.max_context > params->n_positions)
+    return Error{ErrorCode::kInvalidArgument, "max_context is " + std::to_string(limits.max_context) +
+                                                  ", but the model has learned position embeddings for only " +
+                                                  std::to_string(params->n_positions) + " positions"};
+  if (params->max_alibi_bias > 0) {
+    if (Status status = backend.supports(AlibiBias()); !status) return status.error();
+  }
   Weights none;
   auto slots = weight_slots(file, *params, none);
   if (!slots) return slots.error();
@@ -264,6 +272,7 @@ Status Transformer::build_layers(Backend& backend) {
   const std::vector<KvPlace> places = kv_places(params_, plan_.layout);
   const std::vector<int64_t> in_slot = recurrent_places(params_);
   std::vector<MtpLayer::Parts> levels;
+  const size_t n_stored = params_.n_loops > 1 ? static_cast<size_t>(params_.stored_layers()) : params_.layers.size();
   for (int i = 0; i < static_cast<int>(params_.layers.size()); ++i) {
     const auto at = static_cast<size_t>(i);
     const LayerParams& layer = params_.layers[at];
@@ -272,7 +281,7 @@ Status Transformer::build_layers(Backend& backend) {
     const EagleParams* const eagle = i == params_.n_layers ? params_.draft.eagle.get() : nullptr;
     auto made = make_layer({.params = eagle ? eagle->own : params_,
                             .layer = eagle ? eagle->own.layers[0] : layer,
-                            .weights = eagle ? weights_.eagle.layer : weights_.layers[at],
+                            .weights = eagle ? weights_.eagle.layer : weights_.layers[at % n_stored],
                             .operations = backend,
                             .activations = activations_,
                             .cache = *kv_,
@@ -306,6 +315,7 @@ Status Transformer::build_layers(Backend& backend) {
     draft_layer_ = std::make_unique<MtpLayers>(params_, limits_, weights_, backend, activations_, std::move(levels));
   for (int i = 0; i < limits_.max_batch_tokens * params_.stream_mix.n_streams; ++i)
     repeated_.push_back(i / params_.stream_mix.n_streams);
+  if (params_.n_positions > 0) positions_.reserve(static_cast<size_t>(limits_.max_batch_tokens));
   lists_.resize(n_tables_ + logit_tables_.size());
   logit_lists_.resize(n_tables_);
   last_segments_.resize(logit_tables_.size());
@@ -377,6 +387,8 @@ void Transformer::compute(const Batch& batch, RowCount all) {
   float* const x = activations_.x;
   backend_.embed(*weights_.embedding, batch.tokens.data(), all, x);
   if (params_.embedding_scale != 1.0f) backend_.scale(x, all, params_.n_embd, params_.embedding_scale);
+  if (params_.n_positions > 0) add_positions(all);
+  if (params_.embedding_norm) apply_norm(params_, weights_.embedding_norm, backend_, x, all, params_.n_embd, x);
   place_embedded(batch);
   if (params_.per_layer.dim > 0)
     compute_per_layer_inputs(params_, weights_.per_layer, backend_, activations_, batch.tokens, all, x);
@@ -406,6 +418,9 @@ void Transformer::compute(const Batch& batch, RowCount all) {
     note_up_to(parts_[i].layer);
     parts_[i].part->run(rows, i == last_to_keep_ && !streams && !wants_all);
     if (parts_[i].ends_layer && parts_[i].layer < params_.n_deepstack) add_deepstack(batch, rows, parts_[i].layer + 1);
+    const int next = parts_[i].layer + 1;
+    if (params_.loop_norm && parts_[i].ends_layer && next % params_.stored_layers() == 0 && next < params_.n_layers)
+      apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, rows.x);
     if (parts_[i].ends_layer && !batch.logit_rows.empty())
       note(rows.x, rows.all ? batch.logit_rows.back() : rows.count.value() - 1, parts_[i].layer);
   }
@@ -427,6 +442,14 @@ void Transformer::compute(const Batch& batch, RowCount all) {
     write_logits(nullptr, params_.n_vocab, rows.count);
   }
   if (feeds) draft_layer_->feed(batch, std::span(lists_).first(n_tables_));
+}
+
+void Transformer::add_positions(RowCount all) {
+  positions_.clear();
+  for (const Segment& segment : lists_[0])
+    for (int i = 0; i < segment.n_tokens; ++i) positions_.push_back(segment.first_position + i);
+  backend_.embed(*weights_.positions, positions_.data(), all, activations_.normed);
+  backend_.add_rows(activations_.x, activations_.normed, 1.0f, nullptr, all, params_.n_embd);
 }
 
 // Replaces token embeddings with the rows of embedding spans, which are not scaled. If there are DeepStack parts, the

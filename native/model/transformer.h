@@ -55,6 +55,7 @@ class Transformer final : public Model {
   Status build_layers(Backend& backend);
   // Runs the operations of one step. `all` is the number of tokens in the step.
   void compute(const Batch& batch, RowCount all);
+  void add_positions(RowCount all);  // Adds learned position embeddings.
   void place_embedded(const Batch& batch);
   void add_deepstack(const Batch& batch, const StepRows& rows, int part);
   static void note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments);
@@ -88,6 +89,7 @@ class Transformer final : public Model {
   std::vector<std::span<const Segment>> lists_;        // Segments for each page table, followed by last_segments_.
 
   std::unique_ptr<MtpLayer> draft_layer_;  // The drafter; null if there is none.
+  std::vector<int32_t> positions_;         // Position of each token, for learned position embeddings.
   std::vector<int32_t> repeated_;  // Each token's index, repeated once per residual stream, for hyper-connections.
 
   float* observed_ = nullptr;  // Null unless observe() was called.

@@ -87,6 +87,7 @@ class WeightList {
   }
   // `name` is the name of the weight, "x.weight". If the model's norms have biases, "x.bias" is added too.
   void norm(std::string_view name, int64_t count, NormWeights& to) {
+    if (!params_.norm_weights) return;
     vector(name, count, to.weight);
     if (!params_.norm_bias) return;
     const std::string_view stem = name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;

@@ -53,9 +53,11 @@ std::string shape_text(const WeightSlot& slot) {
 std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   WeightList list(p);
   list.matrix("token_embd.weight", p.n_vocab, p.n_embd, weights.embedding);
+  if (p.n_positions > 0) list.matrix("position_embd.weight", p.n_positions, p.n_embd, weights.positions);
+  if (p.embedding_norm) list.norm("token_embd_norm.weight", p.n_embd, weights.embedding_norm);
   weights.layers.resize(p.layers.size());
   const size_t n_own = p.layers.size() - (p.draft.eagle ? 1 : 0);  // The layer of an EAGLE-3 head is in another file.
-  for (size_t i = 0; i < n_own; ++i) {
+  for (size_t i = 0; i < n_own / static_cast<size_t>(p.n_loops); ++i) {
     list.enter(static_cast<int>(i));
     list_weights(p.layers[i], weights.layers[i], list);
   }
@@ -211,9 +213,9 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights) {
   // Each layer needs several tensors, so a block_count that exceeds the number of tensors must be wrong. Without this
   // check, the list could become far larger than the file.
-  if (static_cast<size_t>(params.n_layers) > file.tensors().size()) {
+  if (static_cast<size_t>(params.stored_layers()) > file.tensors().size()) {
     return Error{ErrorCode::kInvalidFile, "'" + params.architecture_name + ".block_count' is " +
-                                              std::to_string(params.n_layers) + ", but the file has only " +
+                                              std::to_string(params.stored_layers()) + ", but the file has only " +
                                               std::to_string(file.tensors().size()) + " tensors"};
   }
   const bool applies_factors = find_architecture(params.architecture_name)->rope_factors;

@@ -20,6 +20,8 @@ namespace monolith {
 
 struct Weights {
   std::unique_ptr<Matrix> embedding;
+  std::unique_ptr<Matrix> positions;  // Learned position embeddings, [n_positions, n_embd].
+  NormWeights embedding_norm;
   // Null if the matrices are tied: `embedding` is then also the output matrix, with a single copy in memory.
   std::unique_ptr<Matrix> output;
   const float* output_bias = nullptr;

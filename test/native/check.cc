@@ -46,9 +46,9 @@ std::string data_path(const std::string& relative) { return MONOLITH_REPOSITORY 
 
 std::string vectors_path(const std::string& relative) {
   std::vector<std::string> roots;
-  for (const char* variable : {"MONOLITH_VECTORS", "MONOLITH_VECTORS2"})
+  for (const char* variable : {"MONOLITH_VECTORS", "MONOLITH_VECTORS2", "MONOLITH_VECTORS3"})
     if (const char* root = std::getenv(variable)) roots.push_back(root);
-  for (const char* folder : {"test/data/vectors", "test/data/vectors2", "../shared/vectors2"})
+  for (const char* folder : {"test/data/vectors", "test/data/vectors2", "../shared/vectors2", "../shared/vectors3"})
     roots.push_back(std::string(MONOLITH_REPOSITORY) + folder);
   for (const auto& root : roots) {
     const std::string path = root + "/" + relative;

@@ -29,9 +29,9 @@ bool needs(std::string (*what_is_missing)());
 // Returns the path of a test data file in the repository: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
 std::string repository_path(const std::string& relative);  // Returns the path <repository>/<relative>.
-// Returns the path of a golden-vector file from either of the two vector sets. Searches $MONOLITH_VECTORS and
-// $MONOLITH_VECTORS2, test/data/vectors and vectors2, and ../shared/vectors2. Returns an empty string if the file does
-// not exist; the test should then call skip().
+// Returns the path of a golden-vector file from any of the three vector sets. Searches $MONOLITH_VECTORS,
+// $MONOLITH_VECTORS2 and $MONOLITH_VECTORS3, test/data/vectors and vectors2, and ../shared/vectors2 and vectors3.
+// Returns an empty string if the file does not exist; the test should then call skip().
 std::string vectors_path(const std::string& relative);
 
 // The main function of every test executable: runs the tests, prints TAP and returns the exit code.

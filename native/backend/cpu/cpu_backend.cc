@@ -79,7 +79,7 @@ Status CpuBackend::supports(const Requirement& requirement) const {
                             [](const Convolution&) { return Status(); },  //
                             [](const DeltaRule&) { return Status(); },    //
                             [](const StateSpace&) { return Status(); },   //
-                            [](const Mixture&) { return Status(); },
+                            [](const Mixture&) { return Status(); }, [](AlibiBias) { return Status(); },
                             [&](Fixed16Heads heads) {
                               return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact &&
                                              heads.head_dim <= kFixed16MostHead

@@ -92,7 +92,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows, int64_t dim,
                      float* streams) override;
   void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim, float* out) override;
-  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override;
+  void gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override;
   void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override;
   void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, RowCount rows,
                     int64_t dim) override;
@@ -103,6 +103,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) override;
   void scale(float* x, RowCount rows, int64_t dim, float factor) override;
   void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override;
+  void clamp(float* x, RowCount rows, int64_t dim, float limit) override;
   void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override;
   // Recurrent operations. ops/recurrence-inl.h defines the order of sums. Work is split by channels, or by heads and
   // blocks of their columns. A thread processes all rows of its part in order.

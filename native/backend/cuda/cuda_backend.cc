@@ -164,7 +164,8 @@ class CudaBackend final : public Backend {
                               [](const DeltaRule& rule) { return check_recurrence(rule); },
                               [](const StateSpace& space) { return check_recurrence(space); },
                               [](const Mixture& mixture) { return CudaMixture::check(mixture); },
-                              [](Fixed16Heads heads) { return Status(unsupported(heads)); }},
+                              [](Fixed16Heads heads) { return Status(unsupported(heads)); },
+                              [](AlibiBias bias) { return Status(unsupported(bias)); }},
                       requirement);
   }
 
@@ -238,8 +239,8 @@ class CudaBackend final : public Backend {
              float* out) override {
     pending_.hold(PendingGate{gating, gate, up, padded(rows), dim, out});
   }
-  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
-    cuda::gate_heads(now(), x, gate, padded(rows), n_heads, head_dim);
+  void gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    cuda::gate_heads(now(), kind, x, gate, padded(rows), n_heads, head_dim);
   }
   void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
     cuda::scale_columns(now(), x, factors, padded(rows), dim);
@@ -265,6 +266,9 @@ class CudaBackend final : public Backend {
   }
   void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override {
     cuda::soft_cap(now(), x, padded(rows) * dim, cap);
+  }
+  void clamp(float* x, RowCount rows, int64_t dim, float limit) override {
+    cuda::clamp(now(), x, padded(rows) * dim, limit);
   }
   void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override {
     cuda::add_rows(now(), x, y, factor, gate, padded(rows), dim);

@@ -245,10 +245,13 @@ __global__ void __launch_bounds__(kThreads) xielu_kernel(Xielu params, float* x,
   x[i] = fmaf(params.linear, v, 0.0f < v ? v * v * params.positive : (expm1f(least) - v) * params.negative);
 }
 
-__global__ void __launch_bounds__(kThreads) gate_heads_kernel(float* x, const float* gate, int head_dim, int64_t dim) {
+__global__ void __launch_bounds__(kThreads)
+    gate_heads_kernel(HeadGate kind, float* x, const float* gate, int head_dim, int64_t dim) {
   start_after_inputs();
   const int64_t row = blockIdx.y, i = thread_number();
-  if (i < dim) x[row * dim + i] *= sigmoid(gate[row * (dim / head_dim) + i / head_dim]);
+  if (i >= dim) return;
+  const float own = gate[row * (dim / head_dim) + i / head_dim];
+  x[row * dim + i] *= kind == HeadGate::kSoftplus ? softplus(own) : sigmoid(own);
 }
 
 __global__ void __launch_bounds__(kThreads) scale_columns_kernel(float* x, const float* factors, int64_t dim) {
@@ -324,6 +327,12 @@ __global__ void __launch_bounds__(kThreads) soft_cap_kernel(Numbers* x, int64_t 
   start_after_inputs();
   const int64_t i = thread_number();
   if (i < count) x[i] = capped(x[i], cap);
+}
+
+__global__ void __launch_bounds__(kThreads) clamp_kernel(float* x, int64_t count, float limit) {
+  start_after_inputs();
+  const int64_t i = thread_number();
+  if (i < count) x[i] = fminf(fmaxf(x[i], -limit), limit);
 }
 
 template <typename Numbers>
@@ -430,12 +439,12 @@ void xielu(Runtime& runtime, const Xielu& params, float* x, int64_t count) {
   launch(runtime, xielu_kernel, grid_for(count), kThreads, 0, params, x, count);
 }
 
-void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n_heads, int head_dim) {
+void gate_heads(Runtime& runtime, HeadGate kind, float* x, const float* gate, int n_rows, int n_heads, int head_dim) {
   const int64_t dim = int64_t{n_heads} * head_dim;
   for (int64_t row = 0; row < n_rows; row += kMaxGridRows) {
     const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMaxGridRows));
-    launch(runtime, gate_heads_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, gate + row * n_heads, head_dim,
-           dim);
+    launch(runtime, gate_heads_kernel, grid_for(dim, n), kThreads, 0, kind, x + row * dim, gate + row * n_heads,
+           head_dim, dim);
   }
 }
 
@@ -518,6 +527,11 @@ void soft_cap(Runtime& runtime, float* x, int64_t count, float cap) {
     launch(runtime, soft_cap_kernel<Floats4>, grid_for(count / 4), kThreads, 0, quads(x), count / 4, cap);
   else
     launch(runtime, soft_cap_kernel<float>, grid_for(count), kThreads, 0, x, count, cap);
+}
+
+void clamp(Runtime& runtime, float* x, int64_t count, float limit) {
+  if (count == 0) return;
+  launch(runtime, clamp_kernel, grid_for(count), kThreads, 0, x, count, limit);
 }
 
 void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) {

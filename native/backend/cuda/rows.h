@@ -32,7 +32,7 @@ void layer_norm_groups(Runtime& runtime, float* x, const float* weight, float ep
                        int64_t dim);
 void add_bias(Runtime& runtime, float* x, const float* bias, int n_rows, int64_t dim);
 void activate(Runtime& runtime, Activation activation, float* x, int64_t count);
-void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n_heads, int head_dim);
+void gate_heads(Runtime& runtime, HeadGate kind, float* x, const float* gate, int n_rows, int n_heads, int head_dim);
 void scale_columns(Runtime& runtime, float* x, const float* factors, int n_rows, int64_t dim);
 void add_weighted(Runtime& runtime, float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
                   int n_rows, int64_t dim);
@@ -46,6 +46,7 @@ void gated_input(Runtime& runtime, const Gating& gating, const float* gate, cons
                  float* out, const ProductInput& input);
 void scale(Runtime& runtime, float* x, int64_t count, float factor);
 void soft_cap(Runtime& runtime, float* x, int64_t count, float cap);
+void clamp(Runtime& runtime, float* x, int64_t count, float limit);
 void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim);
 // `rows` is in device memory.
 void gather_rows(Runtime& runtime, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/eagle_params.h"
+#include "model/layers/layer_block.h"
 #include "model/mtp_layer.h"
 
 namespace monolith {
@@ -43,6 +44,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
   const DeltaNetParams& delta = p.delta_net;
   const bool beside = std::ranges::any_of(
       p.layers, [](const LayerParams& layer) { return layer.feed_forward == FeedForwardKind::kGatedAndMixture; });
+  const bool early = std::ranges::any_of(p.layers, [&](const LayerParams& layer) { return early_input(p, layer); });
   const int64_t gates = p.head_gates ? p.most(&LayerParams::n_heads) : 0;
   const int64_t streams = p.streams.count > 1 ? p.streams.count : 0;
   const int64_t mixed = p.stream_mix.n_streams, numbers = p.stream_mix.mix(false).numbers();
@@ -66,13 +68,15 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::beta, rows * std::max(delta.n_value_heads, p.state_space.n_heads)},
       {&Activations::low_decay, rows * delta.low_rank},
       {&Activations::low_gate, rows * delta.low_rank},
+      {&Activations::parallel_input, p.parallel_norm || early ? rows * p.n_embd : 0},
+      {&Activations::last_early, early ? logit_rows * p.n_embd : 0},
       {&Activations::branch, p.post_norm || p.residual_scale != 1.0f || mixed > 0 ? rows * p.n_embd : 0},
       {&Activations::gate, rows * dense_ff(p)},
       {&Activations::up, rows * dense_ff(p)},
       {&Activations::router, rows * p.experts.count},
       {&Activations::expert_in, rows * p.experts.latent},
       {&Activations::expert_out, rows * p.experts.latent},
-      {&Activations::shared, p.experts.shared_gate || beside ? rows * p.n_embd : 0},
+      {&Activations::shared, p.experts.shared_gate || p.experts.shared_scale != 1.0f || beside ? rows * p.n_embd : 0},
       {&Activations::shared_gate, p.experts.shared_gate ? rows : 0},
       {&Activations::low_q, rows * p.latents.q_rank},
       {&Activations::head_q, rows * most_of_heads(p, p.latents.key_dim)},

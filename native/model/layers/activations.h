@@ -23,6 +23,8 @@ struct Activations {
   float* beta = nullptr;
   float* low_decay = nullptr;
   float* low_gate = nullptr;
+  // Input of the feed-forward network for HyperParams::parallel_norm, or StepRows::early.
+  float* parallel_input = nullptr;
   float* branch = nullptr;  // Output of a block, unless it is added to the residual stream directly.
   float* gate = nullptr;
   float* up = nullptr;
@@ -54,6 +56,7 @@ struct Activations {
   float* last_x = nullptr;
   float* last_gate = nullptr;
   float* last_normed = nullptr;
+  float* last_early = nullptr;
   float* head_gates = nullptr;  // Head gates of Attention, [tokens][n_heads], and the same gathered like the queries.
   float* last_head_gates = nullptr;
   float* per_layer = nullptr;  // Per-layer inputs (PerLayerInputs), [tokens][n_layers * dim], and the same gathered.

@@ -23,12 +23,14 @@ void Attention::run(StepRows& rows, bool last) const {
                                     .sinks = weights_.sinks,
                                     .temperature_scale = layer_.temperature_scale,
                                     .temperature_length = layer_.temperature_length,
-                                    .temperature_offset = layer_.temperature_offset},
+                                    .temperature_offset = layer_.temperature_offset,
+                                    .max_alibi_bias = params_.max_alibi_bias},
                          .out = buffers_.attended,
                          .out_stride = attended_dim(layer_)});
   if (params_.head_gates)
-    operations_.gate_heads(buffers_.attended, rows.all ? buffers_.head_gates : buffers_.last_head_gates, rows.count,
-                           layer_.n_heads, layer_.value_dim);
+    operations_.gate_heads(params_.head_gate, buffers_.attended,
+                           rows.all ? buffers_.head_gates : buffers_.last_head_gates, rows.count, layer_.n_heads,
+                           layer_.value_dim);
   if (params_.value_scale != 1.0f)
     operations_.scale(buffers_.attended, rows.count, attended_dim(layer_), params_.value_scale);
   const float* attended = buffers_.attended;
@@ -37,6 +39,9 @@ void Attention::run(StepRows& rows, bool last) const {
     operations_.gated(Activation::kSigmoid, gate, attended, rows.count, attended_dim(layer_), gate);
     attended = gate;
   }
+  if (params_.sub_norms)
+    operations_.rms_norm(attended, weights_.sub_norm, params_.norm_eps, rows.count, attended_dim(layer_),
+                         buffers_.attended);
   const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, weights_.output_bias,
                             residual_.is_direct()};
   operations_.matmul({&target, 1}, attended, rows.count, InputUse::kLast);
@@ -46,6 +51,18 @@ void Attention::run(StepRows& rows, bool last) const {
 void Attention::project(StepRows& rows) const {
   const Activations& to = buffers_;
   const float* const x = rows.mixer_input != nullptr ? rows.mixer_input : residual_.read(rows, weights_.norm);
+  if (params_.parallel_norm) {
+    apply_norm(params_, ffn_norm_, operations_, rows.x, rows.count, params_.n_embd, buffers_.parallel_input);
+    rows.normed = buffers_.parallel_input;
+  }
+  if (early_input(params_, layer_)) {
+    float* const early = buffers_.parallel_input;
+    if (layer_.mixture())
+      operations_.copy_rows(rows.x, params_.n_embd, rows.count, params_.n_embd, early);
+    else
+      apply_norm(params_, experts_norm_, operations_, rows.x, rows.count, params_.n_embd, early);
+    rows.early = early;
+  }
   std::array<MatmulTarget, 5> targets;
   size_t n = 0;
   targets[n++] = {weights_.q.get(), to.q, q_dim(layer_), weights_.q_bias};
@@ -61,6 +78,11 @@ void Attention::project(StepRows& rows) const {
     if (params_.value_norm)
       operations_.rms_norm_heads(to.v, v_dim(layer_), nullptr, params_.norm_eps, rows.count, layer_.n_kv_heads,
                                  layer_.value_dim);
+  }
+  if (params_.clamp_qkv > 0) {
+    operations_.clamp(to.q, rows.count, q_dim(layer_), params_.clamp_qkv);
+    operations_.clamp(to.k, rows.count, k_dim(layer_), params_.clamp_qkv);
+    operations_.clamp(to.v, rows.count, v_dim(layer_), params_.clamp_qkv);
   }
   if (params_.qk_norm == QkNorm::kEachHead) {
     operations_.rms_norm_heads(to.q, q_dim(layer_), weights_.q_norm, params_.norm_eps, rows.count, layer_.n_heads,
@@ -129,12 +151,26 @@ const float* Attention::leave_logit_rows(StepRows& rows) const {
     if (params_.parallel_residual)
       operations_.gather_rows(rows.normed, rows.logit_rows, params_.n_embd, buffers_.last_normed);
   }
+  if (n > 0 && early_input(params_, layer_)) {
+    operations_.gather_rows(rows.early, rows.logit_rows, params_.n_embd, buffers_.last_early);
+    rows.early = buffers_.last_early;
+  }
   rows.normed = buffers_.last_normed;
   rows.per_layer = buffers_.last_per_layer;
   rows.x = buffers_.last_x;
   rows.count = RowCount::fixed(n);
   rows.all = false;
   return buffers_.last_q;
+}
+
+void LinearMixer::run(StepRows& rows, bool) const {
+  const float* const x = residual_.read(rows, weights_.norm);
+  const MatmulTarget target{.weight = weights_.output.get(),
+                            .out = residual_.target(rows),
+                            .out_stride = weights_.output->rows,
+                            .add_to_out = residual_.is_direct()};
+  operations_.matmul({&target, 1}, x, rows.count, residual_.last_use());
+  residual_.add(weights_.post_norm, rows);
 }
 
 }  // namespace monolith

@@ -11,6 +11,8 @@ class Attention final : public LayerBlock {
       : params_(context.params),
         layer_(context.layer),
         weights_(context.weights.attention),
+        ffn_norm_(context.weights.ffn_norm),
+        experts_norm_(context.weights.experts.norm),
         operations_(context.operations),
         buffers_(context.activations),
         residual_(context, context.layer.mixer == MixerKind::kAttentionAndMamba2),
@@ -33,11 +35,27 @@ class Attention final : public LayerBlock {
   const HyperParams& params_;
   const LayerParams& layer_;
   const AttentionWeights& weights_;
+  const NormWeights& ffn_norm_;      // For HyperParams::parallel_norm.
+  const NormWeights& experts_norm_;  // For FeedForwardKind::kGatedBesideMixture.
   Operations& operations_;
   const Activations& buffers_;
   const Residual residual_;
   const int kv_layer_, table_;
   KvCache& cache_;
+};
+
+// A matrix in place of attention: x += W_out pre_norm(x).
+class LinearMixer final : public LayerBlock {
+ public:
+  explicit LinearMixer(const LayerContext& context)
+      : weights_(context.weights.attention), operations_(context.operations), residual_(context) {}
+
+  void run(StepRows& rows, bool last) const override;
+
+ private:
+  const AttentionWeights& weights_;
+  Operations& operations_;
+  const Residual residual_;
 };
 
 }  // namespace monolith

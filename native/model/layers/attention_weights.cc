@@ -35,7 +35,7 @@ void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightLis
       list.part("attn_qkv.bias", q + k, v, all, weights.v_bias);
     }
   } else {
-    if (layer.output_gate) {
+    if (layer.output_gate && !layer.output_gate_apart) {
       // In each head, the query rows come before the gate rows.
       const int64_t of_query = layer.key_dim, of_both = of_query + layer.value_dim;
       list.part_runs("attn_q.weight", layer.n_heads, 0, of_query, of_both, p.n_embd, weights.q);
@@ -61,11 +61,13 @@ void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightLis
     norm("attn_q_norm.weight", layer.n_heads, weights.q_norm);
     if (layer.kv_of < 0) norm("attn_k_norm.weight", layer.n_kv_heads, weights.k_norm);
   }
+  if (layer.output_gate_apart) list.matrix("attn_gate.weight", attended_dim(layer), p.n_embd, weights.gate);
   if (p.head_gates) list.matrix("attn_gate.weight", layer.n_heads, p.n_embd, weights.head_gates);
   list.matrix("attn_output.weight", p.n_embd, attended_dim(layer), weights.output);
   list.vector_if(p.attention_bias, "attn_output.bias", p.n_embd, weights.output_bias);
   list.vector_if(layer.sinks, "attn_sinks.weight", layer.n_heads, weights.sinks);
-  if (p.post_norm) list.norm("post_attention_norm.weight", p.n_embd, weights.post_norm);
+  if (p.sub_norms) list.vector("attn_sub_norm.weight", attended_dim(layer), weights.sub_norm);
+  if (p.post_norm) list.norm(p.attention_post_norm_name, p.n_embd, weights.post_norm);
 }
 
 void list_weights(const LayerParams& layer, LatentAttentionWeights& weights, WeightList& list) {

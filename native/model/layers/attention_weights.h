@@ -22,6 +22,7 @@ struct AttentionWeights {
   const float* output_bias = nullptr;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
+  const float* sub_norm = nullptr;     // See HyperParams::sub_norms.
   const float* sinks = nullptr;        // Shape [n_heads].
   std::unique_ptr<Matrix> head_gates;  // Shape [n_heads, n_embd].
   NormWeights post_norm;

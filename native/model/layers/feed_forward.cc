@@ -22,6 +22,7 @@ void FeedForward::run_gated_mlp(const GatedMlpCall& call) const {
   operations_.matmul(gate_and_up, call.x, rows, call.use);
   if (layer_.sparse_deviations > 0) operations_.gaussian_topk(gate, layer_.sparse_deviations, rows, n_ff);
   operations_.gated({params_.activation, layer_.gate_limit, params_.limits_input}, gate, up, rows, n_ff, gate);
+  if (weights.sub_norm != nullptr) operations_.rms_norm(gate, weights.sub_norm, params_.norm_eps, rows, n_ff, gate);
   operations_.matmul({&down, 1}, gate, rows, InputUse::kLast);
 }
 

@@ -19,6 +19,7 @@ void list_weights(const LayerParams& layer, NetworkWeights& weights, WeightList&
   }
   list.matrix("ffn_down.weight", p.n_embd, n_ff, weights.down);
   list.vector_if(p.down_bias, "ffn_down.bias", p.n_embd, weights.down_bias);
+  list.vector_if(p.sub_norms, "ffn_sub_norm.weight", n_ff, weights.sub_norm);
 }
 
 void list_weights(const LayerParams& layer, ExpertWeights& weights, NetworkWeights& shared, WeightList& list) {
@@ -39,7 +40,7 @@ void list_weights(const LayerParams& layer, ExpertWeights& weights, NetworkWeigh
   }
   list.matrices("ffn_down_exps.weight", e.count, width, e.n_ff, weights.all.down);
   if (layer.experts_by_token) list.numbers("ffn_gate_tid2eid.weight", e.used, p.n_vocab, e.count, weights.of_token);
-  list.vector_if(e.choice_bias && !layer.experts_by_token, "exp_probs_b.bias", e.count, weights.choice_bias);
+  list.vector_if(e.choice_bias && !layer.experts_by_token, e.choice_bias_name, e.count, weights.choice_bias);
   if (e.biases) {
     list.vector("ffn_gate_inp.bias", e.count, weights.router_bias);
     list.vector_of_shape("ffn_gate_exps.bias", {e.n_ff, e.count, 1}, weights.all.gate_bias);
@@ -54,6 +55,8 @@ void list_weights(const LayerParams& layer, ExpertWeights& weights, NetworkWeigh
     list.vector_if(e.scales, "ffn_down_exps.scale", e.count, weights.expert_scales);
     return;
   }
+  if (layer.feed_forward == FeedForwardKind::kGatedBesideMixture)
+    list.norm("ffn_norm_exps.weight", p.n_embd, weights.norm);
   if (e.n_ff_shared == 0) return;
   if (!e.gateless) list.matrix("ffn_gate_shexp.weight", e.n_ff_shared, p.n_embd, shared.gate);
   list.matrix("ffn_up_shexp.weight", e.n_ff_shared, p.n_embd, shared.up);

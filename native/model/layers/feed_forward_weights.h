@@ -18,6 +18,7 @@ struct NetworkWeights {
   const float* gate_bias = nullptr;
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;
+  const float* sub_norm = nullptr;  // See HyperParams::sub_norms.
 };
 
 // Lists the gate, up and down matrices. The gate is listed only if the layer has one.

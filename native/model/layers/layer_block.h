@@ -42,6 +42,8 @@ struct StepRows {
   float* streams = nullptr;
   float* stream_numbers = nullptr;
   const float* normed = nullptr;  // The normalized x that the layer's mixer has read, for blocks in parallel with it.
+  // The layer's input, which attention keeps for the router or the experts, [count][n_embd]: see early_input().
+  const float* early = nullptr;
   // If set, attention reads this buffer as the input of all tokens, instead of the normalized x.
   const float* mixer_input = nullptr;
 };
@@ -60,6 +62,12 @@ struct LayerContext {
   int max_rows;      // Maximum number of tokens per step.
   LayerSlots slots;  // The layer's part of the recurrent state.
 };
+
+// Whether attention keeps the layer's input for the experts: as it is for the router (ExpertParams::early_router), or
+// normalized for all experts (FeedForwardKind::kGatedBesideMixture).
+inline bool early_input(const HyperParams& params, const LayerParams& layer) {
+  return (params.experts.early_router && layer.mixture()) || layer.feed_forward == FeedForwardKind::kGatedBesideMixture;
+}
 
 class LayerBlock {
  public:

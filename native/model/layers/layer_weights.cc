@@ -17,6 +17,10 @@ void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& l
       break;
     case MixerKind::kMamba2: list_weights(weights.mamba2, list); break;
     case MixerKind::kShortConvolution: list_weights(weights.short_convolution, list); break;
+    case MixerKind::kLinear:
+      list.norm("attn_norm.weight", p.n_embd, weights.attention.norm);
+      list.matrix("attn_output.weight", p.n_embd, p.n_embd, weights.attention.output);
+      break;
     case MixerKind::kNone: break;
   }
   if (p.stream_mix.n_streams > 0) {
@@ -24,10 +28,10 @@ void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& l
     list_weights("hc_ffn", false, weights.network_mix, list);
   }
   if (layer.feed_forward == FeedForwardKind::kNone) return;
-  if (p.pre_norm && !p.parallel_residual) list.norm(p.ffn_norm_name, p.n_embd, weights.ffn_norm);
+  if (p.pre_norm && (!p.parallel_residual || p.parallel_norm)) list.norm(p.ffn_norm_name, p.n_embd, weights.ffn_norm);
   if (!layer.mixture()) list_weights(layer, weights.network, list);
   if (layer.has_experts()) list_weights(layer, weights.experts, weights.network, list);
-  if (p.post_norm) list.norm("post_ffw_norm.weight", p.n_embd, weights.ffn_post_norm);
+  if (p.post_norm) list.norm(p.ffn_post_norm_name, p.n_embd, weights.ffn_post_norm);
   list_weights(weights.per_layer, list);
   list_weights(weights.streams, list);
 }

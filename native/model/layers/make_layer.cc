@@ -31,6 +31,7 @@ Status add_mixer(const LayerContext& context, Parts& parts) {
       parts.push_back(std::make_unique<Mamba2>(context));
       parts.push_back(std::make_unique<Attention>(context));
       return {};
+    case MixerKind::kLinear: parts.push_back(std::make_unique<LinearMixer>(context)); return {};
     case MixerKind::kNone: return {};
   }
   return {};
@@ -40,6 +41,7 @@ Status add_feed_forward(const LayerContext& context, const BackendMemory& backen
   switch (context.layer.feed_forward) {
     case FeedForwardKind::kGated: parts.push_back(std::make_unique<GatedMlp>(context)); return {};
     case FeedForwardKind::kPlain: parts.push_back(std::make_unique<Mlp>(context)); return {};
+    case FeedForwardKind::kGatedBesideMixture: parts.push_back(std::make_unique<GatedMlp>(context)); [[fallthrough]];
     case FeedForwardKind::kMixture: {
       auto experts = std::make_unique<ExpertMixture>(context);
       const Mixture mixture = experts->mixture();

@@ -27,7 +27,9 @@ void ExpertMixture::run(StepRows& rows, bool) const {
   const ExpertParams& experts = params_.experts;
   const ExpertWeights& own = weights_.experts;
   const Activations& to = buffers_;
-  const float* const x = residual_.read(rows, weights_.ffn_norm);
+  const bool mixture_alone = layer_.mixture();
+  const float* const x = mixture_alone ? residual_.read(rows, weights_.ffn_norm) : rows.early;
+  const float* const routed = experts.early_router ? rows.early : x;
   float* const out = residual_.target(rows);
   const MatmulTarget routing[] = {
       {.weight = own.router.get(),
@@ -36,7 +38,7 @@ void ExpertMixture::run(StepRows& rows, bool) const {
        .bias = own.router_bias,
        .never_fast = true},
       {.weight = own.shared_gate.get(), .out = to.shared_gate, .out_stride = 1, .never_fast = true}};
-  operations_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, rows.count);
+  operations_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, routed, rows.count);
   const auto shared_network = [&](float* result, bool add, InputUse use) {
     run_gated_mlp({.weights = weights_.network,
                    .n_ff = experts.n_ff_shared,
@@ -46,7 +48,8 @@ void ExpertMixture::run(StepRows& rows, bool) const {
                    .add_to_out = add,
                    .use = use});
   };
-  if (experts.shared_gate) shared_network(to.shared, false, InputUse::kAgain);
+  const bool shared_apart = experts.shared_gate || experts.shared_scale != 1.0f;
+  if (shared_apart) shared_network(to.shared, false, InputUse::kAgain);
   Mixture mixture = this->mixture();
   mixture.by_token.tokens = rows.tokens.data();
   mixture.by_token.rows = rows.all ? nullptr : rows.logit_rows.data();
@@ -59,8 +62,9 @@ void ExpertMixture::run(StepRows& rows, bool) const {
   } else {
     operations_.mixture(mixture, to.router, x, rows.count, out, residual_.is_direct());
   }
-  if (experts.shared_gate) {
-    operations_.add_rows(out, to.shared, 1.0f, to.shared_gate, rows.count, params_.n_embd);
+  if (shared_apart) {
+    operations_.add_rows(out, to.shared, experts.shared_scale, experts.shared_gate ? to.shared_gate : nullptr,
+                         rows.count, params_.n_embd);
   } else if (experts.n_ff_shared > 0) {
     shared_network(out, true, residual_.last_use());
   }

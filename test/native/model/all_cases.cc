@@ -43,6 +43,7 @@ std::vector<Case> all_cases() {
                              gpt_oss(),
                              norms_apart(true),
                              norms_apart(false)};
+  for (Case& one : earlier_cases()) cases.push_back(std::move(one));
   for (Case& one : recurrent_cases()) cases.push_back(std::move(one));
   return cases;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/architecture_cases.h"
+#include "model/earlier_cases.h"
 #include "model/mixture_cases.h"
 #include "model/recurrent_cases.h"
 

@@ -14,6 +14,12 @@ namespace {
 
 using namespace testing;
 
+std::vector<Case> cases_on_a_cpu() {
+  std::vector<Case> cases = all_cases();
+  cases.push_back(alibi_case());
+  return cases;
+}
+
 Loaded load(const TinyModel& tiny, const CpuBackendOptions& options) {
   const ParsedModel parsed(tiny);
   if (parsed.file) return load_network(*parsed.file, options);
@@ -25,7 +31,7 @@ Loaded load(const TinyModel& tiny, const CpuBackendOptions& options) {
 
 TEST(every_architecture_matches_its_float64_network) {
   const Tokens tokens = some_tokens(37);
-  for (const Case& one : all_cases()) {
+  for (const Case& one : cases_on_a_cpu()) {
     const Loaded loaded = load(one.model, {.threads = 2, .arithmetic = Arithmetic::kExact});
     REQUIRE(loaded.model != nullptr);
     const std::vector<float> logits = run_network(*loaded.model, tokens, 37);
@@ -46,7 +52,7 @@ TEST(every_architecture_matches_its_float64_network) {
 
 TEST(every_architecture_is_independent_of_chunks_threads_and_instruction_set) {
   const Tokens tokens = some_tokens(37);
-  for (const Case& one : all_cases()) {
+  for (const Case& one : cases_on_a_cpu()) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas()) {
       for (const auto& [threads, piece] : {std::pair{1, 37}, std::pair{3, 1}, std::pair{2, 10}}) {
@@ -65,7 +71,7 @@ TEST(every_architecture_is_independent_of_chunks_threads_and_instruction_set) {
 
 // The error must name a missing tensor, a tensor with a wrong shape and an unknown tensor.
 TEST(every_architecture_names_invalid_tensors) {
-  for (const Case& one : all_cases()) {
+  for (const Case& one : cases_on_a_cpu()) {
     for (const auto& [name, tensor] : one.model.tensors) {
       if (!name.starts_with("blk.1.")) continue;
       for (const bool erased : {true, false}) {
@@ -85,6 +91,21 @@ TEST(every_architecture_names_invalid_tensors) {
       }
     }
   }
+}
+
+TEST(learned_positions_limit_the_context) {
+  TinyModel model = earlier_cases().front().model;
+  model.key("context_length", 48u);
+  model.matrix("position_embd.weight", 48, kEmbd);
+  const ParsedModel parsed(model);
+  auto backend = make_cpu_backend({.threads = 1});
+  ModelLimits limits = kNetworkLimits;
+  const auto plan = Model::plan(*parsed.file, **backend, limits);
+  REQUIRE(!plan.ok());
+  CHECK(plan.error().message.find("max_context is 96") != std::string::npos &&
+        plan.error().message.find("only 48 positions") != std::string::npos);
+  limits.max_context = 48;
+  CHECK(Model::plan(*parsed.file, **backend, limits).ok());
 }
 
 }  // namespace monolith

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/machine/isa.h"
 #include "check.h"
 #include "model/golden_files.h"
 #include "support/model_fixture.h"

@@ -1,5 +1,6 @@
 // Tests which hyperparameters are read from metadata, the defaults for missing keys, and the errors for invalid values.
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "check.h"
@@ -353,6 +354,26 @@ TEST(layers_can_have_different_limits_and_rotated_dimensions) {
   other.key("expert_count", 8u);
   other.key("swiglu_clamp_exp", std::vector<float>{0, 0, 7});
   check_refused(other, ErrorCode::kUnsupported, "a limit on gated activations");
+}
+
+TEST(keys_that_other_architectures_compute_are_refused) {
+  for (const auto& [key, value, part] :
+       {std::tuple<const char*, TinyModel::Value, const char*>{"num_loops", 2u, "layers that run several times"},
+        {"use_parallel_residual", true, "a parallel residual"},
+        {"attention.max_alibi_bias", 8.0f, "an ALiBi bias"},
+        {"attention.clamp_kqv", 8.0f, "clamping of queries"}}) {
+    TinyModel model("llama");
+    model.key(key, value);
+    check_refused(model, ErrorCode::kUnsupported, part);
+  }
+  TinyModel loops("nanbeige");
+  loops.key("num_loops", 0u);
+  check_refused(loops, ErrorCode::kInvalidFile, "'nanbeige.num_loops' is 0");
+  loops.key("num_loops", 3u);
+  loops.key("skip_loop_final_norm", true);
+  const auto params = read(loops);
+  REQUIRE(params.ok());
+  CHECK(params->n_layers == 6 && params->stored_layers() == 2 && !params->loop_norm);
 }
 
 // Number of groups, number of groups used, and experts per token; there are 8 experts.

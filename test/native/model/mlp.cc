@@ -104,7 +104,9 @@ Rows Mlp::attend(const Rows& q, const Rows& k, const Rows& v, const Attention& h
         double score = 0;
         for (int d = 0; d < kHeadDim; ++d) score += q[row][at + d] * k[p][kv_at + d];
         score *= how.scale;
-        weight.push_back(std::exp(how.cap > 0 ? how.cap * std::tanh(score / how.cap) : score));
+        if (how.cap > 0) score = how.cap * std::tanh(score / how.cap);
+        if (how.alibi > 0) score -= std::exp2(-how.alibi * (head + 1) / kHeads) * (row - p);
+        weight.push_back(std::exp(score));
       }
       double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
       if (!how.sinks.empty()) sum += std::exp(how.sinks[head]);

@@ -18,7 +18,10 @@ Result<LoadedModel> load_model(const std::string& path, Result<std::unique_ptr<B
   auto file = GgufFile::open(path);
   if (!file) return file.error();
   if (!backend) return backend.error();
-  auto model = Transformer::load(**file, **backend, limits, {});
+  ModelLimits own = limits;
+  const auto params = HyperParams::read(**file);
+  if (params && params->n_positions > 0) own.max_context = std::min(own.max_context, params->n_positions);
+  auto model = Transformer::load(**file, **backend, own, {});
   if (!model) return model.error();
   return LoadedModel{std::move(*backend), std::move(*model)};
 }

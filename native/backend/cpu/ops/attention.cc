@@ -120,6 +120,10 @@ class Tile {
     for (int i = 0; i < n; ++i) {
       limits_[i] = segment.seen_by(position(i));
       starts_[i] = a.start(position(i));
+      if (a.params.max_alibi_bias > 0)
+        slopes_[i] =
+            alibi_slope(a.params.max_alibi_bias, kv_head * a.group + static_cast<int>((first_query + i) % a.group),
+                        a.group * layer.n_kv_heads);
     }
     for (int i = 0; i < n; ++i) {
       const float* from = a.query(segment, kv_head, first_query + i);
@@ -161,7 +165,8 @@ class Tile {
              .soft_cap = a.params.soft_cap,
              .scores = scores,
              .rows = layer.latents || as_whole_numbers ? rows : nullptr,
-             .key_stride = as_whole_numbers ? key_stride : 0};
+             .key_stride = as_whole_numbers ? key_stride : 0,
+             .slopes = a.params.max_alibi_bias > 0 ? slopes_ : nullptr};
   }
 
   // Computes all spans in order and writes the result.
@@ -204,6 +209,7 @@ class Tile {
   float* next_;
   int starts_[kTileQueries];
   int limits_[kTileQueries];
+  float slopes_[kTileQueries];
   AttentionTile tile_;
 };
 

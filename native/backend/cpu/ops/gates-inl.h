@@ -91,6 +91,13 @@ void relu_squared(float* x, int64_t count) {
   });
 }
 
+void relu_multiply(const float* gate, const float* up, int64_t count, float* out) {
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec g = load_up_to(gate + at, n);
+    store_up_to(out + at, mul(if_less(g, splat(0.0f), splat(0.0f), g), load_up_to(up + at, n)), n);
+  });
+}
+
 void identity_multiply(const float* gate, const float* up, int64_t count, float* out) {
   for_vectors(count, [&](int64_t at, int n) {
     store_up_to(out + at, mul(load_up_to(gate + at, n), load_up_to(up + at, n)), n);

@@ -74,6 +74,8 @@ struct AttentionTile {
   float* rows;     // Scratch memory of latent_scratch_floats() floats, for latents and integer rows; otherwise null.
   // Elements per row of keys, if rows are 16-bit integers or are converted to them; otherwise 0.
   int64_t key_stride = 0;
+  // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = none.
+  const float* slopes = nullptr;
 };
 
 // Distance between the weights of two queries. A tile's scratch memory holds the weights as 16-bit integers, the
@@ -157,6 +159,7 @@ struct OpKernels {
     if (activation == Activation::kClampedSilu) return clamped_silu_multiply;
     if (activation == Activation::kSigmoid) return sigmoid_multiply;
     if (activation == Activation::kIdentity) return identity_multiply;
+    if (activation == Activation::kRelu) return relu_multiply;
     if (activation == Activation::kQuickGelu) return quick_gelu_multiply;
     return activation == Activation::kGelu ? gelu_multiply : silu_multiply;
   }
@@ -194,7 +197,8 @@ struct OpKernels {
   // Packs query i of a tile, multiplied by `scale`.
   void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride, float* packed);
   // May run in place.
-  Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply;
+  Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply,
+      relu_multiply;
   // Gating with a limit greater than 0. For of_input, see Gating::limits_input.
   void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit,
                            bool of_input, float* out);

@@ -99,12 +99,19 @@ void CpuBackend::gated(const Gating& gating, const float* gate, const float* up,
   });
 }
 
-void CpuBackend::gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) {
+void CpuBackend::gate_heads(HeadGate kind, float* x, const float* gate, RowCount rows, int n_heads, int head_dim) {
   pool_.parallel_for(rows.value(), rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t head = begin * n_heads; head < end * n_heads; ++head) {
-      float e = -gate[head];
-      ops_.logits.exp(&e, 1, 0.0f, &e);
-      ops_.scale(x + head * head_dim, head_dim, 1.0f / (1.0f + e));
+      float factor = gate[head];
+      if (kind == HeadGate::kSoftplus) {
+        const float no_bias = 0.0f;
+        ops_.softplus(&factor, &no_bias, 1);
+      } else {
+        factor = -factor;
+        ops_.logits.exp(&factor, 1, 0.0f, &factor);
+        factor = 1.0f / (1.0f + factor);
+      }
+      ops_.scale(x + head * head_dim, head_dim, factor);
     }
   });
 }
@@ -164,6 +171,12 @@ void CpuBackend::scale(float* x, RowCount rows, int64_t dim, float factor) {
 void CpuBackend::soft_cap(float* x, RowCount rows, int64_t dim, float cap) {
   pool_.parallel_for(rows.value() * dim, kElementsPerPiece / 4,
                      [&](int64_t begin, int64_t end, int) { ops_.soft_cap(x + begin, end - begin, cap); });
+}
+
+void CpuBackend::clamp(float* x, RowCount rows, int64_t dim, float limit) {
+  pool_.parallel_for(rows.value() * dim, kElementsPerPiece, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) x[i] = std::min(std::max(x[i], -limit), limit);
+  });
 }
 
 void CpuBackend::add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) {

@@ -17,6 +17,7 @@ constexpr OpKernels kKernels = {
     .sigmoid_multiply = sigmoid_multiply,
     .identity_multiply = identity_multiply,
     .quick_gelu_multiply = quick_gelu_multiply,
+    .relu_multiply = relu_multiply,
     .limited_multiply = limited_multiply,
     .silu = silu,
     .gelu = gelu,

@@ -12,6 +12,7 @@ MONOLITH_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 MONOLITH_DEVICE float activate(Activation activation, float x) {
   if (activation == Activation::kSigmoid) return sigmoid(x);
   if (activation == Activation::kIdentity) return x;
+  if (activation == Activation::kRelu) return x < 0 ? 0.0f : x;
   if (activation == Activation::kSilu) return x / (1.0f + expf(-x));
   if (activation == Activation::kClampedSilu) {
     const float least = 7.0f < x ? 7.0f : x;

@@ -275,9 +275,16 @@ TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
   const Case cases[] = {
       {"gate_heads",
        [&](CpuBackend& ops, float* at) {
-         ops.gate_heads(at, gates.data(), RowCount::fixed(n_rows), n_heads, int(dim) / n_heads);
+         ops.gate_heads(HeadGate::kSigmoid, at, gates.data(), RowCount::fixed(n_rows), n_heads, int(dim) / n_heads);
        },
        [&](size_t i) { return x[i] * sigmoid(gates[i / (dim / n_heads)]); }},
+      {"gate_heads, softplus",
+       [&](CpuBackend& ops, float* at) {
+         ops.gate_heads(HeadGate::kSoftplus, at, gates.data(), RowCount::fixed(n_rows), n_heads, int(dim) / n_heads);
+       },
+       [&](size_t i) { return x[i] * std::log1p(std::exp(double(gates[i / (dim / n_heads)]))); }},
+      {"clamp", [&](CpuBackend& ops, float* at) { ops.clamp(at, RowCount::fixed(n_rows), dim, 0.5f); },
+       [&](size_t i) { return std::clamp(double(x[i]), -0.5, 0.5); }},
       {"scale_columns",
        [&](CpuBackend& ops, float* at) { ops.scale_columns(at, columns.data(), RowCount::fixed(n_rows), dim); },
        [&](size_t i) { return double(x[i]) * columns[i % dim]; }},

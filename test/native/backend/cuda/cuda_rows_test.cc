@@ -202,9 +202,16 @@ TEST(cuda_operations_of_whole_rows) {
     };
     const auto square = [](double v) { return v * v; };
     float* at = desk.put(x);
-    gate_heads(desk.runtime(), at, desk.put(gates), rows, heads, dim / heads);
+    gate_heads(desk.runtime(), HeadGate::kSigmoid, at, desk.put(gates), rows, heads, dim / heads);
     check_close(
         desk.get(at, n), [&](size_t i) { return x[i] * sigmoid(gates[i / (width / heads)]); }, 1e-5, "gate_heads");
+    gate_heads(desk.runtime(), HeadGate::kSoftplus, at = desk.put(x), desk.put(gates), rows, heads, dim / heads);
+    check_close(
+        desk.get(at, n), [&](size_t i) { return x[i] * std::log1p(std::exp(double{gates[i / (width / heads)]})); },
+        1e-5, "gate_heads, softplus");
+    clamp(desk.runtime(), at = desk.put(x), static_cast<int64_t>(n), 0.5f);
+    check_close(
+        desk.get(at, n), [&](size_t i) { return std::clamp(double{x[i]}, -0.5, 0.5); }, 1e-6, "clamp");
     scale_columns(desk.runtime(), at = desk.put(x), desk.put(columns), rows, dim);
     check_close(
         desk.get(at, n), [&](size_t i) { return double{x[i]} * columns[i % width]; }, 1e-6, "scale_columns");
