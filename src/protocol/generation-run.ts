@@ -146,7 +146,7 @@ function failureError(event: Extract<GenerationEvent, { type: 'failed' }>): ApiE
     case 'queue_timeout':
       return apiError('capacity_exhausted', 'The request waited too long in the queue.', null, { retryAfterMs });
     case 'engine_error':
-      return apiError('model_error', 'The model failed on this request.', null);
+      return apiError('model_error', 'The model failed to handle this request.', null);
     case 'shutdown':
       return apiError('shutting_down', 'The server is shutting down.', null);
   }

@@ -181,7 +181,7 @@ export class UpstreamRun implements RunningGeneration {
         ? error.reported
         : isApiError(error)
           ? error
-          : apiError('model_error', 'The model failed on this request.', null, { cause: error });
+          : apiError('model_error', 'The model failed to handle this request.', null, { cause: error });
     this.onEvent({ type: 'failed', code: 'upstream', message: reported.message, error: reported });
   }
 

@@ -341,7 +341,7 @@ for (const [upstream, body, status, code, words, headers] of [
   ],
   [404, { error: { message: 'no such model' } }, 503, 'model_unavailable', /rejected the credentials/],
   [429, { error: 'slow down' }, 503, 'capacity_exhausted', /busy/, { 'retry-after': '7' }],
-  [500, '<html>Internal</html>', 500, 'model_error', /failed on this request/],
+  [500, '<html>Internal</html>', 500, 'model_error', /failed to handle this request/],
   [302, 'x', 503, 'model_unavailable', /not followed/, { location: 'http://127.0.0.1:1/' }],
 ] as const) {
   t.test(`handles the upstream error ${upstream}`, async (t) => {
@@ -397,7 +397,7 @@ for (const [name, say, words] of [
   [
     'an error within the stream',
     saying(piece('a'), `data: {"error":{"message":"out of memory, ${KEY}","code":500}}\n\n`),
-    /failed on this request/,
+    /failed to handle this request/,
   ],
   [
     'a connection that is lost',
@@ -431,7 +431,7 @@ for (const [name, say, words] of [
       response.on('drain', more);
       more();
     },
-    /failed on this request/,
+    /failed to handle this request/,
   ],
   ['bytes that are not HTTP', (response) => void response.socket!.end('SSH-2.0-x\r\n\r\n'), /invalid HTTP|was lost/],
   [
