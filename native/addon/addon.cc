@@ -23,6 +23,7 @@
 #include "addon/options.h"
 #include "addon/promise_work.h"
 #include "addon/text.h"
+#include "addon/tier_handle.h"
 #include "backend/cpu/machine/peak.h"
 #include "backend/registry/registry.h"
 #include "base/machine_memory.h"
@@ -204,6 +205,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   data->channel_class = Napi::Persistent(Channel::define(env));
   data->grammar_class = Napi::Persistent(GrammarHandle::define(env));
   data->image_class = Napi::Persistent(ImageHandle::define(env));
+  data->tier_class = Napi::Persistent(TierHandle::define(env));
   data->tokenizer_class = Napi::Persistent(TokenizerHandle::define(env));
 
   const std::vector<CpuIsa> available = available_cpu_isas();
