@@ -261,7 +261,7 @@ TEST(imported_pages_give_the_same_bits_with_compressed_blocks) {
 }
 
 TEST(imported_pages_give_the_same_bits_with_mtp_layers) {
-  EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
+  EngineSetup setup = of_model("models/deepseek2-glm47flash.q8_0.gguf", KvType::kF16);
   setup.give_mtp_layer();
   setup.options.speculation = Speculation::kAlways;
   setup.options.mtp = Speculation::kAlways;
