@@ -45,6 +45,7 @@ export async function bundleTap() {
 // Entry points of worker threads and child processes of the server: [the module that starts it, its script].
 const kThreads = [
   ['server/workers/http-workers.js', 'server/workers/worker.js'],
+  ['engine/kv-tier/kv-tier.js', 'engine/kv-tier/tier-worker.js'],
   ['storage/lmdb/database-copy.js', 'storage/lmdb/database-work.js'],
 ];
 

@@ -7,6 +7,7 @@ import { accounts, oidc, dashboard, mail, admin } from './settings/accounts.js';
 import { engine } from './settings/engine.js';
 import { structured_outputs, images, chat, foreign_thinking, responses } from './settings/formats.js';
 import { http, ws } from './settings/http.js';
+import { kv } from './settings/kv.js';
 import { limits, redis } from './settings/limits.js';
 import { models, upstream, hub } from './settings/models.js';
 import { webhooks, metrics, telemetry } from './settings/monitoring.js';
@@ -22,6 +23,7 @@ export const settings = {
   limits,
   redis,
   engine,
+  kv,
   structured_outputs,
   images,
   chat,

@@ -20,6 +20,7 @@ import type { RequestTrace, TracedRequest } from './request-trace.js';
 import type {
   CountersGauges,
   EngineGauges,
+  PageTierTotals,
   GenerationLabels,
   GenerationMeter,
   Telemetry,
@@ -104,6 +105,10 @@ class ServerTelemetry implements Telemetry {
 
   countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void {
     this.instruments.countersCalled(call, outcome, seconds);
+  }
+
+  pageTier(totals: PageTierTotals): void {
+    this.instruments.pageTier(totals);
   }
 
   backedUp(at: number): void {

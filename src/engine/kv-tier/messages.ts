@@ -29,7 +29,7 @@ export type TierOrder = { readonly number: number } & (
   /** Writes what the engine has left, for at most `withinMs`, and releases it. */
   | { readonly type: 'detach'; readonly key: string; readonly withinMs: number }
   /** The given responses no longer exist. */
-  | { readonly type: 'gone'; readonly responses: readonly string[] }
+  | { readonly type: 'gone'; readonly labels: readonly string[] }
   /** The responses whose pages are stored, if they were stored more than `olderThanS` seconds ago. */
   | { readonly type: 'labels'; readonly olderThanS: number }
   | { readonly type: 'clear'; readonly organization: string | null }
@@ -78,7 +78,7 @@ export type TierQuestion =
       readonly spans: readonly PromptSpan[];
     }
   | { readonly type: 'release'; readonly engine: string; readonly import: number }
-  | { readonly type: 'erase'; readonly responses: readonly string[] }
+  | { readonly type: 'erase'; readonly labels: readonly string[] }
   | { readonly type: 'erase organization'; readonly organizationId: string };
 
 /** Why stored pages were not used. */
@@ -99,5 +99,10 @@ export const answerChannel = (process: string, thread: number): string => `monol
 
 /** Labels under which the engine exports pages: the organization, and what the pages are kept for. */
 export const labelOf = (organizationId: string, kept: string): string => `${organizationId} ${kept}`;
+/** The parts of a label. */
+export function partsOfLabel(label: string): { organizationId: string; kept: string } {
+  const at = label.indexOf(' ');
+  return { organizationId: label.slice(0, at), kept: label.slice(at + 1) };
+}
 export const KEPT_A_DAY = '24h';
 export const KEPT_ALWAYS = 'all';
