@@ -499,6 +499,8 @@ export interface NativeTokenizer {
 
 export interface Addon {
   readonly version: string;
+  /** Increased by each release that computes other bits for the same model, options and input. */
+  readonly numericsVersion: number;
   readonly isas: string[]; // instruction sets that this processor supports, from simplest to most advanced
   /**
    * `path`, here and below: a GGUF file, or a Hugging Face directory, which is read like the GGUF file to which it

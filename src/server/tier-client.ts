@@ -2,12 +2,18 @@
 
 import type { Config } from '../config/settings.js';
 import { TierClient } from '../engine/kv-tier/tier-client.js';
+import { TierState } from '../engine/kv-tier/tier-state.js';
 import type { ResponseStore } from '../storage/response-store.js';
+import type { SharedState } from './shared-state.js';
 
 /** Null if no KV pages are kept on disk. */
-export function openTierClient({ kv, engine }: Config, process: string, thread: number): TierClient | null {
+export function openTierClient(
+  { kv, engine }: Config,
+  { process, kvTier }: Pick<SharedState, 'process' | 'kvTier'>,
+  thread: number,
+): TierClient | null {
   if (kv.disk === 'off' || !engine.prefix_cache) return null;
-  return new TierClient({ process, thread, mode: kv.disk, minTokens: kv.min_tokens });
+  return new TierClient({ process, thread, mode: kv.disk, minTokens: kv.min_tokens, state: new TierState(kvTier) });
 }
 
 /** From now on, deleting a response also erases the pages that only this response needs. */

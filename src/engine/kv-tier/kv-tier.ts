@@ -1,10 +1,12 @@
 // Starts and stops the storage tier's worker, connects engines to it, and reports its state. Main thread only.
 import { Worker } from 'node:worker_threads';
 import type { AttachedEngine as Attached, TierKey, TierNews, TierOrder, TierReport, TierStart } from './messages.js';
+import type { TierState } from './tier-state.js';
 
 type Order = TierOrder extends infer O ? (O extends TierOrder ? Omit<O, 'number'> : never) : never;
 
 export interface KvTierOptions extends TierStart {
+  readonly state: TierState;
   /** The key of an organization, 32 bytes; created if there is none. Null: the organization was deleted. */
   keyOf(organizationId: string): Promise<Uint8Array | null>;
   report(news: Exclude<TierNews, { type: 'done' | 'key' }>): void;
@@ -16,18 +18,23 @@ const CLOSE_MS = 5_000;
 export class KvTier {
   readonly #worker: Worker;
   readonly #orders = new Map<number, (answer: unknown) => void>();
-  readonly #opened: Promise<boolean>;
+  readonly #opened: Promise<void>;
   #number = 0;
   #lost = false;
 
   constructor(private readonly options: KvTierOptions) {
-    const { keyOf: _, report: __, ...start } = options;
+    const { keyOf: _, report: __, state, ...start } = options;
     this.#worker = new Worker(new URL('./tier-worker.js', import.meta.url), {
       workerData: start,
       name: 'kv tier',
     });
     this.#worker.unref();
-    this.#opened = new Promise((resolve) => this.#orders.set(0, () => resolve(true)));
+    this.#opened = new Promise((resolve) => {
+      this.#orders.set(0, () => {
+        state.set(!this.#lost);
+        resolve();
+      });
+    });
     this.#worker.on('message', (news: TierNews) => this.#take(news));
     // Serving continues without the tier.
     this.#worker.on('error', (error) => this.#fail(error.message));
@@ -62,6 +69,7 @@ export class KvTier {
   }
 
   async close(withinMs: number): Promise<void> {
+    this.options.state.set(false);
     const timer = setTimeout(() => void this.#worker.terminate(), withinMs + CLOSE_MS);
     await this.#order({ type: 'close', withinMs });
     clearTimeout(timer);
@@ -103,6 +111,7 @@ export class KvTier {
   #fail(message: string): void {
     if (this.#lost) return;
     this.#lost = true;
+    this.options.state.set(false);
     this.options.report({ type: 'problem', action: 'worker', message });
     for (const answer of this.#orders.values()) answer(null);
     this.#orders.clear();

@@ -13,6 +13,7 @@ import {
   type TierAnswer,
   type TierQuestion,
 } from './messages.js';
+import type { TierState } from './tier-state.js';
 
 /** A request is not held up for longer than this; it is then computed. */
 const WAIT_MS = 20_000;
@@ -39,6 +40,7 @@ export interface TierClientOptions {
   readonly thread: number;
   readonly mode: DiskMode;
   readonly minTokens: number;
+  readonly state: TierState;
 }
 
 export interface PrefetchRequest {
@@ -85,6 +87,7 @@ export class TierClient {
    * computed.
    */
   prefetch(engine: string, { signal, ...request }: PrefetchRequest): Promise<Prefetched> {
+    if (!this.options.state.isUp) return Promise.resolve(nothing(null));
     if (request.tokens.length <= this.options.minTokens || signal?.aborted === true)
       return Promise.resolve(nothing('below minimum'));
     const number = this.#next++;

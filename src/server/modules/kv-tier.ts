@@ -6,6 +6,7 @@ import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KvTier } from '../../engine/kv-tier/kv-tier.js';
 import { partsOfLabel } from '../../engine/kv-tier/messages.js';
+import { TierState } from '../../engine/kv-tier/tier-state.js';
 import type { TierReport } from '../../engine/kv-tier/messages.js';
 import type { PageTierTotals } from '../../telemetry/types.js';
 import { openModule } from '../module.js';
@@ -59,6 +60,7 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
     const tier = new KvTier({
       folder,
       process: shared.process,
+      state: new TierState(shared.kvTier),
       maxBytes: config.kv.disk_bytes > 0 ? config.kv.disk_bytes : await automaticBytes(config.data_dir),
       minTokens: config.kv.min_tokens,
       backlogBytes: config.kv.backlog_bytes,

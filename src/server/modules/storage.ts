@@ -68,7 +68,7 @@ export function openStorage({
       database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
-    const tierClient = openTierClient(config, shared.process, threads.index);
+    const tierClient = openTierClient(config, shared, threads.index);
     undo.add(() => tierClient?.close());
     if (tierClient !== null) eraseWithResponses(responses, tierClient);
     const stores =
