@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import type { LoadOptions } from '../../../src/engine/addon-types.js';
+import { loadOptions } from '../../addon/starter.js';
 import { loadAddon, packageRoot } from '../../../src/engine/load-addon.js';
 
 t.setTimeout(300_000);
@@ -43,7 +43,7 @@ t.test('logits have the bits of this numerics version', async (t) => {
     if (!existsSync(path)) continue;
     const hashes: Record<string, string> = (found.hashes[file] = {});
     for (const isa of addon.isas) {
-      const options = { threads: 1, isa, maxContext: 64 } as LoadOptions;
+      const options = { ...loadOptions, threads: 1, isa, maxContext: 64 };
       const { positions } = await addon.debugLogits(path, options, IDS, Int32Array.of(0, 15, 16, 39), 0);
       const hash = createHash('sha256');
       for (const { logits } of positions) hash.update(Buffer.from(logits.buffer, logits.byteOffset, logits.byteLength));
