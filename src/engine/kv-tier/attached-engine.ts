@@ -6,7 +6,7 @@ import type { LoadOptions, NativeEngine, NativeTier, PageData, PageExport, TierE
 import { planImport } from './import-plan.js';
 import { KEPT_ALWAYS, KEPT_A_DAY, partsOfLabel, type MissReason, type TierQuestion } from './messages.js';
 import { PAGE_TOKENS, type OrganizationKeys } from './page-content.js';
-import { PARTS } from './page-record.js';
+import { PARTS, type PagePart } from './page-record.js';
 import type { EngineIdentity, PageParts, PageStore } from './page-store.js';
 
 const DAY_S = 86_400;
@@ -41,6 +41,8 @@ export class AttachedEngine {
   #pendingExports: Promise<unknown> = Promise.resolve();
   #exportsWaiting = 0;
   skippedPages = 0;
+  /** Imported tokens whose time is not yet part of the time saved. */
+  uncountedTokens = 0;
 
   constructor(
     private readonly native: NativeEngine,
@@ -151,34 +153,35 @@ export class AttachedEngine {
     engine: EngineIdentity,
     keys: OrganizationKeys,
     text: TierQuestion & { type: 'prefetch' },
-    wanted: ReadonlyMap<number, readonly (typeof PARTS)[number][]>,
-    sizes: Readonly<Record<(typeof PARTS)[number], number>>,
+    wanted: ReadonlyMap<number, readonly PagePart[]>,
+    sizes: Sizes,
   ): Promise<number> {
     let done = 0;
-    const left = [...wanted];
-    while (left.length > 0) {
-      let bytes = 0;
-      let count = 0;
-      for (const [, parts] of left) {
-        if (bytes > 0 && bytes >= PART_BYTES) break;
-        for (const part of parts) bytes += sizes[part];
-        count++;
-      }
-      const batch = left.splice(0, count);
-      const read = await this.links.store.read(engine, keys, text, new Map(batch));
+    let asked = 0;
+    const batches = inBatches([...wanted], sizes);
+    const read = (at: number): Promise<Map<number, PageParts>> | null => {
+      const batch = batches[at];
+      return batch === undefined ? null : this.links.store.read(engine, keys, text, new Map(batch));
+    };
+    let next = read(0);
+    for (const [at, batch] of batches.entries()) {
+      const data = await next!;
+      next = read(at + 1); // while the engine copies this batch
       const pages: PageData[] = [];
       for (const [index, parts] of batch) {
-        const data = read.get(index);
-        if (data === undefined || parts.some((part) => data[part]?.length !== sizes[part])) break;
-        pages.push({ index, ...(data as PageParts) });
+        const page = data.get(index);
+        if (page === undefined || parts.some((part) => page[part]?.length !== sizes[part])) break;
+        pages.push({ index, ...page });
       }
+      asked += batch.length;
       if (pages.length > 0) {
         const written = this.#answer(`written ${id}`);
         this.#tier.writeImport(id, pages);
         done += (await written) as number;
       }
-      if (pages.length < batch.length || done < wanted.size - left.length) break;
+      if (done < asked) break;
     }
+    await next; // its records stay readable until then
     return done;
   }
 
@@ -218,6 +221,24 @@ export class AttachedEngine {
       });
     });
   }
+}
+
+type Wanted = readonly [index: number, parts: readonly PagePart[]];
+type Sizes = Readonly<Record<PagePart, number>>;
+
+/** Splits pages into batches of about PART_BYTES. */
+function inBatches(pages: readonly Wanted[], sizes: Sizes): Wanted[][] {
+  const batches: Wanted[][] = [];
+  let bytes = PART_BYTES;
+  for (const page of pages) {
+    if (bytes >= PART_BYTES) {
+      batches.push([]);
+      bytes = 0;
+    }
+    batches.at(-1)!.push(page);
+    for (const part of page[1]) bytes += sizes[part];
+  }
+  return batches;
 }
 
 const missed = (reason: MissReason): ImportResult => ({ tokens: 0, import: null, reason });

@@ -1,9 +1,10 @@
 // The storage tier's worker thread: owns the page store, is connected to all engines of the process, and answers the
 // threads that serve requests. Started by kv-tier.ts.
 import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LoadOptions } from '../addon-types.js';
+import { makeFolder } from '../../shared/make-folder.js';
 import { loadAddon } from '../load-addon.js';
 import { AttachedEngine, type EngineLinks } from './attached-engine.js';
 import { FileHashes } from './file-hashes.js';
@@ -173,7 +174,8 @@ class TierWorker {
       if (result.tokens > 0) {
         this.#hits++;
         this.#importedTokens += result.tokens;
-        this.#savedMs += result.tokens * (this.#engines.get(question.engine)?.tokenMs ?? 0);
+        const engine = this.#engines.get(question.engine);
+        if (engine !== undefined) engine.uncountedTokens += result.tokens;
       } else if (result.reason !== 'in memory' && result.reason !== 'below minimum') {
         this.#misses++;
       }
@@ -222,7 +224,14 @@ class TierWorker {
 
   #state(): TierReport {
     let skippedPages = this.#skipped;
-    for (const engine of this.#engines.values()) skippedPages += engine.skippedPages;
+    for (const engine of this.#engines.values()) {
+      skippedPages += engine.skippedPages;
+      // A new engine does not know yet how long a token takes.
+      const { tokenMs } = engine;
+      if (tokenMs === 0) continue;
+      this.#savedMs += engine.uncountedTokens * tokenMs;
+      engine.uncountedTokens = 0;
+    }
     return {
       counts: this.store.counts,
       bytes: this.store.bytes,
@@ -264,7 +273,7 @@ async function run(): Promise<void> {
   const port = parentPort!;
   const start = workerData as TierStart;
   const tell = (news: TierNews): void => port.postMessage(news);
-  mkdirSync(start.folder, { recursive: true, mode: 0o700 });
+  makeFolder(start.folder, 0o700);
   const store = await PageStore.open({
     folder: start.folder,
     files: nodeFiles,
