@@ -126,7 +126,7 @@ struct EngineStats {
   // KV pages given to and taken from the storage tier, and pages that could not be given to it.
   uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
   uint64_t exports_pending = 0;  // Pages that are still to be given to the storage tier.
-  double step_seconds = 0;  // Sum of step durations in seconds.
+  double step_seconds = 0;       // Sum of step durations in seconds.
 };
 
 using RequestId = uint32_t;  // A request id is never 0 and is unique among the engine's live requests.

@@ -39,7 +39,7 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
   ['chat', { store: false }, null],
   ['chat', { prediction: { type: 'content', content: 'x' } }, null],
   ['chat', { prediction: { type: 'content', content: 'x', strength: 1 } }, 'prediction.strength'],
-  ['chat', { prompt_cache_retention: '24h' }, null],
+  ['chat', { prompt_cache_retention: '24h' }, 'prompt_cache_retention'],
   ['chat', { prompt_cache_retention: 'in_memory' }, null],
   [
     'chat',
@@ -141,7 +141,7 @@ const rows: [format: keyof typeof formats, more: object, ignored: string | null]
     null,
   ],
   ['responses', { text: { verbosity: 'high' } }, 'text.verbosity'],
-  ['responses', { prompt_cache_retention: '24h' }, null],
+  ['responses', { prompt_cache_retention: '24h' }, 'prompt_cache_retention'],
   ['responses', { prompt_cache_options: { comparison_response_id: 'resp_1', mode: 'implicit', ttl: '30m' } }, null],
   [
     'responses',

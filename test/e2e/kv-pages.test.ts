@@ -40,9 +40,10 @@ async function answer(server: Monolith, body: Record<string, unknown>, key = ser
 }
 
 const ARGS = ['--threads', '1', '--kv-min-tokens', '64', '--kv-disk-bytes', '64MiB'];
+type Disk = 'stored' | 'off';
 
-const started = (folder: string, args: string[] = [], env: Record<string, string> = {}): Promise<Monolith> =>
-  startMonolith({ args: [...ARGS, ...args], env: { MONOLITH_DATA_DIR: folder, ...env } });
+const started = (folder: string, disk: Disk = 'stored'): Promise<Monolith> =>
+  startMonolith({ args: [...ARGS, '--kv-disk', disk], env: { MONOLITH_DATA_DIR: folder } });
 
 const metric = async (server: Monolith, name: string): Promise<number> => (await server.metrics()).get(name) ?? 0;
 const WRITTEN = 'monolith_kv_disk_pages_total{event="written"}';
@@ -88,7 +89,7 @@ t.test('a stored response is continued after a restart without computing its pro
   t.equal((await answer(server, { input: PROMPT }, other)).cached, 0, 'another organization');
   await server.stop();
 
-  const without = await started(path, ['--kv-disk', 'off']);
+  const without = await started(path, 'off');
   const expected = await answer(without, follow);
   t.equal(expected.cached, 0);
   t.equal(next.text, expected.text, 'the same answer as without pages from disk');
@@ -151,7 +152,7 @@ t.test('requests that store nothing are kept with prompt_cache_retention 24h onl
 t.test('with kv.disk off, there are no files', async (t) => {
   const { path, remove } = dataFolder();
   t.teardown(remove);
-  const server = await started(path, ['--kv-disk', 'off']);
+  const server = await started(path, 'off');
   await answer(server, { input: PROMPT });
   await server.stop();
   t.notOk(existsSync(join(path, 'kv-pages')));

@@ -134,7 +134,9 @@ export class AttachedEngine {
         spans,
       });
       const sizes = { full, window, snapshot };
-      const written = await this.#import(id, engine, keys, question, plan.wanted, sizes);
+      const read = (pages: readonly Wanted[]): Promise<Map<number, PageParts>> =>
+        store.read(engine, keys, question, new Map(pages));
+      const written = await this.#import(id, [...plan.wanted], sizes, read);
       if (written === 0) {
         this.release(id);
         return missed(plan.wanted.size === 0 ? 'in memory' : 'no room');
@@ -150,23 +152,17 @@ export class AttachedEngine {
   /** Returns the number of pages that were imported with all their parts. */
   async #import(
     id: number,
-    engine: EngineIdentity,
-    keys: OrganizationKeys,
-    text: TierQuestion & { type: 'prefetch' },
-    wanted: ReadonlyMap<number, readonly PagePart[]>,
+    wanted: readonly Wanted[],
     sizes: Sizes,
+    read: (pages: readonly Wanted[]) => Promise<Map<number, PageParts>>,
   ): Promise<number> {
     let done = 0;
     let asked = 0;
-    const batches = inBatches([...wanted], sizes);
-    const read = (at: number): Promise<Map<number, PageParts>> | null => {
-      const batch = batches[at];
-      return batch === undefined ? null : this.links.store.read(engine, keys, text, new Map(batch));
-    };
-    let next = read(0);
+    const batches = inBatches(wanted, sizes);
+    let next = read(batches[0] ?? []);
     for (const [at, batch] of batches.entries()) {
-      const data = await next!;
-      next = read(at + 1); // while the engine copies this batch
+      const data = await next;
+      next = read(batches[at + 1] ?? []); // while the engine copies this batch
       const pages: PageData[] = [];
       for (const [index, parts] of batch) {
         const page = data.get(index);

@@ -213,7 +213,7 @@ class TierWorker {
         );
   }
 
-  /** Engines do not export a page twice, so they are told when pages have left the store. */
+  /** An engine exports a page only once, so it is notified when pages have left the store. */
   #forget(): void {
     const { evicted, erased, skipped, dropped } = this.store.counts;
     const lost = evicted + erased + skipped + Object.values(dropped).reduce((sum, count) => sum + count, 0);

@@ -68,9 +68,7 @@ class SimModel final : public Model {
   const ModelLimits& limits() const override { return limits_; }
   const MemoryPlan& memory() const override { return memory_; }
   KvCache& kv() override { return cache_; }
-  LayerSlots state_slots() override {
-    return {reinterpret_cast<float*>(states_.data()), sizeof(Cell) / sizeof(float)};
-  }
+  LayerSlots state_slots() override { return {reinterpret_cast<float*>(states_.data()), sizeof(Cell) / sizeof(float)}; }
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
 

@@ -22,7 +22,7 @@ struct Figures {
           accepted_draft_tokens = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
   int64_t exported = 0, imported = 0;  // Pages given to and taken from the disk.
-  int64_t longest_wait = 0;  // Maximum number of steps until a request started.
+  int64_t longest_wait = 0;            // Maximum number of steps until a request started.
   // Maximum number of steps in which an organization with work had no sequence slot while another organization had two.
   int64_t longest_without = 0;
   int64_t longest_easily = 0;  // The same, but counting only steps in which a slot was available for it.

@@ -356,7 +356,7 @@ TEST(a_full_outbox_skips_pages_and_counts_them) {
   CHECK_EQ(kept.n_skipped, 8);
   CHECK_EQ(engine->stats().exports_skipped, uint64_t{8});
   tier.outbox().acknowledge(engine->page_sizes().full * 5);
-  run(consumer, request);  // The skipped pages are still in the pool. Those that fit follow.
+  run(consumer, request);  // The skipped pages are still in the pool. This exports as many as fit.
   CHECK_EQ(tier.take().pages.size(), size_t{5});
 }
 
