@@ -46,6 +46,7 @@ export async function bundleTap() {
 // script.
 const kThreads = [
   ['server/workers/http-workers.js', 'server/workers/worker.js'],
+  ['engine/kv-tier/kv-tier.js', 'engine/kv-tier/tier-worker.js'],
   ['storage/lmdb/database-copy.js', 'storage/lmdb/database-work.js'],
 ];
 

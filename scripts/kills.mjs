@@ -30,7 +30,11 @@ async function bundled() {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(join(dist, 'server', 'workers'), { recursive: true });
   const build = await rolldown({
-    input: Object.fromEntries(entries.map((name) => [name, join(root, 'dist', `${name}.js`)])),
+    input: {
+      ...Object.fromEntries(entries.map((name) => [name, join(root, 'dist', `${name}.js`)])),
+      // Started by a chunk, so it must be in the chunks' directory.
+      'server/workers/tier-worker': join(root, 'dist', 'engine', 'kv-tier', 'tier-worker.js'),
+    },
     platform: 'node',
     logLevel: 'warn',
     external: /^(lmdb|sharp|msgpackr|uWebSockets\.js|pg-native|@opentelemetry.*)$/,

@@ -23,6 +23,8 @@
 #include "addon/options.h"
 #include "addon/promise_work.h"
 #include "addon/text.h"
+#include "addon/tier_handle.h"
+#include "engine/tiers/cache_identity.h"
 #include "backend/cpu/machine/peak.h"
 #include "backend/registry/registry.h"
 #include "base/machine_memory.h"
@@ -204,6 +206,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   data->channel_class = Napi::Persistent(Channel::define(env));
   data->grammar_class = Napi::Persistent(GrammarHandle::define(env));
   data->image_class = Napi::Persistent(ImageHandle::define(env));
+  data->tier_class = Napi::Persistent(TierHandle::define(env));
   data->tokenizer_class = Napi::Persistent(TokenizerHandle::define(env));
 
   const std::vector<CpuIsa> available = available_cpu_isas();
@@ -211,6 +214,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   for (uint32_t i = 0; i < available.size(); ++i) isas.Set(i, to_string(env, cpu_isa_name(available[i])));
   exports.Set("version", Napi::String::New(env, MONOLITH_VERSION));
   exports.Set("isas", isas);
+  exports.Set("numericsVersion", Napi::Number::New(env, kNumericsVersion));
   exports.Set("inspect", Napi::Function::New<guarded<js_inspect>>(env, "inspect"));
   exports.Set("recommendedSampling", Napi::Function::New<guarded<js_recommended_sampling>>(env, "recommendedSampling"));
   exports.Set("wantedTensors", Napi::Function::New<guarded<js_wanted_tensors>>(env, "wantedTensors"));

@@ -6,7 +6,7 @@
 namespace monolith::addon {
 
 struct AddonData {
-  Napi::FunctionReference engine_class, channel_class, tokenizer_class, grammar_class, image_class;
+  Napi::FunctionReference engine_class, channel_class, tokenizer_class, grammar_class, image_class, tier_class;
 
   static AddonData& of(Napi::Env env) { return *env.GetInstanceData<AddonData>(); }
 };

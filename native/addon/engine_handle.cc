@@ -11,6 +11,9 @@
 #include "addon/options.h"
 #include "addon/promise_work.h"
 #include "addon/text.h"
+#include "addon/tier_handle.h"
+#include "engine/tiers/page_copier.h"
+#include "model/kv_layout.h"
 
 namespace monolith::addon {
 namespace {
@@ -21,6 +24,16 @@ Napi::Value vision_of(Napi::Env env, const LoadedEngine& engine) {
   vision.Set("projector", to_string(env, engine.vision->projector_type()));
   vision.Set("mostTokens", Napi::Number::New(env, engine.vision->most_tokens()));
   return vision;
+}
+
+Napi::Value page_sizes_of(Napi::Env env, const Engine& engine) {
+  const PageSizes sizes = engine.page_sizes();
+  const Napi::Object object = Napi::Object::New(env);
+  object.Set("full", Napi::Number::New(env, static_cast<double>(sizes.full)));
+  object.Set("window", Napi::Number::New(env, static_cast<double>(sizes.window)));
+  object.Set("snapshot", Napi::Number::New(env, static_cast<double>(sizes.snapshot)));
+  object.Set("windowTokens", Napi::Number::New(env, engine.kv_layout().window));
+  return object;
 }
 
 }  // namespace
@@ -37,6 +50,8 @@ Napi::Function EngineHandle::define(Napi::Env env) {
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::compile_grammar>>("compileGrammar"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::plan_image>>("planImage"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::prepare_image>>("prepareImage"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::open_tier>>("openTier"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::positions>>("positions"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::stats>>("stats"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::profile>>("profile"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::configure>>("configure"),
@@ -56,6 +71,8 @@ Napi::Value EngineHandle::create(Napi::Env env, EngineRef engine) {
       fact("backend", to_object(env, engine->backend)),
       fact("plan", to_object(env, engine->plan)),
       fact("fileHash", to_string(env, engine->file_hash)),
+      fact("cacheIdentity", to_string(env, engine->engine->cache_identity())),
+      fact("pageSizes", page_sizes_of(env, *engine->engine)),
       fact("maxContext", Napi::Number::New(env, engine->engine->max_context())),
       fact("vision", vision_of(env, *engine)),
       fact("visionProblem", engine->vision_problem.empty() ? env.Null() : to_string(env, engine->vision_problem)),
@@ -151,6 +168,18 @@ Napi::Value EngineHandle::prepare_image(const Napi::CallbackInfo& info) {
   const EngineRef engine = this->engine(info.Env());
   if (!engine) return info.Env().Undefined();
   return addon::prepare_image(info, engine);
+}
+
+Napi::Value EngineHandle::open_tier(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return TierHandle::create(info, engine);
+}
+
+Napi::Value EngineHandle::positions(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return positions_of(info, engine);
 }
 
 Napi::Value EngineHandle::stats(const Napi::CallbackInfo& info) {

@@ -34,6 +34,8 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   Napi::Value compile_grammar(const Napi::CallbackInfo& info);
   Napi::Value plan_image(const Napi::CallbackInfo& info);
   Napi::Value prepare_image(const Napi::CallbackInfo& info);
+  Napi::Value open_tier(const Napi::CallbackInfo& info);
+  Napi::Value positions(const Napi::CallbackInfo& info);
   Napi::Value stats(const Napi::CallbackInfo& info);
   Napi::Value profile(const Napi::CallbackInfo& info);
   void configure(const Napi::CallbackInfo& info);

@@ -203,6 +203,10 @@ Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
       .number("cancelledQueued", stats.cancelled_queued)
       .number("cancelledPrefill", stats.cancelled_prefill)
       .number("cancelledDecode", stats.cancelled_decode)
+      .number("pagesExported", stats.pages_exported)
+      .number("pagesImported", stats.pages_imported)
+      .number("exportsSkipped", stats.exports_skipped)
+      .number("exportsPending", stats.exports_pending)
       .number("stepSeconds", stats.step_seconds)
       .done();
 }

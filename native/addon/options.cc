@@ -210,6 +210,18 @@ EngineTunables read_tunables(Arguments& arguments, const Named& object) {
   return tunables;
 }
 
+GenerationRequest read_positions(Arguments& arguments, const Named& options, const VisionModel* vision) {
+  GenerationRequest request;
+  arguments.object(options);
+  const std::vector<PlacedImage> images = read_images(arguments, options, vision);
+  const Named prompt = arguments.field(options, "prompt");
+  const std::span<const int32_t> tokens = arguments.int32_array(prompt, kMaxTokens);
+  if (arguments.ok() && !images.empty() && images.back().at > tokens.size())
+    arguments.reject(arguments.field(options, "images"), "are placed after the end of the prompt");
+  if (arguments.ok()) place_images(tokens, images, request);
+  return request;
+}
+
 GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine,
                                       const VisionModel* vision) {
   GenerationRequest request;
@@ -252,6 +264,9 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
     request.max_repeats = static_cast<int>(arguments.integer(repeats, 0, kMaxRepeats));
   if (const Named in_place = arguments.field(options, "markersInPlace"); !arguments.is_absent(in_place))
     request.markers_in_place = arguments.boolean(in_place);
+
+  if (const Named label = arguments.field(options, "retain"); !arguments.is_absent(label))
+    request.retain = arguments.string(label, kMaxRetainBytes);
 
   const std::vector<PlacedImage> images = read_images(arguments, options, vision);
 

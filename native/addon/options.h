@@ -26,6 +26,9 @@ EngineTunables read_tunables(Arguments& arguments, const Named& object);
 GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine,
                                       const VisionModel* vision);
 
+// Reads only `prompt` and `images`: fills in the request's prompt and spans.
+GenerationRequest read_positions(Arguments& arguments, const Named& options, const VisionModel* vision);
+
 // Throws a TypeError for the first token ID that is not in the vocabulary.
 void check_tokens(Arguments& arguments, const Named& named, std::span<const TokenId> tokens, int n_vocab);
 

@@ -202,6 +202,12 @@ class ForwardingBackend : public Backend {
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     forward(OperationKind::kCopyPage, {}, [&] { inner_.copy_page(cache, from, to); });
   }
+  void read_page(const KvCache& cache, int32_t page, std::byte* host_to) override {
+    forward(OperationKind::kCopyPage, {}, [&] { inner_.read_page(cache, page, host_to); });
+  }
+  void write_page(KvCache& cache, int32_t page, const std::byte* host_from) override {
+    forward(OperationKind::kCopyPage, {}, [&] { inner_.write_page(cache, page, host_from); });
+  }
   bool is_host_memory() const override { return inner_.is_host_memory(); }
   int host_threads() const override { return inner_.host_threads(); }
   void run_on_host(int64_t n, HostWork work, const void* context) override {

@@ -76,6 +76,7 @@ class KvCache {
   virtual size_t bytes_of_first(int64_t /*n_pages*/) const { return bytes; }
   KvShape shape{};
   size_t bytes = 0;
+  size_t page_bytes = 0;  // Bytes of one page in host memory (Operations::read_page()).
 };
 
 inline constexpr int32_t kNoSlot = -1;

@@ -312,6 +312,11 @@ class Operations {
 
   // Copies one page of all layers (copy-on-write for forked sequences).
   virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;
+  // Copy one page of all layers from and to host memory: KvCache::page_bytes bytes, whose layout depends only on the
+  // backend and on the shape of the cache apart from its number of pages. read_page() waits for the operations that
+  // were submitted before it.
+  virtual void read_page(const KvCache& cache, int32_t page, std::byte* host_to) = 0;
+  virtual void write_page(KvCache& cache, int32_t page, const std::byte* host_from) = 0;
 
  protected:
   ~Operations() = default;

@@ -25,6 +25,7 @@
 
 #include "engine/loop/step_loop.h"
 #include "engine/request_check.h"
+#include "engine/tiers/cache_identity.h"
 #include "engine/output/grammar_compiler.h"
 #include "engine/output/section_bans.h"
 #include "vision/vision.h"
@@ -48,6 +49,7 @@ struct Inbox {
   std::vector<Cancellation> cancelled;
   std::vector<Finish> finished;
   std::vector<std::shared_ptr<Channel>> closed;
+  std::vector<std::function<void(PageTier&)>> tier;  // Bounded by the consumer of the storage tier.
   EngineTunables tunables;
   bool tuned = false;
   bool drain = false;
@@ -56,14 +58,15 @@ struct Inbox {
   bool wake = false;
 
   bool empty() const {
-    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain && !close &&
-           !wake;
+    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && tier.empty() && !tuned &&
+           !drain && !close && !wake;
   }
   void clear() {
     submitted.clear();
     cancelled.clear();
     finished.clear();
     closed.clear();
+    tier.clear();
     tunables = {};
     tuned = drain = close = wake = false;
   }
@@ -113,6 +116,8 @@ class ThreadedEngine final : public Engine {
         grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMaxBytes, GrammarCache::kMaxEntries,
                   options.grammar_bytes_max),
         stalled_wait_(options.stalled_wait_ms),
+        page_sizes_(PageCopier(*model_).sizes()),
+        cache_identity_(monolith::cache_identity(*model_)),
         loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.encoder.get(),
               [this] { post([](Inbox& inbox) { inbox.wake = true; }); }) {}
 
@@ -254,6 +259,27 @@ class ThreadedEngine final : public Engine {
   }
   bool owns_grammar(const grammar::Grammar& grammar) const override { return grammars_.owns(grammar); }
 
+  void open_tier(std::shared_ptr<TierOutbox> outbox) override {
+    post_to_tier([outbox = std::move(outbox)](PageTier& tier) { tier.open(outbox); });
+  }
+  void forget_exports() override {
+    post_to_tier([](PageTier& tier) { tier.forget_exports(); });
+  }
+  void open_import(PageImport import) override {
+    post_to_tier([import = std::move(import)](PageTier& tier) mutable { tier.open_import(std::move(import)); });
+  }
+  void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) override {
+    post_to_tier([id, pages = std::move(pages), owner = std::move(owner)](PageTier& tier) mutable {
+      tier.write_import(id, std::move(pages), std::move(owner));
+    });
+  }
+  void close_import(uint64_t id) override {
+    post_to_tier([id](PageTier& tier) { tier.close_import(id); });
+  }
+  PageSizes page_sizes() const override { return page_sizes_; }
+  const std::string& cache_identity() const override { return cache_identity_; }
+  const KvLayout& kv_layout() const override { return model_->memory().layout; }
+
   EngineStats stats() const override {
     EngineStats stats = counters_.snapshot(Clock::now());
     stats.note = backend_->note();
@@ -289,6 +315,10 @@ class ThreadedEngine final : public Engine {
       change(intake_);
     }
     wake_.notify_one();
+  }
+
+  void post_to_tier(std::function<void(PageTier&)> command) {
+    post([&](Inbox& inbox) { inbox.tier.push_back(std::move(command)); });
   }
 
   std::shared_ptr<Channel> find_channel(ChannelId id) {
@@ -331,6 +361,7 @@ class ThreadedEngine final : public Engine {
         if (closing) loop_.fail_all(FailureCode::kShutdown, "the engine was closed");
         if (counters_.failed.load(std::memory_order_relaxed)) {
           loop_.fail_all(FailureCode::kEngineError, "the engine has stopped on an internal error");
+          loop_.tier().open(nullptr);
           computed = false;
           counters_.note_idle();
           loop_.publish();
@@ -357,7 +388,7 @@ class ThreadedEngine final : public Engine {
     taken_.clear();
     std::unique_lock lock(mutex_);
     const auto arrived = [this] { return !intake_.empty(); };
-    if (loop_.idle() && !loop_.has_unpublished()) {
+    if (loop_.idle() && !loop_.has_unpublished() && !loop_.tier().pending()) {
       wake_.wait(lock, arrived);
       counters_.note_progress(Clock::now());
     } else if (!computed) {
@@ -369,6 +400,7 @@ class ThreadedEngine final : public Engine {
 
   void apply_intake() {
     if (taken_.tuned) loop_.configure(taken_.tunables);
+    for (const auto& command : taken_.tier) command(loop_.tier());
     for (auto& request : taken_.submitted) loop_.add(std::move(request));
     for (const Inbox::Cancellation& cancellation : taken_.cancelled) {
       loop_.cancel(cancellation.request);
@@ -426,6 +458,8 @@ class ThreadedEngine final : public Engine {
   GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;
   const std::chrono::milliseconds stalled_wait_;
+  const PageSizes page_sizes_;
+  const std::string cache_identity_;
 
   std::mutex mutex_;  // Guards the members below, up to the next empty line.
   std::condition_variable wake_;

@@ -29,6 +29,11 @@ namespace monolith {
 
 class Backend;
 class Model;
+class TierOutbox;
+struct ImportedPage;
+struct KvLayout;
+struct PageImport;
+struct PageSizes;
 class Tokenizer;
 class VisionEncoder;
 namespace grammar {
@@ -118,7 +123,10 @@ struct EngineStats {
   uint64_t image_pieces = 0, image_pieces_cached = 0;
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
-  double step_seconds = 0;  // Sum of step durations in seconds.
+  // KV pages given to and taken from the storage tier, and pages that could not be given to it.
+  uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
+  uint64_t exports_pending = 0;  // Pages that are still to be given to the storage tier.
+  double step_seconds = 0;       // Sum of step durations in seconds.
 };
 
 using RequestId = uint32_t;  // A request id is never 0 and is unique among the engine's live requests.
@@ -156,6 +164,20 @@ class Engine {
   // (GrammarCompiler::compile()).
   virtual void compile_grammar(grammar::GrammarOptions options, GrammarDone done) = 0;
   virtual bool owns_grammar(const grammar::Grammar& grammar) const = 0;
+
+  // Connects the storage tier's consumer: from now on, sequences with GenerationRequest::retain are exported to
+  // `outbox`, and imports are answered there. Replaces an earlier consumer; null: disconnects it.
+  virtual void open_tier(std::shared_ptr<TierOutbox> outbox) = 0;
+  // Exports all pages again that were exported before. For pages that the consumer has dropped.
+  virtual void forget_exports() = 0;
+  // Imports, see PageImporter. An import is answered twice: when it was opened, and when its pages were written.
+  virtual void open_import(PageImport import) = 0;
+  virtual void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) = 0;
+  virtual void close_import(uint64_t id) = 0;
+  // Bytes of a page, in the order in which exports and imports hold them.
+  virtual PageSizes page_sizes() const = 0;
+  virtual const KvLayout& kv_layout() const = 0;
+  virtual const std::string& cache_identity() const = 0;  // See tiers/cache_identity.h.
 
   virtual EngineStats stats() const = 0;
   // Takes effect at the next step or submission. Values are clamped to the sizes allocated at load; stats() reports the

@@ -25,6 +25,7 @@ inline constexpr int kMaxBanned = 16;
 inline constexpr int kMaxRepeats = 1000;
 inline constexpr int kMaxCallPrefixes = 4096;
 inline constexpr int kMaxCallPrefixBytes = 1024;
+inline constexpr int kMaxRetainBytes = 256;
 
 struct SamplingParams {
   float temperature = 1.0f;  // Sampling temperature; 0 = greedy.
@@ -159,6 +160,9 @@ struct GenerationRequest {
   std::vector<TokenId> prediction;
   bool return_tokens = false;  // Also emit token ids (EventKind::kTokens).
   bool use_prefix_cache = true;
+  // Label under which the pages of the finished or cancelled sequences are exported to the storage tier
+  // (tiers/page_exporter.h), at most kMaxRetainBytes bytes. Empty: they are not exported.
+  std::string retain;
   // Maximum queue wait in ms: from submission, or from the encoding of the last image, to the first step that computes
   // part of the request. The request then fails with kQueueTimeout. 0 = no limit.
   uint32_t queue_wait_ms = 30'000;

@@ -461,6 +461,8 @@ class Model {
   virtual const ModelLimits& limits() const = 0;
   virtual const MemoryPlan& memory() const = 0;
   virtual KvCache& kv() = 0;
+  // The recurrent state of all layers, MemoryPlan::slot_bytes bytes per slot; null if the model has none.
+  virtual LayerSlots state_slots() { return {}; }
   virtual Backend& backend() = 0;
 
   // Runs one step. Returns logits [logit_rows.size()][n_vocab], valid until the next call. The logits are in host

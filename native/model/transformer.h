@@ -32,6 +32,7 @@ class Transformer final : public Model {
   const ModelLimits& limits() const override { return limits_; }
   const MemoryPlan& memory() const override { return plan_; }
   KvCache& kv() override { return *kv_; }
+  LayerSlots state_slots() override { return slots_; }
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
   bool drafts() const override { return draft_layer_ != nullptr; }

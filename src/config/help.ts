@@ -21,6 +21,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   limits: 'Rate limits',
   redis: 'Shared rate limits (Redis)',
   engine: 'Engine',
+  kv: 'KV cache on disk',
   structured_outputs: 'Structured output',
   images: 'Images',
   hub: 'Model hub',

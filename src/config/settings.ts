@@ -8,6 +8,7 @@ import { alerts } from './settings/alerts.js';
 import { engine } from './settings/engine.js';
 import { structured_outputs, images, chat, foreign_thinking, responses } from './settings/formats.js';
 import { http, ws } from './settings/http.js';
+import { kv } from './settings/kv.js';
 import { limits, redis } from './settings/limits.js';
 import { models, upstream, hub } from './settings/models.js';
 import { webhooks, metrics, telemetry } from './settings/monitoring.js';
@@ -23,6 +24,7 @@ export const settings = {
   limits,
   redis,
   engine,
+  kv,
   structured_outputs,
   images,
   chat,

@@ -23,6 +23,7 @@ const OTHERS: readonly (string | RegExp)[] = [
   'MONOLITH_TEMPLATES',
   'MONOLITH_VISION',
   'MONOLITH_WRITE_DOCS',
+  'MONOLITH_WRITE_NUMERICS',
   // Set by Kubernetes in every pod for each service whose name starts with "monolith".
   /^MONOLITH_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$/,
   /^MONOLITH_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$/,

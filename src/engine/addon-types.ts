@@ -207,6 +207,8 @@ export interface SubmitOptions {
   stopTokens: number[];
   ignoreEos: boolean;
   prefixCache: boolean;
+  /** Label under which the pages of ended sequences go to the storage tier, at most 256 bytes; absent: they do not. */
+  retain?: string;
   queueWaitMs: number;
   generationMs: number;
   /**
@@ -299,6 +301,59 @@ export interface CallOptions {
   forbidden: boolean;
 }
 
+/** Positions of a prompt that hold an image. */
+export interface PromptSpan {
+  readonly first: number;
+  readonly rows: number;
+  readonly hash: readonly [bigint, bigint]; // 128-bit hash of the image's content, as two unsigned 64-bit numbers
+  readonly bidirectional: boolean;
+}
+
+/** The parts of one page, in the engine's own layout (NativeEngine.pageSizes). Absent: not stored, or not wanted. */
+export interface PageData {
+  readonly index: number; // the page holds positions 16 * index ff.
+  readonly full?: Uint8Array; // layers without a sliding window; empty if all layers have one
+  readonly window?: Uint8Array; // layers with a sliding window
+  readonly snapshot?: Uint8Array; // recurrent state at the end of the page
+}
+
+/** Pages of a sequence with SubmitOptions.retain that has ended. A sequence may take several events. */
+export interface PageExport {
+  readonly type: 'export';
+  readonly organization: number;
+  readonly label: string;
+  readonly tokens: Int32Array; // all full pages of the sequence, also those that were exported before
+  readonly spans: readonly PromptSpan[];
+  readonly pages: readonly PageData[];
+  readonly skipped: number; // pages that were evicted first, or for which there was no room
+  readonly last: boolean;
+}
+
+/** What the engine sends to the storage tier. */
+export type TierEvent =
+  | PageExport
+  /** An import was opened. `pages`: of each leading page in the pool, 1 + 2 if it has a window + 4 if a snapshot. */
+  | { readonly type: 'opened'; readonly id: number; readonly pages: Uint8Array }
+  /** Pages were written: the first `pages` of those given, because there was no room for more. */
+  | { readonly type: 'written'; readonly id: number; readonly pages: number };
+
+/** The connection between an engine and the storage tier of its KV pages (docs/internals/kv-tiers.md). */
+export interface NativeTier {
+  /** Frees room for exports: this many bytes of them have been stored. */
+  acknowledge(bytes: number): void;
+  /** Exports pages again that were exported before, because they may have been dropped. */
+  forget(): void;
+  /**
+   * Holds the leading pages of a prompt that are in the pool, until closeImport() or until another request needs their
+   * memory. Answered by `opened`. `id`: positive, and unique among open imports.
+   */
+  openImport(id: number, organization: number, tokens: Int32Array, spans: readonly PromptSpan[]): void;
+  /** Copies pages into the pool, in ascending order without gaps after the held ones. Answered by `written`. */
+  writeImport(id: number, pages: readonly PageData[]): void;
+  closeImport(id: number): void;
+  close(): void;
+}
+
 export interface NativeStats {
   waiting: number;
   running: number;
@@ -336,6 +391,10 @@ export interface NativeStats {
   cancelledQueued: number;
   cancelledPrefill: number;
   cancelledDecode: number;
+  pagesExported: number; // KV pages given to the storage tier
+  pagesImported: number; // and taken from it
+  exportsSkipped: number; // KV pages that could not be given to it
+  exportsPending: number; // KV pages that are still to be given to it
   stepSeconds: number;
 }
 
@@ -383,6 +442,15 @@ export interface NativeEngine {
   readonly backend: { name: string; isa: string; threads: number; amxProblem: string };
   readonly plan: MemoryPlan;
   readonly fileHash: string;
+  /** Everything in the engine that changes the bits of KV pages, apart from the files and the load options. */
+  readonly cacheIdentity: string;
+  /** Bytes of the parts of a page; 0: the model has none of this part. `windowTokens`: length of the largest window. */
+  readonly pageSizes: {
+    readonly full: number;
+    readonly window: number;
+    readonly snapshot: number;
+    readonly windowTokens: number;
+  };
   readonly maxContext: number;
   /** The vision encoder; null if the engine has none. */
   readonly vision: { readonly projector: string; readonly mostTokens: number } | null;
@@ -403,6 +471,13 @@ export interface NativeEngine {
    * milliseconds. It is called on this thread and owns the buffer.
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
+  /**
+   * Connects the storage tier, on this thread. `maxBytes`: limit of exported bytes that are not acknowledged. A second
+   * call for the same engine disconnects the first tier.
+   */
+  openTier(maxBytes: number, onEvents: (events: readonly TierEvent[]) => void): NativeTier;
+  /** The positions of a prompt as the prefix cache compares them, with its images inserted. */
+  positions(options: Pick<SubmitOptions, 'prompt' | 'images'>): { tokens: Int32Array; spans: PromptSpan[] };
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>; // off the event loop, for long texts
   tokenBytes(token: number): Uint8Array;
@@ -429,6 +504,8 @@ export interface NativeTokenizer {
 
 export interface Addon {
   readonly version: string;
+  /** Increased by each release that computes other bits for the same model, options and input. */
+  readonly numericsVersion: number;
   readonly isas: string[]; // instruction sets that this processor supports, from simplest to most advanced
   /**
    * `path`, here and below: a GGUF file, or a Hugging Face directory, which is read like the GGUF file to which it

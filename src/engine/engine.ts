@@ -17,6 +17,7 @@ import type {
 } from './addon-types.js';
 import { EventBacklog } from './event-backlog.js';
 import { decodeEvents, type EngineEvent } from './events.js';
+import type { TierClient } from './kv-tier/tier-client.js';
 import { QueuePace } from './queue-pace.js';
 import { threadCount } from '../shared/thread-count.js';
 
@@ -49,6 +50,13 @@ interface Listener {
   over: boolean;
 }
 
+/** The storage tier of one engine; see kv-tier/tier-client.ts. */
+export interface EngineTier {
+  readonly client: TierClient;
+  /** Identifies the engine within the process. */
+  readonly key: string;
+}
+
 type PrecisionOptions = Partial<
   Pick<
     LoadOptions,
@@ -77,6 +85,8 @@ export class Engine {
    * events.
    */
   onDelivered: ((delayMs: number) => void) | null = null;
+  /** Where KV pages are kept that have left memory; null: nowhere. */
+  tier: EngineTier | null = null;
   readonly arithmetic: LoadOptions['arithmetic'];
   /** The options that affect results bit for bit, joined into one string for the fingerprint. */
   readonly precision: string;
@@ -159,6 +169,11 @@ export class Engine {
         if (this.#listeners.get(id) === listener) this.#channel.finish(id, choice);
       },
     };
+  }
+
+  /** The positions of a prompt with its images inserted. Throws like NativeEngine.positions. */
+  positions(options: Pick<SubmitOptions, 'prompt' | 'images'>): ReturnType<NativeEngine['positions']> {
+    return this.#native.positions(options);
   }
 
   tokenize(text: string, options: TokenizeOptions): Promise<Int32Array> {

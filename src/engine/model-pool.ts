@@ -55,7 +55,7 @@ class Slot implements PooledEngine {
     readonly key: string,
     readonly file: string,
     readonly options: LoadOptions,
-    private readonly ready: (slot: Slot, engine: Engine) => void | Promise<void>,
+    private readonly hooks: PoolHooks,
   ) {}
 
   /** Whether the model is loaded, is loading, or would be loaded on request. */
@@ -111,7 +111,7 @@ class Slot implements PooledEngine {
   async #become(loaded: boolean, graceMs: number): Promise<void> {
     if (this.#closed) return;
     if (loaded) {
-      if (this.status.state !== 'ready') await this.#load(this.addon, this.options, this.ready);
+      if (this.status.state !== 'ready') await this.#load(this.addon, this.options);
       return;
     }
     if (this.status.state === 'ready') this.#leaving = this.status.engine;
@@ -131,6 +131,11 @@ class Slot implements PooledEngine {
       await becomesIdle(engine, LAST_EVENTS_MS, () => false);
     }
     this.#leaving = null;
+    await this.#end(engine);
+  }
+
+  async #end(engine: Engine): Promise<void> {
+    await this.hooks.closing(this);
     await engine.close();
   }
 
@@ -145,18 +150,14 @@ class Slot implements PooledEngine {
     return { state: this.#resting ? 'idle' : 'unloaded' };
   }
 
-  async #load(
-    addon: Addon,
-    options: LoadOptions,
-    ready: (slot: Slot, engine: Engine) => void | Promise<void>,
-  ): Promise<void> {
+  async #load(addon: Addon, options: LoadOptions): Promise<void> {
     this.status = { state: 'loading', progress: 0 };
     try {
       const native = await addon.load(this.key, this.file, options, (progress) => {
         this.status = { state: 'loading', progress };
       });
       const engine = new Engine(native, options);
-      await ready(this, engine);
+      await this.hooks.ready(this, engine);
       this.status = { state: 'ready', engine };
     } catch (error) {
       this.status = { state: 'failed', error: error instanceof Error ? error : new Error(String(error)) };
@@ -167,28 +168,38 @@ class Slot implements PooledEngine {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#leaving?.close();
+    if (this.#leaving !== null) await this.#end(this.#leaving);
     await this.settled;
     if (this.status.state !== 'ready') return;
     const { engine } = this.status;
     this.status = { state: 'failed', error: new Error('the model is closed') };
-    await engine.close();
+    await this.#end(engine);
   }
 }
 
+export interface PoolHooks {
+  /** Runs after an engine has been loaded. Requests use the engine only once it has completed. */
+  ready(pooled: PooledEngine, engine: Engine): void | Promise<void>;
+  /** Runs before this thread releases an engine on which nothing runs any more. */
+  closing(pooled: PooledEngine): void | Promise<void>;
+}
+
 export class ModelPool {
+  readonly #hooks: PoolHooks;
   readonly #addon: Addon;
   // Upstream models have no slot.
   readonly #models = new Map<string, { model: CatalogModel; slot: Slot | null; loaded: boolean }>();
   readonly #slots = new Map<string, Slot>();
 
-  /** `onReady` runs after an engine has been loaded. Requests use the engine only once `onReady` has completed. */
+  /** `onReady`, `onClosing`: see PoolHooks. */
   constructor(
     private readonly options: LoadOptions,
     addon: Addon = loadAddon(),
-    private readonly onReady: (pooled: PooledEngine, engine: Engine) => void | Promise<void> = () => undefined,
+    onReady: PoolHooks['ready'] = () => undefined,
+    onClosing: PoolHooks['closing'] = () => undefined,
   ) {
     this.#addon = addon;
+    this.#hooks = { ready: onReady, closing: onClosing };
   }
 
   /**
@@ -213,7 +224,7 @@ export class ModelPool {
         : ` seeing with ${realPath(vision.path)}${model.vision_precision === 'exact' ? ', exact' : ''}${model.vision_resize === 'original' ? ', resized as its makers do' : ''}`);
     let slot = this.#slots.get(key);
     if (slot === undefined) {
-      slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft, vision), this.onReady);
+      slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft, vision), this.#hooks);
       this.#slots.set(key, slot);
     }
     slot.names.push(model.id);

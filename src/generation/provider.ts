@@ -14,6 +14,8 @@ export type Charged = <T>(characters: number, work: () => T) => T;
 export interface RequestContext {
   /** Identifies the organization, by which waiting requests are served round-robin. */
   readonly organization: number;
+  /** The organization's ID. Absent: nothing of the request is kept on disk. */
+  readonly organizationId?: string | undefined;
   /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
   readonly charged?: Charged | undefined;
@@ -105,9 +107,9 @@ export interface PreparedGeneration {
   /**
    * Submits the request. `onEvent` is called on this thread, never before this returns: `started`, then each choice's
    * events and its `finished`, or at any point `failed` in place of the rest. Throws ApiError (capacity_exhausted and
-   * others) synchronously.
+   * others) synchronously. `responseId`: the stored response whose KV pages are kept with it.
    */
-  start(onEvent: (event: GenerationEvent) => void): RunningGeneration;
+  start(onEvent: (event: GenerationEvent) => void, responseId?: string): RunningGeneration;
 }
 
 export interface RunningGeneration {

@@ -200,6 +200,8 @@ export interface GenerationRequest {
   promptLogprobs?: number | null | undefined;
   /** Whether to report the IDs of generated tokens in `tokens` events. */
   returnTokens?: boolean | undefined;
+  /** Whether the prompt's KV pages are kept for a day (`prompt_cache_retention: "24h"`). */
+  keepsPages?: boolean | undefined;
   /** Content that the model will not see, in request order. */
   leftOut?: readonly LeftOut[] | undefined;
   /** Top-level fields of the request that the response lists as ignored. */

@@ -79,6 +79,8 @@ export interface AdmittedGeneration {
   readonly prompts: PromptMemory;
   /** Keeps the prompt for later comparisons. Null if the format has no cache diagnostics. */
   diagnostics: CacheDiagnostics | null;
+  /** The stored response that the generation is for; null: it is not stored. */
+  storedAs: string | null;
   /** Null until the run has started. */
   run: { abandon(): void } | null;
 }
@@ -363,6 +365,7 @@ async function reserve(
       requests: deps.requests,
       prompts: deps.prompts,
       diagnostics: null,
+      storedAs: null,
       run: null,
     };
   } catch (error) {

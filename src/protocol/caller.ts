@@ -103,17 +103,20 @@ export function contextOf(caller: Caller): RequestContext {
 
 /** A RequestContext without an abort signal, for work that continues after the client disconnects. */
 export function unattendedContext({ identity, charged, trace }: Caller): RequestContext {
-  return { organization: identity.organizationNumber, charged, traceHeaders: trace?.headers };
+  const { organizationNumber: organization, organizationId } = identity;
+  return { organization, organizationId, charged, traceHeaders: trace?.headers };
 }
 
 class CallerContext implements RequestContext {
   readonly organization: number;
+  readonly organizationId: string;
   readonly charged: Charged | undefined;
   readonly traceHeaders: RequestContext['traceHeaders'];
   #signal: AbortSignal | undefined;
 
   constructor(private readonly caller: Caller) {
     this.organization = caller.identity.organizationNumber;
+    this.organizationId = caller.identity.organizationId;
     this.charged = caller.charged;
     this.traceHeaders = caller.trace?.headers;
   }

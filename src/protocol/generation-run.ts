@@ -57,7 +57,10 @@ export class GenerationRun {
   start(): void {
     if (this.ended) return; // it was ended before it started
     try {
-      this.#running = this.admitted.prepared.start((event) => this.#onEvent(event));
+      this.#running = this.admitted.prepared.start(
+        (event) => this.#onEvent(event),
+        this.admitted.storedAs ?? undefined,
+      );
     } catch (error) {
       this.#end({ status: 'refused', error: toApiError(error) });
       throw error;

@@ -16,8 +16,7 @@ type Rules = Readonly<Record<string, (value: unknown, body: Body) => boolean>>;
 const always = (): boolean => true;
 /** The prefix cache is always on and has no lifetimes, so marks with the default lifetime are considered honored. */
 const defaultLifetime = (value: unknown): boolean => !isRecord(value) || value['ttl'] == null || value['ttl'] === '5m';
-/** The default values of `prompt_cache_retention` and `prompt_cache_options`, which change nothing. */
-const inMemory = (value: unknown): boolean => value == null || value === 'in_memory' || value === 'in-memory';
+/** The default values of `prompt_cache_options`, which change nothing. */
 const neutralOptions: Readonly<Record<string, unknown>> = { mode: 'implicit', ttl: '30m' };
 const directly = (value: unknown): boolean => isRecord(value) && value['type'] === 'direct';
 
@@ -74,7 +73,6 @@ function description(body: Body, ...names: string[]): string[] {
 /** For each parameter, returns whether a value has no effect. */
 const chatRules: Rules = {
   add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
-  prompt_cache_retention: (value) => !inMemory(value),
   store: (value) => value === true,
 };
 
@@ -87,7 +85,6 @@ const messagesRules: Rules = {
 const responsesRules: Rules = {
   access_programs: (value) => !saysNothing(value),
   image: (value) => !saysNothing(value),
-  prompt_cache_retention: (value) => !inMemory(value),
 };
 
 export function ineffectiveInChat(body: Body): string[] {

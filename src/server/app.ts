@@ -16,6 +16,7 @@ import { openDynamicModels } from './modules/dynamic-models.js';
 import { openEngines, type Engines } from './modules/engines.js';
 import { openGeneration } from './modules/generation.js';
 import { openHttp, type Http } from './modules/http.js';
+import { openKvTier } from './modules/kv-tier.js';
 import { openLimits, type Limits } from './modules/limits.js';
 import { openLive, type Live } from './modules/live.js';
 import { openMail, type Mail } from './modules/mail.js';
@@ -73,6 +74,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const budgets = await opened(openBudgets({ ...context, storage, threads }));
   await opened(openMetrics({ ...context, storage, engines }));
   const secrets = await opened(openSecrets({ ...context, storage, authentication, models }));
+  await opened(openKvTier({ ...context, storage, engines, secrets }));
   const dynamicModels = await opened(openDynamicModels({ ...context, storage, engines, models, secrets }));
 
   const running = { ...context, storage, authentication, engines, models, limits };

@@ -11,6 +11,7 @@ import { LmdbServedModels } from '../storage/lmdb/dashboard/served-models.js';
 import { LmdbTuneRuns } from '../storage/lmdb/dashboard/tune-runs.js';
 import { LmdbRequestLog } from '../storage/lmdb/usage/request-log.js';
 import { LmdbSavedStore } from '../storage/lmdb/dashboard/saved-store.js';
+import { LmdbOrganizationKeyStore } from '../storage/lmdb/accounts/organization-key-store.js';
 import { LmdbSealerState } from '../storage/lmdb/accounts/sealer-state.js';
 import type { EraseGate } from '../storage/erase-gate.js';
 import type { Store } from '../storage/store.js';
@@ -44,5 +45,6 @@ export function folderStores(store: Store, changes: AccountChanges, undo: Dispos
     engineSettings: new LmdbEngineSettings(store, audit),
     served: new LmdbServedModels(store, audit),
     sealer: new LmdbSealerState(store),
+    organizationKeys: new LmdbOrganizationKeyStore(store),
   };
 }

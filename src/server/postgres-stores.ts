@@ -9,6 +9,7 @@ import { PostgresModelSettings } from '../storage/postgres/dashboard/model-setti
 import { PostgresServedModels } from '../storage/postgres/dashboard/served-models.js';
 import { PostgresRequestLog } from '../storage/postgres/usage/request-log.js';
 import { PostgresSavedStore } from '../storage/postgres/dashboard/saved-store.js';
+import { PostgresOrganizationKeyStore } from '../storage/postgres/accounts/organization-key-store.js';
 import { PostgresSealerState } from '../storage/postgres/accounts/sealer-state.js';
 import type { SharedDatabase } from '../storage/postgres/shared-database.js';
 import type { Log } from '../telemetry/types.js';
@@ -62,5 +63,6 @@ export async function databaseStores(
     engineSettings: new PostgresEngineSettings(work),
     served: new PostgresServedModels(work),
     sealer: new PostgresSealerState(database),
+    organizationKeys: new PostgresOrganizationKeyStore(database),
   };
 }

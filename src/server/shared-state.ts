@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { UNKNOWN_KEY_BYTES } from '../accounts/unknown-keys.js';
 import { COUNTER_BYTES, ledgerBytes } from '../admission/counter-memory.js';
 import type { Config } from '../config/settings.js';
+import { TIER_STATE_BYTES } from '../engine/kv-tier/tier-state.js';
 import { upstreamBytes } from '../generation/upstream/shared-counts.js';
 import { PROMPT_MEMORY_BYTES } from '../protocol/prompt-cache/prompt-memory.js';
 import { ERASURE_HOLD_BYTES } from '../shared/erasure-hold.js';
@@ -28,6 +29,8 @@ export interface SharedState {
   erasure: SharedArrayBuffer;
   /** Recent prompts; see src/protocol/prompt-cache/prompt-memory.ts. */
   prompts: SharedArrayBuffer;
+  /** Whether the worker of the disk tier runs; see src/engine/kv-tier/tier-state.ts. */
+  kvTier: SharedArrayBuffer;
   /** States of the HTTP workers; see src/shared/thread-states.ts. Empty if there is only one thread. */
   threads: SharedArrayBuffer;
 }
@@ -43,6 +46,7 @@ export function createSharedState(config: Config): SharedState {
     erasure: new SharedArrayBuffer(ERASURE_HOLD_BYTES),
     upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
     held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
+    kvTier: new SharedArrayBuffer(TIER_STATE_BYTES),
     prompts: new SharedArrayBuffer(PROMPT_MEMORY_BYTES),
     threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),
   };

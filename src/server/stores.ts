@@ -11,6 +11,7 @@ import type { ServedModelStore } from '../dashboard/admin/served-model-store.js'
 import type { TuneRunStore } from '../dashboard/admin/tune-runs.js';
 import type { RequestLog } from '../usage/requests/request-log.js';
 import type { SavedStore } from '../dashboard/saved/saved-store.js';
+import type { OrganizationKeyStore } from '../accounts/sealing/organization-key-store.js';
 import type { SealerState } from '../accounts/sealing/sealer-state.js';
 import type { BudgetStore } from '../usage/budget-store.js';
 import type { PriceStore } from '../usage/price-store.js';
@@ -30,6 +31,7 @@ export interface SharableStores {
   readonly engineSettings: EngineSettingsStore;
   readonly served: ServedModelStore;
   readonly sealer: SealerState;
+  readonly organizationKeys: OrganizationKeyStore;
 }
 
 /** Stores of this machine only. */

@@ -8,7 +8,7 @@ import type { RequestRecord } from './outcome.js';
 import { formerDeclarations, underFormerNames } from './renamed-metrics.js';
 import type { MetricJson } from './renamed-metrics.js';
 import type { SpanCounts } from './traces/span-queue.js';
-import type { CountersGauges, EngineGauges } from './types.js';
+import type { CountersGauges, EngineGauges, PageTierTotals } from './types.js';
 
 // Fine-grained below 10 ms, for the HTTP server's share of TTFT. The largest buckets are minutes, for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -251,6 +251,37 @@ export class Instruments {
     this.common,
   );
 
+  private readonly tierPages = this.counter(
+    'monolith_kv_disk_pages_total',
+    'KV cache pages on disk by event: written, read, evicted, erased, skipped (not written: backlog full, evicted from memory first, or no space), or dropped because they were corrupt, unreadable or interrupted.',
+    ['event'],
+  );
+  private readonly tierBytes = this.counter(
+    'monolith_kv_disk_bytes_total',
+    'Bytes of KV cache pages written to disk and read from it.',
+    ['direction'],
+  );
+  private readonly tierLookups = this.counter(
+    'monolith_kv_disk_lookups_total',
+    'Prompts looked up in the KV cache on disk, by outcome: hit or miss. Prompts that are in memory or too short do not count.',
+    ['outcome'],
+  );
+  private readonly tierTokens = this.counter(
+    'monolith_kv_disk_tokens_total',
+    'Prompt tokens whose KV cache pages were read from disk instead of computed.',
+    [],
+  );
+  private readonly tierSaved = this.counter(
+    'monolith_kv_disk_saved_seconds_total',
+    'Estimated prefill time that pages from disk saved.',
+    [],
+  );
+  private readonly tierUsed = new Gauge({
+    name: 'monolith_kv_disk_used_bytes',
+    help: 'Size of the files with KV cache pages.',
+    registers: [this.registry],
+  });
+
   /** This thread's metrics as JSON, with renamed metrics also under their former names. */
   async own(): Promise<object[]> {
     const metrics = [...(await this.registry.getMetricsAsJSON()), ...this.countedHere.map((one) => one.json())];
@@ -328,6 +359,17 @@ export class Instruments {
 
   alertDelivered(destination: string, outcome: string): void {
     this.alertDeliveries.inc({ destination, outcome });
+  }
+
+  pageTier({ pages, readBytes, writtenBytes, hits, misses, tokens, savedSeconds, usedBytes }: PageTierTotals): void {
+    for (const [event, count] of Object.entries(pages)) advance(this.tierPages, { event }, count);
+    advance(this.tierBytes, { direction: 'read' }, readBytes);
+    advance(this.tierBytes, { direction: 'written' }, writtenBytes);
+    advance(this.tierLookups, { outcome: 'hit' }, hits);
+    advance(this.tierLookups, { outcome: 'miss' }, misses);
+    advance(this.tierTokens, {}, tokens);
+    advance(this.tierSaved, {}, savedSeconds);
+    this.tierUsed.set(usedBytes);
   }
 
   backedUp(at: number): void {

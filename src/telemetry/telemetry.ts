@@ -20,6 +20,7 @@ import type { RequestTrace, TracedRequest } from './request-trace.js';
 import type {
   CountersGauges,
   EngineGauges,
+  PageTierTotals,
   GenerationLabels,
   GenerationMeter,
   Telemetry,
@@ -112,6 +113,10 @@ class ServerTelemetry implements Telemetry {
 
   alertDelivered(destination: string, outcome: string): void {
     this.instruments.alertDelivered(destination, outcome);
+  }
+
+  pageTier(totals: PageTierTotals): void {
+    this.instruments.pageTier(totals);
   }
 
   backedUp(at: number): void {

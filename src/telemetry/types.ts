@@ -79,6 +79,18 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
+/** Counts of the KV pages on disk since the start, and the size of their files. */
+export interface PageTierTotals {
+  readonly pages: Readonly<Record<string, number>>; // by event
+  readonly readBytes: number;
+  readonly writtenBytes: number;
+  readonly hits: number;
+  readonly misses: number;
+  readonly tokens: number;
+  readonly savedSeconds: number;
+  readonly usedBytes: number;
+}
+
 export interface Telemetry {
   readonly log: Log;
   /** This thread's counts, for the live view. */
@@ -103,6 +115,8 @@ export interface Telemetry {
   alerting(active: Readonly<Record<string, number>>): void;
   /** Counts an attempt to deliver an alert. `failed`: the last attempt has failed. */
   alertDelivered(destination: 'mail' | 'webhook' | 'slack', outcome: 'delivered' | 'retried' | 'failed'): void;
+  /** Sets the totals of the KV pages on disk. */
+  pageTier(totals: PageTierTotals): void;
   /** `at`: Unix time of the latest backup, in seconds. */
   backedUp(at: number): void;
   /** Sets the function that returns the state of Redis at each scrape; it returns null if Redis is not configured. */

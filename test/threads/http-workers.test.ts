@@ -271,6 +271,7 @@ t.test('if a worker fails to start, the server fails to start with the same reas
     upstreams: new SharedArrayBuffer(0),
     held: new SharedArrayBuffer(HeldResponses.bytes(3)),
     prompts: new SharedArrayBuffer(0),
+    kvTier: new SharedArrayBuffer(4),
     threads: new SharedArrayBuffer(ThreadStates.bytes(2)),
   };
   const http = new HttpServer({

@@ -115,6 +115,8 @@ class CpuBackend final : public Backend, public EncoderOperations {
                    const StateSpaceInputs& inputs, float* out) override;
   void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) override;
   void copy_page(KvCache& kv_cache, int32_t from, int32_t to) override;
+  void read_page(const KvCache& kv_cache, int32_t page, std::byte* host_to) override;
+  void write_page(KvCache& kv_cache, int32_t page, const std::byte* host_from) override;
 
   // Operations of vision encoders. Attention uses the same code as for text, but keys and values are floats.
   EncoderOperations* encoders() override { return this; }

@@ -376,6 +376,14 @@ class CudaBackend final : public Backend {
     pending_.flush();
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
   }
+  void read_page(const KvCache& cache, int32_t page, std::byte* host_to) override {
+    pending_.flush();
+    static_cast<const CudaKvCache&>(cache).read_page(loader_, page, host_to);
+  }
+  void write_page(KvCache& cache, int32_t page, const std::byte* host_from) override {
+    pending_.flush();
+    static_cast<CudaKvCache&>(cache).write_page(loader_, page, host_from);
+  }
   bool can_sample(int n_vocab) const override { return n_vocab <= kMaxSampled; }
   Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {

@@ -110,7 +110,14 @@ NodeId PrefixCache::insert(uint64_t organization, NodeId parent, const PageKeys&
   if (node == kNoNode) return kNoNode;
   NodeId& head = buckets_[bucket(hashed)];
   Node& added = at(node);
-  added = {hashed, organization, parent, head, 0, 1, {}, {}};
+  added = {.hash = hashed,
+           .organization = organization,
+           .parent = parent,
+           .next_in_bucket = head,
+           .ref_count = 1,
+           .generation = added.generation,
+           .location = {},
+           .window = {}};
   head = node;
   if (page != kNoPage) {
     added.location = DevicePages{page};
@@ -208,6 +215,7 @@ void PrefixCache::evict(NodeId node) {
   if (evicted.parent != kNoNode) --at(evicted.parent).n_children;
   if (const PageId page = device_page(evicted.location); page != kNoPage) pool_.evict(page);
   evicted.ref_count = kUnused;
+  ++evicted.generation;
   free_nodes_.push_back(node);
 }
 

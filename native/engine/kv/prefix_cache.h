@@ -119,6 +119,20 @@ class PrefixCache {
   // releases `window` and moves the caller's page reference to the existing one. Returns the node's window page.
   PageId insert_window(NodeId node, PageId window);
 
+  // Distinguishes the nodes that an id stands for over time: it changes when the node is evicted.
+  uint32_t generation(NodeId node) const { return at(node).generation; }
+  bool contains(NodeId node, uint32_t generation) const {
+    return static_cast<size_t>(node) < nodes_.size() && in_use(node) && at(node).generation == generation;
+  }
+  // Flags of PageExporter: which parts of the node were exported in the export period `period`. Lost on eviction.
+  uint8_t exported(NodeId node, uint32_t period) const {
+    return at(node).export_period == period ? at(node).exported : 0;
+  }
+  void set_exported(NodeId node, uint32_t period, uint8_t flags) {
+    at(node).export_period = period;
+    at(node).exported = flags;
+  }
+
   // True if pool, trie, hash chains and LRU lists are consistent. O(pages); for tests and the idle engine.
   bool consistent() const;
   // Also checks that the references to nodes and pages are exactly those of the given sequences.
@@ -133,6 +147,8 @@ class PrefixCache {
     NodeId next_in_bucket = kNoNode;
     int32_t n_children = 0;
     int32_t ref_count = kUnused;  // kUnused: not in the trie.
+    uint32_t generation = 0, export_period = 0;
+    uint8_t exported = 0;
     NodeLocation location, window;
   };
 

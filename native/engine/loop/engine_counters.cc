@@ -46,6 +46,10 @@ EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   stats.cancelled_queued = get(cancelled_queued);
   stats.cancelled_prefill = get(cancelled_prefill);
   stats.cancelled_decode = get(cancelled_decode);
+  stats.pages_exported = get(pages_exported);
+  stats.pages_imported = get(pages_imported);
+  stats.exports_skipped = get(exports_skipped);
+  stats.exports_pending = get(exports_pending);
   stats.step_seconds = static_cast<double>(get(step_ns)) * 1e-9;
   return stats;
 }

@@ -31,6 +31,7 @@ class EngineCounters {
   std::atomic<uint64_t> image_pieces{0}, image_pieces_cached{0};
   std::atomic<uint64_t> requests{0}, finished{0}, failed_requests{0}, preemptions{0};
   std::atomic<uint64_t> cancelled_queued{0}, cancelled_prefill{0}, cancelled_decode{0};
+  std::atomic<uint64_t> pages_exported{0}, pages_imported{0}, exports_skipped{0}, exports_pending{0};
   std::atomic<uint64_t> step_ns{0};
 
   static void add(std::atomic<uint64_t>& counter, uint64_t amount) {

@@ -104,6 +104,7 @@ void RequestLifecycle::finish(Sequence& sequence, FinishReason reason, int stop_
                   static_cast<uint32_t>(sequence.output.reasoning_tokens()), stop_index,
                   milliseconds(first - request.started_at.value_or(first)), milliseconds(now - first),
                   static_cast<uint32_t>(sequence.prediction ? sequence.prediction->n_matched() : 0));
+  exporter_.enqueue(sequence, request.params.retain);
   scheduler_.remove(sequence);
   drafts_.forget(sequence);
   if (--request.live_choices == 0) {
@@ -192,6 +193,7 @@ void RequestLifecycle::cancel(RequestId id) {
                       : generating       ? counters_.cancelled_decode
                                          : counters_.cancelled_prefill,
                       1);
+  for (const auto& choice : request.choices) exporter_.enqueue(*choice, request.params.retain);
   end(request);
   gauges_.update();
 }

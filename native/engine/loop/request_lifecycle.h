@@ -19,6 +19,7 @@
 #include "engine/speculation/speculative_decoder.h"
 #include "engine/images/image_stage.h"
 #include "engine/loop/step_gauges.h"
+#include "engine/tiers/page_exporter.h"
 
 namespace monolith {
 
@@ -50,11 +51,22 @@ class RequestList {
   std::unique_ptr<Request> first_;
 };
 
+// Where RequestLifecycle reports what it does.
+struct StepReports {
+  StepGauges& gauges;
+  EngineCounters& counters;
+};
+
 class RequestLifecycle {
  public:
-  RequestLifecycle(Scheduler& scheduler, SpeculativeDecoder& drafts, ImageStage& images, StepGauges& gauges,
-                   EngineCounters& counters)
-      : scheduler_(scheduler), drafts_(drafts), images_(images), gauges_(gauges), counters_(counters) {}
+  RequestLifecycle(Scheduler& scheduler, PageExporter& exporter, SpeculativeDecoder& drafts, ImageStage& images,
+                   const StepReports& reports)
+      : scheduler_(scheduler),
+        exporter_(exporter),
+        drafts_(drafts),
+        images_(images),
+        gauges_(reports.gauges),
+        counters_(reports.counters) {}
 
   // These functions are documented in StepLoop.
   void add(std::unique_ptr<Request> request);
@@ -108,6 +120,7 @@ class RequestLifecycle {
   void report_failures();
 
   Scheduler& scheduler_;
+  PageExporter& exporter_;
   SpeculativeDecoder& drafts_;
   ImageStage& images_;
   StepGauges& gauges_;

@@ -46,6 +46,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .prefix_cache = options.prefix_cache,
                           .max_logit_rows = model.limits().max_logit_rows,
                           .snapshot_tokens = options.snapshot_tokens}),
+      tier_(model, cache_, scheduler_),
       pace_(options.step_ms),
       batch_(model.limits(), cache_.layout().tables(), model.params().uses_mrope()),
       grammars_(tokenizer, n_vocab_, options.grammar_steps, std::move(wake)),
@@ -55,7 +56,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
       gauges_(counters, scheduler_, cache_.pool(), model.kv()),
       images_(encoder, model.params().input_width(), options.embedding_bytes_max, counters),
-      requests_(scheduler_, drafts_, images_, gauges_, counters),
+      requests_(scheduler_, tier_.exporter(), drafts_, images_, {gauges_, counters}),
       texts_(tokenizer, requests_, overlaps_ ? static_cast<size_t>(model.limits().max_logit_rows) : 0),
       acceptor_({tokenizer, scheduler_, grammars_, samples_, drafts_, requests_, texts_, counters}, max_context_,
                 model.params().n_vocab, overlaps_) {
@@ -106,17 +107,30 @@ bool StepLoop::step() {
   // Runs before publishing, so that a client that sees the last request end also sees an idle engine.
   gauges_.note_progress(end, idle());
   publish();
-  const bool seen = run_vision(end - now);  // Runs after publishing, so that image work does not delay tokens.
-  return completed || begun || seen || scheduler_.ran_out_of_memory();
+  // Both run after publishing, so that they do not delay tokens.
+  const bool seen = run_vision(end - now);
+  const bool copied = tier_.advance(end - now, decodes());
+  note_copies();
+  return completed || begun || seen || copied || scheduler_.ran_out_of_memory();
+}
+
+bool StepLoop::decodes() const {
+  return std::ranges::any_of(scheduler_.running(),
+                             [](const ScheduledSequence* sequence) { return sequence->decoding(); });
+}
+
+void StepLoop::note_copies() {
+  counters_.pages_exported.store(tier_.exporter().n_exported(), std::memory_order_relaxed);
+  counters_.exports_skipped.store(tier_.exporter().n_skipped(), std::memory_order_relaxed);
+  counters_.exports_pending.store(tier_.exporter().n_pending(), std::memory_order_relaxed);
+  counters_.pages_imported.store(tier_.importer().n_imported(), std::memory_order_relaxed);
 }
 
 // Runs the vision encoder for a limited time. While sequences decode, image work gets only what is left of the target
 // step time; prefill leaves half of it.
 bool StepLoop::run_vision(Clock::duration step) {
-  const bool answers =
-      std::ranges::any_of(scheduler_.running(), [](const ScheduledSequence* sequence) { return sequence->decoding(); });
-  sees_ = images_.advance(answers ? pace_.beside_decodes(std::chrono::duration<double, std::milli>(step).count())
-                                  : kSeenAlone);
+  sees_ = images_.advance(decodes() ? pace_.beside_decodes(std::chrono::duration<double, std::milli>(step).count())
+                                    : kSeenAlone);
   return sees_;
 }
 
@@ -126,7 +140,9 @@ void StepLoop::begin(Clock::time_point now) {
   grammars_.begin_step();
   const bool has_memory = pending_masks_.update(scheduler_.preempted());
   if (!has_memory || scheduler_.ran_out_of_memory() || images_.ran_out_of_memory()) requests_.fail_out_of_memory();
+  tier_.yield_before_step();
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens(sees_));
+  tier_.yield_after_plan();
   in_flight_ = {};
   requests_.plan_made();
   if (plan.items.empty()) {

@@ -35,6 +35,7 @@
 #include "engine/loop/batch_builder.h"
 #include "engine/loop/pending_masks.h"
 #include "engine/loop/token_acceptor.h"
+#include "engine/tiers/page_tier.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -78,12 +79,14 @@ class StepLoop {
   void publish();
 
   bool idle() const { return requests_.idle(); }
+  // The storage tier under the page pool. Its pages are copied by step(), also while the loop is idle.
+  PageTier& tier() { return tier_; }
   // True if records could not be published for lack of memory. The next step() or publish() tries again.
   bool has_unpublished() const { return requests_.has_unpublished(); }
   // Ids of requests that ended since the caller last cleared the list.
   std::vector<RequestId>& ended() { return requests_.ended(); }
   // True if all page references are accounted for. O(pages).
-  bool consistent() const { return scheduler_.consistent() && drafts_.consistent(); }
+  bool consistent() const { return tier_.consistent() && drafts_.consistent(); }
   // These accessors may be called only between two steps.
   const Scheduler& scheduler() const { return scheduler_; }
   const PrefixCache& cache() const { return cache_; }
@@ -104,6 +107,8 @@ class StepLoop {
   void take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks);
   const float* compute(const StepPlan& plan);
   void note_step(const StepPlan& plan, Clock::duration duration);
+  bool decodes() const;
+  void note_copies();
   bool run_vision(Clock::duration step);
 
   Model& model_;
@@ -111,6 +116,7 @@ class StepLoop {
   const int max_context_, n_vocab_;
   PrefixCache cache_;
   Scheduler scheduler_;
+  PageTier tier_;
   PrefillBudget pace_;
   BatchBuilder batch_;
   GrammarRunner grammars_;

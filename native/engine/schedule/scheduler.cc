@@ -110,8 +110,8 @@ void Scheduler::keep_draft(ScheduledSequence& sequence) {
   pages_.index_pages(sequence);
 }
 
-bool Scheduler::consistent() const {
-  std::vector<const KvState*> states;
+bool Scheduler::consistent(std::vector<const KvState*> others) const {
+  std::vector<const KvState*> states = std::move(others);
   std::vector<int32_t> slots(static_cast<size_t>(cache_.slots().size()), 0);
   for (const ScheduledSequence* sequence : running()) {
     const KvState& kv = sequence->kv;

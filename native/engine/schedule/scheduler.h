@@ -120,7 +120,12 @@ class Scheduler {
   uint64_t cached_tokens() const { return pages_.cached_tokens(); }  // Tokens taken from the prefix cache since start.
   // True if every page reference belongs to a running sequence, and page pool and prefix cache are consistent.
   // O(pages).
-  bool consistent() const;
+  bool consistent() const { return consistent({}); }
+  // The same, if `others` hold pages too.
+  bool consistent(std::vector<const KvState*> others) const;
+  // Call when pages were added to an organization's part of the prefix cache from outside: waiting sequences are looked
+  // up again.
+  void note_cached(uint64_t organization) { changes_.add(organization); }
 
  private:
   void plan_decodes(int bound);

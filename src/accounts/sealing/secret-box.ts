@@ -7,7 +7,7 @@
 import { decode, decrypt, encrypt, fields } from './boxes.js';
 import type { KeyRing } from './key-ring.js';
 
-export type SecretPurpose = 'second factor' | 'sign-in ticket' | 'sign-in elsewhere' | 'saved text';
+export type SecretPurpose = 'second factor' | 'sign-in ticket' | 'sign-in elsewhere' | 'saved text' | 'page key';
 
 export interface OpenedSecret {
   readonly text: string;

@@ -4,7 +4,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { NativeImage, SubmitOptions } from '../../engine/addon-types.js';
 import type { CatalogModel } from '../../engine/catalog.js';
-import type { Engine } from '../../engine/engine.js';
+import type { Engine, Generation } from '../../engine/engine.js';
+import type { Prefetched } from '../../engine/kv-tier/tier-client.js';
 import { apiError } from '../../shared/errors.js';
 import { exactly, type TokenCount } from '../../shared/token-count.js';
 import { VERSION } from '../../shared/version.js';
@@ -149,9 +150,14 @@ export class LocalProvider implements Provider {
           ? null
           : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
       predicted: predicted?.length ?? null,
-      ignored: request.prediction !== undefined && predicted === null ? ['prediction'] : [],
+      ignored: [
+        ...(request.prediction !== undefined && predicted === null ? ['prediction'] : []),
+        ...(request.keepsPages === true && this.engine.tier === null ? ['prompt_cache_retention'] : []),
+      ],
     };
-    const { promptParam } = request;
+    const { promptParam, keepsPages } = request;
+    const { organizationId } = context;
+    const prefetched = organizationId === undefined ? null : await this.#prefetch(options, organizationId, context);
     return {
       promptTokens: exactly(promptTokens),
       promptIds: prompt.tokens,
@@ -160,8 +166,30 @@ export class LocalProvider implements Provider {
       cappedByContext: maxTokens === room && room < asked,
       n: request.n,
       ignoredKeywords: grammars.ignoredKeywords,
-      start: (onEvent) => this.#start(options, rules, onEvent, promptParam),
+      start: (onEvent, responseId) => {
+        const retain =
+          organizationId === undefined
+            ? undefined
+            : this.engine.tier?.client.labelFor(organizationId, { response: responseId, day: keepsPages });
+        const submitted = retain === undefined ? options : { ...options, retain };
+        return this.#start(submitted, rules, onEvent, { promptParam, prefetched });
+      },
     };
+  }
+
+  /** Reads the pages of the prompt that are on disk but not in memory. Null: there is no disk tier. */
+  async #prefetch(
+    { prompt, images, organization, promptLogprobs = -1 }: SubmitOptions,
+    organizationId: string,
+    { signal }: RequestContext,
+  ): Promise<Prefetched | null> {
+    const { tier } = this.engine;
+    // Prompts with log probabilities are always computed.
+    if (tier === null || promptLogprobs >= 0) return null;
+    const hasImages = images !== undefined && images.length > 0;
+    if (!hasImages && prompt.length <= tier.client.minTokens) return null;
+    const { tokens, spans } = hasImages ? this.engine.positions({ prompt, images }) : { tokens: prompt, spans: [] };
+    return tier.client.prefetch(tier.key, { organization, organizationId, tokens, spans, signal });
   }
 
   count(request: GenerationRequest, context: RequestContext): Promise<TokenCount> {
@@ -277,15 +305,32 @@ export class LocalProvider implements Provider {
     options: SubmitOptions,
     rules: EventRules,
     onEvent: (event: GenerationEvent) => void,
-    promptParam: string,
+    { promptParam, prefetched }: { promptParam: string; prefetched: Prefetched | null },
   ): RunningGeneration {
     const queueDrainMs = (): number => this.engine.queueDrainMs();
     const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice), queueDrainMs);
-    const generation = submitted(
-      () => this.engine.generate(options, (event) => events.take(event)),
-      promptParam,
-      queueDrainMs,
-    );
+    let generation: RunningGeneration & Pick<Generation, 'finish'>;
+    try {
+      const running = submitted(
+        () =>
+          this.engine.generate(options, (event) => {
+            prefetched?.release(); // the request holds its pages itself from its first event on
+            events.take(event);
+          }),
+        promptParam,
+        queueDrainMs,
+      );
+      generation = {
+        cancel: () => {
+          prefetched?.release();
+          running.cancel();
+        },
+        finish: (choice) => running.finish(choice),
+      };
+    } catch (error) {
+      prefetched?.release();
+      throw error;
+    }
     return generation;
   }
 }

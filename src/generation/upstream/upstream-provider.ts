@@ -223,6 +223,7 @@ export class UpstreamProvider implements Provider {
     const unsent = [
       // Choosing the turns to drop would require the upstream's token counts.
       ...(request.truncation === 'auto' ? ['truncation'] : []),
+      ...(request.keepsPages === true ? ['prompt_cache_retention'] : []),
       ...(request.prediction !== undefined && chosen.takesPrediction !== true ? ['prediction'] : []),
     ];
     return {

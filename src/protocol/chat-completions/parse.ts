@@ -162,6 +162,7 @@ function toGeneration(
       truncation: 'disabled',
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
+      ...(chat.prompt_cache_retention === '24h' ? { keepsPages: true } : {}),
       ...toEvaluation(chat, maxTokens),
       ...toPrediction(chat),
       ...(named.length === 0 ? {} : { ignored: named }),

@@ -260,6 +260,7 @@ function toGeneration(
       sampling,
       n: 1,
       maxTokens: prewarm ? 0 : (create.max_output_tokens ?? null),
+      ...(create.prompt_cache_retention === '24h' ? { keepsPages: true } : {}),
       stop: typeof create.stop === 'string' ? [create.stop] : (create.stop ?? []),
       topLogprobs: topLogprobs > 0 || include.has('message.output_text.logprobs') ? topLogprobs : null,
       effort: template.effort,

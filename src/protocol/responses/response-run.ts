@@ -181,6 +181,7 @@ export class ResponseRun implements RunSink {
       comparedId: created.comparedId,
       compactions: compacted === null ? created.compactions : 1,
     });
+    if (store && !created.prewarm) admitted.storedAs = this.id;
     this.#run = new GenerationRun(admitted, this, created.stream || (options.take !== null && !created.background));
     admitted.caller.annotate({ response_id: this.id });
     admitted.caller.trace?.set({ 'gen_ai.response.id': this.id });

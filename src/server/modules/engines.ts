@@ -1,6 +1,8 @@
 // The pool of local engines, and the engine settings that can change at run time.
 
 import { EngineTuning } from '../../dashboard/admin/engine-tuning.js';
+import type { KvTier } from '../../engine/kv-tier/kv-tier.js';
+import type { AttachedEngine } from '../../engine/kv-tier/messages.js';
 import { ModelPool } from '../../engine/model-pool.js';
 import { loadOptions } from '../engine-settings.js';
 import { openModule } from '../module.js';
@@ -9,6 +11,8 @@ import type { Storage } from './storage.js';
 
 export interface Engines extends Module {
   readonly pool: ModelPool;
+  /** Connects the storage tier to all engines that are loaded or will be. For the primary thread. */
+  connect(tier: Pick<KvTier, 'attach' | 'detach'>): void;
   readonly tuning: EngineTuning;
 }
 
@@ -16,13 +20,28 @@ export function openEngines({
   config,
   telemetry,
   primary,
-  storage: { engineSettings, holds },
+  storage: { engineSettings, holds, tierClient },
 }: AppContext & { storage: Storage }): Promise<Engines> {
   return openModule(async (undo) => {
-    const pool = new ModelPool(loadOptions(config), undefined, async (pooled, engine) => {
-      engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
-      if (primary) await tuning.apply(pooled, engine);
-    });
+    let tier: Pick<KvTier, 'attach' | 'detach'> | null = null;
+    const loaded = new Map<string, AttachedEngine>();
+    const pool = new ModelPool(
+      loadOptions(config),
+      undefined,
+      async (pooled, engine) => {
+        engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
+        const { key, file } = pooled;
+        if (tierClient !== null) engine.tier = { client: tierClient, key };
+        const options = pool.loadOf(pooled.names[0] ?? '')?.options;
+        if (options !== undefined) loaded.set(key, { key, file, options });
+        if (options !== undefined) await tier?.attach({ key, file, options });
+        if (primary) await tuning.apply(pooled, engine);
+      },
+      async ({ key }) => {
+        loaded.delete(key);
+        await tier?.detach(key, config.engine.drain_ms);
+      },
+    );
     const tuning = new EngineTuning(engineSettings, holds, pool, config, telemetry.log);
     undo.add(() => tuning.close());
     if (primary) {
@@ -30,6 +49,10 @@ export function openEngines({
       await tuning.watchHolds();
     }
     undo.add(() => pool.close());
-    return { pool, tuning };
+    const connect: Engines['connect'] = (connected) => {
+      tier = connected;
+      for (const engine of loaded.values()) void connected.attach(engine);
+    };
+    return { pool, tuning, connect };
   });
 }

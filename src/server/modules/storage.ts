@@ -9,6 +9,8 @@ import { AccountChanges } from '../../accounts/changes.js';
 import type { OrganizationDataOwner } from '../../accounts/delete-organization.js';
 import type { ThreadBus } from '../../shared/bus.js';
 import { ErasureHold } from '../../shared/erasure-hold.js';
+import type { TierClient } from '../../engine/kv-tier/tier-client.js';
+import { eraseWithResponses, openTierClient } from '../tier-client.js';
 import type { EraseGate } from '../../storage/erase-gate.js';
 import { LmdbAlertStore } from '../../storage/lmdb/alerts/alert-store.js';
 import { LmdbClockRecords } from '../../storage/lmdb/clock-record.js';
@@ -38,6 +40,8 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
+  /** KV pages on disk; null if they are not kept there. */
+  readonly tierClient: TierClient | null;
   readonly changes: AccountChanges;
   /** Data that is erased when an organization is deleted. */
   readonly organizationData: OrganizationDataOwner;
@@ -77,6 +81,9 @@ export function openStorage({
       database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
+    const tierClient = openTierClient(config, shared, threads.index);
+    undo.add(() => tierClient?.close());
+    if (tierClient !== null) eraseWithResponses(responses, tierClient);
     const stores =
       database === null
         ? folderStores(store, changes, undo)
@@ -98,6 +105,7 @@ export function openStorage({
       bus,
       gate,
       responses,
+      tierClient,
       watch,
       changes,
       organizationData: {
@@ -106,7 +114,9 @@ export function openStorage({
             responses.eraseOrganization(id),
             saved.eraseOrganization(id),
             requests.eraseOrganization(id),
+            stores.organizationKeys.erase(id),
             budgets.set(id, null, null),
+            tierClient?.eraseOrganization(id),
           ]),
       },
       onFailure: (listener) => store.onFailure(listener),

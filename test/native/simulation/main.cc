@@ -229,12 +229,14 @@ class Simulation {
         "engine: %lld steps of %lld tokens, %lld requests (%lld rejected, %lld cancelled), %lld tokens generated, %lld "
         "read from "
         "the prefix cache, "
-        "%lld preemptions, %lld draft tokens (%lld accepted), %lld engines; longest wait %lld steps, longest without a "
+        "%lld preemptions, %lld draft tokens (%lld accepted), %lld pages exported, %lld imported, %lld engines; "
+        "longest wait %lld steps, longest without a "
         "slot %lld "
         "(%lld with a slot available)\n",
         number(f.steps), number(f.rows), number(f.requests), number(f.refused), number(f.cancelled), number(f.tokens),
         number(f.cached_tokens), number(f.preemptions), number(f.drafted), number(f.accepted_draft_tokens),
-        number(f.restarts), number(f.longest_wait), number(f.longest_without), number(f.longest_easily));
+        number(f.exported), number(f.imported), number(f.restarts), number(f.longest_wait), number(f.longest_without),
+        number(f.longest_easily));
   }
 
   const Options options_;

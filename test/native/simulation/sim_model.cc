@@ -1,6 +1,7 @@
 #include "simulation/sim_model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -12,6 +13,16 @@ void SimBackend::copy_page(KvCache& cache, int32_t from, int32_t to) {
   if (loses_copies_) return;
   auto& cells = static_cast<SimCache&>(cache).cells;
   std::copy_n(cells.begin() + int64_t{from} * kPageTokens, kPageTokens, cells.begin() + int64_t{to} * kPageTokens);
+}
+
+void SimBackend::read_page(const KvCache& cache, int32_t page, std::byte* host_to) {
+  std::memcpy(host_to, &static_cast<const SimCache&>(cache).cells[static_cast<size_t>(page) * kPageTokens],
+              cache.page_bytes);
+}
+
+void SimBackend::write_page(KvCache& cache, int32_t page, const std::byte* host_from) {
+  std::memcpy(&static_cast<SimCache&>(cache).cells[static_cast<size_t>(page) * kPageTokens], host_from,
+              cache.page_bytes);
 }
 
 Status SimBackend::reserve_samples(int n_vocab, int) {
@@ -49,6 +60,7 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
   memory_.layout = shape_.layout;
   memory_.slot_bytes = shape_.has_state ? sizeof(Cell) : 0;
   cache_.cells.resize(static_cast<size_t>(setup.n_pages) * kPageTokens);
+  cache_.page_bytes = kPageTokens * sizeof(Cell);
   states_.resize(static_cast<size_t>(setup.n_slots));
   rows_.resize(static_cast<size_t>(setup.max_rows));
   logits_.resize(static_cast<size_t>(limits_.max_logit_rows) * kVocabulary);

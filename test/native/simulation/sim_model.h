@@ -46,6 +46,8 @@ class SimBackend final : public ForwardingBackend {
 
   bool is_asynchronous() const override { return asynchronous_; }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override;
+  void read_page(const KvCache& cache, int32_t page, std::byte* host_to) override;
+  void write_page(KvCache& cache, int32_t page, const std::byte* host_from) override;
   bool can_sample(int) const override { return asynchronous_; }
   Status reserve_samples(int n_vocab, int) override;
   void sample(int, std::span<const SampleTask> tasks, std::span<SampleResult> results) override;
@@ -66,6 +68,7 @@ class SimModel final : public Model {
   const ModelLimits& limits() const override { return limits_; }
   const MemoryPlan& memory() const override { return memory_; }
   KvCache& kv() override { return cache_; }
+  LayerSlots state_slots() override { return {reinterpret_cast<float*>(states_.data()), sizeof(Cell) / sizeof(float)}; }
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
 

@@ -53,7 +53,7 @@ void Figures::add(const Figures& other) {
   for (int64_t Figures::*field :
        {&Figures::steps, &Figures::rows, &Figures::requests, &Figures::refused, &Figures::tokens,
         &Figures::cached_tokens, &Figures::preemptions, &Figures::drafted, &Figures::accepted_draft_tokens,
-        &Figures::cancelled, &Figures::timeouts, &Figures::restarts})
+        &Figures::cancelled, &Figures::timeouts, &Figures::restarts, &Figures::exported, &Figures::imported})
     this->*field += other.*field;
   longest_wait = std::max(longest_wait, other.longest_wait);
   longest_without = std::max(longest_without, other.longest_without);
@@ -65,6 +65,7 @@ World::World(const Scenario& scenario, std::vector<bool> kept, const Tokenizer& 
   SimClock::set(kEpochNs);
   for (int i = 0; i < setup_.n_channels; ++i)
     lines_.push_back({std::make_shared<Channel>(nullptr, setup_.channel_bytes)});
+  if (Random(setup_.chance, ~uint64_t{0}).one_in(2)) disk_ = std::make_unique<Disk>(setup_.chance);
   start();
   witness_ = std::make_unique<Witness>(setup_, tokenizer_, StepLoop::max_context(machine_->model));
 }
@@ -73,6 +74,7 @@ uint64_t World::trace() const { return fold(trace_, witness_->trace()); }
 
 void World::start() {
   machine_ = std::make_unique<Machine>(setup_, tokenizer_, inner_);
+  if (disk_) disk_->attach(machine_->loop.tier());
   machine_->model.on_forward = [this](const Batch& batch) { pass_time(batch); };
   machine_->model.owner_of = [this](const Segment& segment) {
     return sequence_of(segment).request.params.organization;
@@ -113,6 +115,7 @@ void World::run() {
     if (step_ > std::max<int64_t>(last, setup_.n_steps) + kMaxToTheEnd) throw Violation("does not finish");
     const int64_t begun_ns = SimClock::now();
     const bool computed = compute();
+    if (disk_) disk_->work(machine_->loop.tier());
     cancel_meanwhile();
     retire();
     check();
@@ -122,12 +125,17 @@ void World::run() {
     witness_->drop_finished();
     SimClock::advance(computed ? kMs / 100 : kStalledNs);
   }
+  if (disk_) disk_->close_all(machine_->loop.tier());
   compute();  // A last step publishes the remaining records.
   retire();
   read_channels(true);
   check();
   check_idle();
   figures_.tokens = witness_->tokens();
+  if (disk_) {
+    figures_.exported = disk_->exported();
+    figures_.imported = disk_->imported();
+  }
   restart();  // Adds the statistics of the last engine to the totals.
 }
 
@@ -210,6 +218,10 @@ void World::submit(size_t number, const Ask& ask) {
   if (!check_request(request, bounds) || machine.counters.queue.take(n_tokens) != QueueRoom::Taken::kTaken) {
     ++figures_.refused;
     return;
+  }
+  if (disk_) {
+    request.retain = "all";
+    disk_->prefetch(machine.loop.tier(), request);
   }
   auto made = std::make_unique<Request>(next_id_, lines_[static_cast<size_t>(ask.channel)].channel, std::move(request),
                                         kVocabulary, max_context, machine.model.memory().layout);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/loop/step_loop.h"
+#include "simulation/disk.h"
 #include "simulation/scenario.h"
 #include "simulation/sim_model.h"
 #include "simulation/witness.h"
@@ -20,7 +21,8 @@ struct Figures {
   int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, drafted = 0,
           accepted_draft_tokens = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
-  int64_t longest_wait = 0;  // Maximum number of steps until a request started.
+  int64_t exported = 0, imported = 0;  // Pages given to and taken from the disk.
+  int64_t longest_wait = 0;            // Maximum number of steps until a request started.
   // Maximum number of steps for which an organization with work had no sequence slot while another organization had
   // two.
   int64_t longest_without = 0;
@@ -107,6 +109,7 @@ class World {
   const Tokenizer& tokenizer_;
   Backend& inner_;
   std::unique_ptr<Machine> machine_;
+  std::unique_ptr<Disk> disk_;  // Null in half of the scenarios.
   std::unique_ptr<Witness> witness_;
   std::vector<Line> lines_;
   std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.

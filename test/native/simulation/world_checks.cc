@@ -45,9 +45,17 @@ void World::check_pages() {
   std::vector<int32_t>& references = references_;
   references.assign(static_cast<size_t>(pool.size()), 0);
   std::vector<int32_t> nodes;
+  std::vector<const KvState*> states;
+  machine_->loop.tier().importer().collect(states);
   for (const ScheduledSequence* sequence : scheduler.running()) {
     if (sequence->state != SequenceState::kRunning) throw Violation("a running sequence is in a different state");
-    const KvState& kv = sequence->kv;
+    states.push_back(&sequence->kv);
+    const int covered = static_cast<int>(sequence->kv.pages.size()) * kPageTokens;
+    if (layout.full > 0 && sequence->kv.n_computed > covered)
+      throw Violation("a sequence has computed more than it has pages for");
+  }
+  for (const KvState* state : states) {
+    const KvState& kv = *state;
     for (size_t i = 0; i < kv.nodes.size(); ++i) {
       const auto node = static_cast<size_t>(kv.nodes[i]);
       if (node >= nodes.size()) nodes.resize(node + 1);
@@ -59,9 +67,6 @@ void World::check_pages() {
     for (size_t i = kv.nodes.size(); i < kv.pages.size(); ++i) ++references[static_cast<size_t>(kv.pages[i])];
     for (const PageId page : kv.window_pages)
       if (page != kNoPage) ++references[static_cast<size_t>(page)];
-    const int covered = static_cast<int>(sequence->kv.pages.size()) * kPageTokens;
-    if (layout.full > 0 && sequence->kv.n_computed > covered)
-      throw Violation("a sequence has computed more than it has pages for");
   }
   for (size_t node = 0; node < nodes.size(); ++node)
     if (nodes[node] > 0 && cache.ref_count(static_cast<NodeId>(node)) != nodes[node])

@@ -185,6 +185,7 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
     std::iota(chosen.in_order.begin(), chosen.in_order.end(), 0);
   }
   std::ranges::sort(cache->pieces_, {}, &Pages::data);
+  for (const Pages& piece : cache->pieces_) cache->page_bytes += piece.bytes;
   return cache;
 }
 
@@ -213,6 +214,21 @@ void CpuBackend::copy_page(KvCache& kv_cache, int32_t from, int32_t to) {
                   piece.data + static_cast<size_t>(from) * piece.page_stride, piece.bytes);
     }
   });
+}
+
+// The parts of a page are in order of address, which does not depend on the number of pages.
+void CpuBackend::read_page(const KvCache& kv_cache, int32_t page, std::byte* host_to) {
+  for (const CpuKvCache::Pages& piece : static_cast<const CpuKvCache&>(kv_cache).pieces()) {
+    std::memcpy(host_to, piece.data + static_cast<size_t>(page) * piece.page_stride, piece.bytes);
+    host_to += piece.bytes;
+  }
+}
+
+void CpuBackend::write_page(KvCache& kv_cache, int32_t page, const std::byte* host_from) {
+  for (const CpuKvCache::Pages& piece : static_cast<CpuKvCache&>(kv_cache).pieces()) {
+    std::memcpy(piece.data + static_cast<size_t>(page) * piece.page_stride, host_from, piece.bytes);
+    host_from += piece.bytes;
+  }
 }
 
 }  // namespace monolith

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "backend/cuda/loader.h"
 #include "base/checked.h"
 
 namespace monolith::cuda {
@@ -99,6 +100,7 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
   unsigned char* at = cache->data_;
   for (const int64_t page_bytes : slot_bytes(shape)) {
     cache->slots_.push_back({at - kSparePage * page_bytes, page_bytes});
+    cache->page_bytes += static_cast<size_t>(page_bytes);
     at += (shape.n_pages + 1) * page_bytes;
   }
   cache->scores_ = scores_for(shape);
@@ -128,6 +130,20 @@ void CudaKvCache::copy_page(int32_t from, int32_t to) {
   for (const Slot& slot : slots_)
     runtime_.copy(slot.page_0 + to * slot.page_bytes, slot.page_0 + from * slot.page_bytes,
                   static_cast<size_t>(slot.page_bytes));
+}
+
+void CudaKvCache::read_page(Loader& loader, int32_t page, std::byte* host_to) const {
+  for (const Slot& slot : slots_) {
+    loader.read(host_to, slot.page_0 + page * slot.page_bytes, static_cast<size_t>(slot.page_bytes));
+    host_to += slot.page_bytes;
+  }
+}
+
+void CudaKvCache::write_page(Loader& loader, int32_t page, const std::byte* host_from) {
+  for (const Slot& slot : slots_) {
+    loader.write(slot.page_0 + page * slot.page_bytes, host_from, static_cast<size_t>(slot.page_bytes));
+    host_from += slot.page_bytes;
+  }
 }
 
 }  // namespace monolith::cuda

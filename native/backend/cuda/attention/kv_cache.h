@@ -61,6 +61,8 @@ struct ChosenScores {
   int rows = 0;
 };
 
+class Loader;
+
 class CudaKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true};
@@ -75,6 +77,8 @@ class CudaKvCache final : public KvCache {
   KvView view(int layer) const { return views_[static_cast<size_t>(layer)]; }
   ChosenScores chosen_scores() const { return scores_; }
   void copy_page(int32_t from, int32_t to);
+  void read_page(Loader& loader, int32_t page, std::byte* host_to) const;
+  void write_page(Loader& loader, int32_t page, const std::byte* host_from);
 
  private:
   explicit CudaKvCache(Runtime& runtime) : runtime_(runtime) {}

@@ -1,0 +1,189 @@
+#include "engine/tiers/page_importer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <new>
+#include <utility>
+
+namespace monolith {
+namespace {
+
+PageKeys keys_of(const PageText& text, int index, uint64_t seed) {
+  return page_keys(text.tokens, text.spans, index * kPageTokens, seed);
+}
+
+// Full pages of the prompt. The last token is always computed, because its logits are needed.
+int full_pages(const PageText& text) { return std::max(static_cast<int>(text.tokens.size()) - 1, 0) / kPageTokens; }
+
+}  // namespace
+
+void PageImporter::open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now) {
+  ImportReply opened{.id = import.id, .opened = true, .pages = {}, .n_written = 0};
+  const int n_pages = full_pages(import.text);
+  if (open_.size() >= kMaxOpen || open_.contains(import.id) || n_pages == 0) return outbox->add(std::move(opened));
+  try {
+    Open& added = open_[import.id];
+    added.organization = import.organization;
+    added.text = std::move(import.text);
+    added.outbox = outbox;
+    added.opened_at = now;
+    opened.pages.reserve(static_cast<size_t>(n_pages));
+    added.kv.allocate(static_cast<size_t>(n_pages), cache_.layout());
+  } catch (const std::bad_alloc&) {
+    open_.erase(opened.id);
+    return outbox->add(std::move(opened));
+  }
+  Open& added = open_.at(opened.id);
+  KvState& kv = added.kv;
+  for (int index = 0; index < n_pages; ++index) {
+    const NodeId node = cache_.find(added.organization, kv.last_node(), keys_of(added.text, index, cache_.seed()));
+    if (node == kNoNode) break;
+    cache_.share(node);
+    ++n_held_;
+    kv.nodes.push_back(node);
+    if (cache_.layout().full > 0) kv.pages.push_back(cache_.page_of(node), cache_.pool());
+    uint8_t flags = ImportReply::kHasPage;
+    if (cache_.layout().windowed > 0) {
+      const PageId window = cache_.window_of(node);
+      if (window != kNoPage) cache_.share_window(window);
+      kv.window_pages.push_back(window, cache_.pool());
+      if (window != kNoPage) flags |= ImportReply::kHasWindow;
+    }
+    if (cache_.slots().snapshot_of(node) != kNoSlot) flags |= ImportReply::kHasSnapshot;
+    opened.pages.push_back(flags);
+  }
+  outbox->add(std::move(opened));
+}
+
+void PageImporter::write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) {
+  writes_.push_back({.id = id, .pages = std::move(pages), .owner = std::move(owner), .next = 0, .n_written = 0});
+}
+
+void PageImporter::advance(int64_t n_running) {
+  if (writes_.empty()) return;
+  Write& write = writes_.front();
+  const auto at = open_.find(write.id);
+  const bool written = at != open_.end() && write.next < write.pages.size() &&
+                       write_page(at->second, write.pages[write.next], n_running);
+  if (written) {
+    ++write.next;
+    ++write.n_written;
+  }
+  if (written && write.next < write.pages.size()) return;
+  if (at != open_.end()) reply(write);
+  writes_.pop_front();
+}
+
+void PageImporter::reply(const Write& write) {
+  open_.at(write.id).outbox->add({.id = write.id, .opened = false, .pages = {}, .n_written = write.n_written});
+}
+
+// Writes what is missing of one page. Returns false if there is no room or the page does not follow the held ones.
+bool PageImporter::write_page(Open& import, const ImportedPage& page, int64_t n_running) {
+  KvState& kv = import.kv;
+  if (page.index > kv.n_indexed() || page.index >= full_pages(import.text)) return false;
+  // Imports leave a page for each running sequence, and hold at most a quarter of the pool.
+  const int64_t reserve = 1 + n_running;
+  const int64_t most = std::max<int64_t>(cache_.pool().size() / (4 * cache_.layout().tables()), 1);
+  if (!cache_.has_room(1 + reserve, 1 + reserve) || n_held_ >= most) return false;
+  const bool is_new = page.index == kv.n_indexed();
+  if (is_new && !add_node(import, page)) return false;
+  if (page.window != nullptr) add_window(import, page);
+  if (page.snapshot != nullptr) add_snapshot(import, page);
+  ++n_imported_;
+  note_added_(import.organization);
+  return true;
+}
+
+bool PageImporter::add_node(Open& import, const ImportedPage& page) {
+  KvState& kv = import.kv;
+  const bool has_full = cache_.layout().full > 0;
+  if (has_full && page.full == nullptr) return false;
+  PageId first = kNoPage;
+  if (has_full) {
+    first = cache_.allocate();
+    if (first == kNoPage) return false;
+    pages_.write_group(cache_.pool(), first, page.full);
+  }
+  const NodeId node =
+      cache_.insert(import.organization, kv.last_node(), keys_of(import.text, page.index, cache_.seed()), first);
+  if (node == kNoNode) {
+    if (has_full) cache_.release(first);
+    return false;
+  }
+  ++n_held_;
+  kv.nodes.push_back(node);
+  if (has_full) kv.pages.push_back(cache_.page_of(node), cache_.pool());
+  if (cache_.layout().windowed == 0) return true;
+  // If another sequence computed the page in the meantime, the node may have a window page already.
+  const PageId window = cache_.window_of(node);
+  if (window != kNoPage) cache_.share_window(window);
+  kv.window_pages.push_back(window, cache_.pool());
+  return true;
+}
+
+void PageImporter::add_window(Open& import, const ImportedPage& page) {
+  KvState& kv = import.kv;
+  const auto index = static_cast<size_t>(page.index);
+  if (kv.window_pages[index] != kNoPage) return;
+  PageId window = cache_.window_of(kv.nodes[index]);
+  if (window != kNoPage) {
+    cache_.share_window(window);
+  } else {
+    window = cache_.allocate_window();
+    if (window == kNoPage) return;
+    pages_.write_group(cache_.pool(), window, page.window);
+    window = cache_.insert_window(kv.nodes[index], window);
+  }
+  kv.window_pages.set(index, window, cache_.pool());
+}
+
+// A snapshot replaces only unused ones, and running sequences keep a slot.
+void PageImporter::add_snapshot(const Open& import, const ImportedPage& page) {
+  StateSlots& slots = cache_.slots();
+  const NodeId node = import.kv.nodes[static_cast<size_t>(page.index)];
+  if (!slots.any() || slots.snapshot_of(node) != kNoSlot || slots.available() < 2) return;
+  const SlotId slot = slots.allocate();
+  if (slot == kNoSlot) return;
+  pages_.write_slot(slot, page.snapshot);
+  slots.keep(node, slot);
+  slots.release(slot);
+}
+
+void PageImporter::release(Open& import) {
+  n_held_ -= import.kv.n_indexed();
+  cache_.release_all(import.kv);
+}
+
+void PageImporter::drop_holds() {
+  for (auto& [id, import] : open_) release(import);
+  assert(n_held_ == 0);
+}
+
+void PageImporter::expire(Clock::time_point now) {
+  for (auto at = open_.begin(); at != open_.end();) {
+    const auto entry = at++;  // Only this entry is erased.
+    if (now - entry->second.opened_at < kMaxHold) continue;
+    release(entry->second);
+    open_.erase(entry);
+  }
+}
+
+void PageImporter::close(uint64_t id) {
+  const auto at = open_.find(id);
+  if (at == open_.end()) return;
+  release(at->second);
+  open_.erase(at);
+}
+
+void PageImporter::close_all() {
+  for (auto& [id, import] : open_) release(import);
+  open_.clear();
+  writes_.clear();
+}
+
+void PageImporter::collect(std::vector<const KvState*>& states) const {
+  for (const auto& [id, import] : open_) states.push_back(&import.kv);
+}
+
+}  // namespace monolith

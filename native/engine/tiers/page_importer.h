@@ -1,0 +1,102 @@
+// Imports pages from the storage tier into the prefix cache, a few per step. Engine thread only.
+//
+//   open()  ──► reply: what the pool holds of the prompt; from now on held ──► write() ... ──► reply ──► close()
+//
+// An open import holds a reference to each leading node of its prompt, so that none of them is evicted before the
+// request that waits for them is admitted. Holds yield: they are dropped as soon as running or waiting sequences could
+// need their pages (StepLoop), and after kMaxHold. The pages then stay in the cache as the most recently used ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/kv/prefix_cache.h"
+#include "engine/tiers/page_copier.h"
+#include "engine/tiers/page_text.h"
+#include "engine/tiers/tier_outbox.h"
+
+namespace monolith {
+
+// Data of one page of an import; parts that the pool already has are left out. The bytes belong to the caller and stay
+// valid until `owner` is released.
+struct ImportedPage {
+  int index = 0;
+  const std::byte* full = nullptr;      // PageSizes::full bytes.
+  const std::byte* window = nullptr;    // PageSizes::window bytes.
+  const std::byte* snapshot = nullptr;  // PageSizes::snapshot bytes.
+};
+
+struct PageImport {
+  uint64_t id = 0;  // Chosen by the caller; unique among open imports.
+  uint64_t organization = 0;
+  PageText text;  // The prompt. Only full pages count, and never the prompt's last token.
+};
+
+class PageImporter {
+ public:
+  static constexpr size_t kMaxOpen = 64;  // Maximum number of open imports.
+  static constexpr std::chrono::seconds kMaxHold{60};
+
+  // `note_added` is called with the organization after pages were added to its part of the cache.
+  PageImporter(PrefixCache& cache, PageCopier& pages, std::function<void(uint64_t)> note_added)
+      : cache_(cache), pages_(pages), note_added_(std::move(note_added)) {}
+
+  // Opens an import and replies what the pool holds. An import above the limits is answered as if nothing was held.
+  void open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now);
+  // Adds pages, in ascending order without gaps after the leading pages in the pool. Replies when they are written.
+  void write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner);
+  void close(uint64_t id);
+  void close_all();
+
+  bool pending() const { return !writes_.empty(); }
+  // Writes one page. `n_running`: number of running sequences, for each of which one page is left.
+  void advance(int64_t n_running);
+
+  // Drops references to pages, so that they can be evicted. Imports stay open.
+  void drop_holds();
+  // Drops the holds of imports that were opened more than kMaxHold ago, and closes them.
+  void expire(Clock::time_point now);
+  bool holds_any() const { return n_held_ > 0; }
+  // Adds the held pages for PrefixCache::consistent().
+  void collect(std::vector<const KvState*>& states) const;
+  uint64_t n_imported() const { return n_imported_; }  // Pages imported since start.
+
+ private:
+  struct Open {
+    uint64_t organization = 0;
+    PageText text;
+    KvState kv;  // The held nodes. Empty after drop_holds().
+    std::shared_ptr<TierOutbox> outbox;
+    Clock::time_point opened_at;
+  };
+  struct Write {
+    uint64_t id = 0;
+    std::vector<ImportedPage> pages;
+    std::shared_ptr<const void> owner;
+    size_t next = 0;
+    int n_written = 0;
+  };
+
+  bool write_page(Open& import, const ImportedPage& page, int64_t n_running);
+  bool add_node(Open& import, const ImportedPage& page);
+  void add_window(Open& import, const ImportedPage& page);
+  void add_snapshot(const Open& import, const ImportedPage& page);
+  void release(Open& import);
+  void reply(const Write& write);
+
+  PrefixCache& cache_;
+  PageCopier& pages_;
+  const std::function<void(uint64_t)> note_added_;
+  std::unordered_map<uint64_t, Open> open_;
+  std::deque<Write> writes_;
+  int64_t n_held_ = 0;
+  uint64_t n_imported_ = 0;
+};
+
+}  // namespace monolith

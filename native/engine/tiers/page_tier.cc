@@ -1,0 +1,50 @@
+#include "engine/tiers/page_tier.h"
+
+#include <new>
+
+namespace monolith {
+namespace {
+
+// Shares of a step that copies may take while sequences decode, and the limit of one call if none does.
+constexpr int kImportShare = 20, kExportShare = 50;  // One part in this many.
+constexpr std::chrono::milliseconds kAlone{10};
+
+}  // namespace
+
+void PageTier::yield_before_step() {
+  if (!importer_.holds_any()) return;
+  const int64_t needed = std::ssize(scheduler_.running()) + 1 + pages_for(scheduler_.max_batch_tokens());
+  if (!cache_.has_room(needed, needed)) importer_.drop_holds();
+}
+
+void PageTier::yield_after_plan() {
+  if (!importer_.holds_any()) return;
+  const bool has_slots = static_cast<int>(scheduler_.running().size()) < scheduler_.max_sequences();
+  if (has_slots && (scheduler_.waiting() > 0 || !scheduler_.preempted().empty())) importer_.drop_holds();
+}
+
+bool PageTier::advance(Clock::duration step, bool decoding) {
+  const Clock::time_point start = Clock::now();
+  importer_.expire(start);
+  if (!pending()) return false;
+  // At least one page is copied per step, however short the step was.
+  const Clock::time_point import_until = start + (decoding ? step / kImportShare : kAlone);
+  do {
+    if (!importer_.pending()) break;
+    importer_.advance(std::ssize(scheduler_.running()));
+  } while (Clock::now() < import_until);
+  const Clock::time_point export_until = start + (decoding ? step / kExportShare : kAlone);
+  do {
+    if (!exporter_.pending()) break;
+    exporter_.advance();
+  } while (Clock::now() < export_until);
+  return true;
+}
+
+bool PageTier::consistent() const {
+  std::vector<const KvState*> held;
+  importer_.collect(held);
+  return scheduler_.consistent(held);
+}
+
+}  // namespace monolith

@@ -1,0 +1,67 @@
+// The engine's side of a storage tier under the page pool: exports pages of ended sequences and imports pages for new
+// prompts, in the time that steps leave. The store itself, its keys and its encryption are the consumer's
+// (docs/internals/kv-tiers.md). Engine thread only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/schedule/scheduler.h"
+#include "engine/tiers/page_copier.h"
+#include "engine/tiers/page_exporter.h"
+#include "engine/tiers/page_importer.h"
+#include "engine/tiers/tier_outbox.h"
+#include "model/model.h"
+
+namespace monolith {
+
+class PageTier {
+ public:
+  PageTier(Model& model, PrefixCache& cache, Scheduler& scheduler)
+      : cache_(cache),
+        scheduler_(scheduler),
+        copier_(model),
+        exporter_(cache, copier_),
+        importer_(cache, copier_, [&scheduler](uint64_t organization) { scheduler.note_cached(organization); }) {}
+
+  // Connects a consumer. Null: disconnects it, drops pending exports and closes all imports.
+  void open(std::shared_ptr<TierOutbox> outbox) {
+    importer_.close_all();
+    outbox_ = outbox;
+    exporter_.open(std::move(outbox));
+  }
+  // These functions are documented in PageExporter and PageImporter.
+  void forget_exports() { exporter_.forget(); }
+  void open_import(PageImport import) {
+    if (outbox_) importer_.open(std::move(import), outbox_, Clock::now());
+  }
+  void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) {
+    importer_.write(id, std::move(pages), std::move(owner));
+  }
+  void close_import(uint64_t id) { importer_.close(id); }
+
+  PageExporter& exporter() { return exporter_; }
+  const PageExporter& exporter() const { return exporter_; }
+  const PageImporter& importer() const { return importer_; }
+
+  // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
+  void yield_before_step();
+  // The same, if the planned step leaves out sequences although slots are free.
+  void yield_after_plan();
+  bool pending() const { return exporter_.pending() || importer_.pending(); }
+  // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.
+  // Returns true if anything was copied.
+  bool advance(Clock::duration step, bool decoding);
+  // True if the references to pages are those of the scheduler and of the open imports.
+  bool consistent() const;
+
+ private:
+  PrefixCache& cache_;
+  Scheduler& scheduler_;
+  PageCopier copier_;
+  PageExporter exporter_;
+  PageImporter importer_;
+  std::shared_ptr<TierOutbox> outbox_;
+};
+
+}  // namespace monolith

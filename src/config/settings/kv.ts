@@ -1,0 +1,26 @@
+// The disk tier of the prefix cache: which KV pages are kept after they have left memory.
+import * as kind from '../kinds.js';
+import { setting } from './setting.js';
+
+export const kv = {
+  disk: setting(
+    kind.choice('stored', 'all', 'off'),
+    'off',
+    'Which KV cache pages are also kept on disk, encrypted, so that a restart or an unloaded model does not lose them. stored: those of stored responses, and of requests with prompt_cache_retention 24h; all: those of all requests; off: none.',
+  ),
+  disk_bytes: setting(
+    kind.bytes(0, 2 ** 46),
+    0,
+    'Maximum size of the KV cache pages on disk, in bytes; 0 = automatic (8 GiB, or 10 percent of the free disk space if that is less).',
+  ),
+  min_tokens: setting(
+    kind.integer(16, 1_048_576),
+    256,
+    'Minimum prompt length, in tokens, for which KV cache pages are written to disk or read from it.',
+  ),
+  backlog_bytes: setting(
+    kind.bytes(1_048_576, 2 ** 40),
+    268_435_456,
+    'Maximum bytes of KV cache pages per model that wait to be written to disk. Pages above it are skipped and counted.',
+  ),
+};

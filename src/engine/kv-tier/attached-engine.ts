@@ -1,0 +1,266 @@
+// One engine that is connected to the page store: stores what it exports, and imports stored pages for new prompts.
+// Worker thread only.
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LoadOptions, NativeEngine, NativeTier, PageData, PageExport, TierEvent } from '../addon-types.js';
+import { planImport } from './import-plan.js';
+import { KEPT_ALWAYS, KEPT_A_DAY, partsOfLabel, type MissReason, type TierQuestion } from './messages.js';
+import { PAGE_TOKENS, type OrganizationKeys } from './page-content.js';
+import { PARTS, type PagePart } from './page-record.js';
+import type { EngineIdentity, PageParts, PageStore } from './page-store.js';
+
+const DAY_S = 86_400;
+/** Bytes that are read and handed to the engine in one part. */
+const PART_BYTES = 16 * 1024 ** 2;
+/** Time for one answer from the engine, whose steps may be long. */
+const ANSWER_MS = 30_000;
+const LOOK_MS = 10;
+
+export interface ImportResult {
+  readonly tokens: number;
+  readonly import: number | null;
+  readonly reason: MissReason | null;
+}
+
+export interface EngineLinks {
+  readonly store: PageStore;
+  readonly minTokens: number;
+  readonly backlogBytes: number;
+  /** The keys of an organization; null if it has none any more. */
+  keysOf(organizationId: string): Promise<OrganizationKeys | null>;
+  report(action: string, error: unknown): void;
+}
+
+type Awaited = (answer: Uint8Array | number) => void;
+
+export class AttachedEngine {
+  readonly #tier: NativeTier;
+  readonly #answers = new Map<string, Awaited>();
+  #identity: EngineIdentity | null = null;
+  #nextImport = 1;
+  #pendingExports: Promise<unknown> = Promise.resolve();
+  #exportsWaiting = 0;
+  skippedPages = 0;
+  /** Imported tokens whose time is not yet part of the time saved. */
+  uncountedTokens = 0;
+
+  constructor(
+    private readonly native: NativeEngine,
+    private readonly options: LoadOptions,
+    private readonly links: EngineLinks,
+  ) {
+    this.#tier = native.openTier(links.backlogBytes, (events) => this.#take(events));
+  }
+
+  /** Nothing is stored or read until the hash of the model's files is known. */
+  identify(files: Buffer): void {
+    this.#identity = { key: engineKey(files, this.native, this.options), tokenMs: 1 };
+    this.#tier.forget(); // what was exported before was not stored
+  }
+  get key(): Buffer | null {
+    return this.#identity?.key ?? null;
+  }
+  /** Estimated time to compute one prompt token, in ms. */
+  get tokenMs(): number {
+    const { stepSeconds, stepRows } = this.native.stats();
+    return stepRows > 0 ? (1000 * stepSeconds) / stepRows : 0;
+  }
+
+  #take(events: readonly TierEvent[]): void {
+    for (const event of events) {
+      if (event.type === 'export') {
+        this.#exportsWaiting++;
+        this.#pendingExports = this.#pendingExports
+          .then(() => this.#store(event))
+          .finally(() => this.#exportsWaiting--);
+      } else {
+        const name = `${event.type} ${event.id}`;
+        this.#answers.get(name)?.(event.pages);
+        this.#answers.delete(name);
+      }
+    }
+  }
+
+  async #store(event: PageExport): Promise<void> {
+    this.skippedPages += event.skipped;
+    const bytes = event.pages.reduce((sum, page) => sum + bytesOf(page), 0);
+    try {
+      const { organizationId, kept } = partsOfLabel(event.label);
+      const keys = event.tokens.length < this.links.minTokens ? null : await this.links.keysOf(organizationId);
+      if (keys === null || this.#identity === null) return;
+      const label = kept === KEPT_A_DAY || kept === KEPT_ALWAYS ? null : event.label;
+      await this.links.store.put({
+        engine: { ...this.#identity, tokenMs: this.tokenMs },
+        organization: keys,
+        text: event,
+        pages: event.pages.map((page) => ({ index: page.index, parts: page })),
+        label,
+        // Pages of a response stay as long as the response, whatever the limit; see PageStore.
+        keepS: kept === KEPT_ALWAYS ? 0 : DAY_S,
+      });
+    } catch (error) {
+      this.links.report('write', error);
+    } finally {
+      this.#tier.acknowledge(bytes);
+    }
+  }
+
+  /** Reads the stored pages of a prompt into the engine's pool. The caller closes the import. Never rejects. */
+  async prefetch(question: TierQuestion & { type: 'prefetch' }): Promise<ImportResult> {
+    let id: number | null = null;
+    try {
+      const engine = this.#identity;
+      if (engine === null) return missed('model unknown');
+      const { store, minTokens } = this.links;
+      const { organizationId, organization, tokens, spans } = question;
+      const pages = Math.floor((tokens.length - 1) / PAGE_TOKENS);
+      if (pages * PAGE_TOKENS < minTokens) return missed('below minimum');
+      if (!store.hasAnyOf(organizationId)) return missed('none stored');
+      const keys = await this.links.keysOf(organizationId);
+      if (keys === null) return missed('none stored');
+      const stored = store.find(engine, keys, question, pages);
+      if (stored.length === 0) return missed('none stored');
+      if (stored.length * PAGE_TOKENS < minTokens) return missed('below minimum');
+      id = this.#nextImport++;
+      const opened = this.#answer(`opened ${id}`);
+      this.#tier.openImport(id, organization, tokens, spans);
+      const held = (await opened) as Uint8Array;
+      const { full, window, snapshot, windowTokens } = this.native.pageSizes;
+      const plan = planImport({
+        held,
+        stored,
+        windowTokens: window > 0 ? windowTokens : 0,
+        needsSnapshot: snapshot > 0,
+        spans,
+      });
+      const sizes = { full, window, snapshot };
+      const read = (pages: readonly Wanted[]): Promise<Map<number, PageParts>> =>
+        store.read(engine, keys, question, new Map(pages));
+      const written = await this.#import(id, [...plan.wanted], sizes, read);
+      if (written === 0) {
+        this.release(id);
+        return missed(plan.wanted.size === 0 ? 'in memory' : 'no room');
+      }
+      return { tokens: written * PAGE_TOKENS, import: id, reason: null };
+    } catch (error) {
+      this.links.report('import', error);
+      if (id !== null) this.release(id);
+      return missed('unreadable');
+    }
+  }
+
+  /** Returns the number of pages that were imported with all their parts. */
+  async #import(
+    id: number,
+    wanted: readonly Wanted[],
+    sizes: Sizes,
+    read: (pages: readonly Wanted[]) => Promise<Map<number, PageParts>>,
+  ): Promise<number> {
+    let done = 0;
+    let asked = 0;
+    const batches = inBatches(wanted, sizes);
+    let next = read(batches[0] ?? []);
+    for (const [at, batch] of batches.entries()) {
+      const data = await next;
+      next = read(batches[at + 1] ?? []); // while the engine copies this batch
+      const pages: PageData[] = [];
+      for (const [index, parts] of batch) {
+        const page = data.get(index);
+        if (page === undefined || parts.some((part) => page[part]?.length !== sizes[part])) break;
+        pages.push({ index, ...page });
+      }
+      asked += batch.length;
+      if (pages.length > 0) {
+        const written = this.#answer(`written ${id}`);
+        this.#tier.writeImport(id, pages);
+        done += (await written) as number;
+      }
+      if (done < asked) break;
+    }
+    await next; // its records stay readable until then
+    return done;
+  }
+
+  release(id: number): void {
+    this.#tier.closeImport(id);
+  }
+  /** Pages may have been dropped from the store, so the engine exports them again when they are next used. */
+  forget(): void {
+    this.#tier.forget();
+  }
+
+  /** Waits until everything that the engine has exported is stored, for at most `withinMs`. */
+  async drain(withinMs: number): Promise<void> {
+    for (const end = performance.now() + withinMs; performance.now() < end; ) {
+      if (this.native.stats().exportsPending === 0 && this.#exportsWaiting === 0) {
+        await sleep(LOOK_MS); // events that are on their way
+        if (this.#exportsWaiting === 0) return;
+      }
+      await sleep(LOOK_MS);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#tier.close();
+    await this.native.close();
+  }
+
+  #answer(name: string): Promise<Uint8Array | number> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#answers.delete(name);
+        reject(new Error('the engine does not answer'));
+      }, ANSWER_MS);
+      this.#answers.set(name, (answer) => {
+        clearTimeout(timer);
+        resolve(answer);
+      });
+    });
+  }
+}
+
+type Wanted = readonly [index: number, parts: readonly PagePart[]];
+type Sizes = Readonly<Record<PagePart, number>>;
+
+/** Splits pages into batches of about PART_BYTES. */
+function inBatches(pages: readonly Wanted[], sizes: Sizes): Wanted[][] {
+  const batches: Wanted[][] = [];
+  let bytes = PART_BYTES;
+  for (const page of pages) {
+    if (bytes >= PART_BYTES) {
+      batches.push([]);
+      bytes = 0;
+    }
+    batches.at(-1)!.push(page);
+    for (const part of page[1]) bytes += sizes[part];
+  }
+  return batches;
+}
+
+const missed = (reason: MissReason): ImportResult => ({ tokens: 0, import: null, reason });
+
+const bytesOf = (page: PageData): number => PARTS.reduce((sum, part) => sum + (page[part]?.length ?? 0), 0);
+
+/** Everything that changes the bits of a page, except the page's own content. */
+function engineKey(files: Buffer, native: NativeEngine, options: LoadOptions): Buffer {
+  const { arithmetic, batchInvariant, cublaslt, kvType, maxBatchTokens, quantize, visionPrecision } = options;
+  const { visionMaxPixels, visionMaxTiles, visionResize } = options;
+  const fixed = batchInvariant === false || arithmetic === 'fast';
+  return createHash('sha256')
+    .update(files)
+    .update(
+      JSON.stringify([
+        native.cacheIdentity,
+        arithmetic ?? null,
+        batchInvariant ?? null,
+        fixed ? [cublaslt ?? null, maxBatchTokens ?? null] : null,
+        kvType ?? null,
+        quantize ?? null,
+        visionPrecision ?? null,
+        visionMaxPixels ?? null,
+        visionMaxTiles ?? null,
+        visionResize ?? null,
+      ]),
+    )
+    .digest();
+}

@@ -1,0 +1,119 @@
+// Starts and stops the storage tier's worker, connects engines to it, and reports its state. Main thread only.
+import { Worker } from 'node:worker_threads';
+import type { AttachedEngine as Attached, TierKey, TierNews, TierOrder, TierReport, TierStart } from './messages.js';
+import type { TierState } from './tier-state.js';
+
+type Order = TierOrder extends infer O ? (O extends TierOrder ? Omit<O, 'number'> : never) : never;
+
+export interface KvTierOptions extends TierStart {
+  readonly state: TierState;
+  /** The key of an organization, 32 bytes; created if there is none. Null: the organization was deleted. */
+  keyOf(organizationId: string): Promise<Uint8Array | null>;
+  report(news: Exclude<TierNews, { type: 'done' | 'key' }>): void;
+}
+
+/** Time for the worker to close its files after the engines have been drained. */
+const CLOSE_MS = 5_000;
+
+export class KvTier {
+  readonly #worker: Worker;
+  readonly #orders = new Map<number, (answer: unknown) => void>();
+  readonly #opened: Promise<void>;
+  #number = 0;
+  #lost = false;
+
+  constructor(private readonly options: KvTierOptions) {
+    const { keyOf: _, report: __, state, ...start } = options;
+    this.#worker = new Worker(new URL('./tier-worker.js', import.meta.url), {
+      workerData: start,
+      name: 'kv tier',
+    });
+    this.#worker.unref();
+    this.#opened = new Promise((resolve) => {
+      this.#orders.set(0, () => {
+        state.set(!this.#lost);
+        resolve();
+      });
+    });
+    this.#worker.on('message', (news: TierNews) => this.#take(news));
+    // Serving continues without the tier.
+    this.#worker.on('error', (error) => this.#fail(error.message));
+    this.#worker.on('exit', (code) => {
+      if (code !== 0) this.#fail(`the worker ended with code ${code}`);
+    });
+  }
+
+  /** Connects a loaded engine. From then on, its pages are stored, and stored ones are found. */
+  async attach(engine: Attached): Promise<void> {
+    await this.#order({ type: 'attach', engine });
+  }
+  /** Stores what the engine has left, for at most `withinMs`, and releases the engine. */
+  async detach(key: string, withinMs: number): Promise<void> {
+    await this.#order({ type: 'detach', key, withinMs });
+  }
+  /** Erases the pages that only the responses with these labels need. */
+  async gone(labels: readonly string[]): Promise<void> {
+    await this.#order({ type: 'gone', labels });
+  }
+  /** The labels of responses with pages that were stored at least `olderThanS` seconds ago. */
+  async labels(olderThanS: number): Promise<readonly string[]> {
+    return ((await this.#order({ type: 'labels', olderThanS })) as readonly string[] | null) ?? [];
+  }
+  /** Erases the pages of one organization, or all. Resolves to the number of records. */
+  async clear(organization: string | null): Promise<number> {
+    return ((await this.#order({ type: 'clear', organization })) as number | null) ?? 0;
+  }
+  /** Null if the worker has ended. */
+  async report(): Promise<TierReport | null> {
+    return (await this.#order({ type: 'report' })) as TierReport | null;
+  }
+
+  async close(withinMs: number): Promise<void> {
+    this.options.state.set(false);
+    const timer = setTimeout(() => void this.#worker.terminate(), withinMs + CLOSE_MS);
+    await this.#order({ type: 'close', withinMs });
+    clearTimeout(timer);
+    this.#lost = true;
+    await this.#worker.terminate();
+  }
+
+  async #order(order: Order): Promise<unknown> {
+    if (!this.#lost) await this.#opened;
+    if (this.#lost) return null;
+    const number = ++this.#number;
+    return new Promise((resolve) => {
+      this.#orders.set(number, resolve);
+      this.#worker.postMessage({ ...order, number });
+    });
+  }
+
+  #take(news: TierNews): void {
+    if (news.type === 'done') {
+      this.#orders.get(news.number)?.(news.answer);
+      this.#orders.delete(news.number);
+    } else if (news.type === 'key') {
+      const { organization } = news;
+      void this.options
+        .keyOf(organization)
+        .catch((error: unknown) => {
+          this.options.report({ type: 'problem', action: 'key', message: String(error) });
+          return null;
+        })
+        .then((key) => {
+          const answer: TierKey = { type: 'organization key', organization, key };
+          if (!this.#lost) this.#worker.postMessage(answer);
+        });
+    } else {
+      this.options.report(news);
+    }
+  }
+
+  #fail(message: string): void {
+    if (this.#lost) return;
+    this.#lost = true;
+    this.options.state.set(false);
+    this.options.report({ type: 'problem', action: 'worker', message });
+    for (const answer of this.#orders.values()) answer(null);
+    this.#orders.clear();
+  }
+}

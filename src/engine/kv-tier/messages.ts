@@ -1,0 +1,108 @@
+// Messages between the threads that serve requests and the storage tier's worker. They cross threads as structured
+// clones.
+import type { LoadOptions, PromptSpan } from '../addon-types.js';
+import type { StoreCounts } from './page-store.js';
+
+/** What reaches the disk; see the setting kv.disk. */
+export type DiskMode = 'stored' | 'all' | 'off';
+
+/** The worker's start parameters. */
+export interface TierStart {
+  readonly folder: string;
+  readonly process: string;
+  readonly maxBytes: number;
+  readonly minTokens: number;
+  readonly backlogBytes: number;
+  readonly encrypts: boolean;
+}
+
+export interface AttachedEngine {
+  /** Identifies the engine within the process. */
+  readonly key: string;
+  readonly file: string;
+  readonly options: LoadOptions;
+}
+
+/** From the main thread to the worker. Each is answered by `done` with the same number. */
+export type TierOrder = { readonly number: number } & (
+  | { readonly type: 'attach'; readonly engine: AttachedEngine }
+  /** Writes what the engine has left, for at most `withinMs`, and releases it. */
+  | { readonly type: 'detach'; readonly key: string; readonly withinMs: number }
+  /** The given responses no longer exist. */
+  | { readonly type: 'gone'; readonly labels: readonly string[] }
+  /** The responses whose pages are stored, if they were stored more than `olderThanS` seconds ago. */
+  | { readonly type: 'labels'; readonly olderThanS: number }
+  | { readonly type: 'clear'; readonly organization: string | null }
+  | { readonly type: 'report' }
+  | { readonly type: 'close'; readonly withinMs: number }
+);
+
+/** From the worker to the main thread. */
+export type TierNews =
+  | { readonly type: 'done'; readonly number: number; readonly answer: unknown }
+  /** Asks for the key of an organization; answered by the order `key`. */
+  | { readonly type: 'key'; readonly organization: string }
+  | { readonly type: 'problem'; readonly action: string; readonly message: string }
+  | { readonly type: 'ready'; readonly model: string; readonly ms: number };
+
+/** The answer to `key`: 32 bytes, or null if the organization was deleted or its key cannot be read. */
+export interface TierKey {
+  readonly type: 'organization key';
+  readonly organization: string;
+  readonly key: Uint8Array | null;
+}
+
+/** State of the tier, for metrics. */
+export interface TierReport {
+  readonly counts: StoreCounts;
+  readonly bytes: number;
+  readonly records: number;
+  readonly maxBytes: number;
+  readonly hits: number;
+  readonly misses: number;
+  readonly importedTokens: number;
+  readonly savedMs: number;
+  readonly skippedPages: number;
+}
+
+/** From a serving thread to the worker, over a broadcast channel of the process. */
+export type TierQuestion =
+  | {
+      readonly type: 'prefetch';
+      readonly from: number;
+      readonly number: number;
+      readonly engine: string;
+      readonly organization: number;
+      readonly organizationId: string;
+      readonly tokens: Int32Array;
+      readonly spans: readonly PromptSpan[];
+    }
+  | { readonly type: 'release'; readonly engine: string; readonly import: number }
+  | { readonly type: 'erase'; readonly labels: readonly string[] }
+  | { readonly type: 'erase organization'; readonly organizationId: string };
+
+/** Why stored pages were not used. */
+export type MissReason = 'none stored' | 'below minimum' | 'in memory' | 'no room' | 'model unknown' | 'unreadable';
+
+/** The answer to `prefetch`. */
+export interface TierAnswer {
+  readonly number: number;
+  /** Number of prompt tokens that were read from disk. */
+  readonly tokens: number;
+  /** The open import that holds the pages; null: none. */
+  readonly import: number | null;
+  readonly reason: MissReason | null;
+}
+
+export const questionChannel = (process: string): string => `monolith kv tier ${process}`;
+export const answerChannel = (process: string, thread: number): string => `monolith kv tier ${process} ${thread}`;
+
+/** Labels under which the engine exports pages: the organization, and what the pages are kept for. */
+export const labelOf = (organizationId: string, kept: string): string => `${organizationId} ${kept}`;
+/** The parts of a label. */
+export function partsOfLabel(label: string): { organizationId: string; kept: string } {
+  const at = label.indexOf(' ');
+  return { organizationId: label.slice(0, at), kept: label.slice(at + 1) };
+}
+export const KEPT_A_DAY = '24h';
+export const KEPT_ALWAYS = 'all';

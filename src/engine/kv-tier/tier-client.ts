@@ -1,0 +1,142 @@
+// The storage tier as a thread that serves requests sees it: asks the tier's worker to import a prompt's pages, and
+// tells it which responses are gone. Event-loop thread only.
+import { BroadcastChannel } from 'node:worker_threads';
+import type { PromptSpan } from '../addon-types.js';
+import {
+  answerChannel,
+  labelOf,
+  questionChannel,
+  KEPT_A_DAY,
+  KEPT_ALWAYS,
+  type DiskMode,
+  type MissReason,
+  type TierAnswer,
+  type TierQuestion,
+} from './messages.js';
+import type { TierState } from './tier-state.js';
+
+/** A request is not held up for longer than this; it is then computed. */
+const WAIT_MS = 20_000;
+
+/** Why the pages of a request are kept after it has ended. `response`: the ID of the stored response that it is for. */
+export interface Retention {
+  readonly response?: string | undefined;
+  /** prompt_cache_retention is "24h". */
+  readonly day?: boolean | undefined;
+}
+
+export interface Prefetched {
+  /** Prompt tokens that were read from disk. */
+  readonly tokens: number;
+  readonly reason: MissReason | null;
+  /** Call when the request has started or has ended. */
+  release(): void;
+}
+
+export interface TierClientOptions {
+  /** Identifies the process; see SharedState. */
+  readonly process: string;
+  /** Number of this thread. */
+  readonly thread: number;
+  readonly mode: DiskMode;
+  readonly minTokens: number;
+  readonly state: TierState;
+}
+
+export interface PrefetchRequest {
+  readonly organization: number;
+  readonly organizationId: string;
+  readonly tokens: Int32Array;
+  readonly spans: readonly PromptSpan[];
+  readonly signal?: AbortSignal | undefined;
+}
+
+const nothing = (reason: MissReason | null): Prefetched => ({ tokens: 0, reason, release: () => undefined });
+
+export class TierClient {
+  readonly #questions: BroadcastChannel;
+  readonly #answers: BroadcastChannel;
+  readonly #waiting = new Map<number, (answer: TierAnswer) => void>();
+  #next = 1;
+
+  constructor(private readonly options: TierClientOptions) {
+    this.#questions = new BroadcastChannel(questionChannel(options.process));
+    this.#answers = new BroadcastChannel(answerChannel(options.process, options.thread));
+    this.#questions.unref();
+    this.#answers.unref();
+    this.#answers.onmessage = (event) => {
+      const answer = (event as { data: TierAnswer }).data;
+      this.#waiting.get(answer.number)?.(answer);
+      this.#waiting.delete(answer.number);
+    };
+  }
+
+  get minTokens(): number {
+    return this.options.minTokens;
+  }
+
+  /** The label under which the engine exports a request's pages; undefined: it does not. */
+  labelFor(organizationId: string, { response, day }: Retention): string | undefined {
+    const kept =
+      response ?? (day === true ? KEPT_A_DAY : undefined) ?? (this.options.mode === 'all' ? KEPT_ALWAYS : undefined);
+    return kept === undefined ? undefined : labelOf(organizationId, kept);
+  }
+
+  /**
+   * Reads the stored pages of a prompt into the engine's pool. Never rejects: without an answer, the prompt is
+   * computed.
+   */
+  prefetch(engine: string, { signal, ...request }: PrefetchRequest): Promise<Prefetched> {
+    if (!this.options.state.isUp) return Promise.resolve(nothing(null));
+    if (request.tokens.length <= this.options.minTokens || signal?.aborted === true)
+      return Promise.resolve(nothing('below minimum'));
+    const number = this.#next++;
+    return new Promise((resolve) => {
+      const stop = (): void => {
+        // An answer that comes later only releases its import.
+        this.#waiting.set(number, ({ import: id }) => this.#release(engine, id));
+        end();
+        resolve(nothing(null));
+      };
+      const timer = setTimeout(stop, WAIT_MS);
+      const end = (): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', stop);
+      };
+      signal?.addEventListener('abort', stop);
+      this.#waiting.set(number, (answer) => {
+        end();
+        let released = false;
+        resolve({
+          tokens: answer.tokens,
+          reason: answer.reason,
+          release: () => {
+            if (!released) this.#release(engine, answer.import);
+            released = true;
+          },
+        });
+      });
+      this.#post({ type: 'prefetch', from: this.options.thread, number, engine, ...request });
+    });
+  }
+
+  /** Erases the pages that only these responses need. */
+  erase(organizationId: string, responses: readonly string[]): void {
+    this.#post({ type: 'erase', labels: responses.map((id) => labelOf(organizationId, id)) });
+  }
+  eraseOrganization(organizationId: string): void {
+    this.#post({ type: 'erase organization', organizationId });
+  }
+
+  close(): void {
+    this.#questions.close();
+    this.#answers.close();
+  }
+
+  #release(engine: string, id: number | null): void {
+    if (id !== null) this.#post({ type: 'release', engine, import: id });
+  }
+  #post(question: TierQuestion): void {
+    this.#questions.postMessage(question);
+  }
+}

@@ -1,0 +1,294 @@
+// The storage tier's worker thread: owns the page store, is connected to all engines of the process, and answers the
+// threads that serve requests. Started by kv-tier.ts.
+import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LoadOptions } from '../addon-types.js';
+import { makeFolder } from '../../shared/make-folder.js';
+import { loadAddon } from '../load-addon.js';
+import { AttachedEngine, type EngineLinks } from './attached-engine.js';
+import { FileHashes } from './file-hashes.js';
+import {
+  answerChannel,
+  questionChannel,
+  type MissReason,
+  type TierAnswer,
+  type TierKey,
+  type TierNews,
+  type TierOrder,
+  type TierQuestion,
+  type TierReport,
+  type TierStart,
+} from './messages.js';
+import { organizationKeys, type OrganizationKeys } from './page-content.js';
+import { nodeFiles } from './page-files.js';
+import { PageStore } from './page-store.js';
+
+const SWEEP_MS = 60_000;
+const FORGET_MS = 5_000;
+/** How long an organization's key is kept in this thread's memory. */
+const KEY_MS = 60_000;
+
+/** An engine key and the file that it was computed from, so that pages go when the file does. */
+interface KnownEngine {
+  readonly path: string;
+  readonly files: string;
+}
+
+class TierWorker {
+  readonly #engines = new Map<string, AttachedEngine>();
+  readonly #answerTo = new Map<number, BroadcastChannel>();
+  readonly #questions: BroadcastChannel;
+  readonly #keys = new Map<string, { keys: Promise<OrganizationKeys | null>; at: number }>();
+  readonly #askedKeys = new Map<string, (key: Uint8Array | null) => void>();
+  readonly #hashes: FileHashes;
+  readonly #known: Map<string, KnownEngine>;
+  readonly #stopped = new AbortController();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #hits = 0;
+  #misses = 0;
+  #importedTokens = 0;
+  #savedMs = 0;
+  #lost = 0; // records gone from the store when the engines were last told
+  #skipped = 0; // pages skipped by engines that have been detached
+
+  constructor(
+    private readonly start: TierStart,
+    private readonly store: PageStore,
+    private readonly tell: (news: TierNews) => void,
+  ) {
+    this.#hashes = new FileHashes(join(start.folder, 'file-hashes.json'));
+    this.#known = new Map(Object.entries(readJson(join(start.folder, 'engines.json')) as Record<string, KnownEngine>));
+    this.#questions = new BroadcastChannel(questionChannel(start.process));
+    this.#questions.onmessage = (event) => void this.#question((event as { data: TierQuestion }).data);
+    this.#timers.push(
+      setInterval(() => this.#sweep(), SWEEP_MS),
+      setInterval(() => this.#forget(), FORGET_MS),
+    );
+    this.#sweep();
+  }
+
+  async order(order: TierOrder | TierKey): Promise<void> {
+    if (order.type === 'organization key') {
+      this.#askedKeys.get(order.organization)?.(order.key);
+      this.#askedKeys.delete(order.organization);
+      return;
+    }
+    let answer: unknown = null;
+    try {
+      answer = await this.#do(order);
+    } catch (error) {
+      this.#report(order.type, error);
+    }
+    this.tell({ type: 'done', number: order.number, answer });
+  }
+
+  async #do(order: TierOrder): Promise<unknown> {
+    switch (order.type) {
+      case 'attach':
+        return this.#attach(order.engine.key, order.engine.file, order.engine.options);
+      case 'detach': {
+        const engine = this.#engines.get(order.key);
+        if (engine === undefined) return null;
+        await engine.drain(order.withinMs);
+        this.#engines.delete(order.key);
+        this.#skipped += engine.skippedPages;
+        return engine.close();
+      }
+      case 'gone':
+        return this.store.eraseLabels(order.labels);
+      case 'labels':
+        return this.store.labels(order.olderThanS);
+      case 'clear':
+        return this.store.eraseWhere(order.organization === null ? {} : { organization: order.organization });
+      case 'report':
+        return this.#state();
+      case 'close':
+        return this.#close(order.withinMs);
+    }
+  }
+
+  async #attach(key: string, file: string, options: LoadOptions): Promise<void> {
+    const native = await loadAddon().load(key, file, options, () => undefined);
+    const links: EngineLinks = {
+      store: this.store,
+      minTokens: this.start.minTokens,
+      backlogBytes: this.start.backlogBytes,
+      keysOf: (id) => this.#keysOf(id),
+      report: (action, error) => this.#report(action, error),
+    };
+    const engine = new AttachedEngine(native, options, links);
+    this.#engines.set(key, engine);
+    void this.#identify(engine, file, options);
+  }
+
+  async #identify(engine: AttachedEngine, file: string, { draftPath, visionPath }: LoadOptions): Promise<void> {
+    const from = performance.now();
+    try {
+      // A draft file may be an EAGLE-3 head, whose layers are stored in the same pages.
+      const paths = [file, ...[draftPath, visionPath].filter((path) => path !== undefined)];
+      const hash = await this.#hashes.ofModel(paths, this.#stopped.signal);
+      engine.identify(hash);
+      this.tell({ type: 'ready', model: file, ms: performance.now() - from });
+      const files = hash.toString('hex');
+      for (const [other, known] of this.#known)
+        if (known.path === file && known.files !== files) await this.#eraseEngine(other);
+      this.#known.set(engine.key!.toString('hex'), { path: file, files });
+      this.#saveKnown();
+    } catch (error) {
+      if (!this.#stopped.signal.aborted) this.#report('hash', error);
+    }
+  }
+
+  async #eraseEngine(key: string): Promise<void> {
+    await this.store.eraseWhere({ engine: Buffer.from(key, 'hex') });
+    this.#known.delete(key);
+  }
+
+  #saveKnown(): void {
+    try {
+      writeFileSync(join(this.start.folder, 'engines.json'), JSON.stringify(Object.fromEntries(this.#known)), {
+        mode: 0o600,
+      });
+    } catch (error) {
+      this.#report('write', error);
+    }
+  }
+
+  async #question(question: TierQuestion): Promise<void> {
+    if (question.type === 'release') {
+      this.#engines.get(question.engine)?.release(question.import);
+    } else if (question.type === 'erase') {
+      await this.store.eraseLabels(question.labels).catch((error: unknown) => this.#report('erase', error));
+    } else if (question.type === 'erase organization') {
+      this.#keys.delete(question.organizationId);
+      await this.store
+        .eraseWhere({ organization: question.organizationId })
+        .catch((error: unknown) => this.#report('erase', error));
+    } else {
+      const result = (await this.#engines.get(question.engine)?.prefetch(question)) ?? {
+        tokens: 0,
+        import: null,
+        reason: 'model unknown' as MissReason,
+      };
+      if (result.tokens > 0) {
+        this.#hits++;
+        this.#importedTokens += result.tokens;
+        const engine = this.#engines.get(question.engine);
+        if (engine !== undefined) engine.uncountedTokens += result.tokens;
+      } else if (result.reason !== 'in memory' && result.reason !== 'below minimum') {
+        this.#misses++;
+      }
+      const answer: TierAnswer = { number: question.number, ...result };
+      this.#channelTo(question.from).postMessage(answer);
+    }
+  }
+
+  #channelTo(thread: number): BroadcastChannel {
+    let channel = this.#answerTo.get(thread);
+    if (channel === undefined)
+      this.#answerTo.set(thread, (channel = new BroadcastChannel(answerChannel(this.start.process, thread))));
+    return channel;
+  }
+
+  #keysOf(id: string): Promise<OrganizationKeys | null> {
+    const known = this.#keys.get(id);
+    if (known !== undefined && known.at > performance.now() - KEY_MS) return known.keys;
+    const keys = new Promise<Uint8Array | null>((resolve) => {
+      this.#askedKeys.set(id, resolve);
+      this.tell({ type: 'key', organization: id });
+    }).then((key) => (key === null ? null : organizationKeys(id, key)));
+    this.#keys.set(id, { keys, at: performance.now() });
+    return keys;
+  }
+
+  /** Erases what has expired, and the pages of models whose file is gone. */
+  #sweep(): void {
+    void this.store.eraseExpired().catch((error: unknown) => this.#report('erase', error));
+    for (const [key, { path }] of this.#known)
+      if (!existsSync(path))
+        void this.#eraseEngine(key).then(
+          () => this.#saveKnown(),
+          (error: unknown) => this.#report('erase', error),
+        );
+  }
+
+  /** An engine exports a page only once, so it is notified when pages have left the store. */
+  #forget(): void {
+    const { evicted, erased, skipped, dropped } = this.store.counts;
+    const lost = evicted + erased + skipped + Object.values(dropped).reduce((sum, count) => sum + count, 0);
+    if (lost === this.#lost) return;
+    this.#lost = lost;
+    for (const engine of this.#engines.values()) engine.forget();
+  }
+
+  #state(): TierReport {
+    let skippedPages = this.#skipped;
+    for (const engine of this.#engines.values()) {
+      skippedPages += engine.skippedPages;
+      // A new engine does not know yet how long a token takes.
+      const { tokenMs } = engine;
+      if (tokenMs === 0) continue;
+      this.#savedMs += engine.uncountedTokens * tokenMs;
+      engine.uncountedTokens = 0;
+    }
+    return {
+      counts: this.store.counts,
+      bytes: this.store.bytes,
+      records: this.store.records,
+      maxBytes: this.store.maxBytes,
+      hits: this.#hits,
+      misses: this.#misses,
+      importedTokens: this.#importedTokens,
+      savedMs: this.#savedMs,
+      skippedPages,
+    };
+  }
+
+  async #close(withinMs: number): Promise<void> {
+    this.#stopped.abort();
+    for (const timer of this.#timers) clearInterval(timer);
+    await Promise.all([...this.#engines.values()].map((engine) => engine.drain(withinMs)));
+    await Promise.all([...this.#engines.values()].map((engine) => engine.close()));
+    this.#engines.clear();
+    this.#questions.close();
+    for (const channel of this.#answerTo.values()) channel.close();
+    await this.store.close();
+  }
+
+  #report(action: string, error: unknown): void {
+    this.tell({ type: 'problem', action, message: error instanceof Error ? error.message : String(error) });
+  }
+}
+
+function readJson(path: string): object {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as object;
+  } catch {
+    return {};
+  }
+}
+
+async function run(): Promise<void> {
+  const port = parentPort!;
+  const start = workerData as TierStart;
+  const tell = (news: TierNews): void => port.postMessage(news);
+  makeFolder(start.folder, 0o700);
+  const store = await PageStore.open({
+    folder: start.folder,
+    files: nodeFiles,
+    maxBytes: start.maxBytes,
+    encrypts: start.encrypts,
+    report: (action, error) =>
+      tell({ type: 'problem', action, message: error instanceof Error ? error.message : String(error) }),
+  });
+  const worker = new TierWorker(start, store, tell);
+  port.on('message', (order: TierOrder | TierKey) => {
+    void worker.order(order).then(() => {
+      if (order.type === 'close') port.close();
+    });
+  });
+  tell({ type: 'done', number: 0, answer: null });
+}
+
+await run();

@@ -1,0 +1,332 @@
+// The page store on real files: what was written is read back, also after a restart; nothing damaged is returned; what
+// is erased is in no file.
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { organizationKeys, type PositionText } from '../../../src/engine/kv-tier/page-content.js';
+import { nodeFiles, type PageFile, type PageFiles } from '../../../src/engine/kv-tier/page-files.js';
+import { PageStore, type PageStoreOptions } from '../../../src/engine/kv-tier/page-store.js';
+
+const ENGINE = { key: Buffer.alloc(32, 7), tokenMs: 1 };
+const ORGANIZATION = organizationKeys('org_a', Buffer.alloc(32, 1));
+const OTHER = organizationKeys('org_b', Buffer.alloc(32, 2));
+
+const textOf = (pages: number, seed = 1): PositionText => ({
+  tokens: Int32Array.from({ length: 16 * pages }, (_, i) => (i * 7 + seed * (i >= 32 ? 1000 : 0)) % 100_003),
+  spans: [],
+});
+const bytesOf = (page: number, seed: number, length = 3000): Buffer =>
+  Buffer.alloc(length, `page ${page} of ${seed}. `);
+const pagesOf = (count: number, seed = 1, from = 0) =>
+  Array.from({ length: count - from }, (_, i) => ({
+    index: from + i,
+    parts: { full: bytesOf(from + i, from + i < 2 ? 0 : seed) },
+  }));
+
+interface Opened {
+  store: PageStore;
+  problems: string[];
+}
+
+function folderOf(test: Pick<typeof t, 'teardown'>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'kv-'));
+  test.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function opened(folder: string, more: Partial<PageStoreOptions> = {}): Promise<Opened> {
+  const problems: string[] = [];
+  const report = (action: string): void => void problems.push(action);
+  const store = await PageStore.open({ folder, files: nodeFiles, maxBytes: 1 << 24, report, ...more });
+  return { store, problems };
+}
+
+const put = (store: PageStore, pages: number, seed = 1, label: string | null = null, keepS = 0): Promise<void> =>
+  store.put({
+    engine: ENGINE,
+    organization: ORGANIZATION,
+    text: textOf(pages, seed),
+    pages: pagesOf(pages, seed),
+    label,
+    keepS,
+  });
+
+async function readAll(store: PageStore, pages: number, seed = 1): Promise<number> {
+  const found = store.find(ENGINE, ORGANIZATION, textOf(pages, seed), pages);
+  const wanted = new Map(found.map((parts, index) => [index, parts]));
+  const read = await store.read(ENGINE, ORGANIZATION, textOf(pages, seed), wanted);
+  let count = 0;
+  for (; read.has(count); count++)
+    if (!bytesOf(count, count < 2 ? 0 : seed).equals(read.get(count)!.full!)) throw new Error(`page ${count} is wrong`);
+  return count;
+}
+
+const contents = (folder: string): string =>
+  readdirSync(folder)
+    .map((name) => readFileSync(join(folder, name), 'latin1'))
+    .join('');
+
+t.test('pages are read back, also by another store', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder);
+  await put(store, 6);
+  t.equal(await readAll(store, 6), 6);
+  t.equal(await readAll(store, 6, 2), 2, 'a prompt that differs at position 32');
+  t.same(store.find(ENGINE, OTHER, textOf(6), 6), [], 'another organization');
+  t.same(store.find({ ...ENGINE, key: Buffer.alloc(32, 8) }, ORGANIZATION, textOf(6), 6), [], 'another engine');
+  t.notMatch(contents(folder), /page 3 of 1/, 'encrypted');
+  await store.close();
+  const again = await opened(folder);
+  t.equal(await readAll(again.store, 6), 6);
+  await put(again.store, 8);
+  t.equal(again.store.counts.written, 2, 'pages that are stored are not written again');
+  t.equal(await readAll(again.store, 8), 8);
+  await again.store.close();
+});
+
+t.test('a store that was not closed has everything that was acknowledged', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder);
+  await put(store, 4);
+  const again = await opened(folder); // the first one is as if its process had been killed
+  t.equal(await readAll(again.store, 4), 4);
+  await again.store.close();
+});
+
+t.test('damaged records are dropped and counted, and are never returned', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder);
+  await put(store, 5);
+  const [name] = readdirSync(folder).filter((one) => one.endsWith('.pages'));
+  const path = join(folder, name!);
+  const slotBytes = Number(name!.split('-')[0]);
+  const bytes = readFileSync(path);
+  for (const offset of [0, 5, 40, 120, 200, 900, 3500]) {
+    const damaged = Buffer.from(bytes);
+    damaged[2 * slotBytes + offset]! ^= 1;
+    writeFileSync(path, damaged);
+    const before = store.counts.dropped.corrupt;
+    t.equal(await readAll(store, 5), 2, `byte ${offset}`);
+    await store.settled();
+    t.equal(store.counts.dropped.corrupt, before + 1);
+    t.same(store.find(ENGINE, ORGANIZATION, textOf(5), 5).length, 2, 'what follows cannot be found any more');
+    writeFileSync(path, bytes);
+    await put(store, 5);
+    t.equal(await readAll(store, 5), 5);
+  }
+  await store.close();
+  truncateSync(path, 3 * slotBytes + 100);
+  const again = await opened(folder);
+  t.equal(await readAll(again.store, 5), 3, 'a torn file');
+  await again.store.close();
+});
+
+t.test('an incomplete last line of the index is ignored', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder);
+  await put(store, 3);
+  await put(store, 4);
+  const [name] = readdirSync(folder).filter((one) => one.endsWith('.journal'));
+  const journal = readFileSync(join(folder, name!));
+  for (const cut of [1, 20, 60]) {
+    writeFileSync(join(folder, name!), journal.subarray(0, journal.length - cut));
+    const copy = folderOf(t);
+    for (const file of readdirSync(folder)) writeFileSync(join(copy, file), readFileSync(join(folder, file)));
+    const again = await opened(copy);
+    t.equal(await readAll(again.store, 4), 3, `${cut} bytes less`);
+    await again.store.close();
+  }
+});
+
+t.test('erased pages are in no file; pages that another response needs stay', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder, { encrypts: false });
+  await put(store, 6, 1, 'resp_1');
+  await put(store, 5, 2, 'resp_2');
+  t.match(contents(folder), /page 4 of 1/);
+  await store.eraseLabels(['resp_1', 'resp_unknown']);
+  t.notMatch(contents(folder), /page \d of 1/);
+  t.match(contents(folder), /page 1 of 0/, 'common pages stay');
+  t.equal(await readAll(store, 5, 2), 5);
+  await put(store, 6, 1, 'resp_1');
+  t.notMatch(contents(folder), /page \d of 1/, 'pages that arrive after the deletion are not stored');
+  await store.close();
+  const again = await opened(folder, { encrypts: false });
+  t.equal(await readAll(again.store, 5, 2), 5);
+  await again.store.eraseLabels(['resp_2']);
+  t.notMatch(contents(folder), /page \d of/);
+  t.equal(again.store.records, 0);
+  await again.store.close();
+});
+
+t.test('a turn of a conversation needs the pages of the turns before it', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder);
+  await put(store, 4, 1, 'resp_1');
+  await put(store, 7, 1, 'resp_2');
+  await store.eraseLabels(['resp_1']);
+  t.equal(await readAll(store, 7), 7);
+  await store.eraseLabels(['resp_2']);
+  t.equal(await readAll(store, 7), 0);
+  await store.close();
+});
+
+t.test('pages with a time limit are erased after it, unless a response needs them', async (t) => {
+  const folder = folderOf(t);
+  let now = 1000;
+  const { store } = await opened(folder, { now: () => now });
+  await put(store, 3, 1, null, 60);
+  await put(store, 5, 2, 'resp_2', 60);
+  now += 61;
+  await store.eraseExpired();
+  t.equal(await readAll(store, 3, 1), 2);
+  t.equal(await readAll(store, 5, 2), 5);
+  await store.close();
+});
+
+t.test('the files stay within the budget; the least useful pages go first', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder, { maxBytes: 40 * 4096 });
+  await put(store, 4, 1);
+  for (let seed = 2; seed < 20; seed++) {
+    await put(store, 6, seed);
+    await readAll(store, 4, 1);
+    t.ok(store.bytes <= 40 * 4096);
+    t.equal(await readAll(store, 6, seed), 6, 'the newest one is complete');
+  }
+  t.ok(store.counts.evicted > 20);
+  t.equal(await readAll(store, 4, 1), 4, 'pages that are used stay');
+  const sizes = store.bytes;
+  // Records of another size take the place of the first ones.
+  for (let seed = 30; seed < 33; seed++)
+    await store.put({
+      engine: ENGINE,
+      organization: ORGANIZATION,
+      text: textOf(3, seed),
+      pages: [0, 1, 2].map((index) => ({
+        index,
+        parts: { full: bytesOf(index, index < 2 ? 0 : seed), snapshot: Buffer.alloc(20_000, seed) },
+      })),
+      label: null,
+      keepS: 0,
+    });
+  t.ok(store.bytes <= 40 * 4096, `${store.bytes} after ${sizes}`);
+  t.same(store.find(ENGINE, ORGANIZATION, textOf(3, 32), 3)[2], ['full', 'snapshot']);
+  await store.close();
+  const again = await opened(folder, { maxBytes: 40 * 4096 });
+  t.ok(again.store.records > 5);
+  await again.store.close();
+});
+
+/** Fails the operation with this number. */
+class FailingFiles implements PageFiles {
+  at = 0;
+  constructor(
+    private readonly failing: number,
+    private readonly code: string,
+    private readonly short: boolean,
+  ) {}
+  async open(path: string): Promise<PageFile> {
+    const file = await nodeFiles.open(path);
+    const fails = (): boolean => ++this.at === this.failing;
+    const error = (): Error => Object.assign(new Error(this.code), { code: this.code });
+    return {
+      read: async (into, position) => {
+        if (fails()) throw error();
+        return file.read(into, position);
+      },
+      write: async (bytes, position) => {
+        if (!fails()) return file.write(bytes, position);
+        if (this.short) await file.write(bytes.subarray(0, bytes.length >> 1), position);
+        throw error();
+      },
+      sync: async () => {
+        if (fails()) throw error();
+        return file.sync();
+      },
+      size: () => file.size(),
+      truncate: (size) => file.truncate(size),
+      close: () => file.close(),
+    };
+  }
+  list(folder: string): Promise<string[]> {
+    return nodeFiles.list(folder);
+  }
+  remove(path: string): Promise<void> {
+    return nodeFiles.remove(path);
+  }
+}
+
+t.test('every failed read, write and sync costs at most the pages concerned', async (t) => {
+  for (const [code, short] of [
+    ['ENOSPC', true],
+    ['EIO', false],
+  ] as const) {
+    let positions = 0;
+    // Every position, a few per run.
+    for (let failing = 1 + (randomBytes(1)[0]! % 8); failing <= 60; failing += 8) {
+      const folder = folderOf(t);
+      const files = new FailingFiles(failing, code, short);
+      let store: PageStore;
+      try {
+        store = (await opened(folder, { files })).store;
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== code) throw error;
+        continue; // the tier stays off
+      }
+      await put(store, 3, 1);
+      await put(store, 4, 1, 'resp_1');
+      await put(store, 5, 2);
+      for (const seed of [1, 2]) await readAll(store, 5, seed); // throws if bytes are wrong
+      await store.eraseLabels(['resp_1']).catch(() => undefined);
+      await put(store, 4, 3);
+      await readAll(store, 4, 3);
+      const { at } = files;
+      await store.close();
+      const again = await opened(folder);
+      for (const seed of [1, 2, 3]) await readAll(again.store, 5, seed);
+      await put(again.store, 5, 4);
+      if ((await readAll(again.store, 5, 4)) !== 5) t.fail(`operation ${failing}: the store does not recover`);
+      await again.store.close();
+      if (at < failing) break;
+      positions++;
+    }
+    t.ok(positions > 3, `${code}: ${positions} positions`);
+  }
+});
+
+t.test('random changes give the pages that a model of the store expects', async (t) => {
+  const folder = folderOf(t);
+  let { store } = await opened(folder, { encrypts: false });
+  const expected = new Map<string, number>();
+  for (let round = 0; round < 120; round++) {
+    const seed = 1 + (randomBytes(1)[0]! % 6);
+    const label = `resp_${round}`;
+    const pages = 3 + (randomBytes(1)[0]! % 4);
+    if (round % 3 === 2 && expected.size > 0) {
+      const [gone] = expected.keys();
+      await store.eraseLabels([gone!]);
+      expected.delete(gone!);
+    } else {
+      await put(store, pages, seed, label);
+      expected.set(label, seed * 100 + pages);
+    }
+    if (round % 20 === 19) {
+      if (round % 40 === 39) await store.close();
+      store = (await opened(folder, { encrypts: false })).store;
+    }
+    for (let one = 1; one <= 6; one++) {
+      const most = Math.max(
+        0,
+        ...[...expected.values()].filter((v) => Math.floor(v / 100) === one).map((v) => v % 100),
+      );
+      const found = await readAll(store, 7, one);
+      const common = expected.size > 0 ? 2 : 0;
+      if (found !== Math.max(most, common)) t.equal(found, Math.max(most, common), `round ${round}, seed ${one}`);
+    }
+  }
+  t.pass();
+  await store.close();
+});

@@ -1,0 +1,455 @@
+// Pages that leave an engine through the storage tier and enter another one give the same output, bit for bit, as pages
+// that are computed. The engines differ in the number of pages, so that page ids differ.
+#include <map>
+
+#include "engine/engine_fixture.h"
+#include "engine/tiers/page_importer.h"
+#include "engine/tiers/tier_outbox.h"
+#include "model/kv_layout.h"
+
+namespace monolith::testing {
+namespace {
+
+// Keeps everything that an engine exports for one conversation.
+struct Kept {
+  struct Page {
+    std::vector<std::byte> full, window, snapshot;
+  };
+  std::map<int, Page> pages;
+  PageText text;
+  int n_skipped = 0, n_exports = 0;
+  uint64_t organization = 0;
+  std::string label;
+};
+
+// A consumer of the tier of one engine.
+class TierConsumer {
+ public:
+  explicit TierConsumer(Engine& engine, size_t max_bytes = size_t{1} << 30) : engine_(engine) {
+    outbox_ = std::make_shared<TierOutbox>(max_bytes, [this] {
+      const std::lock_guard lock(mutex_);
+      woken_ = true;
+      condition_.notify_one();
+    });
+    engine_.open_tier(outbox_);
+  }
+  ~TierConsumer() { outbox_->close(); }
+
+  // Waits until the engine has exported `n` sequences.
+  Kept take(int n = 1, bool acknowledge = true) {
+    Kept kept;
+    const bool arrived = wait_until([&] {
+      for (PageExport& item : exports_) {
+        for (ExportedPage& page : item.pages) add(kept, page, acknowledge);
+        kept.text = *item.text;
+        kept.n_skipped += item.n_skipped;
+        kept.organization = item.organization;
+        kept.label = item.label;
+        kept.n_exports += item.is_last;
+      }
+      exports_.clear();
+      return kept.n_exports >= n;
+    });
+    CHECK(arrived);
+    return kept;
+  }
+
+  // Opens an import and returns what the pool holds.
+  std::vector<uint8_t> open(uint64_t id, uint64_t organization, const GenerationRequest& request) {
+    engine_.open_import({.id = id,
+                         .organization = organization,
+                         .text = PageText::of(request.prompt, request.spans, static_cast<int>(request.prompt.size()))});
+    std::vector<uint8_t> held;
+    CHECK(wait_until([&] {
+      return std::erase_if(replies_, [&](ImportReply& reply) {
+               if (reply.id != id || !reply.opened) return false;
+               held = std::move(reply.pages);
+               return true;
+             }) > 0;
+    }));
+    return held;
+  }
+
+  // Writes pages 0 .. n - 1; returns the number of pages for which there was room.
+  int write(uint64_t id, const Kept& kept, int n) {
+    std::vector<ImportedPage> pages;
+    const auto bytes = [](const std::vector<std::byte>& of) { return of.empty() ? nullptr : of.data(); };
+    for (int index = 0; index < n; ++index) {
+      const auto at = kept.pages.find(index);
+      if (at == kept.pages.end()) break;
+      pages.push_back({index, bytes(at->second.full), bytes(at->second.window), bytes(at->second.snapshot)});
+    }
+    engine_.write_import(id, std::move(pages), nullptr);
+    int n_written = -1;
+    CHECK(wait_until([&] {
+      for (const ImportReply& reply : replies_)
+        if (reply.id == id && !reply.opened) n_written = reply.n_written;
+      return n_written >= 0;
+    }));
+    return n_written;
+  }
+
+  TierOutbox& outbox() { return *outbox_; }
+
+ private:
+  template <typename Done>
+  bool wait_until(Done&& done) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (;;) {
+      std::vector<PageExport> exports;
+      std::vector<ImportReply> replies;
+      outbox_->drain(exports, replies);
+      for (PageExport& item : exports) exports_.push_back(std::move(item));
+      for (ImportReply& reply : replies) replies_.push_back(std::move(reply));
+      if (done()) return true;
+      std::unique_lock lock(mutex_);
+      if (!condition_.wait_until(lock, until, [&] { return woken_; })) return false;
+      woken_ = false;
+    }
+  }
+  void add(Kept& kept, const ExportedPage& page, bool acknowledge) {
+    const std::byte* at = page.bytes.get();
+    const auto take = [&](std::vector<std::byte>& into, size_t n) {
+      if (n > 0) into.assign(at, at + n);
+      at += n;
+    };
+    Kept::Page& to = kept.pages[page.index];
+    take(to.full, page.full_bytes);
+    take(to.window, page.window_bytes);
+    take(to.snapshot, page.snapshot_bytes);
+    if (acknowledge) outbox_->acknowledge(page.size());
+  }
+
+  Engine& engine_;
+  std::shared_ptr<TierOutbox> outbox_;
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  bool woken_ = false;
+  std::vector<PageExport> exports_;
+  std::vector<ImportReply> replies_;
+};
+
+GenerationRequest first_request() {
+  GenerationRequest request;
+  request.prompt = test_prompt(150, 1);
+  request.organization = 7;
+  request.max_tokens = 60;
+  request.ignore_eos = true;
+  request.sampling.temperature = 0;
+  request.sampling.top_logprobs = 2;
+  request.return_tokens = true;
+  request.retain = "conversation";
+  return request;
+}
+
+// A prompt that continues the whole first conversation.
+GenerationRequest next_request(const GenerationRequest& first, const ChoiceOutcome& answer) {
+  GenerationRequest next = first;
+  next.retain.clear();
+  next.prompt.insert(next.prompt.end(), answer.tokens.begin(), answer.tokens.end());
+  const std::vector<TokenId> more = test_prompt(20, 2);
+  next.prompt.insert(next.prompt.end(), more.begin(), more.end());
+  return next;
+}
+
+ChoiceOutcome run(Consumer& consumer, const GenerationRequest& request, uint32_t* cached = nullptr) {
+  const RequestId id = consumer.submit(request);
+  consumer.pump_until_ended(id);
+  const Outcome& outcome = consumer.outcomes()[id];
+  CHECK(!outcome.failed);
+  if (cached != nullptr) *cached = outcome.cached_tokens;
+  return outcome.choices.at(0);
+}
+
+struct Round {
+  uint32_t cached = 0;
+  int n_pages = 0;  // Full pages of the next prompt that were exported.
+};
+
+// Exports a conversation from one engine, imports it into another and compares the answer to the next prompt with that
+// of an engine without a prefix cache.
+Round check_round_trip(EngineSetup setup, const std::string& what) {
+  GenerationRequest next;
+  Kept kept;
+  {
+    auto engine = start_engine(setup);
+    if (!engine) return {};
+    Consumer consumer(*engine);
+    TierConsumer tier(*engine);
+    const GenerationRequest first = first_request();
+    const ChoiceOutcome answer = run(consumer, first);
+    next = next_request(first, answer);
+    kept = tier.take();
+    CHECK_EQ(kept.n_skipped, 0);
+    CHECK_EQ(kept.organization, uint64_t{7});
+    CHECK(kept.label == "conversation");
+  }
+  EngineSetup without = setup;
+  without.options.prefix_cache = false;
+  auto reference_engine = start_engine(without);
+  if (!reference_engine) return {};
+  Consumer reference(*reference_engine);
+  const ChoiceOutcome expected = run(reference, next);
+
+  setup.limits.n_pages += 37 * setup.limits.n_pages / 100;
+  auto engine = start_engine(setup);
+  if (!engine) return {};
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  // Other contents first, so that the pages get other ids.
+  GenerationRequest other = next;
+  other.prompt = test_prompt(90, 5);
+  run(consumer, other);
+  CHECK(tier.open(1, 7, next).empty());
+  const int n_pages = static_cast<int>(kept.pages.size());
+  CHECK_EQ(tier.write(1, kept, n_pages), n_pages);
+  Round round{.cached = 0, .n_pages = n_pages};
+  check_same(run(consumer, next, &round.cached), expected, what);
+  engine->close_import(1);
+  CHECK(pages_come_back(*engine));
+  CHECK_EQ(engine->stats().pages_imported, static_cast<uint64_t>(n_pages));
+  // Another organization does not see the pages.
+  uint32_t cached = 1;
+  next.organization = 8;
+  check_same(run(consumer, next, &cached), expected, what + ", other organization");
+  CHECK_EQ(cached, 0u);
+  return round;
+}
+
+EngineSetup of_model(const std::string& model, KvType type) {
+  EngineSetup setup;
+  setup.model = model;
+  setup.limits.kv_type = type;
+  return setup;
+}
+
+TEST(imported_pages_give_the_same_bits_for_each_element_type) {
+  for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32}) {
+    const Round round =
+        check_round_trip(of_model("models/llama.q8_0.gguf", type), "type " + std::to_string(static_cast<int>(type)));
+    if (round.n_pages == 0) return;
+    CHECK_EQ(round.cached, 208u);  // 209 of 210 positions are computed: 13 full pages.
+  }
+}
+
+TEST(imported_pages_give_the_same_bits_with_sliding_windows) {
+  EngineSetup setup = of_model("models/mimo2.q8_0.gguf", KvType::kF16);
+  setup.limits.pages_by_window = true;
+  setup.limits.n_pages = 2048;
+  const Round round = check_round_trip(setup, "windows");
+  if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);
+}
+
+TEST(imported_pages_give_the_same_bits_with_latents) {
+  for (const KvType type : {KvType::kF16, KvType::kF32}) {
+    const Round round = check_round_trip(of_model("models/deepseek32.q8_0.gguf", type), "latents");
+    if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);
+  }
+}
+
+TEST(imported_snapshots_give_the_same_bits_with_recurrent_state) {
+  for (const char* model : {"models/qwen35.f16.gguf", "models/kimi-linear.q8_0.gguf", "models/falcon-h1.q8_0.gguf",
+                            "models/nemotron-h-moe.q8_0.gguf", "models/lfm2moe.q8_0.gguf"}) {
+    const Round round = check_round_trip(of_model(model, KvType::kF16), model);
+    if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);  // The snapshot at the end of the answer.
+  }
+}
+
+TEST(imported_pages_give_the_same_bits_with_compressed_blocks) {
+  const Round round = check_round_trip(of_model("models/deepseek4.mxfp4_moe.gguf", KvType::kF16), "blocks");
+  if (round.n_pages > 0) CHECK(round.cached > 0);
+}
+
+TEST(imported_pages_give_the_same_bits_with_mtp_layers) {
+  EngineSetup setup = of_model("models/deepseek2-glm47flash.q8_0.gguf", KvType::kF16);
+  setup.give_mtp_layer();
+  setup.options.speculation = Speculation::kAlways;
+  setup.options.mtp = Speculation::kAlways;
+  const Round round = check_round_trip(setup, "MTP");
+  if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);
+}
+
+TEST(image_positions_are_exported_by_content_hash) {
+  EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  const auto width = load_parts(setup).model->params().input_width();
+  GenerationRequest request = first_request();
+  std::vector<float> rows(static_cast<size_t>(20 * width));
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i % 13) * 0.01f - 0.05f;
+  request.spans.push_back({.first = 30,
+                           .n_rows = 20,
+                           .hash = {123, 456},
+                           .rows = std::make_shared<const std::vector<float>>(std::move(rows))});
+  const ChoiceOutcome answer = run(consumer, request);
+  const Kept kept = tier.take();
+  REQUIRE(kept.text.spans.size() == 1);
+  CHECK(kept.text.spans[0].first == 30 && kept.text.spans[0].n_rows == 20);
+  CHECK((kept.text.spans[0].hash == ContentHash{123, 456}) && kept.text.spans[0].rows == nullptr);
+
+  auto second = start_engine(setup);
+  REQUIRE(second);
+  Consumer other(*second);
+  TierConsumer other_tier(*second);
+  tier.outbox().close();
+  CHECK(other_tier.open(1, 7, request).empty());
+  CHECK_EQ(other_tier.write(1, kept, 9), 9);
+  uint32_t cached = 0;
+  check_same(run(other, request, &cached), answer, "image");
+  CHECK_EQ(cached, 144u);
+  // The same placeholder tokens with another image are another prompt.
+  request.spans[0].hash.low = 457;
+  CHECK_EQ(other_tier.open(2, 7, request).size(), size_t{1});
+}
+
+TEST(pages_are_exported_once_until_the_consumer_forgets_them) {
+  auto engine = start_engine(of_model("models/llama.q8_0.gguf", KvType::kF16));
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  GenerationRequest request = first_request();
+  const ChoiceOutcome answer = run(consumer, request);
+  CHECK_EQ(tier.take().pages.size(), size_t{13});
+  GenerationRequest next = next_request(request, answer);
+  next.retain = "next";
+  run(consumer, next);
+  Kept kept = tier.take();
+  CHECK_EQ(kept.text.tokens.size(), size_t{288});  // 289 of 290 positions: 18 pages, 13 of which are known.
+  CHECK_EQ(kept.pages.size(), size_t{5});
+  CHECK_EQ(kept.pages.begin()->first, 13);
+  engine->forget_exports();
+  run(consumer, next);
+  CHECK_EQ(tier.take().pages.size(), size_t{18});
+  // Without a label, nothing is exported.
+  next.retain.clear();
+  next.prompt = test_prompt(100, 9);
+  run(consumer, next);
+  CHECK_EQ(engine->stats().pages_exported, uint64_t{36});
+}
+
+TEST(forks_export_their_own_pages_and_the_common_ones_once) {
+  auto engine = start_engine(of_model("models/llama.q8_0.gguf", KvType::kF16));
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  GenerationRequest request = first_request();
+  request.n = 3;
+  request.sampling.temperature = 1;
+  const RequestId id = consumer.submit(request);
+  consumer.pump_until_ended(id);
+  const Kept kept = tier.take(3);
+  CHECK_EQ(kept.n_exports, 3);
+  CHECK_EQ(engine->stats().pages_exported, uint64_t{9 + 3 * 4});  // 150 tokens of prompt; 209 positions each.
+}
+
+TEST(a_full_outbox_skips_pages_and_counts_them) {
+  auto engine = start_engine(of_model("models/llama.q8_0.gguf", KvType::kF16));
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine, engine->page_sizes().full * 5);
+  GenerationRequest request = first_request();
+  run(consumer, request);
+  const Kept kept = tier.take(1, false);
+  CHECK_EQ(kept.pages.size(), size_t{5});
+  CHECK_EQ(kept.n_skipped, 8);
+  CHECK_EQ(engine->stats().exports_skipped, uint64_t{8});
+  tier.outbox().acknowledge(engine->page_sizes().full * 5);
+  run(consumer, request);  // The skipped pages are still in the pool. This exports as many as fit.
+  CHECK_EQ(tier.take().pages.size(), size_t{5});
+}
+
+TEST(an_import_without_room_writes_what_fits) {
+  EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
+  Kept kept;
+  GenerationRequest request = first_request();
+  {
+    auto engine = start_engine(setup);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    TierConsumer tier(*engine);
+    run(consumer, request);
+    kept = tier.take();
+  }
+  setup.limits.n_pages = 24;  // An import holds at most a quarter.
+  auto engine = start_engine(setup);
+  REQUIRE(engine);
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  request.retain.clear();
+  CHECK(tier.open(1, 7, request).empty());
+  CHECK_EQ(tier.write(1, kept, 9), 6);
+  uint32_t cached = 0;
+  run(consumer, request, &cached);
+  CHECK_EQ(cached, 96u);
+}
+
+TEST(holds_yield_to_sequences_that_need_the_pages) {
+  EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
+  Kept kept;
+  GenerationRequest request = first_request();
+  {
+    auto engine = start_engine(setup);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    TierConsumer tier(*engine);
+    run(consumer, request);
+    kept = tier.take();
+  }
+  setup.limits.n_pages = 24;
+  auto engine = start_engine(setup);
+  REQUIRE(engine);
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  CHECK(tier.open(1, 7, request).empty());
+  CHECK_EQ(tier.write(1, kept, 9), 6);
+  // A prompt that needs the whole pool is served although the import is never closed.
+  GenerationRequest large = request;
+  large.retain.clear();
+  large.prompt = test_prompt(340, 4);
+  large.max_tokens = 20;
+  uint32_t cached = 1;
+  run(consumer, large, &cached);
+  CHECK_EQ(cached, 0u);
+  CHECK(pages_come_back(*engine));
+}
+
+TEST(an_import_can_be_closed_before_its_pages_are_written) {
+  EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
+  Kept kept;
+  GenerationRequest request = first_request();
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  {
+    TierConsumer tier(*engine);
+    run(consumer, request);
+    kept = tier.take();
+  }
+  TierConsumer tier(*engine);
+  request.organization = 9;
+  CHECK(tier.open(1, 9, request).empty());
+  engine->close_import(1);
+  engine->write_import(1, {{.index = 0, .full = kept.pages.at(0).full.data()}}, nullptr);
+  CHECK(tier.open(2, 9, request).empty());  // Answered after the write was dropped.
+  engine->close_import(2);
+  CHECK_EQ(engine->stats().pages_imported, uint64_t{0});
+  CHECK(pages_come_back(*engine));
+}
+
+TEST(a_cancelled_sequence_exports_the_pages_that_it_computed) {
+  auto engine = start_engine(of_model("models/llama.q8_0.gguf", KvType::kF16));
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  GenerationRequest request = first_request();
+  request.max_tokens = 300;
+  const RequestId id = consumer.submit(request);
+  consumer.pump_until([&] { return !consumer.outcomes()[id].choices[0].tokens.empty(); });
+  engine->cancel(consumer.channel(), id);
+  CHECK(tier.take().pages.size() >= 9);
+}
+
+}  // namespace
+}  // namespace monolith::testing
