@@ -24,7 +24,7 @@ import { organizationKeys, type OrganizationKeys } from './page-content.js';
 import { nodeFiles } from './page-files.js';
 import { PageStore } from './page-store.js';
 
-const SWEEP_MS = 60_000;
+const SWEEP_MS = 10_000;
 const FORGET_MS = 5_000;
 /** How long an organization's key is kept in this thread's memory. */
 const KEY_MS = 60_000;
