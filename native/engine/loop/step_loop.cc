@@ -106,6 +106,7 @@ bool StepLoop::step() {
   if (completed) requests_.expire(end);
   // Runs before publishing, so that a client that sees the last request end also sees an idle engine.
   gauges_.note_progress(end, idle());
+  note_copies();  // A client that sees a request end also sees that its pages are still to be exported.
   publish();
   // Both run after publishing, so that they do not delay tokens.
   const bool seen = run_vision(end - now);

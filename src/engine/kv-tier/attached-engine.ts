@@ -15,6 +15,8 @@ const PART_BYTES = 16 * 1024 ** 2;
 /** Time for one answer from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
+/** Number of computed tokens after which their mean time is an estimate. */
+const MIN_ROWS = 1_000;
 
 export interface ImportResult {
   readonly tokens: number;
@@ -41,6 +43,8 @@ export class AttachedEngine {
   #pendingExports: Promise<unknown> = Promise.resolve();
   #exportsWaiting = 0;
   skippedPages = 0;
+  /** The estimate of an earlier process. */
+  knownTokenMs = 0;
   /** Imported tokens whose time is not yet part of the time saved. */
   uncountedTokens = 0;
 
@@ -60,10 +64,11 @@ export class AttachedEngine {
   get key(): Buffer | null {
     return this.#identity?.key ?? null;
   }
-  /** Estimated time to compute one prompt token, in ms. */
+  /** Estimated time to compute one prompt token, in ms; 0: not known. */
   get tokenMs(): number {
     const { stepSeconds, stepRows } = this.native.stats();
-    return stepRows > 0 ? (1000 * stepSeconds) / stepRows : 0;
+    // A few decode steps say little about prompts.
+    return stepRows >= MIN_ROWS ? (1000 * stepSeconds) / stepRows : this.knownTokenMs;
   }
 
   #take(events: readonly TierEvent[]): void {

@@ -33,6 +33,8 @@ const KEY_MS = 60_000;
 interface KnownEngine {
   readonly path: string;
   readonly files: string;
+  /** Estimated time to compute one prompt token, in ms; 0: not known. */
+  tokenMs?: number;
 }
 
 class TierWorker {
@@ -91,6 +93,7 @@ class TierWorker {
         const engine = this.#engines.get(order.key);
         if (engine === undefined) return null;
         await engine.drain(order.withinMs);
+        this.#remember(engine);
         this.#engines.delete(order.key);
         this.#skipped += engine.skippedPages;
         return engine.close();
@@ -133,7 +136,9 @@ class TierWorker {
       const files = hash.toString('hex');
       for (const [other, known] of this.#known)
         if (known.path === file && known.files !== files) await this.#eraseEngine(other);
-      this.#known.set(engine.key!.toString('hex'), { path: file, files });
+      const key = engine.key!.toString('hex');
+      engine.knownTokenMs = this.#known.get(key)?.tokenMs ?? 0;
+      this.#known.set(key, { path: file, files, tokenMs: engine.knownTokenMs });
       this.#saveKnown();
     } catch (error) {
       if (!this.#stopped.signal.aborted) this.#report('hash', error);
@@ -143,6 +148,13 @@ class TierWorker {
   async #eraseEngine(key: string): Promise<void> {
     await this.store.eraseWhere({ engine: Buffer.from(key, 'hex') });
     this.#known.delete(key);
+  }
+
+  /** Keeps the estimate for the next process. */
+  #remember(engine: AttachedEngine): void {
+    const known = this.#known.get(engine.key?.toString('hex') ?? '');
+    if (known !== undefined) known.tokenMs = engine.tokenMs;
+    this.#saveKnown();
   }
 
   #saveKnown(): void {
@@ -249,6 +261,7 @@ class TierWorker {
     this.#stopped.abort();
     for (const timer of this.#timers) clearInterval(timer);
     await Promise.all([...this.#engines.values()].map((engine) => engine.drain(withinMs)));
+    for (const engine of this.#engines.values()) this.#remember(engine);
     await Promise.all([...this.#engines.values()].map((engine) => engine.close()));
     this.#engines.clear();
     this.#questions.close();

@@ -129,6 +129,13 @@ class TierConsumer {
   std::vector<ImportReply> replies_;
 };
 
+// Statistics are updated after the step, so they may be later than the events. Waits until the value is reached.
+bool reaches(const Engine& engine, uint64_t EngineStats::*count, uint64_t value) {
+  for (int i = 0; i < 1000 && engine.stats().*count != value; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return engine.stats().*count == value;
+}
+
 GenerationRequest first_request() {
   GenerationRequest request;
   request.prompt = test_prompt(150, 1);
@@ -207,7 +214,7 @@ Round check_round_trip(EngineSetup setup, const std::string& what) {
   check_same(run(consumer, next, &round.cached), expected, what);
   engine->close_import(1);
   CHECK(pages_come_back(*engine));
-  CHECK_EQ(engine->stats().pages_imported, static_cast<uint64_t>(n_pages));
+  CHECK(reaches(*engine, &EngineStats::pages_imported, static_cast<uint64_t>(n_pages)));
   // Another organization does not see the pages.
   uint32_t cached = 1;
   next.organization = 8;
@@ -326,7 +333,7 @@ TEST(pages_are_exported_once_until_the_consumer_forgets_them) {
   next.retain.clear();
   next.prompt = test_prompt(100, 9);
   run(consumer, next);
-  CHECK_EQ(engine->stats().pages_exported, uint64_t{36});
+  CHECK(reaches(*engine, &EngineStats::pages_exported, uint64_t{36}));
 }
 
 TEST(forks_export_their_own_pages_and_the_common_ones_once) {
@@ -341,7 +348,8 @@ TEST(forks_export_their_own_pages_and_the_common_ones_once) {
   consumer.pump_until_ended(id);
   const Kept kept = tier.take(3);
   CHECK_EQ(kept.n_exports, 3);
-  CHECK_EQ(engine->stats().pages_exported, uint64_t{9 + 3 * 4});  // 150 tokens of prompt; 209 positions each.
+  CHECK(reaches(*engine, &EngineStats::pages_exported,
+                uint64_t{9 + 3 * 4}));  // 150 tokens of prompt; 209 positions each.
 }
 
 TEST(a_full_outbox_skips_pages_and_counts_them) {
@@ -354,7 +362,7 @@ TEST(a_full_outbox_skips_pages_and_counts_them) {
   const Kept kept = tier.take(1, false);
   CHECK_EQ(kept.pages.size(), size_t{5});
   CHECK_EQ(kept.n_skipped, 8);
-  CHECK_EQ(engine->stats().exports_skipped, uint64_t{8});
+  CHECK(reaches(*engine, &EngineStats::exports_skipped, uint64_t{8}));
   tier.outbox().acknowledge(engine->page_sizes().full * 5);
   run(consumer, request);  // The skipped pages are still in the pool. This exports as many as fit.
   CHECK_EQ(tier.take().pages.size(), size_t{5});
@@ -434,7 +442,7 @@ TEST(an_import_can_be_closed_before_its_pages_are_written) {
   engine->write_import(1, {{.index = 0, .full = kept.pages.at(0).full.data()}}, nullptr);
   CHECK(tier.open(2, 9, request).empty());  // Answered after the write was dropped.
   engine->close_import(2);
-  CHECK_EQ(engine->stats().pages_imported, uint64_t{0});
+  CHECK(reaches(*engine, &EngineStats::pages_imported, uint64_t{0}));
   CHECK(pages_come_back(*engine));
 }
 
