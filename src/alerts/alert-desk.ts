@@ -33,11 +33,12 @@ export class AlertDesk {
 
   async state(): Promise<AlertState> {
     const { store, processes, destinations, thresholds, now } = this.deps;
+    const active = (await store.open()).filter(({ endedAt }) => endedAt === null);
     const incidents = await store.newest(MAX_INCIDENTS);
     const seen = processes.shared ? await processes.all() : [];
     return {
       object: 'alerts',
-      active: incidents.filter(({ endedAt }) => endedAt === null).map(incidentObject),
+      active: active.sort((a, b) => b.beganAt - a.beganAt).map(incidentObject),
       recent: incidents
         .filter(({ endedAt }) => endedAt !== null)
         .slice(0, MAX_RECENT)

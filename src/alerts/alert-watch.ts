@@ -2,6 +2,7 @@
 // one that has the lease decides and sends, for the whole service. One per server, on the primary thread.
 
 import type { SeenProcess, AlertProcesses, AlertStore } from './alert-store.js';
+import { organizationOfBudget } from './budget-conditions.js';
 import { GONE } from './condition.js';
 import type { Condition } from './condition.js';
 import type { Courier } from './courier.js';
@@ -10,13 +11,25 @@ import { incidentId, pendingDelivery } from './incident.js';
 import type { Delivery, Incident } from './incident.js';
 import type { Readings } from './readings.js';
 import { ALERT_KINDS } from '../shared/wire/alerts.js';
-import type { AlertMeasure } from '../shared/wire/alerts.js';
+import type { AlertKind, AlertMeasure } from '../shared/wire/alerts.js';
 import type { Log, Telemetry } from '../telemetry/types.js';
 
-/** Maximum number of active incidents. Further conditions over their threshold wait until one ends. */
+/** Maximum number of active incidents, without those of budgets. Further conditions wait until an incident ends. */
 const MAX_ACTIVE = 200;
+/**
+ * Maximum number of active incidents of budgets: in total, and per organization. They have limits of their own, because
+ * organizations choose their budgets and must not be able to hold back other alerts.
+ */
+const MAX_BUDGETS = 100;
+const MAX_BUDGETS_OF_ORGANIZATION = 10;
 /** A process that is down for this long is not watched any more. */
 const FORGET_MS = 86_400_000;
+
+export interface Measured {
+  readonly conditions: readonly Condition[];
+  /** Kinds that cannot be measured at the moment. Their incidents neither begin nor end. */
+  readonly unmeasured: ReadonlySet<AlertKind>;
+}
 
 export interface AlertWatchDeps {
   store: AlertStore;
@@ -27,7 +40,7 @@ export interface AlertWatchDeps {
   /** This process's readings. */
   read(): Promise<Readings>;
   /** Everything that is measured. `processes`: all processes of the service. */
-  conditions(processes: readonly SeenProcess[]): Promise<Condition[]>;
+  conditions(processes: readonly SeenProcess[]): Promise<Measured>;
   /** Why a destination must not get the messages about a condition, or null. */
   skips(condition: Condition): Promise<(destination: Destination) => string | null>;
   telemetry: Pick<Telemetry, 'alerting'> & { log: Pick<Log, 'info' | 'warn' | 'error'> };
@@ -67,7 +80,7 @@ export class AlertWatch {
 
   /** What is measured, with its current values. */
   async measures(): Promise<AlertMeasure[]> {
-    const conditions = await this.deps.conditions(await this.deps.processes.all());
+    const { conditions } = await this.deps.conditions(await this.deps.processes.all());
     return conditions.map(({ kind, name, level, shownValue, shownThreshold, note }) => ({
       kind,
       name,
@@ -97,18 +110,20 @@ export class AlertWatch {
     if (leads && !this.#closed) courier.deliver(open);
   }
 
-  async #judge(conditions: readonly Condition[]): Promise<void> {
+  async #judge({ conditions, unmeasured }: Measured): Promise<void> {
     const { store } = this.deps;
     const active = new Map((await store.open()).filter(isActive).map((one) => [one.key, one]));
     const byKey = new Map(conditions.map((one) => [one.key, one]));
-    for (const [key, incident] of active) await this.#follow(incident, byKey.get(key));
+    for (const [key, incident] of active)
+      if (!unmeasured.has(incident.kind)) await this.#follow(incident, byKey.get(key));
     for (const key of this.#withinSince.keys()) if (!active.has(key)) this.#withinSince.delete(key);
     const begun = conditions.filter(({ key, level }) => level === 'over' && !active.has(key));
-    const room = Math.max(0, MAX_ACTIVE - active.size);
-    if (begun.length > room && !this.#full)
-      this.deps.telemetry.log.warn({ active: active.size, waiting: begun.length - room }, 'too many alerts are active');
-    this.#full = begun.length > room;
-    for (const condition of begun.slice(0, room)) {
+    const admitted = withinLimits(begun, [...active.values()]);
+    const waiting = begun.length - admitted.length;
+    if (waiting > 0 && !this.#full)
+      this.deps.telemetry.log.warn({ active: active.size, waiting }, 'too many alerts are active');
+    this.#full = waiting > 0;
+    for (const condition of admitted) {
       if (this.#closed) return;
       await this.#begin(condition);
     }
@@ -181,6 +196,22 @@ export class AlertWatch {
       Object.fromEntries(ALERT_KINDS.map((kind) => [kind, active.filter((one) => one.kind === kind).length])),
     );
   }
+}
+
+/** The conditions for which incidents may begin. */
+function withinLimits(begun: readonly Condition[], active: readonly Incident[]): Condition[] {
+  const counts = new Map<string, number>();
+  const add = (name: string): number => {
+    const count = (counts.get(name) ?? 0) + 1;
+    counts.set(name, count);
+    return count;
+  };
+  const fits = ({ kind, key }: Pick<Condition, 'kind' | 'key'>): boolean =>
+    kind === 'budget'
+      ? add(`of ${organizationOfBudget(key)}`) <= MAX_BUDGETS_OF_ORGANIZATION && add('budgets') <= MAX_BUDGETS
+      : add('others') <= MAX_ACTIVE;
+  active.forEach(fits);
+  return begun.filter(fits);
 }
 
 const isActive = ({ endedAt }: Incident): boolean => endedAt === null;

@@ -22,7 +22,8 @@ export interface BudgetFacts {
 /** Finds the names of a budget's owner. */
 export interface BudgetNames {
   organization(id: string): Promise<string>;
-  member(userId: string): Promise<string>;
+  /** `id`: of a user or a service account. */
+  member(organizationId: string, id: string): Promise<string>;
   key(organizationId: string, keyId: string): Promise<string>;
 }
 
@@ -34,6 +35,9 @@ interface Spent extends Pick<SpentBudget, 'scope' | 'organizationId' | 'id' | 'a
 
 export const budgetKey = (scope: string, organizationId: string, id: string, month: string): string =>
   `budget ${scope} ${organizationId} ${id} ${month}`;
+
+/** The organization in a key that budgetKey() returned. */
+export const organizationOfBudget = (key: string): string => key.split(' ')[2] ?? '';
 
 /** One condition per spent budget. */
 export function spentBudgets(facts: BudgetFacts, names: BudgetNames): Condition[] {
@@ -84,7 +88,7 @@ async function described(
     scope === 'organization'
       ? `organization "${organization}"`
       : scope === 'member'
-        ? `member ${await names.member(id)} of organization "${organization}"`
+        ? `member ${await names.member(organizationId, id)} of organization "${organization}"`
         : `API key ${await names.key(organizationId, id)} of organization "${organization}"`;
   const used = spent === null ? '' : `${money(spent, currency)} of `;
   return {

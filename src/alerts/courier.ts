@@ -13,6 +13,8 @@ const FIRST_PAUSE_MS = 5_000;
 const PAUSE_FACTOR = 3;
 const MAX_PAUSE_MS = 600_000;
 const MAX_REASON = 300;
+/** Maximum number of deliveries at the same time. Mails wait in a queue that they share with the users' mails. */
+const MAX_SENDING = 10;
 
 export interface CourierDeps {
   store: AlertStore;
@@ -31,7 +33,7 @@ export class Courier {
 
   constructor(private readonly deps: CourierDeps) {}
 
-  /** Starts all deliveries that are due. */
+  /** Starts the deliveries that are due, as far as there is room. The others stay due. */
   deliver(incidents: readonly Incident[]): void {
     const now = this.deps.now();
     for (const incident of incidents)
@@ -39,6 +41,7 @@ export class Courier {
         const name = `${incident.id} ${delivery.destination} ${delivery.event}`;
         if (delivery.state !== 'pending' || delivery.nextAt > now || this.#sending.has(name)) continue;
         if (this.#closing.signal.aborted || isBehindBegin(incident, delivery)) continue;
+        if (this.#sending.size >= MAX_SENDING) return;
         const sending = this.#attempt(incident, delivery)
           .catch((err: unknown) => this.deps.telemetry.log.error({ err }, 'recording the delivery of an alert failed'))
           .finally(() => this.#sending.delete(name));

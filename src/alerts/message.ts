@@ -73,12 +73,20 @@ export const alertMail = (to: string, { subject, lines }: AlertMessage): Mail =>
   text: `${lines.join('\n\n')}\n`,
 });
 
-/** Names of organizations are chosen by users, so they must not be read as markup, such as a mention of everyone. */
-const escaped = (text: string): string => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
+/**
+ * Names of organizations are chosen by users, so they must not be read as markup. In compatible services, a mention of
+ * everyone is an @ at the beginning of a word; an invisible character after it prevents that.
+ */
+const escaped = (text: string): string =>
+  text
+    .replace(/&/g, '&amp;')
+    .replace(/</g, '&lt;')
+    .replace(/>/g, '&gt;')
+    .replace(/(?<![\w.+-])@/g, '@\u200b');
 
-/** Discord refuses texts of more than 2,000 characters. */
-const MAX_TEXT = 1_900;
+/** Discord refuses texts of more than 2,000 characters. Escaping adds a few. */
+const MAX_TEXT = 1_800;
 
 export const slackBody = ({ subject, lines }: AlertMessage): object => ({
-  text: escaped([`Monolith: ${subject}`, ...lines].join('\n')).slice(0, MAX_TEXT),
+  text: escaped([`Monolith: ${subject}`, ...lines].join('\n').slice(0, MAX_TEXT)),
 });

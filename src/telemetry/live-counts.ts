@@ -105,9 +105,11 @@ export class LiveCounts {
 
   /** Counts only API requests, because dashboard requests, probes and scrapes say nothing about the load. */
   request({ path, method, status, failure, outcome, organizationId, keyId, fields }: RequestRecord): void {
-    if (API_PATH.test(path)) {
+    // Requests that only read, and those that the client made wrong or cancelled, say nothing about failures.
+    const finalStatus = failure?.status ?? status;
+    if (API_PATH.test(path) && method !== 'GET' && (finalStatus >= 500 || (finalStatus >= 200 && finalStatus < 400))) {
       this.#apiRequests++;
-      if ((failure?.status ?? status) >= 500) this.#serverErrors++;
+      if (finalStatus >= 500) this.#serverErrors++;
     }
     if (!path.startsWith('/v1')) return;
     if (organizationId !== null && keyId !== null) {

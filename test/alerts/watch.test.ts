@@ -1,6 +1,7 @@
 // Tests when incidents begin and end, with prescribed conditions and clock, a real database and a real receiver.
 import t, { type Test } from 'tap';
 import { AlertWatch } from '../../src/alerts/alert-watch.js';
+import { budgetKey } from '../../src/alerts/budget-conditions.js';
 import { SoleProcess } from '../../src/alerts/alert-store.js';
 import { levelAbove, levelBelow } from '../../src/alerts/condition.js';
 import type { Condition } from '../../src/alerts/condition.js';
@@ -12,6 +13,7 @@ import { thresholdsOf } from '../../src/alerts/thresholds.js';
 import { slackBody } from '../../src/alerts/message.js';
 import { configWith } from '../../src/config/load.js';
 import { openMailer } from '../../src/accounts/mail/mailer.js';
+import type { AlertKind } from '../../src/shared/wire/alerts.js';
 import type { LiveCollected } from '../../src/shared/live-collected.js';
 import { LmdbAlertStore } from '../../src/storage/lmdb/alerts/alert-store.js';
 import { latencyBucket, LATENCY_BUCKETS } from '../../src/telemetry/latency-counts.js';
@@ -25,8 +27,8 @@ const CLEAR_S = 60;
 
 interface Scene {
   hook: WebhookReceiver;
-  /** Sets the conditions, advances the clock and runs a round. */
-  at(seconds: number, conditions: Condition[]): Promise<void>;
+  /** Sets the conditions, advances the clock and runs a round. `unmeasured`: kinds that cannot be measured. */
+  at(seconds: number, conditions: Condition[], unmeasured?: AlertKind[]): Promise<void>;
   /** Repeats rounds until this many messages have arrived. */
   received(count: number): Promise<boolean>;
 }
@@ -42,6 +44,7 @@ async function scene(t: Test, retryS = 0): Promise<Scene> {
   const destinations = new Destinations(config, openMailer(config.mail, telemetry.log));
   let now = 1_000_000;
   let conditions: Condition[] = [];
+  let unmeasured: ReadonlySet<AlertKind> = new Set();
   const clock = (): number => now;
   const courier = new Courier({ store, destinations, telemetry, base: null, retryMs: retryS * 1000, now: clock });
   const watch = new AlertWatch(
@@ -52,7 +55,7 @@ async function scene(t: Test, retryS = 0): Promise<Scene> {
       destinations: destinations.all,
       clearMs: CLEAR_S * 1000,
       read: async () => ({ requests: 0, serverErrors: 0, latencies: [], diskFreeBytes: null }),
-      conditions: async () => conditions,
+      conditions: async () => ({ conditions, unmeasured }),
       skips: async () => () => null,
       telemetry,
       now: clock,
@@ -66,9 +69,10 @@ async function scene(t: Test, retryS = 0): Promise<Scene> {
   });
   return {
     hook,
-    at: async (seconds, given) => {
+    at: async (seconds, given, kinds = []) => {
       now = 1_000_000 + seconds * 1000;
       conditions = given;
+      unmeasured = new Set(kinds);
       await watch.run();
     },
     received: (count) =>
@@ -212,6 +216,43 @@ t.test('requests and latencies of all threads and processes add up, and leave th
 
 t.test('names that users choose cannot mention everyone in Slack', async (t) => {
   t.same(slackBody({ subject: 'Budget of <!channel> & more', lines: ['x'.repeat(3_000)], body: {} }), {
-    text: `Monolith: Budget of &lt;!channel&gt; &amp; more\n${'x'.repeat(3_000)}`.slice(0, 1_900),
+    text: `Monolith: Budget of &lt;!channel&gt; &amp; more\n${'x'.repeat(1_800 - 'Monolith: Budget of <!channel> & more\n'.length)}`,
   });
+});
+
+const budget = (organization: string, id: string): Condition => ({
+  ...rate(1),
+  key: budgetKey('key', organization, id, '2026-11'),
+  kind: 'budget',
+  describe: () => ({ title: `Budget ${organization} ${id}`, what: 'It is spent.', process: null, lookAt: 'it' }),
+});
+
+t.test('budgets, which organizations choose, hold back no other alert', async (t) => {
+  const it = await scene(t);
+  const many = Array.from({ length: 250 }, (_, i) => budget('org_a', `key_${i}`));
+  await it.at(0, many);
+  await it.at(10, [...many, budget('org_b', 'key_1'), rate(0.5)]);
+  t.ok(await it.received(12), 'ten of one organization, one of another, and the error rate');
+  t.match(texts(it).join('\n'), /Budget org_b key_1/);
+  t.match(texts(it).join('\n'), /Rate 0\.5/);
+});
+
+t.test('incidents of a kind that cannot be measured at the moment do not end', async (t) => {
+  const it = await scene(t);
+  await it.at(0, [budget('org_a', 'key_1')]);
+  t.ok(await it.received(1));
+  await it.at(10, [], ['budget']);
+  await it.at(1_000, [], ['budget']);
+  t.equal(it.hook.taken.length, 1);
+  await it.at(1_010, []);
+  await it.at(1_010 + CLEAR_S, []);
+  t.ok(await it.received(2));
+});
+
+t.test('names cannot mention everyone', (t) => {
+  const { text } = slackBody({ subject: '@channel & <!here>', lines: ['ada@example.com', '(@all)'], body: {} }) as {
+    text: string;
+  };
+  t.equal(text, 'Monolith: @\u200bchannel &amp; &lt;!here&gt;\nada@example.com\n(@\u200ball)');
+  t.end();
 });

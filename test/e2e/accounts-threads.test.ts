@@ -56,7 +56,7 @@ t.test('a new key and its revocation take effect on both HTTP workers immediatel
 t.test('a change of limits or of a model lifecycle applies on both HTTP workers', async (t) => {
   const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
   await asked(secret, '/v1/chat/completions', chat);
-  await owner.patch(`/operator/organizations/${organization.id}`, { limits: { [model]: { rpm: 500 } } });
+  await owner.patch(`/operator/organizations/${organization.id}`, { limits: { [model]: { rpm: 50_000 } } });
   await owner.patch(`/operator/models/${model}`, { lifecycle: 'deprecated' });
   t.ok(
     await onBoth(
@@ -64,7 +64,9 @@ t.test('a change of limits or of a model lifecycle applies on both HTTP workers'
       '/v1/chat/completions',
       chat,
       ({ status, headers }) =>
-        status === 200 && headers.get('x-ratelimit-limit-requests') === '500' && headers.get('deprecation') === 'true',
+        status === 200 &&
+        headers.get('x-ratelimit-limit-requests') === '50000' &&
+        headers.get('deprecation') === 'true',
     ),
   );
   await owner.patch(`/operator/models/${model}`, { lifecycle: 'retired' });

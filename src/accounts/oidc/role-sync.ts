@@ -21,6 +21,9 @@ export interface RoleSyncDeps {
   log: Log;
 }
 
+/** The organization is suspended or does not exist, or it or the user has too many memberships. */
+const NOT_ASSIGNED: readonly string[] = ['organization_suspended', 'resource_not_found', 'too_many_entries'];
+
 export class OidcRoleSync {
   constructor(
     private readonly settings: OidcRoles,
@@ -52,23 +55,26 @@ export class OidcRoleSync {
     return id;
   }
 
-  /** Rejects with ApiError if the organization does not exist or if the user cannot become a member. */
+  /**
+   * A role that cannot be assigned is logged and does not refuse the sign-in, because the user may have other
+   * organizations. Operator rights are changed first, so that they never outlast the claim.
+   */
   async apply(user: User, { role, operator }: ClaimedRole, ip: string): Promise<void> {
     const actor = providerActor(ip);
-    if (role !== null) await this.#setRole(user, role, actor);
     if (operator !== null && operator !== user.operator) await this.#setOperator(user, operator, actor);
+    if (role !== null) await this.#setRole(user, role, actor);
   }
 
   async #setRole(user: User, role: Role, actor: Actor): Promise<void> {
-    const organizationId = await this.organizationId();
-    const facts = { user: user.id, organization: organizationId, claimed_role: role };
+    let facts: Record<string, string> = { user: user.id, claimed_role: role };
     try {
+      const organizationId = await this.organizationId();
+      facts = { ...facts, organization: organizationId };
       if ((await this.deps.members.assign(organizationId, user.id, role, actor)) === 'last_owner')
         this.deps.log.warn(facts, 'oidc.roles did not change the role of the last owner of an organization');
     } catch (error) {
-      // The user may have other organizations, so the sign-in continues.
-      if (!(error instanceof ApiError) || error.code !== 'organization_suspended') throw error;
-      this.deps.log.warn(facts, 'oidc.roles did not add a member to a suspended organization');
+      if (!(error instanceof ApiError) || !NOT_ASSIGNED.includes(error.code)) throw error;
+      this.deps.log.warn({ ...facts, reason: error.message }, 'oidc.roles could not assign a role');
     }
   }
 

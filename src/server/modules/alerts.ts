@@ -12,6 +12,7 @@ import { disks, downs } from '../../alerts/process-conditions.js';
 import { freeBytes, RequestWindow } from '../../alerts/readings.js';
 import { errorRate, latencies } from '../../alerts/request-conditions.js';
 import { thresholdsOf } from '../../alerts/thresholds.js';
+import { isServiceAccountId } from '../../accounts/service-accounts.js';
 import { monthName, monthNumber } from '../../admission/month-use.js';
 import type { LiveCollected } from '../../shared/live-collected.js';
 import { notifiedMembers } from '../../usage/budget-watch.js';
@@ -71,17 +72,22 @@ export function openAlerts({
     const window = new RequestWindow(thresholds.windowS, new Set(thresholds.objectives.map(({ metric }) => metric)));
     const conditions: AlertWatchDeps['conditions'] = async (seen) => {
       const running = seen.filter(({ alive }) => alive);
-      return [
+      const conditions = [
         ...errorRate(running, thresholds),
         ...latencies(running, thresholds),
         ...disks(running, thresholds),
         ...downs(seen, thresholds, processes.isSteady, now()),
-        ...(thresholds.budgets ? await budgetConditions() : []),
       ];
+      const spentNow = thresholds.budgets ? await budgetConditions() : [];
+      return spentNow === null
+        ? { conditions, unmeasured: new Set(['budget']) }
+        : { conditions: [...conditions, ...spentNow], unmeasured: new Set() };
     };
-    const budgetConditions = async (): Promise<Condition[]> => {
+    /** Null: the spent budgets are not known yet. */
+    const budgetConditions = async (): Promise<Condition[] | null> => {
       const all = await budgets.all();
       if (all.size === 0) return [];
+      if (spent() === null) return null;
       const month = monthNumber(now());
       const currency = (await prices.get())?.currency ?? '';
       const facts = { budgets: all, spent: spent(), currency, month: monthName(month), monthNumber: month };
@@ -130,9 +136,14 @@ export function openAlerts({
   });
 }
 
-const namesIn = ({ directory: { organizations, users, apiKeys } }: Pick<Storage, 'directory'>): BudgetNames => ({
+const namesIn = ({
+  directory: { organizations, users, apiKeys, serviceAccounts },
+}: Pick<Storage, 'directory'>): BudgetNames => ({
   organization: async (id) => (await organizations.get(id))?.name ?? id,
-  member: async (id) => (await users.get(id))?.email ?? id,
+  member: async (organizationId, id) =>
+    isServiceAccountId(id)
+      ? ((await serviceAccounts.get(organizationId, id))?.name ?? id)
+      : ((await users.get(id))?.email ?? id),
   key: async (organizationId, id) => {
     const key = await apiKeys.get(organizationId, id);
     return key === null ? id : `"${key.name}" (${id})`;
