@@ -137,9 +137,8 @@ constexpr LoadOption kOptions[] = {
     path<&LoadOptions::vision_path>("visionPath", kOptional, "Vision encoder."),
     boolean<&LoadOptions::vision_optional>("visionOptional", kOptional,
                                            "If the encoder does not match the model, load the model without it."),
-    integer<&LoadOptions::vision_max_pixels>(
-        "visionMaxPixels", kOptional, 1, kMaxSourcePixels,
-        "Maximum number of pixels in an input image; 0 = the built-in limit."),
+    integer<&LoadOptions::vision_max_pixels>("visionMaxPixels", kOptional, 1, kMaxSourcePixels,
+                                             "Maximum number of pixels in an input image; 0 = the built-in limit."),
     integer<&LoadOptions::vision_max_tiles>("visionMaxTiles", kOptional, 0, kMaxTiles,
                                             "Maximum tiles per image; 0 = as specified in the encoder's file."),
     choice<&LoadOptions::vision_precision>("visionPrecision", kOptional, kVisionPrecisions,
