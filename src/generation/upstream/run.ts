@@ -334,7 +334,7 @@ export class UpstreamRun implements RunningGeneration {
       const request = { ...asked.request, model, messages };
       provider.check(request);
       const prepared = await provider.prepare(request, asked.context);
-      if (this.#over) return;
+      if (this.#over) return prepared.discard?.();
       let left = prepared.n;
       await new Promise<void>((resolve) => {
         this.#settle = () => resolve();

@@ -229,7 +229,7 @@ class SearchRun implements RunningGeneration {
       toolChoice: this.#nextChoice(),
     };
     const prepared = await this.#prepare();
-    if (this.#isOver) return;
+    if (this.#isOver) return prepared?.discard?.();
     if (prepared === null) return this.#end(event, 'context_full');
     this.#round = this.#newRound();
     this.#calls = new Map();
