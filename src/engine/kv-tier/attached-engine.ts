@@ -42,6 +42,7 @@ export class AttachedEngine {
   #nextImport = 1;
   #pendingExports: Promise<unknown> = Promise.resolve();
   #exportsWaiting = 0;
+  #closed = false;
   skippedPages = 0;
   /** The estimate of an earlier process. */
   knownTokenMs = 0;
@@ -90,6 +91,10 @@ export class AttachedEngine {
     this.skippedPages += event.skipped;
     const bytes = event.pages.reduce((sum, page) => sum + bytesOf(page), 0);
     try {
+      if (this.#closed) {
+        this.skippedPages += event.pages.length;
+        return;
+      }
       const { organizationId, kept } = partsOfLabel(event.label);
       const keys = event.tokens.length < this.links.minTokens ? null : await this.links.keysOf(organizationId);
       if (keys === null || this.#identity === null) return;
@@ -205,8 +210,11 @@ export class AttachedEngine {
     }
   }
 
+  /** Exports that are not yet being stored are dropped. */
   async close(): Promise<void> {
+    this.#closed = true;
     this.#tier.close();
+    await this.#pendingExports;
     await this.native.close();
   }
 

@@ -158,8 +158,12 @@ export class PageStore {
    * stored already are not written again. Resolves when everything is durable. Never rejects: what cannot be stored is
    * counted and reported.
    */
-  put(options: PutOptions): Promise<void> {
-    return this.#change(async () => {
+  async put(options: PutOptions): Promise<void> {
+    if (this.#closed) {
+      this.counts.skipped += options.pages.length;
+      return;
+    }
+    await this.#change(async () => {
       try {
         await this.#put(options);
       } catch (error) {
@@ -474,13 +478,14 @@ export class PageStore {
 
   /** Writes the order of eviction, and closes the files. */
   close(): Promise<void> {
-    return this.#change(async () => {
-      if (this.#closed) return;
-      this.#closed = true;
+    if (this.#closed) return this.settled();
+    const closing = this.#change(async () => {
       await this.#journal.rewrite(this.#snapshot()).catch((error: unknown) => this.options.report?.('write', error));
       await this.#journal.close();
       await this.#slabs.close();
     });
+    this.#closed = true;
+    return closing;
   }
 
   /** Resolves when all changes that were requested so far are done. */
@@ -489,6 +494,8 @@ export class PageStore {
   }
 
   #change<T>(work: () => Promise<T>): Promise<T> {
+    // The slots that a closed store seems to have free may hold records.
+    if (this.#closed) return Promise.reject(new Error('the page store is closed'));
     const result = this.#changes.then(work);
     this.#changes = result.catch(() => undefined);
     return result;
