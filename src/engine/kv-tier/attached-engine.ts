@@ -33,7 +33,10 @@ export interface EngineLinks {
   report(action: string, error: unknown): void;
 }
 
-type Awaited = (answer: Uint8Array | number) => void;
+interface Awaited {
+  resolve(answer: Uint8Array | number): void;
+  reject(error: Error): void;
+}
 
 export class AttachedEngine {
   readonly #tier: NativeTier;
@@ -81,8 +84,7 @@ export class AttachedEngine {
           .finally(() => this.#exportsWaiting--);
       } else {
         const name = `${event.type} ${event.id}`;
-        this.#answers.get(name)?.(event.pages);
-        this.#answers.delete(name);
+        this.#answers.get(name)?.resolve(event.pages);
       }
     }
   }
@@ -132,9 +134,9 @@ export class AttachedEngine {
       if (stored.length === 0) return missed('none stored');
       if (stored.length * PAGE_TOKENS < minTokens) return missed('below minimum');
       id = this.#nextImport++;
-      const opened = this.#answer(`opened ${id}`);
-      this.#tier.openImport(id, organization, tokens, spans);
-      const held = (await opened) as Uint8Array;
+      const own = id;
+      const ask = (): void => this.#tier.openImport(own, organization, tokens, spans);
+      const held = (await this.#answer(`opened ${id}`, ask)) as Uint8Array;
       const { full, window, snapshot, windowTokens } = this.native.pageSizes;
       const plan = planImport({
         held,
@@ -153,6 +155,7 @@ export class AttachedEngine {
       }
       return { tokens: written * PAGE_TOKENS, import: id, reason: null };
     } catch (error) {
+      if (this.#closed) return missed('model unknown');
       this.links.report('import', error);
       if (id !== null) this.release(id);
       return missed('unreadable');
@@ -181,9 +184,8 @@ export class AttachedEngine {
       }
       asked += batch.length;
       if (pages.length > 0) {
-        const written = this.#answer(`written ${id}`);
-        this.#tier.writeImport(id, pages);
-        done += (await written) as number;
+        const ask = (): void => this.#tier.writeImport(id, pages);
+        done += (await this.#answer(`written ${id}`, ask)) as number;
       }
       if (done < asked) break;
     }
@@ -214,20 +216,21 @@ export class AttachedEngine {
   async close(): Promise<void> {
     this.#closed = true;
     this.#tier.close();
+    for (const { reject } of this.#answers.values()) reject(new Error('the engine was closed'));
     await this.#pendingExports;
     await this.native.close();
   }
 
-  #answer(name: string): Promise<Uint8Array | number> {
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#answers.delete(name);
-        reject(new Error('the engine does not answer'));
-      }, ANSWER_MS);
-      this.#answers.set(name, (answer) => {
-        clearTimeout(timer);
-        resolve(answer);
-      });
+  /** Calls `ask` and waits for the engine's answer. Rejects with what `ask` throws. */
+  #answer(name: string, ask: () => void): Promise<Uint8Array | number> {
+    const answer = new Promise<Uint8Array | number>((resolve, reject) => {
+      this.#answers.set(name, { resolve, reject });
+      ask();
+    });
+    const timer = setTimeout(() => this.#answers.get(name)?.reject(new Error('the engine does not answer')), ANSWER_MS);
+    return answer.finally(() => {
+      clearTimeout(timer);
+      this.#answers.delete(name);
     });
   }
 }
