@@ -200,7 +200,11 @@ export class PageStore {
           }
         }
         const own = this.#entries.get(nameOf(engine.key, page, 'full'));
-        if (own === undefined) break; // what follows could not be found
+        if (own === undefined) {
+          // What follows could not be found. It is counted, so that the engine exports it again.
+          this.counts.skipped += pages.filter(({ index }) => index > page.index).length;
+          break;
+        }
         leaf = own;
       }
       await this.#slabs.sync(written.map(({ slot }) => slot));
