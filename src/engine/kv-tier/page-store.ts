@@ -14,6 +14,8 @@ import { SlabFiles, type Slab, type Slot } from './slab-files.js';
 /** Limits the memory of the index. */
 const MAX_RECORDS = 400_000;
 const SAMPLE = 48;
+/** The time limit of a page is extended only by at least this many seconds. */
+const EXTEND_S = 3_600;
 
 export interface EngineIdentity {
   /** SHA-256 over everything that changes the bits of a page. */
@@ -189,7 +191,8 @@ export class PageStore {
           this.#pinned.add(name);
           if (known !== undefined) {
             this.#touch(known);
-            if (known.until > 0 && (until === 0 || until > known.until)) {
+            // An entry in the journal for each use would make it grow without bound.
+            if (known.until > 0 && (until === 0 || until >= known.until + EXTEND_S)) {
               known.until = until;
               extended.push(known);
             }
@@ -501,8 +504,15 @@ export class PageStore {
     // The slots that a closed store seems to have free may hold records.
     if (this.#closed) return Promise.reject(new Error('the page store is closed'));
     const result = this.#changes.then(work);
-    this.#changes = result.catch(() => undefined);
+    this.#changes = result
+      .catch(() => undefined)
+      .then(() => this.#shorten())
+      .catch((error: unknown) => this.options.report?.('write', error));
     return result;
+  }
+
+  async #shorten(): Promise<void> {
+    if (!this.#closed && this.#journal.isLarge) await this.#journal.rewrite(this.#snapshot());
   }
 
   /** An entry that was used is worth what it saves, counted from the priority of the entry that was evicted last. */
