@@ -15,6 +15,8 @@ const PART_BYTES = 16 * 1024 ** 2;
 /** Time for one answer from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
+/** Limits the memory for pages that are read at the same time. */
+const MAX_IMPORTS = 4;
 /** Number of computed tokens after which their mean time is an estimate. */
 const MIN_ROWS = 1_000;
 
@@ -46,6 +48,7 @@ export class AttachedEngine {
   #pendingExports: Promise<unknown> = Promise.resolve();
   #exportsWaiting = 0;
   #closed = false;
+  #importing = 0;
   skippedPages = 0;
   /** The estimate of an earlier process. */
   knownTokenMs = 0;
@@ -133,7 +136,9 @@ export class AttachedEngine {
       const stored = store.find(engine, keys, question, pages);
       if (stored.length === 0) return missed('none stored');
       if (stored.length * PAGE_TOKENS < minTokens) return missed('below minimum');
+      if (this.#importing >= MAX_IMPORTS) return missed('no room');
       id = this.#nextImport++;
+      this.#importing++;
       const own = id;
       const ask = (): void => this.#tier.openImport(own, organization, tokens, spans);
       const held = (await this.#answer(`opened ${id}`, ask)) as Uint8Array;
@@ -159,6 +164,8 @@ export class AttachedEngine {
       this.links.report('import', error);
       if (id !== null) this.release(id);
       return missed('unreadable');
+    } finally {
+      if (id !== null) this.#importing--;
     }
   }
 
