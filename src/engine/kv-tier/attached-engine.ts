@@ -274,6 +274,7 @@ function engineKey(files: Buffer, native: NativeEngine, options: LoadOptions): B
     .update(
       JSON.stringify([
         native.cacheIdentity,
+        native.fileHash, // of what was loaded: the file may have been replaced before `files` was computed
         arithmetic ?? null,
         batchInvariant ?? null,
         fixed ? [cublaslt ?? null, maxBatchTokens ?? null] : null,
