@@ -110,6 +110,8 @@ export interface PreparedGeneration {
    * others) synchronously. `responseId`: the stored response whose KV pages are kept with it.
    */
   start(onEvent: (event: GenerationEvent) => void, responseId?: string): RunningGeneration;
+  /** Releases what is held for the request. Call if start() is not called; harmless otherwise. Idempotent. */
+  discard?(): void;
 }
 
 export interface RunningGeneration {

@@ -216,7 +216,8 @@ export async function promptTokens(
   let loaded: LoadedRequest | undefined;
   try {
     loaded = await loadRequest(deps, caller, { model, request: asked, context });
-    const { promptIds } = await loaded.provider.prepare(loaded.request, context);
+    // Nothing is generated, so no pages are read from disk.
+    const { promptIds } = await loaded.provider.prepare(loaded.request, { ...context, organizationId: undefined });
     if (promptIds === undefined)
       throw apiError('unsupported_feature', 'Token IDs are not available for upstream models.', 'model');
     return promptIds;
@@ -299,10 +300,14 @@ export async function admit(
   }
   try {
     const admitted = caller.aborted ? null : await reserve(deps, caller, model, loaded, prepared);
-    if (admitted === null) loaded.held.release();
+    if (admitted === null) {
+      loaded.held.release();
+      prepared.discard?.();
+    }
     return admitted;
   } catch (error) {
     loaded.held.release();
+    prepared.discard?.();
     throw error;
   }
 }
@@ -334,7 +339,8 @@ async function reserve(
     n: prepared.n,
   });
   const own = reserved instanceof Promise ? await reserved : reserved;
-  const reservation = held.bytes === 0 ? own : new HoldingReservation(own, held);
+  const reservation =
+    held.bytes === 0 && prepared.discard === undefined ? own : new HoldingReservation(own, held, prepared);
   if (caller.aborted) {
     reservation.refund();
     return null;
@@ -374,11 +380,12 @@ async function reserve(
   }
 }
 
-/** A reservation that also releases the request's images when it ends. */
+/** A reservation that also releases the request's images, and what it was prepared with, when it ends. */
 class HoldingReservation implements Reservation {
   constructor(
     private readonly own: Reservation,
     private readonly held: HeldImages,
+    private readonly prepared: PreparedGeneration,
   ) {}
 
   headers(errorFormat: Caller['errorFormat']): [string, string][] {
@@ -386,13 +393,18 @@ class HoldingReservation implements Reservation {
   }
 
   settle(tokens: number): void {
-    this.held.release();
+    this.#release();
     this.own.settle(tokens);
   }
 
   refund(): void {
-    this.held.release();
+    this.#release();
     this.own.refund();
+  }
+
+  #release(): void {
+    this.held.release();
+    this.prepared.discard?.();
   }
 }
 

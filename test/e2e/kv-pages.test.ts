@@ -93,6 +93,7 @@ t.test('a stored response is continued after a restart without computing its pro
   const expected = await answer(without, follow);
   t.equal(expected.cached, 0);
   t.equal(next.text, expected.text, 'the same answer as without pages from disk');
+  t.notOk(existsSync(join(path, 'kv-pages')), 'turning the tier off erases all pages');
   await without.stop();
 });
 

@@ -15,6 +15,8 @@ const PART_BYTES = 16 * 1024 ** 2;
 /** Time for one answer from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
+/** Limits the memory for pages that are read at the same time. */
+const MAX_IMPORTS = 4;
 /** Number of computed tokens after which their mean time is an estimate. */
 const MIN_ROWS = 1_000;
 
@@ -33,7 +35,10 @@ export interface EngineLinks {
   report(action: string, error: unknown): void;
 }
 
-type Awaited = (answer: Uint8Array | number) => void;
+interface Awaited {
+  resolve(answer: Uint8Array | number): void;
+  reject(error: Error): void;
+}
 
 export class AttachedEngine {
   readonly #tier: NativeTier;
@@ -42,6 +47,8 @@ export class AttachedEngine {
   #nextImport = 1;
   #pendingExports: Promise<unknown> = Promise.resolve();
   #exportsWaiting = 0;
+  #closed = false;
+  #importing = 0;
   skippedPages = 0;
   /** The estimate of an earlier process. */
   knownTokenMs = 0;
@@ -80,8 +87,7 @@ export class AttachedEngine {
           .finally(() => this.#exportsWaiting--);
       } else {
         const name = `${event.type} ${event.id}`;
-        this.#answers.get(name)?.(event.pages);
-        this.#answers.delete(name);
+        this.#answers.get(name)?.resolve(event.pages);
       }
     }
   }
@@ -90,6 +96,10 @@ export class AttachedEngine {
     this.skippedPages += event.skipped;
     const bytes = event.pages.reduce((sum, page) => sum + bytesOf(page), 0);
     try {
+      if (this.#closed) {
+        this.skippedPages += event.pages.length;
+        return;
+      }
       const { organizationId, kept } = partsOfLabel(event.label);
       const keys = event.tokens.length < this.links.minTokens ? null : await this.links.keysOf(organizationId);
       if (keys === null || this.#identity === null) return;
@@ -126,10 +136,12 @@ export class AttachedEngine {
       const stored = store.find(engine, keys, question, pages);
       if (stored.length === 0) return missed('none stored');
       if (stored.length * PAGE_TOKENS < minTokens) return missed('below minimum');
+      if (this.#importing >= MAX_IMPORTS) return missed('no room');
       id = this.#nextImport++;
-      const opened = this.#answer(`opened ${id}`);
-      this.#tier.openImport(id, organization, tokens, spans);
-      const held = (await opened) as Uint8Array;
+      this.#importing++;
+      const own = id;
+      const ask = (): void => this.#tier.openImport(own, organization, tokens, spans);
+      const held = (await this.#answer(`opened ${id}`, ask)) as Uint8Array;
       const { full, window, snapshot, windowTokens } = this.native.pageSizes;
       const plan = planImport({
         held,
@@ -148,9 +160,12 @@ export class AttachedEngine {
       }
       return { tokens: written * PAGE_TOKENS, import: id, reason: null };
     } catch (error) {
+      if (this.#closed) return missed('model unknown');
       this.links.report('import', error);
       if (id !== null) this.release(id);
       return missed('unreadable');
+    } finally {
+      if (id !== null) this.#importing--;
     }
   }
 
@@ -176,9 +191,8 @@ export class AttachedEngine {
       }
       asked += batch.length;
       if (pages.length > 0) {
-        const written = this.#answer(`written ${id}`);
-        this.#tier.writeImport(id, pages);
-        done += (await written) as number;
+        const ask = (): void => this.#tier.writeImport(id, pages);
+        done += (await this.#answer(`written ${id}`, ask)) as number;
       }
       if (done < asked) break;
     }
@@ -205,21 +219,25 @@ export class AttachedEngine {
     }
   }
 
+  /** Exports that are not yet being stored are dropped. */
   async close(): Promise<void> {
+    this.#closed = true;
     this.#tier.close();
+    for (const { reject } of this.#answers.values()) reject(new Error('the engine was closed'));
+    await this.#pendingExports;
     await this.native.close();
   }
 
-  #answer(name: string): Promise<Uint8Array | number> {
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#answers.delete(name);
-        reject(new Error('the engine does not answer'));
-      }, ANSWER_MS);
-      this.#answers.set(name, (answer) => {
-        clearTimeout(timer);
-        resolve(answer);
-      });
+  /** Calls `ask` and waits for the engine's answer. Rejects with what `ask` throws. */
+  #answer(name: string, ask: () => void): Promise<Uint8Array | number> {
+    const answer = new Promise<Uint8Array | number>((resolve, reject) => {
+      this.#answers.set(name, { resolve, reject });
+      ask();
+    });
+    const timer = setTimeout(() => this.#answers.get(name)?.reject(new Error('the engine does not answer')), ANSWER_MS);
+    return answer.finally(() => {
+      clearTimeout(timer);
+      this.#answers.delete(name);
     });
   }
 }
@@ -256,6 +274,7 @@ function engineKey(files: Buffer, native: NativeEngine, options: LoadOptions): B
     .update(
       JSON.stringify([
         native.cacheIdentity,
+        native.fileHash, // of what was loaded: the file may have been replaced before `files` was computed
         arithmetic ?? null,
         batchInvariant ?? null,
         fixed ? [cublaslt ?? null, maxBatchTokens ?? null] : null,

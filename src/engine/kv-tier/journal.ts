@@ -1,5 +1,6 @@
 // An append-only list of JSON values in a file, rewritten when it is opened. Each line has a checksum; reading stops at
-// the first line that is incomplete or damaged, because an append was interrupted there.
+// the first line that is incomplete or damaged, because an append was interrupted there. It is also rewritten when it has
+// grown much larger than its content.
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { PageFile, PageFiles } from './page-files.js';
@@ -7,6 +8,10 @@ import type { PageFile, PageFiles } from './page-files.js';
 const NAME = /^index-(\d+)\.journal$/;
 /** The line that ends a rewritten journal. A file without it was not completed and is ignored. */
 const COMPLETE = 'complete';
+const CHUNK_BYTES = 1 << 20;
+/** The journal may grow to this many times the size after it was rewritten, plus SLACK_BYTES. */
+const GROWTH = 4;
+const SLACK_BYTES = 16 * 1024 ** 2;
 
 export type JournalEntry = readonly (string | number)[];
 
@@ -25,20 +30,45 @@ function valueOf(line: string): unknown {
   }
 }
 
+/** The complete lines of a file. */
+async function* linesOf(file: PageFile): AsyncGenerator<string> {
+  const chunk = Buffer.alloc(CHUNK_BYTES);
+  let rest = Buffer.alloc(0);
+  for (let at = 0; ; ) {
+    const count = await file.read(chunk, at);
+    if (count === 0) return;
+    at += count;
+    const bytes = Buffer.concat([rest, chunk.subarray(0, count)]);
+    let from = 0;
+    for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, from)) {
+      yield bytes.toString('utf8', from, end);
+      from = end + 1;
+    }
+    rest = bytes.subarray(from);
+    if (rest.length > CHUNK_BYTES) return; // no line is that long
+  }
+}
+
 export class Journal {
   #file: PageFile | null = null;
   #number = 0;
   #end = 0;
+  #maxBytes = Infinity;
   /** Bytes that may be damaged by a failed append are overwritten by the next one. */
 
   constructor(
     private readonly folder: string,
     private readonly files: PageFiles,
+    private readonly slackBytes = SLACK_BYTES,
   ) {}
 
   /** Bytes of the file. */
   get bytes(): number {
     return this.#end;
+  }
+  /** Whether the journal should be rewritten. */
+  get isLarge(): boolean {
+    return this.#end > this.#maxBytes;
   }
 
   /** Returns the entries of the newest complete journal. Rejects with the file system's error. */
@@ -51,11 +81,9 @@ export class Journal {
     for (const number of numbers) {
       const file = await this.files.open(this.#path(number));
       try {
-        const bytes = Buffer.alloc(await file.size());
-        const text = bytes.subarray(0, await file.read(bytes, 0)).toString('utf8');
         const entries: JournalEntry[] = [];
         let complete = false;
-        for (const line of text.split('\n').slice(0, -1)) {
+        for await (const line of linesOf(file)) {
           const value = valueOf(line);
           if (value === COMPLETE) complete = true;
           else if (Array.isArray(value)) entries.push(value as JournalEntry);
@@ -69,24 +97,39 @@ export class Journal {
     return [];
   }
 
-  /** Replaces the journal by these entries. */
+  /** Replaces the journal by these entries. If that fails, the journal stays as it was. */
   async rewrite(entries: Iterable<JournalEntry>): Promise<void> {
     const before = this.#file;
     const number = ++this.#number;
+    this.#maxBytes = 2 * this.#end + this.slackBytes; // if this fails, the next attempt is later
     const file = await this.files.open(this.#path(number));
-    await file.truncate(0);
-    this.#file = file;
-    this.#end = 0;
-    let text = '';
-    for (const entry of entries) {
-      text += lineOf(entry);
-      if (text.length > 1 << 20) {
-        await this.#write(text);
-        text = '';
+    let end = 0;
+    const write = async (text: string): Promise<void> => {
+      const bytes = Buffer.from(text);
+      await file.write(bytes, end);
+      end += bytes.length;
+    };
+    try {
+      await file.truncate(0);
+      let text = '';
+      for (const entry of entries) {
+        text += lineOf(entry);
+        if (text.length > CHUNK_BYTES) {
+          await write(text);
+          text = '';
+        }
       }
+      await write(text + lineOf(COMPLETE));
+      await file.sync();
+    } catch (error) {
+      await file.close().catch(() => undefined);
+      // A complete file that was not synced would hide what is appended to the present one.
+      await this.files.remove(this.#path(number));
+      throw error;
     }
-    await this.#write(text + lineOf(COMPLETE));
-    await file.sync();
+    this.#file = file;
+    this.#end = end;
+    this.#maxBytes = GROWTH * end + this.slackBytes;
     await before?.close();
     for (const name of await this.files.list(this.folder)) {
       const found = Number(NAME.exec(name)?.[1] ?? number);

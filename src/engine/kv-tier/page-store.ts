@@ -14,6 +14,8 @@ import { SlabFiles, type Slab, type Slot } from './slab-files.js';
 /** Limits the memory of the index. */
 const MAX_RECORDS = 400_000;
 const SAMPLE = 48;
+/** The time limit of a page is extended only by at least this many seconds. */
+const EXTEND_S = 3_600;
 
 export interface EngineIdentity {
   /** SHA-256 over everything that changes the bits of a page. */
@@ -158,8 +160,12 @@ export class PageStore {
    * stored already are not written again. Resolves when everything is durable. Never rejects: what cannot be stored is
    * counted and reported.
    */
-  put(options: PutOptions): Promise<void> {
-    return this.#change(async () => {
+  async put(options: PutOptions): Promise<void> {
+    if (this.#closed) {
+      this.counts.skipped += options.pages.length;
+      return;
+    }
+    await this.#change(async () => {
       try {
         await this.#put(options);
       } catch (error) {
@@ -185,7 +191,8 @@ export class PageStore {
           this.#pinned.add(name);
           if (known !== undefined) {
             this.#touch(known);
-            if (known.until > 0 && (until === 0 || until > known.until)) {
+            // An entry in the journal for each use would make it grow without bound.
+            if (known.until > 0 && (until === 0 || until >= known.until + EXTEND_S)) {
               known.until = until;
               extended.push(known);
             }
@@ -196,7 +203,11 @@ export class PageStore {
           }
         }
         const own = this.#entries.get(nameOf(engine.key, page, 'full'));
-        if (own === undefined) break; // what follows could not be found
+        if (own === undefined) {
+          // What follows could not be found. It is counted, so that the engine exports it again.
+          this.counts.skipped += pages.filter(({ index }) => index > page.index).length;
+          break;
+        }
         leaf = own;
       }
       await this.#slabs.sync(written.map(({ slot }) => slot));
@@ -474,13 +485,14 @@ export class PageStore {
 
   /** Writes the order of eviction, and closes the files. */
   close(): Promise<void> {
-    return this.#change(async () => {
-      if (this.#closed) return;
-      this.#closed = true;
+    if (this.#closed) return this.settled();
+    const closing = this.#change(async () => {
       await this.#journal.rewrite(this.#snapshot()).catch((error: unknown) => this.options.report?.('write', error));
       await this.#journal.close();
       await this.#slabs.close();
     });
+    this.#closed = true;
+    return closing;
   }
 
   /** Resolves when all changes that were requested so far are done. */
@@ -489,9 +501,18 @@ export class PageStore {
   }
 
   #change<T>(work: () => Promise<T>): Promise<T> {
+    // The slots that a closed store seems to have free may hold records.
+    if (this.#closed) return Promise.reject(new Error('the page store is closed'));
     const result = this.#changes.then(work);
-    this.#changes = result.catch(() => undefined);
+    this.#changes = result
+      .catch(() => undefined)
+      .then(() => this.#shorten())
+      .catch((error: unknown) => this.options.report?.('write', error));
     return result;
+  }
+
+  async #shorten(): Promise<void> {
+    if (!this.#closed && this.#journal.isLarge) await this.#journal.rewrite(this.#snapshot());
   }
 
   /** An entry that was used is worth what it saves, counted from the priority of the entry that was evicted last. */

@@ -17,6 +17,8 @@ import type { TierState } from './tier-state.js';
 
 /** A request is not held up for longer than this; it is then computed. */
 const WAIT_MS = 20_000;
+/** How often a waiting request looks whether the worker has been lost. */
+const LOOK_MS = 250;
 
 /** Why the pages of a request are kept after it has ended. `response`: the ID of the stored response that it is for. */
 export interface Retention {
@@ -99,8 +101,12 @@ export class TierClient {
         resolve(nothing(null));
       };
       const timer = setTimeout(stop, WAIT_MS);
+      const look = setInterval(() => {
+        if (!this.options.state.isUp) stop();
+      }, LOOK_MS);
       const end = (): void => {
         clearTimeout(timer);
+        clearInterval(look);
         signal?.removeEventListener('abort', stop);
       };
       signal?.addEventListener('abort', stop);

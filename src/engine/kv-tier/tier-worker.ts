@@ -41,8 +41,9 @@ class TierWorker {
   readonly #engines = new Map<string, AttachedEngine>();
   readonly #answerTo = new Map<number, BroadcastChannel>();
   readonly #questions: BroadcastChannel;
+  #channelsClosed = false;
   readonly #keys = new Map<string, { keys: Promise<OrganizationKeys | null>; at: number }>();
-  readonly #askedKeys = new Map<string, (key: Uint8Array | null) => void>();
+  readonly #askedKeys = new Map<string, ((key: Uint8Array | null) => void)[]>();
   readonly #hashes: FileHashes;
   readonly #known: Map<string, KnownEngine>;
   readonly #stopped = new AbortController();
@@ -72,7 +73,7 @@ class TierWorker {
 
   async order(order: TierOrder | TierKey): Promise<void> {
     if (order.type === 'organization key') {
-      this.#askedKeys.get(order.organization)?.(order.key);
+      for (const resolve of this.#askedKeys.get(order.organization) ?? []) resolve(order.key);
       this.#askedKeys.delete(order.organization);
       return;
     }
@@ -192,7 +193,7 @@ class TierWorker {
         this.#misses++;
       }
       const answer: TierAnswer = { number: question.number, ...result };
-      this.#channelTo(question.from).postMessage(answer);
+      if (!this.#channelsClosed) this.#channelTo(question.from).postMessage(answer);
     }
   }
 
@@ -207,7 +208,7 @@ class TierWorker {
     const known = this.#keys.get(id);
     if (known !== undefined && known.at > performance.now() - KEY_MS) return known.keys;
     const keys = new Promise<Uint8Array | null>((resolve) => {
-      this.#askedKeys.set(id, resolve);
+      this.#askedKeys.set(id, [...(this.#askedKeys.get(id) ?? []), resolve]);
       this.tell({ type: 'key', organization: id });
     }).then((key) => (key === null ? null : organizationKeys(id, key)));
     this.#keys.set(id, { keys, at: performance.now() });
@@ -264,6 +265,7 @@ class TierWorker {
     for (const engine of this.#engines.values()) this.#remember(engine);
     await Promise.all([...this.#engines.values()].map((engine) => engine.close()));
     this.#engines.clear();
+    this.#channelsClosed = true;
     this.#questions.close();
     for (const channel of this.#answerTo.values()) channel.close();
     await this.store.close();

@@ -174,6 +174,7 @@ export class LocalProvider implements Provider {
         const submitted = retain === undefined ? options : { ...options, retain };
         return this.#start(submitted, rules, onEvent, { promptParam, prefetched });
       },
+      ...(prefetched === null ? {} : { discard: () => prefetched.release() }),
     };
   }
 

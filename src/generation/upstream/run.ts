@@ -57,6 +57,8 @@ export interface RunAsked {
   readonly context: RequestContext;
   /** Throws ApiError 422. */
   api(server: Server): Written;
+  /** The stored response, for the fallback model; see PreparedGeneration.start(). */
+  readonly responseId?: string | undefined;
 }
 
 /** A request in the form in which it is sent to a particular server. */
@@ -334,7 +336,7 @@ export class UpstreamRun implements RunningGeneration {
       const request = { ...asked.request, model, messages };
       provider.check(request);
       const prepared = await provider.prepare(request, asked.context);
-      if (this.#over) return;
+      if (this.#over) return prepared.discard?.();
       let left = prepared.n;
       await new Promise<void>((resolve) => {
         this.#settle = () => resolve();
@@ -342,7 +344,7 @@ export class UpstreamRun implements RunningGeneration {
           if (this.#over) return;
           this.onEvent(event.type === 'started' ? { model, leftOut, ...event } : event);
           if (event.type === 'failed' || (event.type === 'finished' && --left === 0)) resolve();
-        });
+        }, asked.responseId);
         deps.report({ type: 'fallback', model: deps.model, to: model });
       });
     } catch {

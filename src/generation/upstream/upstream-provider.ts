@@ -180,11 +180,11 @@ export class UpstreamProvider implements Provider {
       n: request.n,
       ignoredKeywords: request.tools.flatMap(({ custom }) => custom?.grammar?.path ?? []),
       ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),
-      start: (onEvent) => {
+      start: (onEvent, responseId) => {
         if (request.maxTokens === 0) return nothing(this.count(request, context), request.n, onEvent);
         const run = new UpstreamRun(
           this.#deps,
-          { request, facts, context, api },
+          { request, facts, context, api, responseId },
           held ? heldTo(request, onEvent) : checked(request.format, onEvent, () => run.cancel()),
         );
         return run.start();

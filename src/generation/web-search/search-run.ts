@@ -32,7 +32,7 @@ export interface SearchDeps {
 
 /** Wraps a prepared request so that the server runs the model's searches. */
 export function withWebSearch(prepared: PreparedGeneration, deps: SearchDeps): PreparedGeneration {
-  return { ...prepared, start: (onEvent) => new SearchRun(prepared, deps, onEvent).start() };
+  return { ...prepared, start: (onEvent, responseId) => new SearchRun(prepared, deps, onEvent).start(responseId) };
 }
 
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
@@ -48,6 +48,7 @@ class SearchRun implements RunningGeneration {
   readonly #options: WebSearchOptions;
   #request: GenerationRequest;
   #running: RunningGeneration | null = null;
+  #responseId: string | undefined;
   #round: RoundOutput;
   /** This round's calls by the provider's index: a search, or the index that the client sees. */
   #calls = new Map<number, SearchCall | number>();
@@ -81,8 +82,9 @@ class SearchRun implements RunningGeneration {
   }
 
   /** Throws ApiError if the provider rejects the request. */
-  start(): this {
-    this.#running = this.prepared.start((event) => this.#receive(event));
+  start(responseId?: string): this {
+    this.#responseId = responseId;
+    this.#running = this.prepared.start((event) => this.#receive(event), responseId);
     return this;
   }
 
@@ -229,7 +231,7 @@ class SearchRun implements RunningGeneration {
       toolChoice: this.#nextChoice(),
     };
     const prepared = await this.#prepare();
-    if (this.#isOver) return;
+    if (this.#isOver) return prepared?.discard?.();
     if (prepared === null) return this.#end(event, 'context_full');
     this.#round = this.#newRound();
     this.#calls = new Map();
@@ -250,7 +252,7 @@ class SearchRun implements RunningGeneration {
       }
       const capped = next.type === 'finished' && next.reason === 'max_tokens' && prepared.cappedByContext;
       this.#receive(capped ? { ...next, reason: 'context_full' } : next);
-    });
+    }, this.#responseId);
   }
 
   /** Returns null if the results do not fit in the context. */

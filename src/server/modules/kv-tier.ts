@@ -2,7 +2,7 @@
 // deleted elsewhere or has expired. Primary thread only; the other threads use Storage.tierClient.
 
 import { randomBytes } from 'node:crypto';
-import { statfs } from 'node:fs/promises';
+import { rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KvTier } from '../../engine/kv-tier/kv-tier.js';
 import { partsOfLabel } from '../../engine/kv-tier/messages.js';
@@ -43,7 +43,12 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
   const { config, telemetry, shared, primary, storage, engines, secrets } = context;
   const { log } = telemetry;
   return openModule(async (undo) => {
-    if (!primary || storage.tierClient === null) return { tier: null };
+    if (!primary) return { tier: null };
+    if (storage.tierClient === null) {
+      // Nothing would erase the pages of an earlier process together with their responses.
+      await rm(pagesFolder(config.data_dir), { recursive: true, force: true });
+      return { tier: null };
+    }
     const { organizationKeys, directory, responses } = storage;
     const keyOf = async (id: string): Promise<Uint8Array | null> => {
       if ((await directory.organizations.get(id)) === null) return null;

@@ -123,6 +123,27 @@ t.test('damaged records are dropped and counted, and are never returned', async 
   await again.store.close();
 });
 
+t.test('a closed store changes nothing', async (t) => {
+  const folder = folderOf(t);
+  const { store, problems } = await opened(folder);
+  await put(store, 4);
+  await store.close();
+  const before = contents(folder);
+  await put(store, 4, 2);
+  await t.rejects(store.eraseWhere({}), /closed/);
+  await store.close();
+  t.equal(contents(folder), before);
+  t.same([store.counts.written, store.counts.skipped, problems], [4, 4, []]);
+});
+
+t.test('pages after a missing one are counted as skipped', async (t) => {
+  const { store } = await opened(folderOf(t));
+  const text = textOf(6);
+  await store.put({ engine: ENGINE, organization: ORGANIZATION, text, pages: pagesOf(6, 1, 2), label: null, keepS: 0 });
+  t.same([store.counts.written, store.counts.skipped], [0, 4]);
+  await store.close();
+});
+
 t.test('an incomplete last line of the index is ignored', async (t) => {
   const folder = folderOf(t);
   const { store } = await opened(folder);
