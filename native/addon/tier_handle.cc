@@ -103,7 +103,9 @@ Napi::Object to_event(Napi::Env env, const ImportReply& reply) {
   const Napi::Object object = Napi::Object::New(env);
   object.Set("type", Napi::String::New(env, reply.opened ? "opened" : "written"));
   object.Set("id", Napi::Number::New(env, static_cast<double>(reply.id)));
-  if (reply.opened)
+  if (reply.refused)
+    object.Set("pages", env.Null());
+  else if (reply.opened)
     object.Set("pages", to_uint8_array(env, reply.pages.data(), reply.pages.size()));
   else
     object.Set("pages", Napi::Number::New(env, reply.n_written));
@@ -112,7 +114,7 @@ Napi::Object to_event(Napi::Env env, const ImportReply& reply) {
 
 }  // namespace
 
-std::shared_ptr<TierCore> TierCore::open(Napi::Env env, EngineRef engine, size_t max_bytes,
+std::shared_ptr<TierCore> TierCore::open(Napi::Env env, EngineRef engine, size_t max_bytes, size_t min_tokens,
                                          const Napi::Function& on_events) {
   const std::shared_ptr<TierCore> core(new TierCore());
   auto* owner = new std::shared_ptr<TierCore>(core);
@@ -120,7 +122,8 @@ std::shared_ptr<TierCore> TierCore::open(Napi::Env env, EngineRef engine, size_t
   core->wakeups_ = Wakeups::New(env, on_events, "monolith tier", 0, 1, core.get(), finalize, owner);
   core->wakeups_.Unref(env);
   core->engine_ = std::move(engine);
-  core->outbox_ = std::make_shared<TierOutbox>(max_bytes, [wakeups = core->wakeups_]() { wakeups.NonBlockingCall(); });
+  core->outbox_ = std::make_shared<TierOutbox>(
+      max_bytes, [wakeups = core->wakeups_]() { wakeups.NonBlockingCall(); }, min_tokens);
   core->hook_ = std::make_unique<TeardownHook>(
       env, [](void* data) { static_cast<TierCore*>(data)->close(); }, core.get());
   core->engine_->engine->open_tier(core->outbox_);
@@ -174,9 +177,11 @@ Napi::Value TierHandle::create(const Napi::CallbackInfo& info, const EngineRef& 
   const Napi::Env env = info.Env();
   Arguments arguments(info);
   const int64_t max_bytes = arguments.integer(arguments.argument(0, "maxBytes"), 1, int64_t{1} << 46);
-  const Napi::Function on_events = arguments.function(arguments.argument(1, "onEvents"));
+  const int64_t min_tokens = arguments.integer(arguments.argument(1, "minTokens"), 0, int64_t{1} << 46);
+  const Napi::Function on_events = arguments.function(arguments.argument(2, "onEvents"));
   if (!arguments.ok()) return env.Undefined();
-  std::shared_ptr<TierCore> core = TierCore::open(env, engine, static_cast<size_t>(max_bytes), on_events);
+  std::shared_ptr<TierCore> core =
+      TierCore::open(env, engine, static_cast<size_t>(max_bytes), static_cast<size_t>(min_tokens), on_events);
   return AddonData::of(env).tier_class.New({Napi::External<std::shared_ptr<TierCore>>::New(env, &core)});
 }
 

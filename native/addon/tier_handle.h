@@ -17,7 +17,7 @@ namespace monolith::addon {
 // The state of a connection. Owned jointly by its JavaScript wrapper and its thread-safe function.
 class TierCore : public std::enable_shared_from_this<TierCore> {
  public:
-  static std::shared_ptr<TierCore> open(Napi::Env env, EngineRef engine, size_t max_bytes,
+  static std::shared_ptr<TierCore> open(Napi::Env env, EngineRef engine, size_t max_bytes, size_t min_tokens,
                                         const Napi::Function& on_events);
 
   const EngineRef& engine() const { return engine_; }
@@ -42,7 +42,7 @@ class TierCore : public std::enable_shared_from_this<TierCore> {
 class TierHandle : public Napi::ObjectWrap<TierHandle> {
  public:
   static Napi::Function define(Napi::Env env);
-  // JavaScript signature: (maxBytes, onEvents) => NativeTier.
+  // JavaScript signature: (maxBytes, minTokens, onEvents) => NativeTier.
   static Napi::Value create(const Napi::CallbackInfo& info, const EngineRef& engine);
 
   explicit TierHandle(const Napi::CallbackInfo& info);  // Called only by create().

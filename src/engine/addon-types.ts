@@ -332,9 +332,12 @@ export interface PageExport {
 /** What the engine sends to the storage tier. */
 export type TierEvent =
   | PageExport
-  /** An import was opened. `pages`: of each leading page in the pool, 1 + 2 if it has a window + 4 if a snapshot. */
-  | { readonly type: 'opened'; readonly id: number; readonly pages: Uint8Array }
-  /** Pages were written: the first `pages` of those given, because there was no room for more. */
+  /**
+   * An import was opened. `pages`: of each leading page in the pool, 1 + 2 if it has a window + 4 if a snapshot. Null:
+   * the import was refused, because too many are open.
+   */
+  | { readonly type: 'opened'; readonly id: number; readonly pages: Uint8Array | null }
+  /** Pages were written: the first `pages` of those given. There was no room for more, or the import has ended. */
   | { readonly type: 'written'; readonly id: number; readonly pages: number };
 
 /** The connection between an engine and the storage tier of its KV pages (docs/internals/kv-tiers.md). */
@@ -472,10 +475,11 @@ export interface NativeEngine {
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
   /**
-   * Connects the storage tier, on this thread. `maxBytes`: limit of exported bytes that are not acknowledged. A second
-   * call for the same engine disconnects the first tier.
+   * Connects the storage tier, on this thread. `maxBytes`: limit of exported bytes that are not acknowledged.
+   * Sequences with fewer than `minTokens` positions in full pages are not exported. A second call for the same engine
+   * disconnects the first tier.
    */
-  openTier(maxBytes: number, onEvents: (events: readonly TierEvent[]) => void): NativeTier;
+  openTier(maxBytes: number, minTokens: number, onEvents: (events: readonly TierEvent[]) => void): NativeTier;
   /** The positions of a prompt as the prefix cache compares them, with its images inserted. */
   positions(options: Pick<SubmitOptions, 'prompt' | 'images'>): { tokens: Int32Array; spans: PromptSpan[] };
   tokenize(text: string, options: TokenizeOptions): Int32Array;

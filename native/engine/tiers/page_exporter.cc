@@ -20,6 +20,7 @@ void PageExporter::drop_jobs() {
 void PageExporter::enqueue(const ScheduledSequence& sequence, const std::string& label) {
   const std::vector<NodeId>& nodes = sequence.kv.nodes;
   if (!outbox_ || outbox_->closed() || nodes.empty() || label.empty()) return;
+  if (nodes.size() * kPageTokens < outbox_->min_tokens()) return;
   if (jobs_.size() >= kMaxPending || n_pending_pages_ + nodes.size() > kMaxPendingPages) {
     n_skipped_ += nodes.size();
     return;
@@ -32,12 +33,7 @@ void PageExporter::enqueue(const ScheduledSequence& sequence, const std::string&
     job.batch.text = std::make_shared<const PageText>(
         PageText::of(sequence.tokens, sequence.spans, sequence.kv.n_indexed() * kPageTokens));
     job.nodes.reserve(nodes.size());
-    for (const NodeId node : nodes) {
-      job.nodes.push_back({node, cache_.generation(node)});
-      if (cache_.slots().any() && cache_.slots().snapshot_of(node) != kNoSlot &&
-          (cache_.exported(node, period_) & kSnapshot) == 0)
-        job.with_snapshots.push_back(static_cast<int>(job.nodes.size()) - 1);
-    }
+    for (const NodeId node : nodes) job.nodes.push_back({node, cache_.generation(node)});
     jobs_.push_back(std::move(job));
     n_pending_pages_ += nodes.size();
   } catch (const std::bad_alloc&) {
@@ -57,18 +53,12 @@ void PageExporter::advance() {
   if (!pending()) return;
   if (outbox_->closed()) return open(nullptr);
   Job& job = jobs_.front();
-  if (!job.with_snapshots.empty()) {
-    const int index = job.with_snapshots.back();
-    job.with_snapshots.pop_back();
-    copy(job, index);
-  } else {
-    // Nodes that were exported before cost nothing, so they do not take a call each.
-    while (job.next < job.nodes.size() && cache_.contains(job.nodes[job.next].id, job.nodes[job.next].generation) &&
-           missing(job.nodes[job.next]) == 0)
-      ++job.next;
-    if (job.next < job.nodes.size()) copy(job, static_cast<int>(job.next++));
-  }
-  if (job.with_snapshots.empty() && job.next == job.nodes.size()) {
+  // Nodes that were exported before cost nothing, so they do not take a call each.
+  while (job.next < job.nodes.size() && cache_.contains(job.nodes[job.next].id, job.nodes[job.next].generation) &&
+         missing(job.nodes[job.next]) == 0)
+    ++job.next;
+  if (job.next < job.nodes.size()) copy_next(job);
+  if (job.next == job.nodes.size()) {
     send(job, true);
     n_pending_pages_ -= job.nodes.size();
     jobs_.pop_front();
@@ -77,17 +67,20 @@ void PageExporter::advance() {
   }
 }
 
-void PageExporter::copy(Job& job, int index) {
-  const Node& node = job.nodes[static_cast<size_t>(index)];
+void PageExporter::copy_next(Job& job) {
+  const size_t index = job.next++;
+  const Node& node = job.nodes[index];
+  // The pages after a missing one are left for the next export of the sequence.
   const auto skip = [&] {
-    ++job.batch.n_skipped;
-    ++n_skipped_;
+    const size_t n_left = job.nodes.size() - index;
+    job.batch.n_skipped += static_cast<int>(n_left);
+    n_skipped_ += n_left;
+    job.next = job.nodes.size();
   };
   if (!cache_.contains(node.id, node.generation)) return skip();
   const uint8_t flags = missing(node);
-  if (flags == 0) return;
   const PageSizes& sizes = pages_.sizes();
-  ExportedPage page{.index = index,
+  ExportedPage page{.index = static_cast<int>(index),
                     .has_full = (flags & kPage) != 0,
                     .full_bytes = flags & kPage ? sizes.full : 0,
                     .window_bytes = flags & kWindow ? sizes.window : 0,

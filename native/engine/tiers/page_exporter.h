@@ -1,7 +1,7 @@
 // Exports the pages of ended sequences to the storage tier, a few per step. Engine thread only.
 //
 // enqueue() records which nodes a sequence had, without references to them. A node that is evicted before it was copied
-// is skipped, so pending exports never take pages or slots from running sequences. Nodes that were exported before are
+// is skipped with all that follow it, because nothing could find those in the store. So pending exports never take pages or slots from running sequences. Nodes that were exported before are
 // not copied again, until forget() starts a new export period.
 #pragma once
 
@@ -34,7 +34,7 @@ class PageExporter {
 
   bool pending() const { return !jobs_.empty(); }
   uint64_t n_pending() const { return n_pending_pages_; }  // Pages of sequences whose export is not complete.
-  // Copies one snapshot or page. May throw std::bad_alloc; the page is then skipped.
+  // Copies one page with its snapshot. May throw std::bad_alloc; the page is then skipped.
   void advance();
   uint64_t n_exported() const { return n_exported_; }  // Pages exported since start.
   uint64_t n_skipped() const { return n_skipped_; }    // Pages skipped since start.
@@ -46,15 +46,14 @@ class PageExporter {
     uint32_t generation;
   };
   struct Job {
-    PageExport batch;                 // The export being filled.
-    std::vector<Node> nodes;          // The sequence's nodes in order.
-    std::vector<int> with_snapshots;  // Indices of nodes that had a snapshot; copied first, the last one first.
-    size_t next = 0;                  // Index of the next node after the snapshots.
-    size_t bytes = 0;                 // Bytes of `batch`.
+    PageExport batch;         // The export being filled.
+    std::vector<Node> nodes;  // The sequence's nodes in order.
+    size_t next = 0;          // Index of the next node to copy.
+    size_t bytes = 0;         // Bytes of `batch`.
   };
 
   uint8_t missing(const Node& node) const;
-  void copy(Job& job, int index);
+  void copy_next(Job& job);
   void send(Job& job, bool is_last);
   void drop_jobs();
 

@@ -18,20 +18,23 @@ int full_pages(const PageText& text) { return std::max(static_cast<int>(text.tok
 }  // namespace
 
 void PageImporter::open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now) {
-  ImportReply opened{.id = import.id, .opened = true, .pages = {}, .n_written = 0};
+  ImportReply opened{.id = import.id, .opened = true, .refused = false, .pages = {}, .n_written = 0};
+  const auto refuse = [&] {
+    opened.refused = true;
+    outbox->add(std::move(opened));
+  };
   const int n_pages = full_pages(import.text);
-  if (open_.size() >= kMaxOpen || open_.contains(import.id) || n_pages == 0) return outbox->add(std::move(opened));
+  if (open_.size() >= kMaxOpen || open_.contains(import.id) || n_pages == 0) return refuse();
   try {
     Open& added = open_[import.id];
     added.organization = import.organization;
     added.text = std::move(import.text);
-    added.outbox = outbox;
     added.opened_at = now;
     opened.pages.reserve(static_cast<size_t>(n_pages));
     added.kv.allocate(static_cast<size_t>(n_pages), cache_.layout());
   } catch (const std::bad_alloc&) {
     open_.erase(opened.id);
-    return outbox->add(std::move(opened));
+    return refuse();
   }
   Open& added = open_.at(opened.id);
   KvState& kv = added.kv;
@@ -55,8 +58,14 @@ void PageImporter::open(PageImport import, const std::shared_ptr<TierOutbox>& ou
   outbox->add(std::move(opened));
 }
 
-void PageImporter::write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) {
-  writes_.push_back({.id = id, .pages = std::move(pages), .owner = std::move(owner), .next = 0, .n_written = 0});
+void PageImporter::write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner,
+                         std::shared_ptr<TierOutbox> outbox) {
+  writes_.push_back({.id = id,
+                     .pages = std::move(pages),
+                     .owner = std::move(owner),
+                     .outbox = std::move(outbox),
+                     .next = 0,
+                     .n_written = 0});
 }
 
 void PageImporter::advance(int64_t n_running) {
@@ -70,12 +79,8 @@ void PageImporter::advance(int64_t n_running) {
     ++write.n_written;
   }
   if (written && write.next < write.pages.size()) return;
-  if (at != open_.end()) reply(write);
+  write.outbox->add({.id = write.id, .opened = false, .refused = false, .pages = {}, .n_written = write.n_written});
   writes_.pop_front();
-}
-
-void PageImporter::reply(const Write& write) {
-  open_.at(write.id).outbox->add({.id = write.id, .opened = false, .pages = {}, .n_written = write.n_written});
 }
 
 // Writes what is missing of one page. Returns false if there is no room or the page does not follow the held ones.

@@ -47,10 +47,12 @@ class PageImporter {
   PageImporter(PrefixCache& cache, PageCopier& pages, std::function<void(uint64_t)> note_added)
       : cache_(cache), pages_(pages), note_added_(std::move(note_added)) {}
 
-  // Opens an import and replies what the pool holds. An import above the limits is answered as if nothing was held.
+  // Opens an import and replies what the pool holds. An import above the limits is refused.
   void open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now);
-  // Adds pages, in ascending order without gaps after the leading pages in the pool. Replies when they are written.
-  void write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner);
+  // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: when
+  // they are written, or, if the import is not open any more, that none were.
+  void write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner,
+             std::shared_ptr<TierOutbox> outbox);
   void close(uint64_t id);
   void close_all();
 
@@ -72,13 +74,13 @@ class PageImporter {
     uint64_t organization = 0;
     PageText text;
     KvState kv;  // The held nodes. Empty after drop_holds().
-    std::shared_ptr<TierOutbox> outbox;
     Clock::time_point opened_at;
   };
   struct Write {
     uint64_t id = 0;
     std::vector<ImportedPage> pages;
     std::shared_ptr<const void> owner;
+    std::shared_ptr<TierOutbox> outbox;
     size_t next = 0;
     int n_written = 0;
   };
@@ -88,7 +90,6 @@ class PageImporter {
   void add_window(Open& import, const ImportedPage& page);
   void add_snapshot(const Open& import, const ImportedPage& page);
   void release(Open& import);
-  void reply(const Write& write);
 
   PrefixCache& cache_;
   PageCopier& pages_;

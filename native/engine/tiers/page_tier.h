@@ -36,7 +36,7 @@ class PageTier {
     if (outbox_) importer_.open(std::move(import), outbox_, Clock::now());
   }
   void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) {
-    importer_.write(id, std::move(pages), std::move(owner));
+    if (outbox_) importer_.write(id, std::move(pages), std::move(owner), outbox_);
   }
   void close_import(uint64_t id) { importer_.close(id); }
 

@@ -45,14 +45,19 @@ struct ImportReply {
 
   uint64_t id = 0;
   bool opened = false;
+  bool refused = false;        // `opened`: no import was opened, because of a limit.
   std::vector<uint8_t> pages;  // `opened`: flags of each leading page that is in the pool.
-  int n_written = 0;           // Number of pages for which there was room.
+  int n_written = 0;           // Number of pages that were written; there was no room for more, or the import ended.
 };
 
 class TierOutbox {
  public:
   // `wake` is called after an item was added to an empty outbox. It must not block, and is not called after close().
-  TierOutbox(size_t max_bytes, std::function<void()> wake) : max_bytes_(max_bytes), wake_(std::move(wake)) {}
+  // Sequences with fewer than `min_tokens` positions in full pages are not exported.
+  TierOutbox(size_t max_bytes, std::function<void()> wake, size_t min_tokens = 0)
+      : max_bytes_(max_bytes), wake_(std::move(wake)), min_tokens_(min_tokens) {}
+
+  size_t min_tokens() const { return min_tokens_; }
 
   // Reserves room for exported bytes. Returns false if the outbox is full or closed.
   bool reserve(size_t bytes) {
@@ -98,6 +103,7 @@ class TierOutbox {
 
   const size_t max_bytes_;
   const std::function<void()> wake_;
+  const size_t min_tokens_;
   mutable std::mutex mutex_;
   size_t bytes_ = 0;
   bool closed_ = false;

@@ -35,8 +35,10 @@ export interface EngineLinks {
   report(action: string, error: unknown): void;
 }
 
+type Answer = Uint8Array | number | null;
+
 interface Awaited {
-  resolve(answer: Uint8Array | number): void;
+  resolve(answer: Answer): void;
   reject(error: Error): void;
 }
 
@@ -60,7 +62,7 @@ export class AttachedEngine {
     private readonly options: LoadOptions,
     private readonly links: EngineLinks,
   ) {
-    this.#tier = native.openTier(links.backlogBytes, (events) => this.#take(events));
+    this.#tier = native.openTier(links.backlogBytes, links.minTokens, (events) => this.#take(events));
   }
 
   /** Nothing is stored or read until the hash of the model's files is known. */
@@ -141,7 +143,8 @@ export class AttachedEngine {
       this.#importing++;
       const own = id;
       const ask = (): void => this.#tier.openImport(own, organization, tokens, spans);
-      const held = (await this.#answer(`opened ${id}`, ask)) as Uint8Array;
+      const held = (await this.#answer(`opened ${id}`, ask)) as Uint8Array | null;
+      if (held === null) return missed('no room');
       const { full, window, snapshot, windowTokens } = this.native.pageSizes;
       const plan = planImport({
         held,
@@ -229,8 +232,9 @@ export class AttachedEngine {
   }
 
   /** Calls `ask` and waits for the engine's answer. Rejects with what `ask` throws. */
-  #answer(name: string, ask: () => void): Promise<Uint8Array | number> {
-    const answer = new Promise<Uint8Array | number>((resolve, reject) => {
+  #answer(name: string, ask: () => void): Promise<Answer> {
+    if (this.#closed) return Promise.reject(new Error('the engine was closed'));
+    const answer = new Promise<Answer>((resolve, reject) => {
       this.#answers.set(name, { resolve, reject });
       ask();
     });

@@ -70,16 +70,19 @@ if (process.argv[2] === 'write') {
       for (const seed of stored) {
         const found = store.find(ENGINE, ORGANIZATION, textOf(seed), PAGES);
         const read = await store.read(ENGINE, ORGANIZATION, textOf(seed), new Map(found.map((parts, i) => [i, parts])));
-        // Whether the last response before the kill was erased is not known.
-        const expected = seed % 7 !== 3 ? [PAGES] : seed === last ? [0, PAGES] : [0];
-        if (!expected.includes(read.size)) t.fail(`round ${round}: ${read.size} pages of ${seed}`);
+        // How much of the last response before the kill was erased is not known.
+        const expected = seed % 7 !== 3 ? PAGES : seed === last ? read.size : 0;
+        if (read.size !== expected) t.fail(`round ${round}: ${read.size} pages of ${seed}`);
         for (const [page, { full }] of read)
           if (!bytesOf(page, seed).equals(full!)) t.fail(`round ${round}: page ${page} of ${seed} is wrong`);
         // The next rounds know whether it was erased.
         if (seed === last && seed % 7 === 3) stored.splice(stored.indexOf(seed), 1);
       }
       t.ok(stored.length >= 3 * (round + 1));
-      t.same(store.counts.dropped, { corrupt: 0, unreadable: 0, interrupted: 0 });
+      // Pages whose erasure was interrupted are overwritten but still in the index.
+      const { corrupt, ...others } = store.counts.dropped;
+      if (last % 7 !== 3) t.equal(corrupt, 0);
+      t.same(others, { unreadable: 0, interrupted: 0 });
       await store.close();
     }
   });

@@ -16,6 +16,7 @@ struct Kept {
     std::vector<std::byte> full, window, snapshot;
   };
   std::map<int, Page> pages;
+  std::vector<int> order;  // Page indices in the order of their export.
   PageText text;
   int n_skipped = 0, n_exports = 0;
   uint64_t organization = 0;
@@ -25,12 +26,13 @@ struct Kept {
 // A consumer of the tier of one engine.
 class TierConsumer {
  public:
-  explicit TierConsumer(Engine& engine, size_t max_bytes = size_t{1} << 30) : engine_(engine) {
-    outbox_ = std::make_shared<TierOutbox>(max_bytes, [this] {
+  explicit TierConsumer(Engine& engine, size_t max_bytes = size_t{1} << 30, size_t min_tokens = 0) : engine_(engine) {
+    const auto wake = [this] {
       const std::lock_guard lock(mutex_);
       woken_ = true;
       condition_.notify_one();
-    });
+    };
+    outbox_ = std::make_shared<TierOutbox>(max_bytes, wake, min_tokens);
     engine_.open_tier(outbox_);
   }
   ~TierConsumer() { outbox_->close(); }
@@ -64,6 +66,7 @@ class TierConsumer {
       return std::erase_if(replies_, [&](ImportReply& reply) {
                if (reply.id != id || !reply.opened) return false;
                held = std::move(reply.pages);
+               refused = reply.refused;
                return true;
              }) > 0;
     }));
@@ -91,6 +94,8 @@ class TierConsumer {
 
   TierOutbox& outbox() { return *outbox_; }
 
+  bool refused = false;  // Whether the last import was refused.
+
  private:
   template <typename Done>
   bool wait_until(Done&& done) {
@@ -113,6 +118,7 @@ class TierConsumer {
       if (n > 0) into.assign(at, at + n);
       at += n;
     };
+    kept.order.push_back(page.index);
     Kept::Page& to = kept.pages[page.index];
     take(to.full, page.full_bytes);
     take(to.window, page.window_bytes);
@@ -365,7 +371,54 @@ TEST(a_full_outbox_skips_pages_and_counts_them) {
   CHECK(reaches(*engine, &EngineStats::exports_skipped, uint64_t{8}));
   tier.outbox().acknowledge(engine->page_sizes().full * 5);
   run(consumer, request);  // The skipped pages are still in the pool. This exports as many as fit.
-  CHECK_EQ(tier.take().pages.size(), size_t{5});
+  const Kept more = tier.take();
+  CHECK_EQ(more.pages.size(), size_t{5});
+  CHECK_EQ(more.pages.begin()->first, 5);
+}
+
+// A small page after a skipped one would fit, but nothing could find it.
+TEST(nothing_is_exported_after_a_skipped_page) {
+  EngineSetup setup = of_model("models/mimo2.q8_0.gguf", KvType::kF16);
+  setup.limits.pages_by_window = true;
+  setup.limits.n_pages = 2048;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const PageSizes sizes = engine->page_sizes();
+  TierConsumer tier(*engine, sizes.full * 2 + sizes.window / 2);
+  run(consumer, first_request());
+  const Kept kept = tier.take(1, false);
+  int next = 0;
+  for (const auto& [index, page] : kept.pages) CHECK_EQ(index, next++);
+  CHECK_EQ(static_cast<int>(kept.pages.size()) + kept.n_skipped, 13);
+}
+
+TEST(a_sequence_below_the_minimum_is_exported_when_it_has_grown) {
+  auto engine = start_engine(of_model("models/llama.q8_0.gguf", KvType::kF16));
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine, size_t{1} << 30, 256);
+  const GenerationRequest request = first_request();
+  GenerationRequest next = next_request(request, run(consumer, request));
+  next.retain = "next";
+  run(consumer, next);
+  const Kept kept = tier.take();
+  CHECK(kept.label == "next");
+  CHECK_EQ(kept.n_exports, 1);
+  CHECK_EQ(kept.pages.size(), size_t{18});  // 289 positions, the first 209 of which were below the minimum before.
+}
+
+// A page can be stored only after the pages before it.
+TEST(pages_are_exported_in_order_with_their_snapshots) {
+  auto engine = start_engine(of_model("models/qwen35.f16.gguf", KvType::kF16));
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  run(consumer, first_request());
+  const Kept kept = tier.take();
+  for (size_t i = 0; i < kept.order.size(); ++i) CHECK_EQ(kept.order[i], static_cast<int>(i));
+  CHECK_EQ(kept.order.size(), size_t{13});
+  CHECK(!kept.pages.at(12).snapshot.empty());
 }
 
 TEST(an_import_without_room_writes_what_fits) {
@@ -439,11 +492,26 @@ TEST(an_import_can_be_closed_before_its_pages_are_written) {
   request.organization = 9;
   CHECK(tier.open(1, 9, request).empty());
   engine->close_import(1);
-  engine->write_import(1, {{.index = 0, .full = kept.pages.at(0).full.data()}}, nullptr);
-  CHECK(tier.open(2, 9, request).empty());  // Answered after the write was dropped.
-  engine->close_import(2);
+  CHECK_EQ(tier.write(1, kept, 1), 0);
   CHECK(reaches(*engine, &EngineStats::pages_imported, uint64_t{0}));
   CHECK(pages_come_back(*engine));
+}
+
+TEST(imports_above_the_limit_are_refused) {
+  auto engine = start_engine(of_model("models/llama.q8_0.gguf", KvType::kF16));
+  if (!engine) return;
+  TierConsumer tier(*engine);
+  const GenerationRequest request = first_request();
+  for (uint64_t id = 1; id <= PageImporter::kMaxOpen; ++id) {
+    tier.open(id, 7, request);
+    CHECK(!tier.refused);
+  }
+  tier.open(1000, 7, request);
+  CHECK(tier.refused);
+  CHECK_EQ(tier.write(1000, {}, 0), 0);
+  engine->close_import(1);
+  tier.open(1001, 7, request);
+  CHECK(!tier.refused);
 }
 
 TEST(a_cancelled_sequence_exports_the_pages_that_it_computed) {
