@@ -1,4 +1,4 @@
-// A request that waits for its pages goes on without them as soon as the worker is lost.
+// A request whose pages never arrive is computed as soon as the worker is lost.
 import t from 'tap';
 import { TierClient } from '../../../src/engine/kv-tier/tier-client.js';
 import { TierState } from '../../../src/engine/kv-tier/tier-state.js';
