@@ -17,8 +17,8 @@ export interface AlertStore {
    */
   begin(incident: Incident): Promise<boolean>;
   /**
-   * Replaces an incident with `change` of the stored one. Resolves to the new one, or to null if there is none, if
-   * `change` returns null, or if another process has the lease to send alerts.
+   * Replaces an incident with the result of `change`, which gets the stored incident. Resolves to the new incident, or
+   * to null if no incident has this ID, if `change` returns null, or if another process has the lease to send alerts.
    */
   change(id: string, change: (before: Incident) => Incident | null): Promise<Incident | null>;
 }

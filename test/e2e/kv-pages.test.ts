@@ -71,7 +71,7 @@ t.test('a stored response is continued after a restart without computing its pro
   t.ok(await isReady(server));
   const first = await answer(server, { input: PROMPT });
   t.equal(first.cached, 0);
-  await server.stop(); // writes what is left
+  await server.stop(); // writes the remaining pages
   t.ok(readdirSync(join(path, 'kv-pages')).some((name) => name.endsWith('.pages')));
 
   server = await started(path);

@@ -14,7 +14,7 @@ import { startTeller } from './teller.js';
 
 export interface RoundsSettings {
   rounds: number;
-  /** Number of the first round. The number of a round determines what is killed. */
+  /** Number of the first round. A round's number selects the processes that it kills. */
   first?: number;
   seed: number;
   /**

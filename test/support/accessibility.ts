@@ -9,8 +9,8 @@ const path = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 let source: string | undefined;
 
 /**
- * Runs all rules of axe-core on what the page shows now. Returns one line per rule and element that fails: `where`, the
- * rule, the selector of the element and what the rule asks for.
+ * Runs all rules of axe-core on the page in its current state. Returns one line per rule and failing element: `where`,
+ * the rule, the element's selector and the rule's description.
  */
 export async function accessibilityProblems(page: Page, where: string): Promise<string[]> {
   source ??= readFileSync(path, 'utf8');

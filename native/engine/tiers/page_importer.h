@@ -1,6 +1,6 @@
 // Imports pages from the storage tier into the prefix cache, a few per step. Engine thread only.
 //
-//   open()  ──► reply: what the pool holds of the prompt; from now on held ──► write() ... ──► reply ──► close()
+//   open() ──► reply: leading pages that are in the pool, now held ──► write() ... ──► reply ──► close()
 //
 // An open import holds a reference to each leading node of its prompt, so that none of them is evicted before the
 // request that waits for them is admitted. Holds yield: they are dropped as soon as running or waiting sequences could
@@ -47,7 +47,8 @@ class PageImporter {
   PageImporter(PrefixCache& cache, PageCopier& pages, std::function<void(uint64_t)> note_added)
       : cache_(cache), pages_(pages), note_added_(std::move(note_added)) {}
 
-  // Opens an import and replies what the pool holds. An import above the limits is refused.
+  // Opens an import and replies which leading pages of the prompt are in the pool. An import above the limits is
+  // refused.
   void open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now);
   // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: when
   // they are written, or, if the import is not open any more, that none were.

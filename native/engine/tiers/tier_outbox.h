@@ -39,7 +39,8 @@ struct PageExport {
   bool is_last = false;
 };
 
-// Reply to an import. `opened`: what the pool holds of the prompt. Otherwise: pages were written.
+// Reply to an import. With `opened`, it lists the leading pages of the prompt that are in the pool; otherwise, it
+// reports how many pages were written.
 struct ImportReply {
   static constexpr uint8_t kHasPage = 1, kHasWindow = 2, kHasSnapshot = 4;
 

@@ -68,7 +68,7 @@ export class AttachedEngine {
   /** Nothing is stored or read until the hash of the model's files is known. */
   identify(files: Buffer): void {
     this.#identity = { key: engineKey(files, this.native, this.options), tokenMs: 1 };
-    this.#tier.forget(); // what was exported before was not stored
+    this.#tier.forget(); // export earlier pages again: they were not stored
   }
   get key(): Buffer | null {
     return this.#identity?.key ?? null;

@@ -3,7 +3,7 @@ import type { PromptSpan } from '../addon-types.js';
 import { PAGE_TOKENS } from './page-content.js';
 import type { PagePart } from './page-record.js';
 
-/** Flags of the `opened` event: what the pool holds of a page. */
+/** Flags of the `opened` event: the parts of a page that are in the pool. */
 const HAS_WINDOW = 2;
 const HAS_SNAPSHOT = 4;
 

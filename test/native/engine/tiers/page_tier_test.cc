@@ -56,7 +56,7 @@ class TierConsumer {
     return kept;
   }
 
-  // Opens an import and returns what the pool holds.
+  // Opens an import and returns the leading pages that are in the pool.
   std::vector<uint8_t> open(uint64_t id, uint64_t organization, const GenerationRequest& request) {
     engine_.open_import({.id = id,
                          .organization = organization,
