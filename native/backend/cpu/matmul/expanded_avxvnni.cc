@@ -1,5 +1,5 @@
-// Matmul kernels for expanded i-quants (codebook types), ternary types and NVFP4, with AVX-VNNI. This file must not emit
-// functions that are shared with other files.
+// Matmul kernels for expanded i-quants (codebook types), ternary types and NVFP4, with AVX-VNNI. This file must not
+// emit functions that are shared with other files.
 #if defined(__AVXVNNI__)
 
 #include "backend/cpu/matmul/quants_avx2-inl.h"

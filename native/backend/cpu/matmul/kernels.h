@@ -149,8 +149,8 @@ extern const MatmulKernels kPlainMatmul;
 #if defined(__x86_64__)
 extern const MatmulKernels kAvx2Matmul;
 extern const MatmulKernels kAvx512Matmul;
-// Replacements for the entries of kAvx2Matmul::panel on processors with AVX-VNNI. Null for floating-point weights, which
-// have no replacement.
+// Replacements for the entries of kAvx2Matmul::panel on processors with AVX-VNNI. Null for floating-point weights,
+// which have no replacement.
 extern const PanelKernel kAvxVnniPanels[kPanelTypes];
 
 // Replacements for the BF16 entries of kAvx512Matmul on processors with vdpbf16ps.

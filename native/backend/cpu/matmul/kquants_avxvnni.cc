@@ -1,5 +1,5 @@
-// Matmul kernels for quantized weights in blocks of 256, with AVX-VNNI. This file must not emit functions that are shared
-// with other files.
+// Matmul kernels for quantized weights in blocks of 256, with AVX-VNNI. This file must not emit functions that are
+// shared with other files.
 #if defined(__AVXVNNI__)
 
 #include "backend/cpu/matmul/quants_avx2-inl.h"
