@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/schedule/scheduler.h"
@@ -39,14 +40,17 @@ class PageTier {
     if (outbox_) importer_.write(id, std::move(pages), std::move(owner), outbox_);
   }
   void close_import(uint64_t id) { importer_.close(id); }
+  // See PrefixCache::clear(). Pages of pinned and other open imports stay.
+  void clear_cache(std::optional<uint64_t> organization) { cache_.clear(organization); }
 
   PageExporter& exporter() { return exporter_; }
   const PageExporter& exporter() const { return exporter_; }
   const PageImporter& importer() const { return importer_; }
 
-  // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
+  // Drops the holds of imports if the step being planned could need their pages; those of pinned imports only if at most
+  // one sequence runs. Called before a step is planned.
   void yield_before_step();
-  // The same, if the planned step leaves out sequences although slots are free.
+  // The same, if the planned step leaves out sequences although slots are free; pins only if no sequence runs.
   void yield_after_plan();
   bool pending() const { return exporter_.pending() || importer_.pending(); }
   // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.
