@@ -3,6 +3,7 @@
 // requests and report failures with ApiErrors that use this server's codes. Event-loop thread only.
 //
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
+import type { Miss } from '../engine/kv-tier/messages.js';
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
 import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, ReasoningEffort } from './types.js';
@@ -86,6 +87,13 @@ export interface PromptContent {
   readonly granularity: number;
 }
 
+/** What was read from the disk tier of the prefix cache for a prompt. */
+export interface FromDisk {
+  readonly tokens: number;
+  /** Why no more was read. Null: everything was, or it is not known. */
+  readonly miss: Miss | null;
+}
+
 /** A request that is known to fit in the context. Nothing is queued yet. */
 export interface PreparedGeneration {
   /** Number of prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
@@ -98,6 +106,8 @@ export interface PreparedGeneration {
   readonly promptIds?: ArrayLike<number> | undefined;
   /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
+  /** Absent if no KV pages are kept on disk. */
+  readonly fromDisk?: FromDisk | undefined;
   /**
    * Paths of schema keywords that are ignored because they are not supported. They occur only in non-strict schemas.
    */

@@ -237,11 +237,11 @@ export class GenerationAccounting {
   }
 
   #loggedParameters(estimated: boolean): NonNullable<RequestEntry['parameters']> {
-    const diagnosis = this.admitted.diagnostics?.diagnosis ?? null;
+    const { diagnosis = null, tiers = null } = this.admitted.diagnostics ?? {};
     if (!estimated && this.#leftOut === '' && diagnosis === null) return this.#parameters;
     return {
       ...this.#parameters,
-      ...(diagnosis === null ? {} : loggedDiagnosis(diagnosis)),
+      ...(diagnosis === null ? {} : loggedDiagnosis(diagnosis, tiers)),
       ...(this.#leftOut === '' ? {} : { ignored_content: this.#leftOut }),
       ...(estimated ? { usage_estimated: true } : {}),
     };

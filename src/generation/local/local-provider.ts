@@ -10,7 +10,14 @@ import { apiError } from '../../shared/errors.js';
 import { exactly, type TokenCount } from '../../shared/token-count.js';
 import { VERSION } from '../../shared/version.js';
 import type { GenerationLimits, GrammarSettings } from '../generation-limits.js';
-import type { RequestContext, PreparedGeneration, Provider, RunningGeneration, Vocabulary } from '../provider.js';
+import type {
+  FromDisk,
+  RequestContext,
+  PreparedGeneration,
+  Provider,
+  RunningGeneration,
+  Vocabulary,
+} from '../provider.js';
 import { REASONING_EFFORTS, type GenerationEvent, type GenerationRequest, type ReasoningEffort } from '../types.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
 import { promptContent } from './prompt-content.js';
@@ -22,6 +29,9 @@ import { answerHead, closeText, reasoningBudget } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
 import { TokenTexts } from './token-texts.js';
 import { callableTools, callOptions } from './tools/call-options.js';
+
+/** For prompts that are not looked up on disk. */
+const BELOW_MINIMUM: FromDisk = { tokens: 0, miss: { reason: 'below minimum', at: null } };
 
 export class LocalProvider implements Provider {
   readonly prompter: Prompter;
@@ -172,8 +182,9 @@ export class LocalProvider implements Provider {
             ? undefined
             : this.engine.tier?.client.labelFor(organizationId, { response: responseId, day: keepsPages });
         const submitted = retain === undefined ? options : { ...options, retain };
-        return this.#start(submitted, rules, onEvent, { promptParam, prefetched });
+        return this.#start(submitted, rules, onEvent, { promptParam, prefetched, organizationId });
       },
+      ...(this.engine.tier === null || organizationId === undefined ? {} : { fromDisk: prefetched ?? BELOW_MINIMUM }),
       ...(prefetched === null ? {} : { discard: () => prefetched.release() }),
     };
   }
@@ -306,7 +317,11 @@ export class LocalProvider implements Provider {
     options: SubmitOptions,
     rules: EventRules,
     onEvent: (event: GenerationEvent) => void,
-    { promptParam, prefetched }: { promptParam: string; prefetched: Prefetched | null },
+    {
+      promptParam,
+      prefetched,
+      organizationId,
+    }: { promptParam: string; prefetched: Prefetched | null; organizationId: string | undefined },
   ): RunningGeneration {
     const queueDrainMs = (): number => this.engine.queueDrainMs();
     const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice), queueDrainMs);
@@ -316,6 +331,8 @@ export class LocalProvider implements Provider {
         () =>
           this.engine.generate(options, (event) => {
             prefetched?.release(); // the request holds its pages itself from its first event on
+            if (event.type === 'started' && organizationId !== undefined)
+              this.#count(organizationId, event, prefetched);
             events.take(event);
           }),
         promptParam,
@@ -333,6 +350,16 @@ export class LocalProvider implements Provider {
       throw error;
     }
     return generation;
+  }
+
+  #count(
+    organizationId: string,
+    { promptTokens, cachedTokens }: { promptTokens: number; cachedTokens: number },
+    prefetched: Prefetched | null,
+  ): void {
+    const { tier } = this.engine;
+    const diskTokens = prefetched?.tokens ?? 0;
+    tier?.client.started(tier.key, organizationId, { promptTokens, cachedTokens, diskTokens });
   }
 }
 
