@@ -8,24 +8,23 @@ namespace {
 // Shares of a step that copies may take while sequences decode, and the limit of one call if none does.
 constexpr int kImportShare = 20, kExportShare = 50;  // One part in this many.
 constexpr std::chrono::milliseconds kAlone{10};
+// After this many plans in a row without a running sequence, pinned pages yield to the waiting ones.
+constexpr int kMaxStalledPlans = 4;
 
 }  // namespace
 
 void PageTier::yield_before_step() {
-  if (!importer_.holds_any() && !importer_.pins_any()) return;
-  const int64_t n_running = std::ssize(scheduler_.running());
-  const int64_t needed = n_running + 1 + pages_for(scheduler_.max_batch_tokens());
+  if (!importer_.holds_any()) return;
+  const int64_t needed = std::ssize(scheduler_.running()) + 1 + pages_for(scheduler_.max_batch_tokens());
   if (!cache_.has_room(needed, needed)) importer_.drop_holds();
-  const bool has_work = n_running > 0 || scheduler_.waiting() > 0 || !scheduler_.preempted().empty();
-  if (has_work && n_running <= 1 && !cache_.has_room(needed, needed)) importer_.drop_pins();
 }
 
 void PageTier::yield_after_plan() {
-  if (!importer_.holds_any() && !importer_.pins_any()) return;
-  if (scheduler_.waiting() == 0 && scheduler_.preempted().empty()) return;
   const auto n_running = static_cast<int>(scheduler_.running().size());
-  if (n_running < scheduler_.max_sequences()) importer_.drop_holds();
-  if (n_running == 0) importer_.drop_pins();
+  const bool has_others = scheduler_.waiting() > 0 || !scheduler_.preempted().empty();
+  if (has_others && n_running < scheduler_.max_sequences() && importer_.holds_any()) importer_.drop_holds();
+  n_stalled_plans_ = has_others && n_running == 0 ? n_stalled_plans_ + 1 : 0;
+  if (n_stalled_plans_ >= kMaxStalledPlans && importer_.pins_any()) importer_.drop_pins();
 }
 
 bool PageTier::advance(Clock::duration step, bool decoding) {

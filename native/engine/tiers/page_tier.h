@@ -47,10 +47,10 @@ class PageTier {
   const PageExporter& exporter() const { return exporter_; }
   const PageImporter& importer() const { return importer_; }
 
-  // Drops the holds of imports if the step being planned could need their pages; those of pinned imports only if at most
-  // one sequence runs. Called before a step is planned.
+  // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
   void yield_before_step();
-  // The same, if the planned step leaves out sequences although slots are free; pins only if no sequence runs.
+  // The same, if the planned step leaves out sequences although slots are free. Drops those of pinned imports only if
+  // several plans in a row had no running sequence although some wait.
   void yield_after_plan();
   bool pending() const { return exporter_.pending() || importer_.pending(); }
   // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.
@@ -66,6 +66,7 @@ class PageTier {
   PageExporter exporter_;
   PageImporter importer_;
   std::shared_ptr<TierOutbox> outbox_;
+  int n_stalled_plans_ = 0;  // Consecutive plans without a running sequence, while sequences wait.
 };
 
 }  // namespace monolith
