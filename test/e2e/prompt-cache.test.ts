@@ -9,6 +9,7 @@ import t from 'tap';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import type { PinnedPrompt, PromptCacheCleared, PromptCacheState } from '../../src/shared/wire/prompt-cache.js';
 import { eventually, main, root, startMonolith, type Monolith } from './monolith.js';
+import { openOwned } from '../support/owned-server.js';
 import { dataFolder, inside, keyOf } from './stored-server.js';
 
 t.setTimeout(600_000); // the machine may be busy
@@ -246,7 +247,7 @@ t.test('a pinned prompt survives other prompts, emptying and a restart', async (
   }
   t.match(await command(path, ['unpin', own.body.id]), { code: 0 });
   const short = await operator(server, 'POST', '/prompt-cache/pinned', { model: 'hal-1.0', prompt: 'Be brief.' });
-  t.match(short.body.error?.message, /At least 64 are required/);
+  t.match(short.body.error?.message, /More than 64 are required/);
   t.equal((await operator(server, 'DELETE', `/prompt-cache/pinned/${id![1]}`)).status, 200);
   t.equal((await operator(server, 'DELETE', `/prompt-cache/pinned/${id![1]}`)).status, 404);
   const after = await stateOf(server);
@@ -364,4 +365,26 @@ t.test('less disk space is enforced at the next start', async (t) => {
   const less = Math.floor(before / 2);
   server = await started(path, ['--kv-disk', 'stored'], String(less));
   t.ok(size() <= less && size() > 0, `${size()} of ${before} bytes`);
+});
+
+t.test('every HTTP worker serves the prompt cache to operators', async (t) => {
+  const owned = await openOwned({ args: ['--http-threads', '2', '--kv-disk', 'stored', '--kv-min-tokens', '64'] });
+  t.teardown(() => owned.close());
+  const { owner, server, organization } = owned;
+  t.ok(await isReady(server));
+  for (let i = 0; i < 4; i++)
+    t.match(await owner.get('/operator/prompt-cache'), { object: 'prompt_cache', disk: { mode: 'stored' } });
+  const pins: PinnedPrompt[] = [];
+  for (let i = 0; i < 2; i++)
+    pins.push(
+      await owner.post<PinnedPrompt>('/operator/prompt-cache/pinned', {
+        model: 'hal-1.0',
+        organization: organization.id,
+        prompt: `${i} ${PROMPT}`,
+      }),
+    );
+  t.same(new Set(pins.map(({ state }) => state)), new Set(['pinned']));
+  const asked = owner.post('/operator/prompt-cache/pinned', { model: 'none', prompt: PROMPT });
+  await t.rejects(asked, { code: 'model_not_found' });
+  t.equal((await owner.get<PromptCacheState>('/operator/prompt-cache')).pinned.length, 2);
 });

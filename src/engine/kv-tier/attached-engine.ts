@@ -4,16 +4,8 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadOptions, NativeEngine, NativeTier, PageData, PageExport, TierEvent } from '../addon-types.js';
 import { HAS_SNAPSHOT, planImport } from './import-plan.js';
-import {
-  KEPT_ALWAYS,
-  KEPT_A_DAY,
-  partsOfLabel,
-  type Miss,
-  type MissReason,
-  type PinOrder,
-  type PinState,
-  type TierQuestion,
-} from './messages.js';
+import { KEPT_ALWAYS, KEPT_A_DAY, partsOfLabel } from './labels.js';
+import type { Miss, MissReason, PinOrder, PinState, TierQuestion } from './messages.js';
 import { PAGE_TOKENS, type OrganizationKeys } from './page-content.js';
 import { PARTS, type PagePart } from './page-record.js';
 import type { EngineIdentity, PageParts, PageStore } from './page-store.js';

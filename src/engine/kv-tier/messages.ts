@@ -165,16 +165,3 @@ export interface TierAnswer {
 
 export const questionChannel = (process: string): string => `monolith kv tier ${process}`;
 export const answerChannel = (process: string, thread: number): string => `monolith kv tier ${process} ${thread}`;
-
-/** Labels under which the engine exports pages: the organization, and what the pages are kept for. */
-export const labelOf = (organizationId: string, kept: string): string => `${organizationId} ${kept}`;
-/** The parts of a label. */
-export function partsOfLabel(label: string): { organizationId: string; kept: string } {
-  const at = label.indexOf(' ');
-  return { organizationId: label.slice(0, at), kept: label.slice(at + 1) };
-}
-/** What the pages of a pinned prompt are kept for. */
-export const keptForPin = (pin: string): string => `pin:${pin}`;
-export const isPinLabel = (label: string): boolean => partsOfLabel(label).kept.startsWith('pin:');
-export const KEPT_A_DAY = '24h';
-export const KEPT_ALWAYS = 'all';

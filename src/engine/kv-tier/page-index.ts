@@ -1,7 +1,7 @@
 // The index of the page store: which records exist, which labels need them, and in which order they are evicted. In
 // memory only; PageStore writes its changes to the journal. Worker thread only.
 import type { JournalEntry } from './journal.js';
-import { isPinLabel } from './messages.js';
+import { isPinLabel } from './labels.js';
 import { PARTS, type PagePart } from './page-record.js';
 import type { Slab, SlabFiles, Slot } from './slab-files.js';
 
@@ -30,6 +30,14 @@ export interface Entry {
   at: number; // index in the list of all entries
 }
 
+/** What is stored of one organization for one engine key. */
+export interface StoreUsage {
+  readonly engine: string;
+  readonly organization: string;
+  readonly pages: number;
+  readonly bytes: number;
+}
+
 /** What names a record: part, engine key and digest, both in hexadecimal. */
 export const entryName = (part: PagePart, engine: string, digest: string): string => `${part}:${engine}:${digest}`;
 const slotName = (slab: Slab, index: number): string => `${slab.name}/${index}`;
@@ -56,6 +64,8 @@ export class PageIndex {
   readonly #labelTimes = new Map<string, number>();
   readonly #perOrganization = new Map<string, number>();
   readonly #perEngine = new Map<string, number>();
+  /** By engine and organization. */
+  readonly #usage = new Map<string, StoreUsage>();
   #clock = 0; // priority of the entry that was evicted last
 
   constructor(private readonly slabs: SlabFiles) {}
@@ -75,6 +85,10 @@ export class PageIndex {
   }
   has(name: string): boolean {
     return this.#entries.has(name);
+  }
+  /** Pages and bytes by engine and organization. */
+  get usage(): Iterable<StoreUsage> {
+    return this.#usage.values();
   }
   organizations(): string[] {
     return [...this.#perOrganization.keys()];
@@ -242,6 +256,7 @@ export class PageIndex {
     this.#entries.set(entry.name, entry);
     addTo(this.#perOrganization, entry.organization, 1);
     addTo(this.#perEngine, entry.engine, 1);
+    this.#use(entry, 1);
     this.#bySlot.set(slotName(entry.slot.slab, entry.slot.index), entry);
     if (entry.part !== 'full' || entry.parent === '') return;
     const parent = entryName('full', entry.engine, entry.parent);
@@ -271,12 +286,26 @@ export class PageIndex {
     entry.slot.slab.free(entry.slot.index);
   }
 
+  #use({ engine, organization, part, slot }: Entry, added: 1 | -1): void {
+    const key = `${engine} ${organization}`;
+    const { pages, bytes } = this.#usage.get(key) ?? { pages: 0, bytes: 0 };
+    const usage = {
+      engine,
+      organization,
+      pages: pages + (part === 'full' ? added : 0),
+      bytes: bytes + added * slot.slab.slotBytes,
+    };
+    if (usage.bytes === 0) this.#usage.delete(key);
+    else this.#usage.set(key, usage);
+  }
+
   /** Removes the entry from the index. Its slot stays reserved. */
   unlink(entry: Entry): void {
     if (this.#entries.get(entry.name) !== entry) return;
     this.#entries.delete(entry.name);
     addTo(this.#perOrganization, entry.organization, -1);
     addTo(this.#perEngine, entry.engine, -1);
+    this.#use(entry, -1);
     const last = this.#list.pop()!;
     if (last !== entry) {
       this.#list[entry.at] = last;

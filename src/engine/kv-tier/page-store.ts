@@ -9,7 +9,7 @@ import { compact, evictToFit } from './fit-budget.js';
 import { Journal } from './journal.js';
 import { chainPages, type ChainPage, type OrganizationKeys, type PositionText } from './page-content.js';
 import type { PageFiles } from './page-files.js';
-import { entryName, journaled, PageIndex, type Entry } from './page-index.js';
+import { entryName, journaled, PageIndex, type Entry, type StoreUsage } from './page-index.js';
 import { openRecord, PARTS, recordBytes, sealRecord, type PagePart } from './page-record.js';
 import { RemovedPages, type Removal, type RemovalReason } from './removed-pages.js';
 import { SlabFiles, type Slot } from './slab-files.js';
@@ -40,14 +40,6 @@ export interface StoreCounts {
   dropped: Record<DropReason, number>;
 }
 export type DropReason = 'corrupt' | 'unreadable' | 'interrupted';
-
-/** What is stored of one organization for one engine key. */
-export interface StoreUsage {
-  readonly engine: string;
-  readonly organization: string;
-  readonly pages: number;
-  readonly bytes: number;
-}
 
 export interface LookUp {
   /** The stored parts of each leading page. */
@@ -295,18 +287,11 @@ export class PageStore {
     }
   }
 
-  /** Pages and bytes by engine key and organization. O(records). */
+  /** Pages and bytes by engine key and organization. */
   usage(): StoreUsage[] {
-    const all = new Map<string, { engine: string; organization: string; pages: number; bytes: number }>();
-    for (const { engine, organization, part, slot } of this.#index.entries) {
-      const key = `${engine} ${organization}`;
-      const one = all.get(key) ?? { engine, organization, pages: 0, bytes: 0 };
-      if (part === 'full') one.pages++;
-      one.bytes += slot.slab.slotBytes;
-      all.set(key, one);
-    }
-    return [...all.values()];
+    return [...this.#index.usage];
   }
+  /** The IDs of the organizations with pages. */
   organizations(): string[] {
     return this.#index.organizations();
   }

@@ -2,12 +2,10 @@
 // tells it which responses are gone. Event-loop thread only.
 import { BroadcastChannel } from 'node:worker_threads';
 import type { PromptSpan } from '../addon-types.js';
+import { labelOf, KEPT_A_DAY, KEPT_ALWAYS } from './labels.js';
 import {
   answerChannel,
-  labelOf,
   questionChannel,
-  KEPT_A_DAY,
-  KEPT_ALWAYS,
   type DiskMode,
   type Miss,
   type TierAnswer,

@@ -9,10 +9,9 @@ import { loadAddon } from '../load-addon.js';
 import { AttachedEngine, type EngineLinks } from './attached-engine.js';
 import { CacheTally } from './cache-tally.js';
 import { FileHashes } from './file-hashes.js';
+import { labelOf, keptForPin } from './labels.js';
 import {
   answerChannel,
-  labelOf,
-  keptForPin,
   questionChannel,
   type StoredPages,
   type ErasedPages,

@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KvTier } from '../../engine/kv-tier/kv-tier.js';
-import { isPinLabel, keptForPin, labelOf, partsOfLabel } from '../../engine/kv-tier/messages.js';
+import { isPinLabel, keptForPin, labelOf, partsOfLabel } from '../../engine/kv-tier/labels.js';
 import { TierState } from '../../engine/kv-tier/tier-state.js';
 import type { TierReport } from '../../engine/kv-tier/messages.js';
 import type { PageTierTotals } from '../../telemetry/types.js';

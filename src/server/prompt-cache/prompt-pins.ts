@@ -7,14 +7,14 @@ import type { Organizations } from '../../accounts/organizations.js';
 import type { SecretBox } from '../../accounts/sealing/secret-box.js';
 import type { PinnedPromptRow, PromptPinStore } from '../../dashboard/admin/prompt-pin-store.js';
 import type { KvTier } from '../../engine/kv-tier/kv-tier.js';
-import { keptForPin } from '../../engine/kv-tier/messages.js';
+import { keptForPin } from '../../engine/kv-tier/labels.js';
 import { PAGE_TOKENS } from '../../engine/kv-tier/page-content.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import { apiError } from '../../shared/errors.js';
 import type { PinnedPrompt } from '../../shared/wire/prompt-cache.js';
 import type { Log } from '../../telemetry/types.js';
-import { compute, promptPrefix } from './prompt-prefix.js';
+import { compute, sharedPrefix } from './prompt-prefix.js';
 
 /** How often pinned prompts are checked. */
 const LOOK_MS = 5_000;
@@ -56,7 +56,7 @@ export class PromptPins {
   readonly #pins = new Map<string, Pin>();
   readonly #timer: NodeJS.Timeout;
   #work: Promise<unknown> = Promise.resolve();
-  #closed = false;
+  readonly #stopped = new AbortController();
 
   private constructor(private readonly deps: PromptPinDeps) {
     this.#timer = setInterval(() => void this.#inTurn(() => this.#look()), LOOK_MS);
@@ -137,7 +137,7 @@ export class PromptPins {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#stopped.abort();
     clearInterval(this.#timer);
     await this.#work;
   }
@@ -160,7 +160,7 @@ export class PromptPins {
   /** Removes the prompts of deleted organizations, and brings back pages that are missing. */
   async #look(): Promise<void> {
     for (const pin of [...this.#pins.values()]) {
-      if (this.#closed) return;
+      if (this.#stopped.signal.aborted) return;
       try {
         if ((await this.deps.organizations.get(pin.row.organizationId)) === null) {
           await this.#remove(pin.row.id);
@@ -186,19 +186,25 @@ export class PromptPins {
     pin.retryMs = Math.min(2 * pin.retryMs, MAX_RETRY_MS);
     const organization = await organizations.get(organizationId);
     if (organization === null) throw apiError('resource_not_found', 'Organization not found.', 'organization');
-    const context = { organization: organization.tenant, organizationId };
-    const { tokens, length, prepared } = await promptPrefix(models.find(model).ready(), model, pin.prompt, context);
-    const full = length - (length % PAGE_TOKENS);
-    if (full < Math.max(minTokens, PAGE_TOKENS)) {
-      prepared.discard?.();
+    const provider = models.find(model).ready();
+    const shared = await sharedPrefix(provider, { model, prompt: pin.prompt, organization: organization.tenant });
+    // The last token of a prompt is always computed, so it is not part of a page that can be reused.
+    const full = shared.length - 1 - ((shared.length - 1) % PAGE_TOKENS);
+    if (full < Math.max(minTokens, PAGE_TOKENS))
       throw apiError(
         'value_out_of_range',
-        `The system prompt has ${length} tokens that all conversations share. At least ${minTokens} are required (kv.min_tokens).`,
+        `The system prompt has ${shared.length} tokens that all conversations share. More than ${minTokens} are required (kv.min_tokens).`,
         'prompt',
       );
-    }
-    pin.tokens = tokens.slice(0, full + 1);
-    await compute(prepared, keptForPin(id));
+    pin.tokens = shared.slice(0, full + 1);
+    await compute({
+      provider,
+      model,
+      tokens: pin.tokens,
+      context: { organization: organization.tenant, organizationId },
+      label: keptForPin(id),
+      signal: this.#stopped.signal,
+    });
     await this.#hold(pin);
     pin.problem = null;
   }
@@ -223,7 +229,7 @@ export class PromptPins {
 
   /** Waits until the pages are on disk, where they are written after the prompt has been computed. */
   async #isStored(pin: Pin): Promise<void> {
-    for (const end = performance.now() + STORED_MS; performance.now() < end && !this.#closed; ) {
+    for (const end = performance.now() + STORED_MS; performance.now() < end && !this.#stopped.signal.aborted; ) {
       await this.#hold(pin);
       if (isComplete(pin)) return;
       await sleep(STORED_LOOK_MS);

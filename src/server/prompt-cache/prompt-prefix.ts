@@ -1,7 +1,7 @@
 // The part of a prompt that all conversations with the same system prompt share, and its computation.
 
-import type { PreparedGeneration, Provider, RequestContext } from '../../generation/provider.js';
-import type { GenerationRequest } from '../../generation/types.js';
+import type { Provider, RequestContext } from '../../generation/provider.js';
+import type { GenerationRequest, Message } from '../../generation/types.js';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 
@@ -13,50 +13,63 @@ const FAILURES: Readonly<Record<string, ErrorCode>> = {
   shutdown: 'shutting_down',
 };
 
-export interface PromptPrefix {
-  /** Prompt tokens, of which the first `length` are shared. */
-  readonly tokens: Int32Array;
-  readonly length: number;
-  readonly prepared: PreparedGeneration;
-}
-
-/** Renders the system prompt with the model's chat template. Throws ApiError. */
-export async function promptPrefix(
+/**
+ * The leading tokens that all conversations with this system prompt share, as the model's chat template renders it.
+ * Throws ApiError.
+ */
+export async function sharedPrefix(
   provider: Provider,
-  model: string,
-  prompt: string,
-  context: RequestContext,
-): Promise<PromptPrefix> {
-  const [first, second] = FIRST_TURNS.map((turn) => fillRequest(model, prompt, turn));
-  const other = await provider.prepare(second!, { organization: context.organization });
-  other.discard?.();
-  const prepared = await provider.prepare(first!, context);
-  if (prepared.promptIds === undefined || other.promptIds === undefined) {
+  { model, prompt, organization }: { model: string; prompt: string; organization: number },
+): Promise<Int32Array> {
+  const rendered: ArrayLike<number>[] = [];
+  for (const turn of FIRST_TURNS) {
+    const messages: Message[] = [
+      { role: 'system', content: prompt },
+      { role: 'user', content: turn },
+    ];
+    const prepared = await provider.prepare({ ...fillRequest(model), messages }, { organization });
     prepared.discard?.();
-    throw apiError('unsupported_value', `${model} is an upstream model: its prompts cannot be pinned.`, 'model');
+    if (prepared.promptIds === undefined)
+      throw apiError('unsupported_value', `${model} is an upstream model: its prompts cannot be pinned.`, 'model');
+    rendered.push(prepared.promptIds);
   }
-  const tokens = Int32Array.from(prepared.promptIds);
+  const [one, other] = rendered as [ArrayLike<number>, ArrayLike<number>];
   let length = 0;
-  while (length < tokens.length && tokens[length] === other.promptIds[length]) length++;
-  return { tokens, length, prepared };
+  while (length < one.length && one[length] === other[length]) length++;
+  return Int32Array.from(one).subarray(0, length);
 }
 
-/** Computes a prompt, unless it is cached. `label`: what its pages are kept for. Rejects with an ApiError. */
-export function compute(prepared: PreparedGeneration, label: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    prepared.start((event) => {
+export interface Computation {
+  readonly provider: Provider;
+  readonly model: string;
+  readonly tokens: Int32Array;
+  readonly context: RequestContext;
+  /** What the pages are kept for. */
+  readonly label: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Computes a prompt, unless it is cached. The prompt ends where the prefix does, because models with recurrent state can
+ * continue only from the end of a prompt. Rejects with an ApiError.
+ */
+export async function compute({ provider, model, tokens, context, label, signal }: Computation): Promise<void> {
+  const raw = { kind: 'tokens', tokens: [...tokens], path: 'prompt' } as const;
+  const prepared = await provider.prepare({ ...fillRequest(model), messages: [], raw }, context);
+  await new Promise<void>((resolve, reject) => {
+    const running = prepared.start((event) => {
       if (event.type === 'finished') resolve();
       else if (event.type === 'failed') reject(apiError(FAILURES[event.code] ?? 'model_error', event.message));
     }, label);
+    signal.addEventListener('abort', () => {
+      running.cancel();
+      reject(apiError('shutting_down', 'The server is shutting down.'));
+    });
   });
 }
 
-const fillRequest = (model: string, prompt: string, turn: string): GenerationRequest => ({
+const fillRequest = (model: string): Omit<GenerationRequest, 'messages'> => ({
   model,
-  messages: [
-    { role: 'system', content: prompt },
-    { role: 'user', content: turn },
-  ],
   continueFinal: false,
   sampling: {},
   n: 1,

@@ -395,8 +395,16 @@ t.test('pages of a pinned prompt are not evicted', async (t) => {
   t.ok(erased.records > 0 && erased.bytes > 0);
   t.equal(await readAll(store, 20, 1), 20, 'clearing keeps it');
   t.equal(await readAll(store, 20, 40), 2);
+  const slotBytes = Number(
+    readdirSync(folder)
+      .find((name) => name.endsWith('.pages'))!
+      .split('-')[0],
+  );
+  const engine = ENGINE.key.toString('hex');
+  t.same(store.usage(), [{ engine, organization: 'org_a', pages: 20, bytes: 20 * slotBytes }]);
   await store.eraseLabels(['org_a pin:one']);
   t.equal(await readAll(store, 20, 1), 0);
+  t.same(store.usage(), []);
   await store.close();
 });
 

@@ -179,9 +179,6 @@ export function OperatorLive(): ReactNode {
               if (to - from >= MIN_ZOOM_S) setZoom({ from, to });
             }}
           />
-          <section className="live-part" aria-label="Prompt cache">
-            <PromptCachePanel />
-          </section>
           {shown !== null && (
             <section className="live-part" aria-label="Server charts">
               <h2>Requests and process</h2>
@@ -196,6 +193,9 @@ export function OperatorLive(): ReactNode {
               />
             </section>
           )}
+          <section className="live-part" aria-label="Prompt cache">
+            <PromptCachePanel />
+          </section>
           <Changes marks={changes} />
         </>
       )}
