@@ -1,5 +1,5 @@
 // Converts the messages of a chat completions request to internal messages. Checks which roles may contain which parts,
-// and that every tool call has a result. Pure.
+// and that every tool call has a result. No side effects.
 import { apiError } from '../../shared/errors.js';
 import { customArguments } from '../../generation/custom-tools.js';
 import type { Content, ContentPart, LeftOut, Message, ToolCall } from '../../generation/types.js';

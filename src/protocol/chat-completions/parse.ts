@@ -1,5 +1,5 @@
-// Converts a chat completions request to a GenerationRequest, or throws the appropriate ApiError. Pure. There are three
-// stages: JSON structure (400), then the model lookup by the caller, then content (422).
+// Converts a chat completions request to a GenerationRequest, or throws the appropriate ApiError. No side effects.
+// There are three stages: JSON structure (400), then the model lookup by the caller, then content (422).
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';

@@ -1,5 +1,5 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
-// response schemas (answers/), which tests check against real responses. Pure.
+// response schemas (answers/), which tests check against real responses. No side effects.
 import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';

@@ -1,5 +1,5 @@
 // Reads a request's input together with the chain that it continues. Returns the items in their stored form and the
-// messages built from them. Pure.
+// messages built from them. No side effects.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { inOrder, seenBy } from '../../generation/thoughts.js';
 import type { Content, ContentPart, LeftOut, Message } from '../../generation/types.js';

@@ -1,5 +1,5 @@
 // The response resource and its output items. All fields are always present, because validators and typed clients
-// require them. Pure.
+// require them. No side effects.
 import type { OutputFormat } from '../../generation/types.js';
 import type { ResponseStatus } from '../../storage/response-store.js';
 import type { Usage } from '../usage.js';
