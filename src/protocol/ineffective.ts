@@ -129,6 +129,11 @@ export function ineffectiveInResponses(body: Body): string[] {
   ];
 }
 
+export function ineffectiveInConversations(schema: z.core.$ZodType, body: Body): string[] {
+  const { items } = body;
+  return unreadFields(schema, Array.isArray(items) ? { ...body, items: items.map(withType) } : body, neutral);
+}
+
 /**
  * This server's own rules determine how long models stay loaded, so `keep_alive` never has an effect.
  */

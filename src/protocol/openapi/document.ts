@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
+import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import {
@@ -16,6 +17,7 @@ import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens
 import { VERSION } from '../../shared/version.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
+import * as conversations from './answers/conversations.js';
 import * as errors from './answers/errors.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
@@ -49,6 +51,9 @@ const requests = {
   ResponseInput: inputSchema,
   ResponseInputTokensRequest: inputTokensSchema,
   CompactRequest: compactSchema,
+  ConversationRequest: conversationSchema,
+  ConversationUpdateRequest: conversationUpdateSchema,
+  ConversationItemsRequest: conversationItemsSchema,
   OllamaChatRequest: ollamaChatSchema,
   OllamaGenerateRequest: generateRequestSchema,
   OllamaShowRequest: showRequestSchema,
@@ -74,6 +79,9 @@ const answers = {
   ResponseItemList: responses.responseItemList,
   ResponseInputTokens: responses.responseInputTokens,
   Compaction: responses.compaction,
+  Conversation: conversations.conversation,
+  ConversationDeleted: conversations.conversationDeleted,
+  ConversationItem: conversations.conversationItem,
   Model: models.chatModel,
   ModelList: models.chatModelList,
   MessagesModel: models.messagesModel,
@@ -271,6 +279,68 @@ const operations: readonly Operation[] = [
     summary: 'Compact a conversation to its user messages and an encrypted summary.',
     request: 'CompactRequest',
     answer: 'Compaction',
+  },
+  {
+    method: 'post',
+    path: '/v1/conversations',
+    id: 'createConversation',
+    summary: 'Create a conversation, optionally with up to 20 items.',
+    request: 'ConversationRequest',
+    answer: 'Conversation',
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}',
+    id: 'retrieveConversation',
+    summary: 'Get a conversation.',
+    answer: 'Conversation',
+  },
+  {
+    method: 'post',
+    path: '/v1/conversations/{id}',
+    id: 'updateConversation',
+    summary: 'Replace the metadata of a conversation.',
+    request: 'ConversationUpdateRequest',
+    answer: 'Conversation',
+  },
+  {
+    method: 'delete',
+    path: '/v1/conversations/{id}',
+    id: 'deleteConversation',
+    summary: 'Delete a conversation and its items. Responses that were created in it are kept.',
+    answer: 'ConversationDeleted',
+  },
+  {
+    method: 'post',
+    path: '/v1/conversations/{id}/items',
+    id: 'addConversationItems',
+    summary: 'Add up to 20 items to a conversation.',
+    request: 'ConversationItemsRequest',
+    answer: 'ResponseItemList',
+    query: include,
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}/items',
+    id: 'listConversationItems',
+    summary: 'List the items of a conversation.',
+    answer: 'ResponseItemList',
+    query: itemPaging,
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}/items/{item}',
+    id: 'retrieveConversationItem',
+    summary: 'Get an item of a conversation.',
+    answer: 'ConversationItem',
+    query: include,
+  },
+  {
+    method: 'delete',
+    path: '/v1/conversations/{id}/items/{item}',
+    id: 'deleteConversationItem',
+    summary: 'Delete an item from a conversation.',
+    answer: 'Conversation',
   },
   {
     method: 'get',

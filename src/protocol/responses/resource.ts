@@ -119,6 +119,7 @@ export interface ResourceEcho {
   instructions: string | null;
   model: string;
   previous_response_id: string | null;
+  conversation: { id: string } | null;
   tools: WireTool[];
   tool_choice: WireToolChoice;
   parallel_tool_calls: boolean;
