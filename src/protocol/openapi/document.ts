@@ -494,6 +494,7 @@ export function openApiDocument(limits: PublishedLimits): Json {
       description:
         "LLM inference server with the OpenAI Chat Completions, OpenAI Responses and Anthropic Messages APIs, and Ollama's API.",
     },
+    servers: [{ url: '/' }],
     security: [{ bearer: [] }, { apiKey: [] }],
     paths,
     components: {
