@@ -451,6 +451,20 @@ function errorsOf({ error, path }: Operation): readonly AnswerName[] {
   return [path.startsWith('/v1/messages') ? 'MessagesError' : 'ChatError'];
 }
 
+/** Groups of operations, by the start of their paths. The first match counts. */
+const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
+  ['/v1/chat/', 'Chat Completions'],
+  ['/v1/completions', 'Completions'],
+  ['/v1/messages', 'Messages'],
+  ['/v1/responses', 'Responses'],
+  ['/v1/conversations', 'Conversations'],
+  ['/v1/models', 'Models'],
+  ['/api/', "Ollama's API"],
+  ['/', 'Tokens and model properties'],
+];
+
+const tagOf = (path: string): string => TAGS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? '';
+
 function operationOf(operation: Operation): Json {
   const errorBody = json(oneOf(errorsOf(operation)));
   const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
@@ -470,6 +484,7 @@ function operationOf(operation: Operation): Json {
   };
   return {
     operationId: operation.id,
+    tags: [tagOf(operation.path)],
     summary: operation.summary,
     ...(inPath.length + inQuery.length === 0 ? {} : { parameters: [...inPath, ...inQuery] }),
     ...(operation.request === undefined
@@ -496,6 +511,7 @@ export function openApiDocument(limits: PublishedLimits): Json {
     },
     servers: [{ url: '/' }],
     security: [{ bearer: [] }, { apiKey: [] }],
+    tags: TAGS.map(([, name]) => ({ name })),
     paths,
     components: {
       securitySchemes: {
