@@ -110,6 +110,12 @@ export const TABLES = [
   'response-times',
   'responses-by-organization',
   'alert-incidents',
+  'conversations',
+  'conversation-items',
+  'conversation-images',
+  'conversation-item-ids',
+  'conversation-times',
+  'conversations-by-organization',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

@@ -1,4 +1,5 @@
-// The labels under which the engine exports pages: which organization they belong to, and what they are kept for. Pure.
+// The labels under which the engine exports pages: which organization they belong to, and what they are kept for. No
+// side effects.
 
 /** `kept`: the ID of a stored response, or one of the values below. */
 export const labelOf = (organizationId: string, kept: string): string => `${organizationId} ${kept}`;

@@ -1,5 +1,5 @@
 // Compares a prompt with the prompt of an earlier response, position by position, and finds why the prefix cache could
-// not be used for all of it. Pure.
+// not be used for all of it. No side effects.
 import type { Miss } from '../../engine/kv-tier/messages.js';
 import type { FromDisk } from '../../generation/provider.js';
 import type { PromptPart, PromptParts } from './prompt-parts.js';
