@@ -60,11 +60,35 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
   auto info = model_info(file, *params, **tokenizer);
   if (!info) return info.error();
   result.model = std::move(*info);
+  if (result.model->embeddings) result.model->embeddings->max_tokens = limits->max_context;
   result.plan = InspectedPlan::of(*plan, *limits, *params);
   return {};
 }
 
 }  // namespace
+
+Result<std::optional<EmbeddingInfo>> embedding_info(const GgufFile& file, const PoolingHead& head, bool is_encoder,
+                                                    int max_tokens, const Tokenizer& tokenizer) {
+  if (head.pooling() == Pooling::kNone) return std::optional<EmbeddingInfo>();
+  EmbeddingInfo info{.dimensions = head.dimensions(),
+                     .pooling = head.pooling(),
+                     .is_encoder = is_encoder,
+                     .max_tokens = max_tokens,
+                     .labels = head.labels(),
+                     .prefix = {},
+                     .suffix = {}};
+  std::vector<TokenId> around;
+  tokenizer.encode("", {.add_special = true}, around);
+  const bool begins = !around.empty() && tokenizer.adds_bos();
+  info.prefix.assign(around.begin(), around.begin() + (begins ? 1 : 0));
+  info.suffix.assign(around.begin() + (begins ? 1 : 0), around.end());
+  // Converters have always written the key with this spelling.
+  auto separator = file.unsigned_integer("tokenizer.ggml.seperator_token_id");
+  if (!separator) return separator.error();
+  if (*separator && **separator < static_cast<uint64_t>(tokenizer.n_vocab()))
+    info.separator = static_cast<TokenId>(**separator);
+  return std::optional<EmbeddingInfo>(std::move(info));
+}
 
 Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer) {
   ModelInfo info;
@@ -92,6 +116,11 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
   info.used_experts = params.experts.used;
   info.vocabulary = params.n_vocab;
   info.chat_template = optional_string(file, "tokenizer.chat_template");
+  auto head = PoolingHead::load(file, {params.pooling, params.n_embd, params.norm_eps, true});
+  if (!head) return head.error();
+  auto embedding = embedding_info(file, *head, false, params.context_length, tokenizer);
+  if (!embedding) return embedding.error();
+  info.embeddings = std::move(*embedding);
   info.bos = spelling(tokenizer, tokenizer.bos());
   info.eos = spelling(tokenizer, tokenizer.eos());
   const auto ends = tokenizer.end_of_generation();

@@ -15,6 +15,18 @@
 
 namespace monolith {
 
+// How a model embeds or scores text.
+struct EmbeddingInfo {
+  int dimensions = 0;  // Number of values in a text's result.
+  Pooling pooling = Pooling::kNone;
+  bool is_encoder = false;          // The model only embeds; it cannot generate text.
+  int max_tokens = 0;               // Maximum number of tokens per text.
+  std::vector<std::string> labels;  // Names of a reranker's scores; empty if the file does not state them.
+  // Tokens that EncodeOptions::add_special adds before and after a text.
+  std::vector<TokenId> prefix, suffix;
+  TokenId separator = kNoToken;  // The token between two parts of a text; kNoToken if the file does not state it.
+};
+
 // Properties of a model that this build can run. Strings are copied from the file and may be invalid UTF-8.
 struct ModelInfo {
   std::string architecture;
@@ -32,8 +44,12 @@ struct ModelInfo {
   std::vector<TokenId> end_of_generation;
   // Spellings of all control tokens, and of user-defined tokens that begin with '<' or '['.
   std::vector<std::string> special_tokens;
+  std::optional<EmbeddingInfo> embeddings;  // Empty if the model does not compute vectors.
 };
 
+// Returns an empty value if the pooling is kNone.
+Result<std::optional<EmbeddingInfo>> embedding_info(const GgufFile& file, const PoolingHead& head, bool is_encoder,
+                                                    int max_tokens, const Tokenizer& tokenizer);
 Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer);
 
 struct InspectedValue {

@@ -155,6 +155,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
                               std::move(draft), std::move(sight));
   if (!engine) return engine.error();
   loaded->engine = std::move(*engine);
+  if (loaded->info.embeddings) loaded->info.embeddings->max_tokens = loaded->engine->max_context();
   return loaded;
 }
 
