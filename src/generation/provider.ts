@@ -5,6 +5,7 @@
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
+import type { Pooler } from './pooling.js';
 import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, ReasoningEffort } from './types.js';
 
 /** Runs `work`, which processes this many characters, and charges its event-loop time to the organization. */
@@ -37,6 +38,9 @@ export interface Provider {
   readonly efforts: readonly ReasoningEffort[];
   /** True: prepare() decodes every image and rejects corrupt ones. False: only the image loader decodes them. */
   readonly decodesImages: boolean;
+
+  /** Set if the model produces vectors or scores. It then generates no text. */
+  readonly pooler?: Pooler | null | undefined;
 
   /** The model's vocabulary. Absent for upstream models. */
   readonly vocabulary?: Vocabulary | undefined;

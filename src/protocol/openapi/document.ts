@@ -3,19 +3,24 @@
 import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
+import { embeddingsRequestSchema } from '../embeddings/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import {
   chatRequestSchema as ollamaChatSchema,
+  embeddingsRequestSchema as ollamaEmbeddingsSchema,
+  embedRequestSchema,
   generateRequestSchema,
   pullRequestSchema,
   showRequestSchema,
 } from '../ollama/schema.js';
+import { rerankRequestSchema, scoreRequestSchema } from '../rerank/schema.js';
 import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../responses/schema.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
+import * as embeddings from './answers/embeddings.js';
 import * as errors from './answers/errors.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
@@ -35,6 +40,9 @@ const requests = {
   ChatMessageContent: messageContent,
   ChatToolCall: toolCall,
   CompletionRequest: completionRequestSchema,
+  EmbeddingsRequest: embeddingsRequestSchema,
+  RerankRequest: rerankRequestSchema,
+  ScoreRequest: scoreRequestSchema,
   TokenizeRequest: tokenizeSchema.extend({ messages: chatRequestSchema.shape.messages.nullish() }).meta({
     oneOf: [
       { ...given('prompt', { type: 'string' }), not: given('messages', { type: 'array' }) },
@@ -51,6 +59,8 @@ const requests = {
   CompactRequest: compactSchema,
   OllamaChatRequest: ollamaChatSchema,
   OllamaGenerateRequest: generateRequestSchema,
+  OllamaEmbedRequest: embedRequestSchema,
+  OllamaEmbeddingsRequest: ollamaEmbeddingsSchema,
   OllamaShowRequest: showRequestSchema,
   OllamaPullRequest: pullRequestSchema,
 } as const satisfies Record<string, z.ZodType>;
@@ -59,6 +69,9 @@ const answers = {
   ChatCompletion: chat.chatCompletion,
   ChatCompletionChunk: chat.chatCompletionChunk,
   Completion: completions.completion,
+  Embeddings: embeddings.embeddings,
+  Ranking: embeddings.ranking,
+  Scores: embeddings.scores,
   Tokens: completions.tokens,
   DetokenizedText: completions.detokenized,
   RenderedPrompt: completions.renderedPrompt,
@@ -80,6 +93,8 @@ const answers = {
   MessagesModelList: models.messagesModelList,
   OllamaChatResponse: ollama.ollamaChat,
   OllamaGenerateResponse: ollama.ollamaCompletion,
+  OllamaEmbedResponse: ollama.ollamaEmbed,
+  OllamaEmbeddingsResponse: ollama.ollamaEmbedding,
   OllamaModelList: ollama.ollamaModels,
   OllamaRunningList: ollama.ollamaRunning,
   OllamaModel: ollama.ollamaModel,
@@ -150,6 +165,54 @@ const operations: readonly Operation[] = [
     request: 'CompletionRequest',
     answer: 'Completion',
     stream: 'Completion',
+  },
+  {
+    method: 'post',
+    path: '/v1/embeddings',
+    id: 'createEmbeddings',
+    summary: 'Convert texts to vectors (OpenAI format).',
+    request: 'EmbeddingsRequest',
+    answer: 'Embeddings',
+  },
+  {
+    method: 'post',
+    path: '/v1/rerank',
+    id: 'rerank',
+    summary: 'Rank documents by their relevance to a query (format of Cohere and Jina).',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/v2/rerank',
+    id: 'rerankV2',
+    summary: 'The same as `/v1/rerank`, at the path of version 2 of the Cohere API.',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/rerank',
+    id: 'rerankWithoutVersion',
+    summary: 'The same as `/v1/rerank`.',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/v1/score',
+    id: 'score',
+    summary: "Get the relevance of pairs of texts (vLLM's format).",
+    request: 'ScoreRequest',
+    answer: 'Scores',
+  },
+  {
+    method: 'post',
+    path: '/score',
+    id: 'scoreWithoutVersion',
+    summary: 'The same as `/v1/score`.',
+    request: 'ScoreRequest',
+    answer: 'Scores',
   },
   {
     method: 'post',
@@ -335,6 +398,22 @@ const operations: readonly Operation[] = [
     request: 'OllamaGenerateRequest',
     answer: 'OllamaGenerateResponse',
     lines: 'OllamaGenerateResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/embed',
+    id: 'ollamaEmbed',
+    summary: "Convert texts to vectors (Ollama's format).",
+    request: 'OllamaEmbedRequest',
+    answer: 'OllamaEmbedResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/embeddings',
+    id: 'ollamaEmbeddings',
+    summary: "Convert one text to a vector (Ollama's earlier format).",
+    request: 'OllamaEmbeddingsRequest',
+    answer: 'OllamaEmbeddingsResponse',
   },
   {
     method: 'post',
