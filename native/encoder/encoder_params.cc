@@ -23,6 +23,8 @@ constexpr int64_t kMaxBuckets = 1 << 12;
 // Distances from this one on share T5's last bucket.
 constexpr float kFarthestBucket = 128;
 
+constexpr std::string_view kBiasName = "attn_rel_b.weight";
+
 enum class Positions : uint8_t { kLearned, kRope, kAlibi, kBuckets };
 
 struct EncoderTraits {
@@ -134,6 +136,18 @@ class Reading {
 
 std::string layer_name(const EncoderTraits& traits, int layer, std::string_view name) {
   return std::string(traits.layer_prefix) + std::to_string(layer) + "." + std::string(name);
+}
+
+// Converted T5 encoders state neither attention.causal nor pooling_type, and their attention is bidirectional. llama.cpp's
+// default for attention.causal is true. It applies to files that were made for llama.cpp's pooling, such as the golden
+// files.
+Status read_causal(const MetadataReader& read, const EncoderTraits& traits, TextEncoderParams& params) {
+  constexpr std::string_view kKey = "attention.causal";
+  if (traits.positions != Positions::kBuckets) return read.refuse_unless(kKey, 0, "causal attention in an encoder");
+  auto causal = read.boolean(kKey, read.has("pooling_type"));
+  if (!causal) return causal.error();
+  params.causal = *causal;
+  return {};
 }
 
 Status read_sizes(const GgufFile& file, const MetadataReader& read, const EncoderTraits& traits,
@@ -297,6 +311,7 @@ void read_carried(const GgufFile& file, const EncoderTraits& traits, TextEncoder
   for (int i = 0; i < base.n_layers; ++i) {
     EncoderLayerParams& layer = params.layers[static_cast<size_t>(i)];
     layer.first_norm = !params.pre_norms || i > 0 || file.tensor(layer_name(traits, i, "attn_norm.weight")) != nullptr;
+    layer.own_bias = params.n_buckets > 0 && (i == 0 || file.tensor(layer_name(traits, i, kBiasName)) != nullptr);
     layer.second_norm = !params.pre_norms && file.tensor(layer_name(traits, i, "attn_norm_2.weight")) != nullptr;
   }
 }
@@ -339,7 +354,7 @@ Result<TextEncoderParams> TextEncoderParams::read(const GgufFile& file, int max_
   params.pre_norms = traits.pre_norms;
   params.branch_norms = traits.branch_norms;
   const MetadataReader read(file, traits.name);
-  if (Status s = read.refuse_unless("attention.causal", 0, "causal attention in an encoder"); !s) return s.error();
+  if (Status s = read_causal(read, traits, params); !s) return s.error();
   if (Status s = read_sizes(file, read, traits, params); !s) return s.error();
   if (static_cast<size_t>(base.n_layers) > file.tensors().size())
     return Error{ErrorCode::kInvalidFile, "'" + read.key("block_count") + "' is " + std::to_string(base.n_layers) +

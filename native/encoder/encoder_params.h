@@ -29,6 +29,7 @@ struct EncoderLayerParams {
   bool windowed = false;     // Tokens attend only to positions within TextEncoderParams::window_reach.
   bool mixture = false;      // The feed-forward network is a mixture of experts.
   bool first_norm = true;    // With pre-norms: whether there is a norm before attention.
+  bool own_bias = false;     // The layer has its own T5 bias table; other layers use the first layer's.
   bool second_norm = false;  // With post-norms: whether the layer's input is added and normalized a second time.
 };
 
@@ -52,6 +53,7 @@ struct TextEncoderParams {
   RopeSet rope, windowed_rope;  // For layers without and with a window.
   int window_reach = 0;      // Layers with a window: maximum distance between a token and the positions it attends to.
   float max_alibi_bias = 0;  // Symmetric ALiBi: the score is reduced by the distance times alibi_slope(); 0: none.
+  bool causal = false;       // Tokens attend only to positions up to their own.
   int n_buckets = 0;         // T5: number of buckets of the relative position bias; 0: none.
   float attention_scale = 1;
   EncoderQkNorm qk_norm = EncoderQkNorm::kNone;

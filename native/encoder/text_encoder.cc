@@ -67,7 +67,9 @@ Status check_backend(const TextEncoderParams& p, Backend& backend) {
 }
 
 size_t bias_floats(const TextEncoderParams& p) {
-  return p.has_position_bias() ? static_cast<size_t>(p.n_heads) * static_cast<size_t>(2 * p.max_tokens - 1) : 0;
+  if (!p.has_position_bias()) return 0;
+  const auto n_tables = std::max<int64_t>(1, std::ranges::count_if(p.layers, &EncoderLayerParams::own_bias));
+  return static_cast<size_t>(n_tables * p.n_heads * (2 * int64_t{p.max_tokens} - 1));
 }
 
 }  // namespace
@@ -165,10 +167,13 @@ Status TextEncoder::reserve() {
   if (p.rotates) make_rotation(p.rope, rotation_);
   if (p.rotates && p.window_reach > 0) make_rotation(p.windowed_rope, windowed_rotation_);
   if (!status) return status;
-  if (p.has_position_bias()) {
+  if (p.max_alibi_bias > 0) biases_.push_back(position_bias(p, {}));
+  for (size_t i = 0; i < p.layers.size(); ++i) {
+    if (!p.layers[i].own_bias) continue;
     std::vector<float> buckets(static_cast<size_t>(p.n_buckets) * static_cast<size_t>(p.n_heads));
-    if (!buckets.empty()) backend_.read_floats(buckets.data(), weights_.buckets, static_cast<int64_t>(buckets.size()));
-    bias_ = position_bias(p, buckets);
+    backend_.read_floats(buckets.data(), weights_.layers[i].buckets, static_cast<int64_t>(buckets.size()));
+    biases_.resize(i + 1);
+    biases_[i] = position_bias(p, buckets);
   }
   const auto n = static_cast<size_t>(sizes_.slice_rows);
   starts_.reserve(n);
@@ -291,6 +296,13 @@ void TextEncoder::rotate(int first, int count, int n_heads, float* x) {
   });
 }
 
+const float* TextEncoder::current_bias() const {
+  if (biases_.empty()) return nullptr;
+  const auto layer = static_cast<size_t>(layer_);
+  const bool own = layer < biases_.size() && !biases_[layer].empty();
+  return biases_[own ? layer : 0].data() + params_.max_tokens - 1;
+}
+
 EncoderKeys TextEncoder::keys_of(const Text& text) const {
   return {keys_ + text.keys_at, rows_of(text.tokens.size()), params_.n_kv_heads, params_.head_dim};
 }
@@ -350,7 +362,6 @@ void TextEncoder::attend(int first, int count, const float* input) {
   project(*own.q, own.q_bias, input, count, q_);
   normalize_qk(own.q_norm, params_.n_heads, count, q_);
   rotate(first, count, params_.n_heads, q_);
-  const int reach = params_.max_tokens - 1;
   for_parts(first, count, [&](const Part& part) {
     const int length = part.text.n_rows();
     starts_.clear();
@@ -358,7 +369,8 @@ void TextEncoder::attend(int first, int count, const float* input) {
     for (int position = part.first; position < part.first + part.n_rows; ++position) {
       const bool windowed = current_params().windowed;
       starts_.push_back(windowed ? std::max(0, position - params_.window_reach) : 0);
-      limits_.push_back(windowed ? std::min(length, position + params_.window_reach + 1) : length);
+      const int end = params_.causal ? position + 1 : length;
+      limits_.push_back(windowed ? std::min(end, position + params_.window_reach + 1) : end);
     }
     const EncoderKeys keys = keys_of(part.text);
     backend_.encoders()->attend_rows({.keys = keys,
@@ -370,8 +382,8 @@ void TextEncoder::attend(int first, int count, const float* input) {
                                       .scale = params_.attention_scale,
                                       .out = attended_ + part.at * params_.q_dim(),
                                       .n_heads = params_.n_heads,
-                                      .bias = bias_.empty() ? nullptr : bias_.data() + reach,
-                                      .bias_stride = 2 * reach + 1,
+                                      .bias = current_bias(),
+                                      .bias_stride = 2 * int64_t{params_.max_tokens} - 1,
                                       .first_position = part.first});
   });
 }

@@ -87,6 +87,8 @@ class TextEncoder {
   void for_parts(int first, int count, Work&& work) const;
 
   const TextEncoderLayer& current() const { return weights_.layers[static_cast<size_t>(layer_)]; }
+  // Returns the current layer's bias for the first head and a distance of 0; null: none.
+  const float* current_bias() const;
   const EncoderLayerParams& current_params() const { return params_.layers[static_cast<size_t>(layer_)]; }
   const float* norm_before(const NormWeights& norm, const float* x, int count);
   void add_branch(const float* branch, const NormWeights& branch_norm, int count, float* x);
@@ -114,8 +116,9 @@ class TextEncoder {
     float *own = nullptr, *partner = nullptr;
   };
   Rotation rotation_, windowed_rotation_;
-  std::vector<float> bias_;               // See position_bias().
-  std::vector<int32_t> starts_, limits_;  // Of the rows of a part, for attention.
+  // Of each layer with its own bias; ALiBi has a single entry. Empty: no bias.
+  std::vector<std::vector<float>> biases_;  // See position_bias().
+  std::vector<int32_t> starts_, limits_;    // Of the rows of a part, for attention.
   std::vector<int32_t> tokens_, positions_, types_;
 
   std::vector<Text> texts_;

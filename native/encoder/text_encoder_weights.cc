@@ -87,7 +87,7 @@ std::vector<WeightSlot> list_encoder(const TextEncoderParams& p, TextEncoderWeig
       list.norm("post_attention_norm.weight", base.n_embd, layer.attention_branch);
       list.norm("post_ffw_norm.weight", base.n_embd, layer.ffn_branch);
     }
-    if (i == 0 && p.n_buckets > 0) list.table("attn_rel_b.weight", p.n_buckets, p.n_heads, weights.buckets);
+    if (p.layers[i].own_bias) list.table("attn_rel_b.weight", p.n_buckets, p.n_heads, layer.buckets);
   }
   list.enter(-1);
   if (!p.final_norm_name.empty()) list.norm(p.final_norm_name, base.n_embd, weights.final_norm);

@@ -22,6 +22,7 @@ struct TextEncoderLayer {
   // EncoderNetwork::kFusedGated: `gate` and `up` are the two halves of ffn_up.
   std::unique_ptr<Matrix> gate, up, down;
   const float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
+  const float* buckets = nullptr;                          // EncoderLayerParams::own_bias
   std::unique_ptr<Matrix> router, expert_up, expert_down;  // EncoderLayerParams::mixture
 };
 
@@ -30,7 +31,6 @@ struct TextEncoderWeights {
   std::unique_ptr<Matrix> token_types;
   NormWeights embedding_norm, final_norm;
   std::vector<TextEncoderLayer> layers;
-  const float* buckets = nullptr;  // TextEncoderParams::n_buckets
 };
 
 // Lists all tensors that the encoder needs, each found in `file` with the right shape. Errors as for weight_slots().
