@@ -82,6 +82,12 @@ struct InspectedPlan {
             .context = limits.max_context,
             .filled = monolith::filled(params, memory.layout)};
   }
+  // The same for a text encoder, which has no pages.
+  static InspectedPlan of_encoder(const MemoryPlan& memory, int max_tokens) {
+    InspectedPlan plan{.memory = memory, .context = max_tokens};
+    plan.memory.layout.full = 0;
+    return plan;
+  }
 };
 
 struct Inspection {
@@ -96,7 +102,7 @@ struct Inspection {
 
 // Inspects a file without loading the model. `limits` gives the batch size, logit rows and KV type. choose_limits()
 // chooses the context and pages from `max_context` and `kv_bytes`. Returns the errors of open_model_file().
-Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
+Result<Inspection> inspect(const std::string& path, Backend& backend, const ModelLimits& limits, int max_context,
                            uint64_t kv_bytes, const ModelFileOptions& options = {});
 
 }  // namespace monolith
