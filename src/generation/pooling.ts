@@ -1,6 +1,5 @@
 // Requests whose result is one vector or score per input instead of text: embeddings, and the scores of a reranker.
 // Types only.
-import type { PreparedGeneration, RequestContext } from './provider.js';
 
 export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
 
@@ -43,28 +42,4 @@ export interface PoolingRequest {
   readonly promptName: string | null;
   /** Number of dimensions that a vector is cut to. Null: all. */
   readonly dimensions: number | null;
-}
-
-/** A prepared request. The result is available once its only choice has finished. */
-export interface PreparedPooling extends PreparedGeneration {
-  /** Paths of the inputs that were cut. */
-  readonly truncated: readonly string[];
-  /** The number of values of each result, if it is known before the request runs. */
-  readonly width: number | null;
-  /** The results, in the order of the inputs: vectors, or for a ranking one relevance between 0 and 1 each. */
-  results(): readonly Float32Array[];
-}
-
-/** A model that produces vectors or scores. */
-export interface Pooler {
-  readonly task: PoolingTask;
-  /** Length of the model's vectors. Null: unknown. */
-  readonly dimensions: number | null;
-  /** Lengths other than `dimensions` that a vector can be cut to. */
-  readonly shorterDimensions: readonly number[];
-  /**
-   * Tokenizes and checks the inputs. Nothing is queued yet. Throws ApiError 400 (too long), 422 or 503, or the signal's
-   * reason.
-   */
-  prepare(request: PoolingRequest, context: RequestContext): Promise<PreparedPooling>;
 }

@@ -8,8 +8,7 @@ import type { ModelDescription } from './model-description.js';
 import { lifecycleAt, type DeclaredDeprecation, type ModelDeprecation } from './model-deprecation.js';
 import type { GenerationLimits } from './generation-limits.js';
 import { LocalProvider } from './local/local-provider.js';
-import type { Pooler } from './pooling.js';
-import type { Provider, TemplateProblem } from './provider.js';
+import type { Pooler, Provider, TemplateProblem } from './provider.js';
 import type { ReasoningEffort } from './types.js';
 import type { Upstreams } from './upstream/upstreams.js';
 

@@ -47,7 +47,7 @@ export function hex(length: number): string {
   return text;
 }
 
-/** Of a rerank or score response. */
+/** ID of the response to a rerank or score request. */
 export const newRankingId = (kind: 'rerank' | 'score'): string => `${kind}-${base62(24)}`;
 export const newRequestId = (): string => `req_${base62(24)}`;
 export const newChatCompletionId = (): string => `chatcmpl-${base62(29)}`;

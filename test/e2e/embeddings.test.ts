@@ -1,6 +1,7 @@
 // Tests embeddings on a real model through the official clients, and details that they do not expose over plain HTTP.
 import OpenAI from 'openai';
 import { Ollama } from 'ollama';
+import type { EmbeddingCreateParams } from 'openai-7/resources/embeddings';
 import t from 'tap';
 import { publishedAnswers } from '../../src/protocol/openapi/document.js';
 import { embeddingModel } from '../support/pooling-model.js';
@@ -165,6 +166,20 @@ t.test('invalid requests are refused with an error that names the parameter', as
     const { code, param } = (answer as { error: { code: string; param: string } }).error;
     t.equal(`${status} ${code} ${param}`, expected, JSON.stringify(body).slice(0, 80));
   }
+});
+
+t.test("every field of the official client's type is accepted", async (t) => {
+  // A new field in the type does not compile until it is handled.
+  const fields: Required<EmbeddingCreateParams> = {
+    model: 'embed',
+    input: 'boats',
+    dimensions: 16,
+    encoding_format: 'base64',
+    user: 'somebody',
+  };
+  const answer = await ask(server, '/v1/embeddings', fields);
+  t.equal(answer.status, 200);
+  t.equal(answer.headers.get('x-ignored-parameters'), null);
 });
 
 t.test('fields without effect are listed', async (t) => {

@@ -3,9 +3,9 @@
 import type { CatalogModel } from '../../engine/catalog.js';
 import { apiError } from '../../shared/errors.js';
 import { normalized } from '../normalized.js';
-import type { Pooler, PoolingRequest, PreparedPooling } from '../pooling.js';
+import type { PoolingRequest } from '../pooling.js';
 import { embeddingPrompt } from '../embedding-prompt.js';
-import type { RequestContext } from '../provider.js';
+import type { Pooler, PreparedPooling, RequestContext } from '../provider.js';
 import { WITHOUT_TEXT } from '../without-text.js';
 import type { AnswerOptions } from './answer-events.js';
 import { EmbeddingsApi, MAX_DIMENSIONS } from './apis/embeddings.js';

@@ -12,8 +12,14 @@ import type { TokenCount } from '../../shared/token-count.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
 import { VERSION } from '../../shared/version.js';
 import { FairSlots } from '../fair-slots.js';
-import type { RequestContext, PreparedGeneration, PromptCount, Provider, RunningGeneration } from '../provider.js';
-import type { Pooler } from '../pooling.js';
+import type {
+  Pooler,
+  PreparedGeneration,
+  PromptCount,
+  Provider,
+  RequestContext,
+  RunningGeneration,
+} from '../provider.js';
 import { notGenerating } from '../pooling-errors.js';
 import { imageNote } from '../image-note.js';
 import {

@@ -1,6 +1,7 @@
 // Runs a pooling request from the model lookup to its response: admits it, waits for the results, and passes them to
 // the API format. Event-loop thread only.
-import type { PoolingRequest, PreparedPooling } from '../../generation/pooling.js';
+import type { PoolingRequest } from '../../generation/pooling.js';
+import type { PreparedPooling } from '../../generation/provider.js';
 import { poolerFor } from '../../generation/pooling-errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange } from '../../http/exchange.js';
