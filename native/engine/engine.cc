@@ -96,6 +96,7 @@ RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool h
           .most_bidirectional_rows = chooses     ? 0
                                      : has_pages ? limits.max_batch_tokens
                                                  : std::min(limits.max_batch_tokens, kMinRowsAlone),
+          .has_pooling = model.pooling_head() != nullptr,
           .uses_mrope = model.params().uses_mrope()};
 }
 

@@ -145,6 +145,19 @@ export interface ModelInfo {
   eos: string | null; // token texts
   endOfGeneration: number[];
   specialTokens: string[]; // texts of control tokens, and of user-defined tokens that start with '<' or '['
+  embeddings: EmbeddingInfo | null; // null: the model does not compute vectors
+}
+
+/** How a model embeds or scores text. */
+export interface EmbeddingInfo {
+  dimensions: number; // values per text: those of its vector, or the number of scores of a reranker
+  pooling: 'mean' | 'cls' | 'last' | 'rank'; // rank: the result holds scores instead of a vector
+  encoder: boolean; // the model only embeds; it cannot generate text
+  maxTokens: number; // maximum tokens per text, including special tokens
+  labels: readonly string[]; // names of a reranker's scores; empty if the file does not state them
+  prefix: readonly number[]; // tokens that TokenizeOptions.addSpecial adds before a text
+  suffix: readonly number[]; // and after it
+  separator: number | null; // token between two parts of a text, such as a query and a document; null: not stated
 }
 
 /** How an image of a given size is processed. */
@@ -184,8 +197,8 @@ export interface SubmitOptions {
   organization: number; // the organization's 32-bit number
   n: number;
   maxTokens: number; // per choice; at least 1 for output 'tokens', otherwise 0
-  // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector: not supported,
-  // always refused
+  // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector: only the prompt's
+  // vector or scores, as a 'vector' event; requires ModelInfo.embeddings
   output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';
   temperature: number;
   topK: number;

@@ -15,6 +15,7 @@ import type {
   SubmitOptions,
   TokenizeOptions,
 } from './addon-types.js';
+import { embedInputs, type EmbedOptions } from './embed.js';
 import { EventBacklog } from './event-backlog.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import type { TierClient } from './kv-tier/tier-client.js';
@@ -169,6 +170,14 @@ export class Engine {
         if (this.#listeners.get(id) === listener) this.#channel.finish(id, choice);
       },
     };
+  }
+
+  /**
+   * Embeds token sequences: one pooled vector per input, before normalization, or a reranker's scores. Requires
+   * `info.embeddings`. A vector has the same bits in any batch.
+   */
+  embed(inputs: readonly Int32Array[], options: EmbedOptions): Promise<Float32Array[]> {
+    return embedInputs((request, onEvent) => this.generate(request, onEvent), inputs, options);
   }
 
   /** The positions of a prompt with its images inserted. Throws like NativeEngine.positions. */

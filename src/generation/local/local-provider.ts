@@ -19,9 +19,12 @@ import type {
   Vocabulary,
 } from '../provider.js';
 import { REASONING_EFFORTS, type GenerationEvent, type GenerationRequest, type ReasoningEffort } from '../types.js';
+import { notGenerating } from '../pooling-errors.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
+import { codeOf, goingAway, submitFailure } from './engine-failure.js';
 import { promptContent } from './prompt-content.js';
 import { promptSizeOf } from './prompt-size.js';
+import { LocalPooler } from './local-pooler.js';
 import { PromptImages } from './prompt-images.js';
 import { EngineVocabulary } from './raw-prompt.js';
 import { Prompter, type Prompt } from './prompter.js';
@@ -44,6 +47,7 @@ export class LocalProvider implements Provider {
   readonly efforts: readonly ReasoningEffort[];
   readonly vocabulary: Vocabulary;
   readonly decodesImages: boolean;
+  readonly pooler: LocalPooler | null;
   readonly #grammarSettings: GrammarSettings;
   readonly #texts: TokenTexts;
 
@@ -59,6 +63,8 @@ export class LocalProvider implements Provider {
     this.efforts = this.prompter.markers === null ? this.prompter.template.efforts.withNone() : REASONING_EFFORTS;
     this.decodesImages = this.images !== null;
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
+    const { embeddings } = engine.info;
+    this.pooler = embeddings === null ? null : new LocalPooler(engine, model, embeddings, limits);
     this.#texts = new TokenTexts(engine);
     this.vocabulary = new EngineVocabulary(engine, this.#texts);
     const { name, isa } = engine.backend;
@@ -71,6 +77,7 @@ export class LocalProvider implements Provider {
   }
 
   check(request: GenerationRequest): void {
+    if (this.pooler !== null) throw notGenerating(this.model.id, this.pooler.task);
     for (const { token } of request.sampling.logitBias ?? []) {
       if (token >= this.engine.info.vocabulary) {
         throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
@@ -370,32 +377,4 @@ function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => 
   } catch (error) {
     throw submitFailure(error, promptParam, queueDrainMs);
   }
-}
-
-function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
-  switch (codeOf(error)) {
-    case 'queue_full':
-      return apiError('capacity_exhausted', "The model's queue is full.", null, { retryAfterMs: queueDrainMs() });
-    case 'too_long':
-      return apiError('context_length_exceeded', messageOf(error), promptParam);
-    case 'closed':
-      return goingAway();
-    // If the engine rejects a value that has passed validation, the request is still at fault.
-    case 'invalid_argument':
-      return apiError('invalid_value', `Invalid request: ${messageOf(error)}.`, null);
-    default:
-      return error instanceof TypeError ? apiError('invalid_value', `Invalid request: ${error.message}.`, null) : error;
-  }
-}
-
-/** The engine does not know why it was closed. A retry a few seconds later gets the precise error. */
-const goingAway = (): Error =>
-  apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
