@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "backend/backend.h"
@@ -92,6 +93,8 @@ class TextEncoder {
   const EncoderLayerParams& current_params() const { return params_.layers[static_cast<size_t>(layer_)]; }
   const float* norm_before(const NormWeights& norm, const float* x, int count);
   void add_branch(const float* branch, const NormWeights& branch_norm, int count, float* x);
+  // Multiplies one input by several matrices, each with the arithmetic of its type.
+  void multiply(std::span<const MatmulTarget> targets, const float* x, int count);
   void project(const Matrix& weight, const float* bias, const float* x, int count, float* out);
   void normalize_qk(const NormWeights& norm, int n_heads, int count, float* x);
   void rotate(int first, int count, int n_heads, float* x);
@@ -103,6 +106,7 @@ class TextEncoder {
   Backend& backend_;
   TextEncoderSizes sizes_;
   TextEncoderWeights weights_;
+  std::unordered_set<const Matrix*> fixed16_;  // The matrices from EncoderOperations::fixed16_matrix().
   PoolingHead head_;
   MemoryPlan plan_{};
 
