@@ -120,9 +120,9 @@ class TextEncoder {
     float *own = nullptr, *partner = nullptr;
   };
   Rotation rotation_, windowed_rotation_;
-  // Of each layer with its own bias; ALiBi has a single entry. Empty: no bias.
-  std::vector<std::vector<float>> biases_;  // See position_bias().
-  std::vector<int32_t> starts_, limits_;    // Of the rows of a part, for attention.
+  // The tables from position_bias(), by layer. Layers without a table use the first one. Empty: there is no bias.
+  std::vector<std::vector<float>> biases_;
+  std::vector<int32_t> starts_, limits_;  // Of the rows of a part, for attention.
   std::vector<int32_t> tokens_, positions_, types_;
 
   std::vector<Text> texts_;
