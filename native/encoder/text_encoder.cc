@@ -11,7 +11,8 @@
 namespace monolith {
 namespace {
 
-// Rows of a batch, unless a single text is longer. More rows would not be faster, and the first texts would wait longer.
+// Rows of a batch, unless a single text is longer. More rows would not be faster, and the first texts would wait
+// longer.
 constexpr int kBatchRows = 512;
 // A slice has at most this many rows, and fewer if the layers are wide: its thread reacts only between slices.
 constexpr int kMaxSliceRows = 256, kMinSliceRows = 32;
@@ -47,8 +48,8 @@ int64_t work_floats(const TextEncoderParams& p, const TextEncoderSizes& sizes, c
          rotations;
 }
 
-// Whether a matrix is stored and multiplied as 16-bit integers: 16-bit weights of the layers, where the backend supports
-// it. Such integers are about as accurate as 16-bit floats, and faster than converting the weights to 32 bits.
+// Whether a matrix is stored and multiplied as 16-bit integers: 16-bit weights of the layers, where the backend
+// supports it. Such integers are about as accurate as 16-bit floats, and faster than converting the weights to 32 bits.
 bool takes_fixed16(const WeightSlot& slot, const TextEncoderParams& p, const Backend& backend) {
   const bool is_16_bit = slot.tensor->type == TensorType::kF16 || slot.tensor->type == TensorType::kBF16;
   return slot.matrix != nullptr && is_16_bit && slot.name.starts_with(p.layer_prefix) && slot.shape[2] == 1 &&

@@ -1,5 +1,5 @@
-// Runs a text encoder: computes the vectors of a batch of texts, one slice of rows after another, so that its thread can
-// check for cancellations and other work in between. Used on the backend's thread.
+// Runs a text encoder: computes the vectors of a batch of texts, one slice of rows after another, so that its thread
+// can check for cancellations and other work in between. Used on the backend's thread.
 //
 //   x = embedding * scale + token type + learned position, normalized   [tokens of all texts][n_embd]
 //   pre-norms:   x += attention(norm(x));  x += network(norm(x))        the outputs optionally normalized
