@@ -225,12 +225,13 @@ void ThreadPool::run(Erased fn, const void* context) {
   state_->close_and_wait();
 }
 
-void lower_priority(int nice) {
+void lower_priority(int by) {
 #if defined(__linux__)
   // Affects only this thread, because on Linux the nice value is per thread.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), nice);
+  const auto thread = static_cast<id_t>(syscall(SYS_gettid));
+  setpriority(PRIO_PROCESS, thread, std::min(getpriority(PRIO_PROCESS, thread) + by, 19));
 #else
-  static_cast<void>(nice);
+  static_cast<void>(by);
 #endif
 }
 

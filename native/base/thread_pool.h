@@ -79,7 +79,7 @@ class ThreadPool {
 };
 
 // Permanently lowers the calling thread's priority. Has no effect on systems without per-thread priorities.
-// `nice`: the nice value, up to 19.
-void lower_priority(int nice = 10);
+// `by`: how much to add to the nice value.
+void lower_priority(int by = 10);
 
 }  // namespace monolith

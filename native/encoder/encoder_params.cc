@@ -138,9 +138,9 @@ std::string layer_name(const EncoderTraits& traits, int layer, std::string_view 
   return std::string(traits.layer_prefix) + std::to_string(layer) + "." + std::string(name);
 }
 
-// Converted T5 encoders state neither attention.causal nor pooling_type, and their attention is bidirectional. llama.cpp's
-// default for attention.causal is true. It applies to files that were made for llama.cpp's pooling, such as the golden
-// files.
+// Converted T5 encoders state neither attention.causal nor pooling_type, and their attention is bidirectional.
+// llama.cpp's default for attention.causal is true. It applies to files that were made for llama.cpp's pooling, such as
+// the golden files.
 Status read_causal(const MetadataReader& read, const EncoderTraits& traits, TextEncoderParams& params) {
   constexpr std::string_view kKey = "attention.causal";
   if (traits.positions != Positions::kBuckets) return read.refuse_unless(kKey, 0, "causal attention in an encoder");

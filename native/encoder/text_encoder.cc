@@ -11,7 +11,8 @@
 namespace monolith {
 namespace {
 
-// Rows of a batch, unless a single text is longer. More rows would not be faster, and the first texts would wait longer.
+// Rows of a batch, unless a single text is longer. More rows would not be faster, and the first texts would wait
+// longer.
 constexpr int kBatchRows = 512;
 // A slice has at most this many rows, and fewer if the layers are wide: its thread reacts only between slices.
 constexpr int kMaxSliceRows = 256, kMinSliceRows = 32;
@@ -45,6 +46,40 @@ int64_t work_floats(const TextEncoderParams& p, const TextEncoderSizes& sizes, c
          slice * (2 * int64_t{p.base.n_embd} + 2 * p.q_dim() + 2 * p.kv_dim() + 2 * int64_t{p.n_ff} +
                   p.base.experts.count) +
          rotations;
+}
+
+// Whether a matrix is stored and multiplied as 16-bit integers: 16-bit weights of the layers, where the backend
+// supports it. Such integers are about as accurate as 16-bit floats, and faster than converting the weights to 32 bits.
+bool takes_fixed16(const WeightSlot& slot, const TextEncoderParams& p, const Backend& backend) {
+  const bool is_16_bit = slot.tensor->type == TensorType::kF16 || slot.tensor->type == TensorType::kBF16;
+  return slot.matrix != nullptr && is_16_bit && slot.name.starts_with(p.layer_prefix) && slot.shape[2] == 1 &&
+         slot.scale == nullptr && !slot.tensor->fp8 && backend.supports(Fixed16Heads{p.head_dim}).ok();
+}
+
+// Moves the slots for which takes_fixed16() returns true out of `slots`.
+std::vector<WeightSlot> split_fixed16(std::vector<WeightSlot>& slots, const TextEncoderParams& p,
+                                      const Backend& backend) {
+  const auto kept =
+      std::ranges::stable_partition(slots, [&](const WeightSlot& slot) { return !takes_fixed16(slot, p, backend); });
+  std::vector<WeightSlot> split(kept.begin(), kept.end());
+  slots.erase(kept.begin(), kept.end());
+  return split;
+}
+
+Status load_fixed16(const GgufFile& file, const std::vector<WeightSlot>& slots, EncoderOperations& operations,
+                    std::unordered_set<const Matrix*>& matrices) {
+  std::vector<std::byte> scratch;
+  for (const WeightSlot& slot : slots) {
+    const size_t offset = static_cast<size_t>(slot.first * slot.cols) * sizeof(uint16_t),
+                 size = static_cast<size_t>(slot.rows * slot.cols) * sizeof(uint16_t);
+    const std::span<const std::byte> data = file.read(*slot.tensor, offset, size, scratch);
+    auto matrix = operations.fixed16_matrix({slot.tensor->type, slot.rows, slot.cols, data});
+    if (!matrix) return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
+    *slot.matrix = std::move(*matrix);
+    matrices.insert(slot.matrix->get());
+    file.give_back(*slot.tensor, offset, size);
+  }
+  return {};
 }
 
 Status check_backend(const TextEncoderParams& p, Backend& backend) {
@@ -90,8 +125,12 @@ Result<MemoryPlan> TextEncoder::plan(const GgufFile& file, Backend& backend, int
   if (!head) return head.error();
   const TextEncoderSizes sizes = sizes_of(*params);
   MemoryPlan plan{};
+  const std::vector<WeightSlot> fixed16 = split_fixed16(*slots, *params, backend);
   plan.weight_bytes = monolith::weight_bytes(*slots, backend) + head->bytes();
-  plan.activation_bytes =
+  for (const WeightSlot& slot : fixed16) plan.weight_bytes += backend.encoders()->fixed16_bytes(slot.rows, slot.cols);
+  if (!fixed16.empty())
+    plan.activation_bytes += backend.encoders()->fixed16_scratch_bytes(sizes.slice_rows, widest(*params));
+  plan.activation_bytes +=
       (static_cast<size_t>(work_floats(*params, sizes, *backend.encoders())) + bias_floats(*params)) * sizeof(float) +
       backend.scratch_bytes(sizes.slice_rows, widest(*params), 1, params->head_dim, mixture_of(*params));
   return plan;
@@ -109,6 +148,9 @@ Result<std::unique_ptr<TextEncoder>> TextEncoder::load(const GgufFile& file, Bac
   auto slots = text_encoder_slots(file, p, encoder->weights_);
   if (!slots) return slots.error();
   if (Status status = fit_types(*slots, backend); !status) return status.error();
+  const std::vector<WeightSlot> fixed16 = split_fixed16(*slots, p, backend);
+  if (Status status = load_fixed16(file, fixed16, *backend.encoders(), encoder->fixed16_); !status)
+    return status.error();
   size_t allocated = 0;
   if (Status status = load_weights(file, *slots, backend, progress, allocated); !status) return status.error();
   auto head = PoolingHead::load(file, {p.base.pooling, p.base.n_embd, p.base.norm_eps, false});
@@ -181,6 +223,9 @@ Status TextEncoder::reserve() {
   tokens_.reserve(n);
   positions_.reserve(n);
   types_.assign(n, 0);
+  if (!fixed16_.empty())
+    if (Status reserved = backend_.encoders()->reserve_fixed16(sizes_.slice_rows, widest(p)); !reserved)
+      return reserved;
   return backend_.reserve(sizes_.slice_rows, widest(p), 1, p.head_dim, mixture_of(p));
 }
 
@@ -272,7 +317,14 @@ const float* TextEncoder::norm_before(const NormWeights& norm, const float* x, i
 
 void TextEncoder::project(const Matrix& weight, const float* bias, const float* x, int count, float* out) {
   const MatmulTarget target{.weight = &weight, .out = out, .out_stride = weight.rows, .bias = bias};
-  backend_.matmul({&target, 1}, x, RowCount::fixed(count));
+  multiply({&target, 1}, x, count);
+}
+
+void TextEncoder::multiply(std::span<const MatmulTarget> targets, const float* x, int count) {
+  const auto is_fixed16 = [&](const MatmulTarget& target) { return fixed16_.contains(target.weight); };
+  if (std::ranges::all_of(targets, is_fixed16)) return backend_.encoders()->fixed16_matmul(targets, x, count);
+  if (std::ranges::none_of(targets, is_fixed16)) return backend_.matmul(targets, x, RowCount::fixed(count));
+  for (const MatmulTarget& target : targets) multiply({&target, 1}, x, count);
 }
 
 void TextEncoder::normalize_qk(const NormWeights& norm, int n_heads, int count, float* x) {
@@ -313,7 +365,7 @@ void TextEncoder::store_keys(int first, int count) {
   const MatmulTarget targets[] = {
       {.weight = own.k.get(), .out = k_, .out_stride = params_.kv_dim(), .bias = own.k_bias},
       {.weight = own.v.get(), .out = v_, .out_stride = params_.kv_dim(), .bias = own.v_bias}};
-  backend_.matmul(targets, input, RowCount::fixed(count));
+  multiply(targets, input, count);
   normalize_qk(own.k_norm, params_.n_kv_heads, count, k_);
   rotate(first, count, params_.n_kv_heads, k_);
   for_parts(first, count, [&](const Part& part) {
@@ -411,7 +463,7 @@ void TextEncoder::feed_forward(int count, const float* input, float* out) {
     const MatmulTarget targets[] = {
         {.weight = own.gate.get(), .out = gate_, .out_stride = params_.n_ff, .bias = own.gate_bias},
         {.weight = own.up.get(), .out = up_, .out_stride = params_.n_ff, .bias = own.up_bias}};
-    backend_.matmul(targets, input, rows);
+    multiply(targets, input, count);
     backend_.gated(params_.activation, gate_, up_, rows, params_.n_ff, up_);
   }
   project(*own.down, own.down_bias, up_, count, out);

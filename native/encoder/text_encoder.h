@@ -1,5 +1,5 @@
-// Runs a text encoder: computes the vectors of a batch of texts, one slice of rows after another, so that its thread can
-// check for cancellations and other work in between. Used on the backend's thread.
+// Runs a text encoder: computes the vectors of a batch of texts, one slice of rows after another, so that its thread
+// can check for cancellations and other work in between. Used on the backend's thread.
 //
 //   x = embedding * scale + token type + learned position, normalized   [tokens of all texts][n_embd]
 //   pre-norms:   x += attention(norm(x));  x += network(norm(x))        the outputs optionally normalized
@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "backend/backend.h"
@@ -92,6 +93,8 @@ class TextEncoder {
   const EncoderLayerParams& current_params() const { return params_.layers[static_cast<size_t>(layer_)]; }
   const float* norm_before(const NormWeights& norm, const float* x, int count);
   void add_branch(const float* branch, const NormWeights& branch_norm, int count, float* x);
+  // Multiplies one input by several matrices, each with the arithmetic of its type.
+  void multiply(std::span<const MatmulTarget> targets, const float* x, int count);
   void project(const Matrix& weight, const float* bias, const float* x, int count, float* out);
   void normalize_qk(const NormWeights& norm, int n_heads, int count, float* x);
   void rotate(int first, int count, int n_heads, float* x);
@@ -103,6 +106,7 @@ class TextEncoder {
   Backend& backend_;
   TextEncoderSizes sizes_;
   TextEncoderWeights weights_;
+  std::unordered_set<const Matrix*> fixed16_;  // The matrices from EncoderOperations::fixed16_matrix().
   PoolingHead head_;
   MemoryPlan plan_{};
 
@@ -116,9 +120,9 @@ class TextEncoder {
     float *own = nullptr, *partner = nullptr;
   };
   Rotation rotation_, windowed_rotation_;
-  // Of each layer with its own bias; ALiBi has a single entry. Empty: no bias.
-  std::vector<std::vector<float>> biases_;  // See position_bias().
-  std::vector<int32_t> starts_, limits_;    // Of the rows of a part, for attention.
+  // The tables from position_bias(), by layer. Layers without a table use the first one. Empty: there is no bias.
+  std::vector<std::vector<float>> biases_;
+  std::vector<int32_t> starts_, limits_;  // Of the rows of a part, for attention.
   std::vector<int32_t> tokens_, positions_, types_;
 
   std::vector<Text> texts_;

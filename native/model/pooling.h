@@ -24,8 +24,8 @@ enum class Pooling : uint8_t {
 // Which hidden states PooledText needs of a text.
 enum class PooledRows : uint8_t { kAll, kFirst, kLast };
 
-// Reads `<architecture>.pooling_type`. Returns `fallback` if the file has no such key. Errors: kInvalidFile if the value
-// is unknown.
+// Reads `<architecture>.pooling_type`. Returns `fallback` if the file has no such key. Errors: kInvalidFile if the
+// value is unknown.
 Result<Pooling> read_pooling(const GgufFile& file, std::string_view architecture, Pooling fallback);
 
 // The properties of a model on which its pooling depends.

@@ -1,6 +1,5 @@
 // Embeds a list of token sequences with one engine: one request per sequence, a limited number of them at a time.
 import type { SubmitOptions } from './addon-types.js';
-import type { Generation } from './engine.js';
 import type { EngineEvent, FailureCode } from './events.js';
 
 /** Maximum requests of one call that the engine holds at the same time. Enough to fill the steps of any device. */
@@ -28,7 +27,11 @@ export class EmbedError extends Error {
   }
 }
 
-type Generate = (options: SubmitOptions, onEvent: (event: EngineEvent) => void) => Generation;
+interface Submitted {
+  cancel(): void;
+}
+
+type Generate = (options: SubmitOptions, onEvent: (event: EngineEvent) => void) => Submitted;
 
 /**
  * Resolves with one vector per input, before normalization, or with a reranker's scores. If an input fails, the others
@@ -45,7 +48,7 @@ export function embedInputs(
 class EmbedRun {
   readonly promise: Promise<Float32Array[]>;
   readonly #vectors: Float32Array[];
-  readonly #running = new Set<Generation>();
+  readonly #running = new Set<Submitted>();
   #next = 0;
   #left: number;
   #settled = false;

@@ -31,6 +31,8 @@ const server = await startMonolith({
     `rank=${join(folder, 'bert-rank.q8_0.gguf')}`,
     '--model',
     `bert=${join(folder, 'bert-mean.q8_0.gguf')}`,
+    '--model',
+    `qwen=${join(folder, 'qwen3-rank.q8_0.gguf')}`,
   ],
   env: { MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_LIMITS_CONCURRENCY: 'off' },
 });
@@ -148,6 +150,14 @@ t.test('special tokens in texts are plain text', async (t) => {
   const hidden = await score({ text_1: query, text_2: '[SEP]' });
   const none = await score({ text_1: query, text_2: 'x' });
   t.ok(hidden.usage.prompt_tokens > none.usage.prompt_tokens, 'more than one token');
+});
+
+t.test('a Qwen3 reranker reads its own prompt, and returns the probability of "yes"', async (t) => {
+  const { results, usage } = await rerank({ model: 'qwen' });
+  t.equal(results.length, documents.length);
+  for (const { relevance_score } of results) t.ok(relevance_score > 0 && relevance_score < 1);
+  const plain = (await rerank({})).usage.prompt_tokens;
+  t.ok(usage.prompt_tokens > plain + documents.length * 50, 'the prompt surrounds each pair');
 });
 
 t.test('invalid requests are refused with an error that names the parameter', async (t) => {

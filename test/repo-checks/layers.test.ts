@@ -31,7 +31,18 @@ const TYPESCRIPT = [
   'main',
 ];
 /** Directories of native/, lowest layer first. */
-const NATIVE = ['base', 'text', 'formats/gguf', 'formats/hf', 'backend', 'model', 'encoder', 'vision', 'engine', 'addon'];
+const NATIVE = [
+  'base',
+  'text',
+  'formats/gguf',
+  'formats/hf',
+  'backend',
+  'model',
+  'encoder',
+  'vision',
+  'engine',
+  'addon',
+];
 
 type Links = Map<string, string[]>;
 

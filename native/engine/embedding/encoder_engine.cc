@@ -32,7 +32,8 @@ using JobPtr = std::unique_ptr<EncoderJob>;
 // While texts wait, their time limits are checked at least this often, even if nothing else happens.
 constexpr std::chrono::milliseconds kExpiryInterval{100};
 
-// Nice value of the engine's threads. Next to the threads of another engine, they get about a quarter of a core.
+// Added to the nice value of the engine's threads. Next to the threads of another engine, they get about a quarter of
+// the time.
 constexpr int kEncoderNice = 5;
 
 constexpr const char* kNoMemory = "there is not enough memory for this request";

@@ -32,8 +32,8 @@ class EncoderQueue {
   bool empty() const { return lines_.empty(); }
   // If that throws std::bad_alloc, `job` keeps the job.
   void add(std::unique_ptr<EncoderJob>& job);
-  // Takes jobs for the next batch, whose total number of rows is at most `max_rows`, or a single job. Texts of a channel
-  // whose consumer has too many undrained results must wait.
+  // Takes jobs for the next batch, whose total number of rows is at most `max_rows`, or a single job. Texts of a
+  // channel whose consumer has too many undrained results must wait.
   std::vector<std::unique_ptr<EncoderJob>> take_batch(int max_rows, const std::function<int(size_t)>& rows_of);
   // Removes and returns the jobs for which `matches` returns true.
   std::vector<std::unique_ptr<EncoderJob>> remove_if(const std::function<bool(const EncoderJob&)>& matches);

@@ -59,6 +59,8 @@ export class RequestEvents {
       case 'text':
         this.#text(event);
         return;
+      case 'vector': // only for Engine.embed(), whose requests do not come through here
+        return;
       case 'finished':
         this.#finished(event);
         return;

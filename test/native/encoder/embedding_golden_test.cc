@@ -1,5 +1,5 @@
-// Compares the vectors and scores of every architecture with golden vectors: in exact and in production arithmetic, with
-// every instruction set of this machine. A text's vector must have the same bits alone and in a batch.
+// Compares the vectors and scores of every architecture with golden vectors: in exact and in production arithmetic,
+// with every instruction set of this machine. A text's vector must have the same bits alone and in a batch.
 #include <cstring>
 #include <string>
 #include <vector>

@@ -48,7 +48,7 @@ TEST(engine_rejects_invalid_requests_immediately) {
   refused([](auto& r) { r.output = OutputKind::kLogprobs, r.max_tokens = 0; }, invalid, "prompt_logprobs");
   refused([](auto& r) { r.sampling.prompt_logprobs = 21; }, invalid, "prompt_logprobs");
   refused([](auto& r) { r.min_tokens = 11; }, invalid, "min_tokens");
-  refused([](auto& r) { r.output = OutputKind::kVector; }, ErrorCode::kUnsupported, "output: vectors");
+  refused([](auto& r) { r.output = OutputKind::kVector; }, ErrorCode::kUnsupported, "output: this model");
   refused([&](auto& r) { r.sampling.temperature = nan; }, invalid, "temperature");
   refused([](auto& r) { r.sampling.temperature = -1; }, invalid, "temperature");
   refused([](auto& r) { r.sampling.top_p = 1.5f; }, invalid, "top_p");

@@ -140,7 +140,7 @@ TEST(request_check_limits_of_prompt_and_counts) {
   });
   check_edges({{"at most 199", [](R& r) { r.prompt.assign(199, 1); }, [](R& r) { r.prompt.assign(200, 1); }}},
               ErrorCode::kTooLong);
-  check_edges({{"vectors are not supported", [](R&) {}, [](R& r) { r.output = OutputKind::kVector; }},
+  check_edges({{"does not compute embeddings", [](R&) {}, [](R& r) { r.output = OutputKind::kVector; }},
                {"prompts with images or embeddings", [](R& r) { r.spans = {span_of(0, 1)}; },
                 [](R& r) { r.spans = {span_of(0, 1)}, r.sampling.prompt_logprobs = 0; }}},
               ErrorCode::kUnsupported);

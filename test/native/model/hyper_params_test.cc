@@ -200,13 +200,30 @@ TEST(layers_can_have_different_shapes) {
   CHECK(std::abs(windowed->layers[0].attention_scale * std::sqrt(32.0f) - 1) < 1e-6f);
 }
 
+TEST(pooling_is_read_from_the_file) {
+  CHECK(read(TinyModel()).value().pooling == Pooling::kNone);
+  for (const auto& [type, pooling] : {std::pair{0u, Pooling::kNone},
+                                      {1u, Pooling::kMean},
+                                      {2u, Pooling::kCls},
+                                      {3u, Pooling::kLast},
+                                      {4u, Pooling::kRank}}) {
+    TinyModel model;
+    model.key("pooling_type", type);
+    const auto params = read(model);
+    REQUIRE(params.ok());
+    CHECK(params->pooling == pooling);
+  }
+  TinyModel unknown;
+  unknown.key("pooling_type", 5u);
+  check_refused(unknown, ErrorCode::kInvalidFile, "llama.pooling_type");
+}
+
 TEST(unsupported_features_are_rejected_by_name) {
   const std::tuple<const char*, TinyModel::Value, const char*> cases[] = {
       {"attn_logit_softcapping", 50.0f, "soft cap"},
       {"final_logit_softcapping", 30.0f, "soft cap"},
       {"attention.causal", false, "non-causal"},
       {"logit_scale", 0.5f, "scale on logits"},
-      {"pooling_type", 3u, "pooled"},
       {"rope.freq_base_swa", 5000.0f, "llama.rope.freq_base_swa"},
       {"rope.dimension_count_swa", 8u, "llama.rope.dimension_count_swa"},
       {"rope.dimension_sections", std::vector<uint32_t>{4, 4, 0, 0}, "sectioned RoPE"},

@@ -112,7 +112,8 @@ TEST(inspection_of_a_file_that_does_not_fit_reports_the_free_memory) {
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());
   const MemoryClaim all(uint64_t{1} << 60);  // No memory is free, so the page pool has its minimum size.
-  const auto inspection = inspect(path, Small(**cpu), kLimits, 0, 0);
+  Small small(**cpu);
+  const auto inspection = inspect(path, small, kLimits, 0, 0);
   REQUIRE(inspection.ok());
   CHECK(!inspection->model && !inspection->plan);
   CHECK(inspection->reason.find("the device has only 4321 bytes left") != std::string::npos);
