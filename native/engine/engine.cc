@@ -277,6 +277,9 @@ class ThreadedEngine final : public Engine {
   void close_import(uint64_t id) override {
     post_to_tier([id](PageTier& tier) { tier.close_import(id); });
   }
+  void clear_cache(std::optional<uint64_t> organization) override {
+    post_to_tier([organization](PageTier& tier) { tier.clear_cache(organization); });
+  }
   PageSizes page_sizes() const override { return page_sizes_; }
   const std::string& cache_identity() const override { return cache_identity_; }
   const KvLayout& kv_layout() const override { return model_->memory().layout; }

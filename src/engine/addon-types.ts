@@ -361,9 +361,10 @@ export interface NativeTier {
   forget(): void;
   /**
    * Holds the leading pages of a prompt that are in the pool, until closeImport() or until another request needs their
-   * memory. Answered by `opened`. `id`: positive, and unique among open imports.
+   * memory. Answered by `opened`. `id`: positive, and unique among open imports. `pinned`: the pages are held until
+   * closeImport(), unless no sequence could run otherwise.
    */
-  openImport(id: number, organization: number, tokens: Int32Array, spans: readonly PromptSpan[]): void;
+  openImport(id: number, organization: number, tokens: Int32Array, spans: readonly PromptSpan[], pinned: boolean): void;
   /** Copies pages into the pool, in ascending order without gaps after the held ones. Answered by `written`. */
   writeImport(id: number, pages: readonly PageData[]): void;
   closeImport(id: number): void;
@@ -509,6 +510,8 @@ export interface NativeEngine {
   /** Cost of each operation since the engine started; null without LoadOptions.profile. For benchmarks. */
   profile(): OpFigures[] | null;
   configure(tunables: NativeTunables): void; // applies from the next step or submission, clamped to what was allocated
+  /** Empties the prefix cache of one organization or of all, except for pages in use and pinned pages. */
+  clearCache(organization?: number): void;
   drain(): void;
   close(): Promise<void>; // closes this handle; the engine stops when its last handle is closed
 }

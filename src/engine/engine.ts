@@ -225,6 +225,10 @@ export class Engine {
   configure(tunables: NativeTunables): void {
     this.#native.configure(tunables);
   }
+  /** Empties the prefix cache of one organization or of all, except for pages in use and pinned pages. */
+  clearCache(organization?: number): void {
+    this.#native.clearCache(organization);
+  }
   /** Ends running requests with `time_limit` and refuses new ones. */
   drain(): void {
     this.#native.drain();
