@@ -177,6 +177,7 @@ class EncoderEngine final : public Engine {
   void open_import(PageImport) override {}
   void write_import(uint64_t, std::vector<ImportedPage>, std::shared_ptr<const void>) override {}
   void close_import(uint64_t) override {}
+  void clear_cache(std::optional<uint64_t>) override {}
   PageSizes page_sizes() const override { return {}; }
   const KvLayout& kv_layout() const override { return layout_; }
   const std::string& cache_identity() const override { return cache_identity_; }
