@@ -109,6 +109,10 @@ export const TABLES = [
   'response-times',
   'responses-by-organization',
   'alert-incidents',
+  'replays',
+  'replays-by-time',
+  'replays-by-response',
+  'replay-sizes',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 
