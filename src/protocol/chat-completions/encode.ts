@@ -26,7 +26,7 @@ export interface ChatEnvelope {
   /** The names of the fields in which reasoning is sent. Empty: reasoning is not sent. */
   reasoningFields: readonly string[];
   metadata: Record<string, string> | null;
-  newCallId: () => string;
+  newCallId: (key?: string) => string;
   /** Names of the custom tools. Their input is free text. */
   customTools: ReadonlySet<string>;
   /** The prompt's token IDs, which are sent in addition to those of the output. Null: token IDs were not requested. */
@@ -141,7 +141,7 @@ export class ChatCollector implements ChatEncoder {
         break;
       case 'call_started':
         choice.calls.push({
-          id: this.envelope.newCallId(),
+          id: this.envelope.newCallId(event.key),
           name: event.name,
           arguments: new GrowingText(),
           custom: this.envelope.customTools.has(event.name) ? new CustomInputReader() : null,
@@ -278,7 +278,7 @@ export class ChatStreamEncoder implements ChatEncoder {
         this.#custom[choice] = isCustom ? new CustomInputReader() : null;
         const call = {
           index: event.index,
-          id: this.envelope.newCallId(),
+          id: this.envelope.newCallId(event.key),
           ...(isCustom
             ? { type: 'custom', custom: { name: event.name, input: '' } }
             : { type: 'function', function: { name: event.name, arguments: '' } }),

@@ -50,7 +50,7 @@ export function openGeneration({
   config,
   telemetry,
   shared,
-  storage: { responses, bus },
+  storage: { responses, bus, replays },
   recorders: { usage, requests },
   background: { background },
   budgets: { budgetGate },
@@ -77,6 +77,7 @@ export function openGeneration({
       generations,
       webSearch: searchServiceOf(config.tools.web_search, telemetry),
       prompts: new PromptMemory(shared.prompts),
+      replays: replays ?? undefined,
       affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
     };
     const running = new RunningResponses(bus, background);
