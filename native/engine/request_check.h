@@ -1,4 +1,4 @@
-// Validates a GenerationRequest before the engine accepts it. Any thread.
+// Validates a GenerationRequest before the engine accepts it. Safe on any thread.
 #pragma once
 
 #include "base/result.h"

@@ -1,4 +1,4 @@
-// Schema of `models.<id>.upstream`: the servers of an upstream model, and the API that they speak. Pure.
+// Schema of `models.<id>.upstream`: the servers of an upstream model, and the API that they speak. No side effects.
 import { z } from 'zod';
 
 /** API formats of upstream servers. Each is also a path relative to the server's URL. */

@@ -1,5 +1,5 @@
 // Finds the parts of a request that have no effect, for each format: fields that the schema does not read, and values
-// that this server accepts but cannot honor. Pure.
+// that this server accepts but cannot honor. No side effects.
 import type { z } from 'zod';
 import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
@@ -127,6 +127,11 @@ export function ineffectiveInResponses(body: Body): string[] {
     ...obfuscation(body),
     ...description(body, 'text', 'format'),
   ];
+}
+
+export function ineffectiveInConversations(schema: z.core.$ZodType, body: Body): string[] {
+  const { items } = body;
+  return unreadFields(schema, Array.isArray(items) ? { ...body, items: items.map(withType) } : body, neutral);
 }
 
 /**

@@ -66,6 +66,10 @@ const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
 /** Other strings are not response IDs, and may be too long for a storage key. */
 export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
+export const newConversationId = (): string => `conv_${timedHex()}`;
+const CONVERSATION_ID = /^conv_[0-9a-f]{48}$/;
+export const isConversationId = (text: string): boolean => CONVERSATION_ID.test(text);
+
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;
 

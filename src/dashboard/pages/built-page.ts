@@ -15,6 +15,8 @@ export interface PageFile {
 
 export interface BuiltPage {
   readonly index: PageFile;
+  /** The page that displays /openapi.json. */
+  readonly apiReference: PageFile;
   /** By file name, which contains a hash of the content. */
   readonly assets: ReadonlyMap<string, PageFile>;
 }
@@ -38,7 +40,11 @@ export function readBuiltPage(folder: string): BuiltPage | null {
   const assets = join(folder, 'assets');
   if (!existsSync(index) || !existsSync(assets)) return null;
   const names = readdirSync(assets).filter((name) => extname(name) in CONTENT_TYPES);
-  return { index: readPageFile(index), assets: new Map(names.map((name) => [name, readPageFile(join(assets, name))])) };
+  return {
+    index: readPageFile(index),
+    apiReference: readPageFile(join(folder, 'api-reference.html')),
+    assets: new Map(names.map((name) => [name, readPageFile(join(assets, name))])),
+  };
 }
 
 function readPageFile(path: string): PageFile {

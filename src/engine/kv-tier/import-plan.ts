@@ -1,4 +1,4 @@
-// Decides which stored pages are worth importing for a prompt. Pure.
+// Decides which stored pages are worth importing for a prompt. No side effects.
 import type { PromptSpan } from '../addon-types.js';
 import { PAGE_TOKENS } from './page-content.js';
 import type { PagePart } from './page-record.js';

@@ -1,6 +1,6 @@
-// Converts a completions request to one GenerationRequest per prompt, or throws the appropriate ApiError. Pure. The
-// stages are the same as for chat completions: JSON structure (400), then the model lookup by the caller, then content
-// (422).
+// Converts a completions request to one GenerationRequest per prompt, or throws the appropriate ApiError. No side
+// effects. The stages are the same as for chat completions: JSON structure (400), then the model lookup by the caller,
+// then content (422).
 import { ERRORS, type ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';

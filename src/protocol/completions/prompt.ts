@@ -1,5 +1,5 @@
 // Reads `prompt`: a string, a list of token IDs, or a list whose entries are strings or lists of token IDs. Validated
-// by hand, because a schema would report one error per entry, possibly a hundred thousand. Pure.
+// by hand, because a schema would report one error per entry, possibly a hundred thousand. No side effects.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { MAX_PROMPTS } from './schema.js';
 

@@ -1,4 +1,4 @@
-// The `diagnostics` object of a message. Pure.
+// The `diagnostics` object of a message. No side effects.
 import { firstOf } from '../prompt-cache/cache-diagnostics.js';
 import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
 import type { PromptPart } from '../prompt-cache/prompt-parts.js';

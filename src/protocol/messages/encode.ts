@@ -1,6 +1,6 @@
-// Encodes the generation events of one request as messages JSON, streamed or not. Pure. One state machine decides where
-// content blocks start and end, and both forms only write its output, so a stream's joined deltas equal the
-// non-streamed response.
+// Encodes the generation events of one request as messages JSON, streamed or not. No side effects. One state machine
+// decides where content blocks start and end, and both forms only write its output, so a stream's joined deltas equal
+// the non-streamed response.
 import type { EndReason, GenerationEvent, JsonSchema, LeftOut } from '../../generation/types.js';
 import type { SearchOutcome, SearchResult } from '../../generation/web-search/outcome.js';
 import { newServerToolUseId, newToolUseId } from '../../shared/ids.js';

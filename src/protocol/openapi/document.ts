@@ -1,8 +1,9 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
-// response schemas (answers/), which tests check against real responses. Pure.
+// response schemas (answers/), which tests check against real responses. No side effects.
 import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
+import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import {
@@ -16,6 +17,7 @@ import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens
 import { VERSION } from '../../shared/version.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
+import * as conversations from './answers/conversations.js';
 import * as errors from './answers/errors.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
@@ -49,6 +51,9 @@ const requests = {
   ResponseInput: inputSchema,
   ResponseInputTokensRequest: inputTokensSchema,
   CompactRequest: compactSchema,
+  ConversationRequest: conversationSchema,
+  ConversationUpdateRequest: conversationUpdateSchema,
+  ConversationItemsRequest: conversationItemsSchema,
   OllamaChatRequest: ollamaChatSchema,
   OllamaGenerateRequest: generateRequestSchema,
   OllamaShowRequest: showRequestSchema,
@@ -74,6 +79,9 @@ const answers = {
   ResponseItemList: responses.responseItemList,
   ResponseInputTokens: responses.responseInputTokens,
   Compaction: responses.compaction,
+  Conversation: conversations.conversation,
+  ConversationDeleted: conversations.conversationDeleted,
+  ConversationItem: conversations.conversationItem,
   Model: models.chatModel,
   ModelList: models.chatModelList,
   MessagesModel: models.messagesModel,
@@ -273,6 +281,68 @@ const operations: readonly Operation[] = [
     answer: 'Compaction',
   },
   {
+    method: 'post',
+    path: '/v1/conversations',
+    id: 'createConversation',
+    summary: 'Create a conversation, optionally with up to 20 items.',
+    request: 'ConversationRequest',
+    answer: 'Conversation',
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}',
+    id: 'retrieveConversation',
+    summary: 'Get a conversation.',
+    answer: 'Conversation',
+  },
+  {
+    method: 'post',
+    path: '/v1/conversations/{id}',
+    id: 'updateConversation',
+    summary: 'Replace the metadata of a conversation.',
+    request: 'ConversationUpdateRequest',
+    answer: 'Conversation',
+  },
+  {
+    method: 'delete',
+    path: '/v1/conversations/{id}',
+    id: 'deleteConversation',
+    summary: 'Delete a conversation and its items. Responses that were created in it are kept.',
+    answer: 'ConversationDeleted',
+  },
+  {
+    method: 'post',
+    path: '/v1/conversations/{id}/items',
+    id: 'addConversationItems',
+    summary: 'Add up to 20 items to a conversation.',
+    request: 'ConversationItemsRequest',
+    answer: 'ResponseItemList',
+    query: include,
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}/items',
+    id: 'listConversationItems',
+    summary: 'List the items of a conversation.',
+    answer: 'ResponseItemList',
+    query: itemPaging,
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}/items/{item}',
+    id: 'retrieveConversationItem',
+    summary: 'Get an item of a conversation.',
+    answer: 'ConversationItem',
+    query: include,
+  },
+  {
+    method: 'delete',
+    path: '/v1/conversations/{id}/items/{item}',
+    id: 'deleteConversationItem',
+    summary: 'Delete an item from a conversation.',
+    answer: 'Conversation',
+  },
+  {
     method: 'get',
     path: '/v1/models',
     id: 'listModels',
@@ -381,6 +451,20 @@ function errorsOf({ error, path }: Operation): readonly AnswerName[] {
   return [path.startsWith('/v1/messages') ? 'MessagesError' : 'ChatError'];
 }
 
+/** Groups of operations, by the start of their paths. The first match counts. */
+const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
+  ['/v1/chat/', 'Chat Completions'],
+  ['/v1/completions', 'Completions'],
+  ['/v1/messages', 'Messages'],
+  ['/v1/responses', 'Responses'],
+  ['/v1/conversations', 'Conversations'],
+  ['/v1/models', 'Models'],
+  ['/api/', "Ollama's API"],
+  ['/', 'Tokens and model properties'],
+];
+
+const tagOf = (path: string): string => TAGS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? '';
+
 function operationOf(operation: Operation): Json {
   const errorBody = json(oneOf(errorsOf(operation)));
   const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
@@ -400,6 +484,7 @@ function operationOf(operation: Operation): Json {
   };
   return {
     operationId: operation.id,
+    tags: [tagOf(operation.path)],
     summary: operation.summary,
     ...(inPath.length + inQuery.length === 0 ? {} : { parameters: [...inPath, ...inQuery] }),
     ...(operation.request === undefined
@@ -424,7 +509,9 @@ export function openApiDocument(limits: PublishedLimits): Json {
       description:
         "LLM inference server with the OpenAI Chat Completions, OpenAI Responses and Anthropic Messages APIs, and Ollama's API.",
     },
+    servers: [{ url: '/' }],
     security: [{ bearer: [] }, { apiKey: [] }],
+    tags: TAGS.map(([, name]) => ({ name })),
     paths,
     components: {
       securitySchemes: {

@@ -1,5 +1,5 @@
 // Compares a prompt with the prompt of an earlier response, position by position, and finds why the prefix cache could
-// not be used for all of it. Pure.
+// not be used for all of it. No side effects.
 import type { PromptPart, PromptParts } from './prompt-parts.js';
 import type { KeptPrompt } from './prompt-memory.js';
 

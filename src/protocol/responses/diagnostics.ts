@@ -1,4 +1,4 @@
-// The `prompt_cache_diagnostics` of a response. Pure.
+// The `prompt_cache_diagnostics` of a response. No side effects.
 import { firstOf } from '../prompt-cache/cache-diagnostics.js';
 import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
 import type { PromptPart } from '../prompt-cache/prompt-parts.js';

@@ -6,6 +6,7 @@ import type { Route } from '../../http/exchange.js';
 import type { GenerationDeps } from '../../protocol/admit.js';
 import { Affinity } from '../../protocol/affinity.js';
 import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js';
+import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
 import { messagesRoutes } from '../../protocol/messages/routes.js';
 import { openApiRoute } from '../../protocol/openapi/routes.js';
@@ -50,7 +51,7 @@ export function openGeneration({
   config,
   telemetry,
   shared,
-  storage: { responses, bus, replays },
+  storage: { responses, conversations, bus, replays },
   recorders: { usage, requests },
   background: { background },
   budgets: { budgetGate },
@@ -87,6 +88,7 @@ export function openGeneration({
       sealer,
       foreignThinking,
       responses,
+      conversations,
       settings: config.responses,
       background,
       running,
@@ -107,6 +109,7 @@ export function openGeneration({
         }),
         ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),
         ...responsesRoutes(stored),
+        ...conversationRoutes({ conversations, sealer, foreignThinking }),
       ],
       sockets: [
         responsesSocket({ ...stored, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.ws.max_message_bytes }),

@@ -133,6 +133,7 @@ export const response = z.strictObject({
   instructions: text.nullable(),
   model: text,
   previous_response_id: text.nullable(),
+  conversation: z.strictObject({ id: text }).nullable().optional(), // absent in responses stored by earlier releases
   output: z.array(outputItem),
   tools: z.array(z.union([tool, customTool, searchTool, z.looseObject({ type: z.literal('namespace'), name: text })])),
   tool_choice: z.union([
