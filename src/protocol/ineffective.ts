@@ -3,8 +3,10 @@
 import type { z } from 'zod';
 import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
+import { embeddingsRequestSchema } from './embeddings/schema.js';
 import { isRecord } from './entry-limits.js';
 import { messagesRequestSchema } from './messages/schema.js';
+import { rerankRequestSchema, scoreRequestSchema } from './rerank/schema.js';
 import { withType } from './responses/bounds.js';
 import { createSchema } from './responses/schema.js';
 import { SAMPLER_FIELDS } from './samplers.js';
@@ -100,6 +102,13 @@ export function ineffectiveInChat(body: Body): string[] {
 export function ineffectiveInCompletions(body: Body): string[] {
   return [...unreadFields(completionRequestSchema, body, neutral), ...obfuscation(body)];
 }
+
+export function ineffectiveInEmbeddings(body: Body): string[] {
+  return unreadFields(embeddingsRequestSchema, body, neutral);
+}
+
+export const ineffectiveInRerank = (body: Body): string[] => unreadFields(rerankRequestSchema, body, neutral);
+export const ineffectiveInScore = (body: Body): string[] => unreadFields(scoreRequestSchema, body, neutral);
 
 export function ineffectiveInMessages(body: Body): string[] {
   const { thinking } = body;

@@ -379,6 +379,24 @@ export const ERRORS = {
       'The model has no vision encoder. The setting `models.<id>.image_input` = `note` replaces each image with a text note.',
     action: 'Use a vision model, or remove the images.',
   },
+  model_not_embedding: {
+    status: 422,
+    meaning: 'The model does not produce embeddings.',
+    cause: 'The model generates text or ranks documents.',
+    action: 'Use an embedding model. `GET /v1/models` shows the `task` of each model.',
+  },
+  model_not_ranking: {
+    status: 422,
+    meaning: 'The model does not rank documents.',
+    cause: 'The model generates text or produces embeddings.',
+    action: 'Use a reranker. `GET /v1/models` shows the `task` of each model.',
+  },
+  model_not_generative: {
+    status: 422,
+    meaning: 'The model does not generate text.',
+    cause: 'The model produces embeddings or ranks documents.',
+    action: 'Use a model whose `task` is `generation` in `GET /v1/models`.',
+  },
   duplicate_tool_name: {
     status: 422,
     meaning: 'Two tools have the same name.',

@@ -47,6 +47,8 @@ export function hex(length: number): string {
   return text;
 }
 
+/** ID of the response to a rerank or score request. */
+export const newRankingId = (kind: 'rerank' | 'score'): string => `${kind}-${base62(24)}`;
 export const newRequestId = (): string => `req_${base62(24)}`;
 export const newChatCompletionId = (): string => `chatcmpl-${base62(29)}`;
 export const newCompletionId = (): string => `cmpl-${base62(29)}`;

@@ -83,6 +83,7 @@ export const TABLES = [
   'engine-settings',
   'engine-holds',
   'tune-runs',
+  'prompt-pins',
   'usage-rows',
   'usage-hours',
   'usage-months',

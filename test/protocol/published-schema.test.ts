@@ -15,9 +15,16 @@ import {
   itemsEnvelope,
 } from '../../src/protocol/conversations/schema.js';
 import { checkMetadata } from '../../src/protocol/fields.js';
+import { parseEmbeddings } from '../../src/protocol/embeddings/parse.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
 import { parseOllamaChat, parseOllamaGenerate } from '../../src/protocol/ollama/parse.js';
-import { pullRequestSchema, showRequestSchema } from '../../src/protocol/ollama/schema.js';
+import {
+  embeddingsRequestSchema,
+  embedRequestSchema,
+  pullRequestSchema,
+  showRequestSchema,
+} from '../../src/protocol/ollama/schema.js';
+import { parseRerank, parseScore } from '../../src/protocol/rerank/parse.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../../src/protocol/tokens/routes.js';
 import { validated } from '../../src/protocol/validation.js';
@@ -46,6 +53,11 @@ const responses = (body: unknown, looksAtModel = false): unknown =>
 const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ChatCompletionRequest: (body) => parseChat(body).content(limits),
   CompletionRequest: (body) => parseCompletion(body).content(limits),
+  EmbeddingsRequest: (body) => parseEmbeddings(body).content(),
+  RerankRequest: (body) => parseRerank(body).content(),
+  ScoreRequest: (body) => parseScore(body).content(),
+  OllamaEmbedRequest: (body) => validated(embedRequestSchema, body),
+  OllamaEmbeddingsRequest: (body) => validated(embeddingsRequestSchema, body),
   MessageRequest: (body) => messages(body, 'generate'),
   TokenCountRequest: (body) => messages(body, 'count'),
   OllamaChatRequest: (body) => parseOllamaChat(body).content(),

@@ -5,7 +5,7 @@ import type { PagePart } from './page-record.js';
 
 /** Flags of the `opened` event: the parts of a page that are in the pool. */
 const HAS_WINDOW = 2;
-const HAS_SNAPSHOT = 4;
+export const HAS_SNAPSHOT = 4;
 
 export interface ImportQuestion {
   /** Flags of each leading page that is in the pool. */

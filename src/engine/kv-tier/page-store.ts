@@ -5,15 +5,17 @@
 // entry is garbage and is overwritten at startup. A record that cannot be verified is dropped.
 //
 // Changes run one after another; reads run at any time. Worker thread only (tier-worker.ts).
-import { Journal, type JournalEntry } from './journal.js';
+import { compact, evictToFit } from './fit-budget.js';
+import { Journal } from './journal.js';
 import { chainPages, type ChainPage, type OrganizationKeys, type PositionText } from './page-content.js';
 import type { PageFiles } from './page-files.js';
+import { entryName, journaled, PageIndex, type Entry, type StoreUsage } from './page-index.js';
 import { openRecord, PARTS, recordBytes, sealRecord, type PagePart } from './page-record.js';
-import { SlabFiles, type Slab, type Slot } from './slab-files.js';
+import { RemovedPages, type Removal, type RemovalReason } from './removed-pages.js';
+import { SlabFiles, type Slot } from './slab-files.js';
 
 /** Limits the memory of the index. */
 const MAX_RECORDS = 400_000;
-const SAMPLE = 48;
 /** The time limit of a page is extended only by at least this many seconds. */
 const EXTEND_S = 3_600;
 
@@ -39,25 +41,10 @@ export interface StoreCounts {
 }
 export type DropReason = 'corrupt' | 'unreadable' | 'interrupted';
 
-interface Entry {
-  readonly name: string;
-  readonly engine: string;
-  readonly organization: string;
-  readonly digest: string;
-  readonly parent: string;
-  readonly part: PagePart;
-  readonly page: number;
-  readonly slot: Slot;
-  readonly bytes: number;
-  /** Number of references by labels; only the entries of the part `full` are counted. */
-  references: number;
-  /** Time in seconds after which the entry is erased unless it is referenced; 0 = no limit. */
-  until: number;
-  /** Time saved per byte, relative to other engines. */
-  readonly value: number;
-  /** The entry with the lowest priority is evicted first. */
-  priority: number;
-  at: number; // index in the list of all entries
+export interface LookUp {
+  /** The stored parts of each leading page. */
+  readonly stored: readonly (readonly PagePart[])[];
+  readonly missing: ChainPage | null;
 }
 
 /** Why a put or a lookup did less than it could; for the log. */
@@ -99,28 +86,21 @@ export class PageStore {
   };
   readonly #journal: Journal;
   readonly #slabs: SlabFiles;
-  readonly #entries = new Map<string, Entry>();
-  readonly #list: Entry[] = [];
-  readonly #bySlot = new Map<string, Entry>();
-  readonly #children = new Map<string, Set<string>>(); // names of `full` entries by the name of their parent's
-  /** The last page of each prefix that a label needs, and the labels by that page. */
-  readonly #labels = new Map<string, Set<string>>();
-  readonly #labelsOf = new Map<string, Set<string>>();
-  readonly #perOrganization = new Map<string, number>();
+  readonly #index: PageIndex;
   /** Entries of the put in progress, which are not evicted for it. */
-  readonly #pinned = new Set<string>();
-  readonly #labelTimes = new Map<string, number>();
+  readonly #inUse = new Set<string>();
   /** Labels whose pages were erased recently, so that late pages are not stored. */
   readonly #erasedLabels = new Map<string, number>();
+  readonly #removed = new RemovedPages();
   readonly #encrypts: boolean;
   readonly #now: () => number;
-  #clock = 0; // priority of the entry that was evicted last
   #changes: Promise<unknown> = Promise.resolve();
   #closed = false;
 
   private constructor(private readonly options: PageStoreOptions) {
     this.#journal = new Journal(options.folder, options.files);
     this.#slabs = new SlabFiles(options.folder, options.files, options.maxBytes);
+    this.#index = new PageIndex(this.#slabs);
     this.#encrypts = options.encrypts ?? true;
     this.#now = options.now ?? (() => Math.floor(Date.now() / 1000));
   }
@@ -129,11 +109,23 @@ export class PageStore {
   static async open(options: PageStoreOptions): Promise<PageStore> {
     const store = new PageStore(options);
     await store.#slabs.open();
-    for (const entry of await store.#journal.read()) store.#replay(entry);
-    store.#countReferences();
-    await store.#journal.rewrite(store.#snapshot());
+    for (const entry of await store.#journal.read()) store.#index.replay(entry);
+    store.#index.countReferences();
+    await store.#fit();
+    await store.#journal.rewrite(store.#index.snapshot());
     await store.#slabs.eraseFree();
+    if (store.bytes > options.maxBytes) await store.#slabs.trim();
     return store;
+  }
+
+  /** The budget may be smaller than at the last start. */
+  async #fit(): Promise<void> {
+    const { maxBytes } = this.options;
+    if (this.bytes <= maxBytes) return;
+    this.counts.evicted += evictToFit(this.#index, maxBytes);
+    // From here on, the slots of removed records may be overwritten.
+    await this.#journal.rewrite(this.#index.snapshot());
+    await compact(this.#index, this.#slabs);
   }
 
   /** Bytes of the page files. */
@@ -141,18 +133,17 @@ export class PageStore {
     return this.#slabs.bytes;
   }
   get records(): number {
-    return this.#entries.size;
+    return this.#index.size;
   }
   get maxBytes(): number {
     return this.options.maxBytes;
   }
   hasAnyOf(organization: string): boolean {
-    return (this.#perOrganization.get(organization) ?? 0) > 0;
+    return this.#index.hasAnyOf(organization);
   }
   /** Labels that were added at least `olderThanS` seconds ago. */
   labels(olderThanS: number): string[] {
-    const before = this.#now() - olderThanS;
-    return [...this.#labels.keys()].filter((label) => (this.#labelTimes.get(label) ?? 0) <= before);
+    return this.#index.labelsBefore(this.#now() - olderThanS);
   }
 
   /**
@@ -187,10 +178,10 @@ export class PageStore {
         for (const part of PARTS) {
           const data = parts[part];
           const name = nameOf(engine.key, page, part);
-          const known = this.#entries.get(name);
-          this.#pinned.add(name);
+          const known = this.#index.get(name);
+          this.#inUse.add(name);
           if (known !== undefined) {
-            this.#touch(known);
+            this.#index.touch(known);
             // An entry in the journal for each use would make it grow without bound.
             if (known.until > 0 && (until === 0 || until >= known.until + EXTEND_S)) {
               known.until = until;
@@ -202,7 +193,7 @@ export class PageStore {
             else written.push(entry);
           }
         }
-        const own = this.#entries.get(nameOf(engine.key, page, 'full'));
+        const own = this.#index.get(nameOf(engine.key, page, 'full'));
         if (own === undefined) {
           // What follows could not be found. It is counted, so that the engine exports it again.
           this.counts.skipped += pages.filter(({ index }) => index > page.index).length;
@@ -213,11 +204,11 @@ export class PageStore {
       await this.#slabs.sync(written.map(({ slot }) => slot));
       await this.#journal.append([...written.map(journaled), ...extended.map(({ name, until: u }) => ['u', name, u])]);
     } catch (error) {
-      for (const entry of written) this.#forget(entry); // their bytes are overwritten with the next free slots
+      for (const entry of written) this.#index.forget(entry); // their bytes are overwritten with the next free slots
       this.counts.skipped += written.length + 1;
       throw error;
     } finally {
-      this.#pinned.clear();
+      this.#inUse.clear();
     }
     for (const { bytes } of written) {
       this.counts.written++;
@@ -264,29 +255,31 @@ export class PageStore {
       slot,
       bytes: data.length,
       references: 0,
+      pins: 0,
       until,
       value,
-      priority: this.#clock + value,
+      priority: this.#index.clock + value,
       at: 0,
     };
-    this.#add(entry);
+    this.#index.add(entry);
+    if (part === 'full') this.#removed.delete(entry.name);
     return entry;
   }
 
   /** Reserves a slot, evicting records if necessary. Null: the budget is too small. */
   async #room(slotBytes: number): Promise<Slot | null> {
     for (;;) {
-      const slot = this.#entries.size < MAX_RECORDS ? await this.#slabs.allocate(slotBytes) : null;
+      const slot = this.#index.size < MAX_RECORDS ? await this.#slabs.allocate(slotBytes) : null;
       if (slot !== null) return slot;
       if (slotBytes > this.options.maxBytes) return null;
-      const victims = this.#victims(slotBytes);
+      const victims = this.#index.victims(slotBytes, this.#inUse);
       if (victims.length === 0) return null;
       const slots = victims.map(({ slot: own }) => own);
       await this.#slabs.erase(slots);
       await this.#journal.append(victims.map(({ name }) => ['d', name]));
       for (const entry of victims) {
-        this.#clock = Math.max(this.#clock, entry.priority);
-        this.#forget(entry);
+        this.#index.evict(entry);
+        this.#left(entry, 'evicted');
         this.counts.evicted++;
       }
       for (const slab of new Set(slots.map(({ slab: own }) => own)))
@@ -294,61 +287,35 @@ export class PageStore {
     }
   }
 
-  /** What to evict for a slot of this size: one page of it, or all records of the least useful file. */
-  #victims(slotBytes: number): Entry[] {
-    let found: Entry | null = null;
-    for (let tries = 0, seen = 0; tries < 16 * SAMPLE && seen < SAMPLE && this.#list.length > 0; tries++) {
-      const entry = this.#list[Math.floor(Math.random() * this.#list.length)]!;
-      if (entry.slot.slab.slotBytes !== slotBytes || this.#pinned.has(entry.name)) continue;
-      seen++;
-      if (
-        found === null ||
-        entry.priority < found.priority ||
-        (entry.priority === found.priority && entry.page > found.page)
-      )
-        found = entry;
-    }
-    if (found !== null) return this.#deepest(found);
-    const means: { slab: Slab; mean: number }[] = [];
-    for (const slab of this.#slabs.all()) {
-      if (slab.slotBytes === slotBytes) continue;
-      let sum = 0;
-      for (const index of slab.used) sum += this.#bySlot.get(slotName(slab, index))?.priority ?? 0;
-      means.push({ slab, mean: slab.used.size === 0 ? 0 : sum / slab.used.size });
-    }
-    for (const { slab } of means.sort((a, b) => a.mean - b.mean)) {
-      const all = [...slab.used].flatMap((index) => this.#bySlot.get(slotName(slab, index)) ?? []);
-      const gone = this.#withDescendants(all);
-      if (gone.length > 0 && !gone.some(({ name }) => this.#pinned.has(name))) return gone;
-    }
-    return [];
+  /** Pages and bytes by engine key and organization. */
+  usage(): StoreUsage[] {
+    return [...this.#index.usage];
+  }
+  /** The IDs of the organizations with pages. */
+  organizations(): string[] {
+    return this.#index.organizations();
   }
 
-  /** The deepest pages after `entry` leave before it, because nothing could find them any more. */
-  #deepest(entry: Entry): Entry[] {
-    if (entry.part !== 'full') return [entry];
-    let leaf = entry;
-    for (;;) {
-      const [child] = this.#children.get(leaf.name) ?? [];
-      const next = child === undefined ? undefined : this.#entries.get(child);
-      if (next === undefined) break;
-      leaf = next;
-    }
-    return this.#pinned.has(leaf.name) ? [] : this.#partsOf(leaf);
-  }
-
-  #partsOf({ engine, digest }: Entry): Entry[] {
-    return PARTS.flatMap((part) => this.#entries.get(`${part}:${engine}:${digest}`) ?? []);
+  /** Why a page of a text is not stored. */
+  whyMissing(engine: EngineIdentity, page: ChainPage): Removal | 'other engine' | 'never stored' {
+    const removal = this.#removed.get(nameOf(engine.key, page, 'full'));
+    if (removal !== undefined) return removal;
+    return this.#index.hasForOtherEngine(hex(engine.key), hex(page.digest)) ? 'other engine' : 'never stored';
   }
 
   /** The parts that are stored of each leading page of a text; ends at the first page that is not stored. */
-  find(engine: EngineIdentity, organization: OrganizationKeys, text: PositionText, pages: number): PagePart[][] {
-    const found: PagePart[][] = [];
+  find(engine: EngineIdentity, organization: OrganizationKeys, text: PositionText, pages: number): LookUp['stored'] {
+    return this.lookUp(engine, organization, text, pages).stored;
+  }
+
+  /** Like find(). `missing`: the first page that is not stored. */
+  lookUp(engine: EngineIdentity, organization: OrganizationKeys, text: PositionText, pages: number): LookUp {
+    const stored: PagePart[][] = [];
     for (const page of chainPages(organization, text, pages)) {
-      if (!this.#entries.has(nameOf(engine.key, page, 'full'))) break;
-      found.push(PARTS.filter((part) => this.#entries.has(nameOf(engine.key, page, part))));
+      if (!this.#index.has(nameOf(engine.key, page, 'full'))) return { stored, missing: page };
+      stored.push(PARTS.filter((part) => this.#index.has(nameOf(engine.key, page, part))));
     }
-    return found;
+    return { stored, missing: null };
   }
 
   /**
@@ -366,7 +333,7 @@ export class PageStore {
     const pending: Promise<void>[] = [];
     for (const page of chainPages(organization, text, last + 1)) {
       for (const part of wanted.get(page.index) ?? []) {
-        const entry = this.#entries.get(nameOf(engine.key, page, part));
+        const entry = this.#index.get(nameOf(engine.key, page, part));
         if (entry === undefined) continue;
         pending.push(
           this.#read(entry, engine, organization, page).then((data) => {
@@ -391,19 +358,19 @@ export class PageStore {
       const name = { engine: engine.key, organization, page, part: entry.part };
       const data = record === null ? null : openRecord(name, record, this.#encrypts);
       if (data !== null && data.length === entry.bytes) {
-        this.#touch(entry);
+        this.#index.touch(entry);
         this.counts.read++;
         this.counts.readBytes += data.length;
         return data;
       }
-      if (this.#entries.get(entry.name) !== entry) return null; // evicted or erased while it was read
+      if (this.#index.get(entry.name) !== entry) return null; // evicted or erased while it was read
       reason = record === null ? 'interrupted' : 'corrupt';
     } catch (error) {
       this.options.report?.('read', error);
       reason = 'unreadable';
     }
     this.counts.dropped[reason]++;
-    void this.#change(() => this.#erase(this.#withDescendants([entry]))).catch(() => undefined);
+    void this.#change(() => this.#erase(this.#index.withDescendants([entry]), 'damaged')).catch(() => undefined);
     return null;
   }
 
@@ -414,31 +381,38 @@ export class PageStore {
       const known: string[] = [];
       for (const label of labels) {
         this.#erasedLabels.set(label, this.#now());
-        const leaves = this.#labels.get(label);
-        if (leaves === undefined) continue;
+        const released = this.#index.release(label);
+        if (released === null) continue;
         known.push(label);
-        for (const leaf of leaves)
-          for (const entry of this.#chain(leaf)) if (--entry.references === 0) gone.push(entry);
-        this.#dropLabel(label);
+        gone.push(...released);
       }
       for (const [label, at] of this.#erasedLabels)
         if (at < this.#now() - 86_400 || this.#erasedLabels.size > 100_000) this.#erasedLabels.delete(label);
-      await this.#erase(this.#withDescendants(gone));
+      await this.#erase(this.#index.withDescendants(gone));
       await this.#journal.append(known.map((label) => ['x', label]));
     });
   }
 
-  /** Erases everything of an organization, an engine, or all. */
-  eraseWhere(matches: { organization?: string; engine?: Buffer }): Promise<number> {
+  /**
+   * Erases everything of an organization, of engines, or all. `keepPinned`: pages of pinned prompts stay. Resolves to
+   * the number of records and their bytes.
+   */
+  eraseWhere(matches: {
+    organization?: string;
+    engines?: readonly Buffer[];
+    keepPinned?: boolean;
+  }): Promise<{ records: number; bytes: number }> {
     return this.#change(async () => {
-      const engine = matches.engine === undefined ? undefined : hex(matches.engine);
-      const gone = this.#list.filter(
+      const engines = matches.engines === undefined ? undefined : new Set(matches.engines.map(hex));
+      const gone = this.#index.entries.filter(
         (entry) =>
           (matches.organization === undefined || entry.organization === matches.organization) &&
-          (engine === undefined || entry.engine === engine),
+          engines?.has(entry.engine) !== false &&
+          (matches.keepPinned !== true || !this.#index.isPinned(entry)),
       );
-      await this.#erase(this.#withDescendants(gone));
-      return gone.length;
+      const bytes = gone.reduce((sum, { slot }) => sum + slot.slab.slotBytes, 0);
+      await this.#erase(this.#index.withDescendants(gone));
+      return { records: gone.length, bytes };
     });
   }
 
@@ -446,38 +420,33 @@ export class PageStore {
   eraseExpired(): Promise<void> {
     return this.#change(async () => {
       const now = this.#now();
-      const gone = this.#list.filter(({ until, references }) => until > 0 && until < now && references === 0);
-      await this.#erase(this.#withDescendants(gone));
+      const gone = this.#index.entries.filter(
+        (entry) => entry.until > 0 && entry.until < now && !this.#index.isReferenced(entry),
+      );
+      await this.#erase(this.#index.withDescendants(gone), 'expired');
     });
   }
 
-  /** Adds the pages that can be found only through these. The deepest pages come first. */
-  #withDescendants(entries: readonly Entry[]): Entry[] {
-    const all = new Set(entries);
-    for (const entry of all) {
-      if (entry.part !== 'full') continue;
-      for (const part of this.#partsOf(entry)) all.add(part);
-      for (const child of this.#children.get(entry.name) ?? []) {
-        const found = this.#entries.get(child);
-        if (found !== undefined) all.add(found);
-      }
-    }
-    return [...all].sort((a, b) => b.page - a.page);
+  #left({ name, part }: Entry, reason: RemovalReason): void {
+    if (part === 'full') this.#removed.add(name, reason, this.#now());
   }
 
-  async #erase(entries: readonly Entry[]): Promise<void> {
-    const left = entries.filter((entry) => this.#entries.get(entry.name) === entry);
+  async #erase(entries: readonly Entry[], reason: RemovalReason = 'erased'): Promise<void> {
+    const left = entries.filter((entry) => this.#index.get(entry.name) === entry);
     if (left.length === 0) return;
     try {
       // Nobody finds them any more, even if overwriting fails; then the next start tries again.
       await this.#slabs.erase(left.map(({ slot }) => slot));
       await this.#journal.append(left.map(({ name }) => ['d', name]));
     } catch (error) {
-      for (const entry of left) this.#unlink(entry);
+      for (const entry of left) this.#index.unlink(entry);
       this.options.report?.('erase', error);
       throw error;
     }
-    for (const entry of left) this.#forget(entry);
+    for (const entry of left) {
+      this.#index.forget(entry);
+      this.#left(entry, reason);
+    }
     this.counts.erased += left.length;
     for (const slab of new Set(left.map(({ slot }) => slot.slab)))
       if (slab.used.size === 0) await this.#slabs.remove(slab);
@@ -487,7 +456,9 @@ export class PageStore {
   close(): Promise<void> {
     if (this.#closed) return this.settled();
     const closing = this.#change(async () => {
-      await this.#journal.rewrite(this.#snapshot()).catch((error: unknown) => this.options.report?.('write', error));
+      await this.#journal
+        .rewrite(this.#index.snapshot())
+        .catch((error: unknown) => this.options.report?.('write', error));
       await this.#journal.close();
       await this.#slabs.close();
     });
@@ -512,159 +483,16 @@ export class PageStore {
   }
 
   async #shorten(): Promise<void> {
-    if (!this.#closed && this.#journal.isLarge) await this.#journal.rewrite(this.#snapshot());
-  }
-
-  /** An entry that was used is worth what it saves, counted from the priority of the entry that was evicted last. */
-  #touch(entry: Entry): void {
-    entry.priority = Math.max(entry.priority, this.#clock + entry.value);
-  }
-
-  /** The entry and all its ancestors. */
-  *#chain(name: string): Generator<Entry> {
-    for (let entry = this.#entries.get(name); entry !== undefined; ) {
-      yield entry;
-      entry = entry.parent === '' ? undefined : this.#entries.get(`full:${entry.engine}:${entry.parent}`);
-    }
+    if (!this.#closed && this.#journal.isLarge) await this.#journal.rewrite(this.#index.snapshot());
   }
 
   async #refer(label: string, leaf: Entry): Promise<void> {
-    const leaves = this.#labels.get(label) ?? new Set();
-    if (leaves.has(leaf.name)) return;
-    await this.#journal.append([['r', label, leaf.name, this.#now()]]);
-    this.#reference(label, leaf.name, this.#now());
-    for (const entry of this.#chain(leaf.name)) entry.references++;
-  }
-
-  #reference(label: string, leaf: string, at: number): void {
-    const leaves = this.#labels.get(label) ?? new Set();
-    leaves.add(leaf);
-    this.#labels.set(label, leaves);
-    this.#labelTimes.set(label, at);
-    this.#labelsOf.set(leaf, (this.#labelsOf.get(leaf) ?? new Set()).add(label));
-  }
-
-  #dropLabel(label: string): void {
-    for (const leaf of this.#labels.get(label) ?? []) {
-      const labels = this.#labelsOf.get(leaf);
-      labels?.delete(label);
-      if (labels?.size === 0) this.#labelsOf.delete(leaf);
-    }
-    this.#labels.delete(label);
-    this.#labelTimes.delete(label);
-  }
-
-  #countReferences(): void {
-    for (const entry of this.#list) entry.references = 0;
-    for (const leaves of this.#labels.values())
-      for (const leaf of leaves) for (const entry of this.#chain(leaf)) entry.references++;
-  }
-
-  #add(entry: Entry): void {
-    entry.at = this.#list.length;
-    this.#list.push(entry);
-    this.#entries.set(entry.name, entry);
-    this.#perOrganization.set(entry.organization, (this.#perOrganization.get(entry.organization) ?? 0) + 1);
-    this.#bySlot.set(slotName(entry.slot.slab, entry.slot.index), entry);
-    if (entry.part !== 'full' || entry.parent === '') return;
-    const parent = `full:${entry.engine}:${entry.parent}`;
-    const children = this.#children.get(parent) ?? new Set();
-    children.add(entry.name);
-    this.#children.set(parent, children);
-  }
-
-  /** Removes the entry from the index and frees its slot. */
-  #forget(entry: Entry): void {
-    this.#unlink(entry);
-    this.#bySlot.delete(slotName(entry.slot.slab, entry.slot.index));
-    entry.slot.slab.free(entry.slot.index);
-  }
-
-  #unlink(entry: Entry): void {
-    if (this.#entries.get(entry.name) !== entry) return;
-    this.#entries.delete(entry.name);
-    const others = (this.#perOrganization.get(entry.organization) ?? 1) - 1;
-    if (others === 0) this.#perOrganization.delete(entry.organization);
-    else this.#perOrganization.set(entry.organization, others);
-    const last = this.#list.pop()!;
-    if (last !== entry) {
-      this.#list[entry.at] = last;
-      last.at = entry.at;
-    }
-    if (entry.part !== 'full') return;
-    const parent = `full:${entry.engine}:${entry.parent}`;
-    // What needed this page still needs the pages before it.
-    for (const label of this.#labelsOf.get(entry.name) ?? []) {
-      const leaves = this.#labels.get(label)!;
-      leaves.delete(entry.name);
-      if (!this.#entries.has(parent)) {
-        if (leaves.size === 0) this.#dropLabel(label);
-      } else if (leaves.has(parent)) {
-        for (const ancestor of this.#chain(parent)) ancestor.references--;
-      } else {
-        this.#reference(label, parent, this.#labelTimes.get(label) ?? 0);
-      }
-    }
-    this.#labelsOf.delete(entry.name);
-    const children = this.#children.get(parent);
-    children?.delete(entry.name);
-    if (children?.size === 0) this.#children.delete(parent);
-  }
-
-  #replay(entry: JournalEntry): void {
-    const [op, first, ...rest] = entry;
-    const text = String(first);
-    if (op === 'd') {
-      const gone = this.#entries.get(text);
-      if (gone !== undefined) this.#forget(gone);
-    } else if (op === 'r') {
-      this.#reference(text, String(rest[0]), Number(rest[1]));
-    } else if (op === 'x') {
-      this.#dropLabel(text);
-    } else if (op === 'u') {
-      const known = this.#entries.get(text);
-      if (known !== undefined) known.until = Number(rest[0]);
-    } else if (op === 'p') {
-      const [organization, parent, page, file, index, bytes, until, priority, value] = rest;
-      const [part, engine, digest] = text.split(':');
-      const slab = this.#slabs.get(String(file));
-      const at = Number(index);
-      const known = PARTS.find((one) => one === part);
-      if (slab === undefined || known === undefined || engine === undefined || digest === undefined) return;
-      if (at >= slab.slots || slab.used.has(at) || this.#entries.has(text)) return;
-      slab.used.add(at);
-      this.#add({
-        name: text,
-        engine,
-        organization: String(organization),
-        digest,
-        parent: String(parent),
-        part: known,
-        page: Number(page),
-        slot: { slab, index: at },
-        bytes: Number(bytes),
-        references: 0,
-        until: Number(until),
-        priority: Number(priority),
-        value: Number(value),
-        at: 0,
-      });
-    }
-  }
-
-  *#snapshot(): Generator<JournalEntry> {
-    // Priorities are kept relative to the clock, which starts at 0 again.
-    for (const entry of this.#list) yield journaled({ ...entry, priority: Math.max(0, entry.priority - this.#clock) });
-    for (const [label, leaves] of this.#labels)
-      for (const leaf of leaves) yield ['r', label, leaf, this.#labelTimes.get(label) ?? 0];
+    if (this.#index.refers(label, leaf.name)) return;
+    const now = this.#now();
+    await this.#journal.append([['r', label, leaf.name, now]]);
+    this.#index.refer(label, leaf.name, now);
   }
 }
 
 const nameOf = (engine: Buffer, page: ChainPage, part: PagePart): string =>
-  `${part}:${hex(engine)}:${page.digest.toString('hex')}`;
-const slotName = (slab: Slab, index: number): string => `${slab.name}/${index}`;
-
-function journaled(entry: Entry): JournalEntry {
-  const { name, organization, parent, page, slot, bytes, until, priority, value } = entry;
-  return ['p', name, organization, parent, page, slot.slab.name, slot.index, bytes, until, priority, value];
-}
+  entryName(part, hex(engine), hex(page.digest));

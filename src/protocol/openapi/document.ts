@@ -4,20 +4,25 @@ import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
+import { embeddingsRequestSchema } from '../embeddings/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import {
   chatRequestSchema as ollamaChatSchema,
+  embeddingsRequestSchema as ollamaEmbeddingsSchema,
+  embedRequestSchema,
   generateRequestSchema,
   pullRequestSchema,
   showRequestSchema,
 } from '../ollama/schema.js';
+import { rerankRequestSchema, scoreRequestSchema } from '../rerank/schema.js';
 import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../responses/schema.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
 import * as conversations from './answers/conversations.js';
+import * as embeddings from './answers/embeddings.js';
 import * as errors from './answers/errors.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
@@ -37,6 +42,9 @@ const requests = {
   ChatMessageContent: messageContent,
   ChatToolCall: toolCall,
   CompletionRequest: completionRequestSchema,
+  EmbeddingsRequest: embeddingsRequestSchema,
+  RerankRequest: rerankRequestSchema,
+  ScoreRequest: scoreRequestSchema,
   TokenizeRequest: tokenizeSchema.extend({ messages: chatRequestSchema.shape.messages.nullish() }).meta({
     oneOf: [
       { ...given('prompt', { type: 'string' }), not: given('messages', { type: 'array' }) },
@@ -56,6 +64,8 @@ const requests = {
   ConversationItemsRequest: conversationItemsSchema,
   OllamaChatRequest: ollamaChatSchema,
   OllamaGenerateRequest: generateRequestSchema,
+  OllamaEmbedRequest: embedRequestSchema,
+  OllamaEmbeddingsRequest: ollamaEmbeddingsSchema,
   OllamaShowRequest: showRequestSchema,
   OllamaPullRequest: pullRequestSchema,
 } as const satisfies Record<string, z.ZodType>;
@@ -64,6 +74,9 @@ const answers = {
   ChatCompletion: chat.chatCompletion,
   ChatCompletionChunk: chat.chatCompletionChunk,
   Completion: completions.completion,
+  Embeddings: embeddings.embeddings,
+  Ranking: embeddings.ranking,
+  Scores: embeddings.scores,
   Tokens: completions.tokens,
   DetokenizedText: completions.detokenized,
   RenderedPrompt: completions.renderedPrompt,
@@ -88,6 +101,8 @@ const answers = {
   MessagesModelList: models.messagesModelList,
   OllamaChatResponse: ollama.ollamaChat,
   OllamaGenerateResponse: ollama.ollamaCompletion,
+  OllamaEmbedResponse: ollama.ollamaEmbed,
+  OllamaEmbeddingsResponse: ollama.ollamaEmbedding,
   OllamaModelList: ollama.ollamaModels,
   OllamaRunningList: ollama.ollamaRunning,
   OllamaModel: ollama.ollamaModel,
@@ -158,6 +173,54 @@ const operations: readonly Operation[] = [
     request: 'CompletionRequest',
     answer: 'Completion',
     stream: 'Completion',
+  },
+  {
+    method: 'post',
+    path: '/v1/embeddings',
+    id: 'createEmbeddings',
+    summary: 'Convert texts to vectors (OpenAI format).',
+    request: 'EmbeddingsRequest',
+    answer: 'Embeddings',
+  },
+  {
+    method: 'post',
+    path: '/v1/rerank',
+    id: 'rerank',
+    summary: 'Rank documents by their relevance to a query (format of Cohere and Jina).',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/v2/rerank',
+    id: 'rerankV2',
+    summary: 'The same as `/v1/rerank`, at the path of version 2 of the Cohere API.',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/rerank',
+    id: 'rerankWithoutVersion',
+    summary: 'The same as `/v1/rerank`.',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/v1/score',
+    id: 'score',
+    summary: "Get the relevance of pairs of texts (vLLM's format).",
+    request: 'ScoreRequest',
+    answer: 'Scores',
+  },
+  {
+    method: 'post',
+    path: '/score',
+    id: 'scoreWithoutVersion',
+    summary: 'The same as `/v1/score`.',
+    request: 'ScoreRequest',
+    answer: 'Scores',
   },
   {
     method: 'post',
@@ -408,6 +471,22 @@ const operations: readonly Operation[] = [
   },
   {
     method: 'post',
+    path: '/api/embed',
+    id: 'ollamaEmbed',
+    summary: "Convert texts to vectors (Ollama's format).",
+    request: 'OllamaEmbedRequest',
+    answer: 'OllamaEmbedResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/embeddings',
+    id: 'ollamaEmbeddings',
+    summary: "Convert one text to a vector (Ollama's earlier format).",
+    request: 'OllamaEmbeddingsRequest',
+    answer: 'OllamaEmbeddingsResponse',
+  },
+  {
+    method: 'post',
     path: '/api/pull',
     id: 'ollamaPullModel',
     summary: "Download a model and serve it (Ollama's format). Requires operator access.",
@@ -451,6 +530,8 @@ function errorsOf({ error, path }: Operation): readonly AnswerName[] {
   return [path.startsWith('/v1/messages') ? 'MessagesError' : 'ChatError'];
 }
 
+const RANKING = 'Reranking and scores';
+
 /** Groups of operations, by the start of their paths. The first match counts. */
 const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/chat/', 'Chat Completions'],
@@ -459,6 +540,12 @@ const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/responses', 'Responses'],
   ['/v1/conversations', 'Conversations'],
   ['/v1/models', 'Models'],
+  ['/v1/embeddings', 'Embeddings'],
+  ['/v1/rerank', RANKING],
+  ['/v2/rerank', RANKING],
+  ['/rerank', RANKING],
+  ['/v1/score', RANKING],
+  ['/score', RANKING],
   ['/api/', "Ollama's API"],
   ['/', 'Tokens and model properties'],
 ];
@@ -511,7 +598,7 @@ export function openApiDocument(limits: PublishedLimits): Json {
     },
     servers: [{ url: '/' }],
     security: [{ bearer: [] }, { apiKey: [] }],
-    tags: TAGS.map(([, name]) => ({ name })),
+    tags: [...new Set(TAGS.map(([, name]) => name))].map((name) => ({ name })),
     paths,
     components: {
       securitySchemes: {

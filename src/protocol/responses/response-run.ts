@@ -261,8 +261,8 @@ export class ResponseRun implements RunSink {
     this.#author.take(event);
     if (event.type === 'started') {
       this.#nameLeftOut(this.#author.leftOut);
-      const diagnosis = this.admitted.diagnostics?.diagnosis ?? null;
-      if (diagnosis !== null) this.#machine.resource.prompt_cache_diagnostics = wireDiagnostics(diagnosis);
+      const { diagnosis = null, tiers = null } = this.admitted.diagnostics ?? {};
+      if (diagnosis !== null) this.#machine.resource.prompt_cache_diagnostics = wireDiagnostics(diagnosis, tiers);
     }
     if (event.type === 'finished') {
       this.#reason = event.reason;

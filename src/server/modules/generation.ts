@@ -8,8 +8,10 @@ import { Affinity } from '../../protocol/affinity.js';
 import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js';
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
+import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
 import { messagesRoutes } from '../../protocol/messages/routes.js';
 import { openApiRoute } from '../../protocol/openapi/routes.js';
+import { rerankRoutes } from '../../protocol/rerank/routes.js';
 import { responsesRoutes } from '../../protocol/responses/routes.js';
 import { responsesSocket } from '../../protocol/responses/socket.js';
 import { RunningResponses } from '../../protocol/responses/stored-running.js';
@@ -101,6 +103,8 @@ export function openGeneration({
         openApiRoute({ maxN: config.limits.max_n }),
         chat,
         completionsRoute(generation),
+        embeddingsRoute(generation),
+        ...rerankRoutes(generation),
         ...tokenRoutes({
           ...generation,
           foreignThinking,

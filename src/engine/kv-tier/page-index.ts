@@ -1,0 +1,382 @@
+// The index of the page store: which records exist, which labels need them, and in which order they are evicted. In
+// memory only; PageStore writes its changes to the journal. Worker thread only.
+import type { JournalEntry } from './journal.js';
+import { isPinLabel } from './labels.js';
+import { PARTS, type PagePart } from './page-record.js';
+import type { Slab, SlabFiles, Slot } from './slab-files.js';
+
+/** Number of entries from which the next one to evict is chosen. */
+const SAMPLE = 48;
+
+export interface Entry {
+  readonly name: string;
+  readonly engine: string;
+  readonly organization: string;
+  readonly digest: string;
+  readonly parent: string;
+  readonly part: PagePart;
+  readonly page: number;
+  slot: Slot;
+  readonly bytes: number;
+  /** Number of references by labels, and by labels of pinned prompts; counted only in entries of the part `full`. */
+  references: number;
+  pins: number;
+  /** Time in seconds after which the entry is erased unless it is referenced; 0 = no limit. */
+  until: number;
+  /** Time saved per byte, relative to other engines. */
+  readonly value: number;
+  /** The entry with the lowest priority is evicted first. */
+  priority: number;
+  at: number; // index in the list of all entries
+}
+
+/** What is stored of one organization for one engine key. */
+export interface StoreUsage {
+  readonly engine: string;
+  readonly organization: string;
+  readonly pages: number;
+  readonly bytes: number;
+}
+
+/** What names a record: part, engine key and digest, both in hexadecimal. */
+export const entryName = (part: PagePart, engine: string, digest: string): string => `${part}:${engine}:${digest}`;
+const slotName = (slab: Slab, index: number): string => `${slab.name}/${index}`;
+
+export function journaled(entry: Entry): JournalEntry {
+  const { name, organization, parent, page, slot, bytes, until, priority, value } = entry;
+  return ['p', name, organization, parent, page, slot.slab.name, slot.index, bytes, until, priority, value];
+}
+
+function addTo(counts: Map<string, number>, key: string, added: number): void {
+  const count = (counts.get(key) ?? 0) + added;
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
+}
+
+export class PageIndex {
+  readonly #entries = new Map<string, Entry>();
+  readonly #list: Entry[] = [];
+  readonly #bySlot = new Map<string, Entry>();
+  readonly #children = new Map<string, Set<string>>(); // names of `full` entries by the name of their parent's
+  /** The last page of each prefix that a label needs, and the labels by that page. */
+  readonly #labels = new Map<string, Set<string>>();
+  readonly #labelsOf = new Map<string, Set<string>>();
+  readonly #labelTimes = new Map<string, number>();
+  readonly #perOrganization = new Map<string, number>();
+  readonly #perEngine = new Map<string, number>();
+  /** By engine and organization. */
+  readonly #usage = new Map<string, StoreUsage>();
+  #clock = 0; // priority of the entry that was evicted last
+
+  constructor(private readonly slabs: SlabFiles) {}
+
+  get size(): number {
+    return this.#entries.size;
+  }
+  get clock(): number {
+    return this.#clock;
+  }
+  /** In no particular order. */
+  get entries(): readonly Entry[] {
+    return this.#list;
+  }
+  get(name: string): Entry | undefined {
+    return this.#entries.get(name);
+  }
+  has(name: string): boolean {
+    return this.#entries.has(name);
+  }
+  /** Pages and bytes by engine and organization. */
+  get usage(): Iterable<StoreUsage> {
+    return this.#usage.values();
+  }
+  organizations(): string[] {
+    return [...this.#perOrganization.keys()];
+  }
+  hasAnyOf(organization: string): boolean {
+    return (this.#perOrganization.get(organization) ?? 0) > 0;
+  }
+
+  /** Whether an engine other than `engine` has stored the page with this digest. */
+  hasForOtherEngine(engine: string, digest: string): boolean {
+    for (const other of this.#perEngine.keys())
+      if (other !== engine && this.has(entryName('full', other, digest))) return true;
+    return false;
+  }
+  /** Whether a label needs the page of an entry. */
+  isReferenced({ engine, digest }: Entry): boolean {
+    return (this.#entries.get(entryName('full', engine, digest))?.references ?? 0) > 0;
+  }
+  /** Whether the page of an entry belongs to a pinned prompt, and is therefore not evicted. */
+  isPinned({ engine, digest }: Entry): boolean {
+    return (this.#entries.get(entryName('full', engine, digest))?.pins ?? 0) > 0;
+  }
+
+  /** Labels that were added before `before`, in seconds. */
+  labelsBefore(before: number): string[] {
+    return [...this.#labels.keys()].filter((label) => (this.#labelTimes.get(label) ?? 0) <= before);
+  }
+  /** Whether `leaf` is the last page of a prefix that `label` needs. */
+  refers(label: string, leaf: string): boolean {
+    return this.#labels.get(label)?.has(leaf) === true;
+  }
+
+  /**
+   * What to evict for a slot of this size: one page of it, or all records of the least useful file. Pinned entries and
+   * those named in `kept` stay.
+   */
+  victims(slotBytes: number, kept: ReadonlySet<string>): Entry[] {
+    let found: Entry | null = null;
+    for (let tries = 0, seen = 0; tries < 16 * SAMPLE && seen < SAMPLE && this.#list.length > 0; tries++) {
+      const entry = this.#list[Math.floor(Math.random() * this.#list.length)]!;
+      if (entry.slot.slab.slotBytes !== slotBytes || kept.has(entry.name) || this.isPinned(entry)) continue;
+      seen++;
+      if (
+        found === null ||
+        entry.priority < found.priority ||
+        (entry.priority === found.priority && entry.page > found.page)
+      )
+        found = entry;
+    }
+    if (found !== null) return this.#deepest(found, kept);
+    const means: { slab: Slab; mean: number }[] = [];
+    for (const slab of this.slabs.all()) {
+      if (slab.slotBytes === slotBytes) continue;
+      let sum = 0;
+      for (const index of slab.used) sum += this.#bySlot.get(slotName(slab, index))?.priority ?? 0;
+      means.push({ slab, mean: slab.used.size === 0 ? 0 : sum / slab.used.size });
+    }
+    for (const { slab } of means.sort((a, b) => a.mean - b.mean)) {
+      const all = [...slab.used].flatMap((index) => this.#bySlot.get(slotName(slab, index)) ?? []);
+      const gone = this.withDescendants(all);
+      if (gone.length > 0 && !gone.some((entry) => kept.has(entry.name) || this.isPinned(entry))) return gone;
+    }
+    return [];
+  }
+
+  /** The deepest pages after `entry` leave before it, because nothing could find them any more. */
+  #deepest(entry: Entry, kept: ReadonlySet<string>): Entry[] {
+    if (entry.part !== 'full') return [entry];
+    let leaf = entry;
+    for (;;) {
+      const [child] = this.#children.get(leaf.name) ?? [];
+      const next = child === undefined ? undefined : this.#entries.get(child);
+      if (next === undefined) break;
+      leaf = next;
+    }
+    return kept.has(leaf.name) ? [] : this.#partsOf(leaf);
+  }
+
+  #partsOf({ engine, digest }: Entry): Entry[] {
+    return PARTS.flatMap((part) => this.#entries.get(entryName(part, engine, digest)) ?? []);
+  }
+
+  /** Adds the pages that can be found only through these. The deepest pages come first. */
+  withDescendants(entries: readonly Entry[]): Entry[] {
+    const all = new Set(entries);
+    for (const entry of all) {
+      if (entry.part !== 'full') continue;
+      for (const part of this.#partsOf(entry)) all.add(part);
+      for (const child of this.#children.get(entry.name) ?? []) {
+        const found = this.#entries.get(child);
+        if (found !== undefined) all.add(found);
+      }
+    }
+    return [...all].sort((a, b) => b.page - a.page);
+  }
+
+  /** An entry that was used is worth what it saves, counted from the priority of the entry that was evicted last. */
+  touch(entry: Entry): void {
+    entry.priority = Math.max(entry.priority, this.#clock + entry.value);
+  }
+
+  /** The entry and all its ancestors. */
+  *#chain(name: string): Generator<Entry> {
+    for (let entry = this.#entries.get(name); entry !== undefined; ) {
+      yield entry;
+      entry = entry.parent === '' ? undefined : this.#entries.get(entryName('full', entry.engine, entry.parent));
+    }
+  }
+
+  /** Notes that `label` needs the prefix that ends with `leaf`. `at`: time in seconds. */
+  refer(label: string, leaf: string, at: number): void {
+    this.#reference(label, leaf, at);
+    this.#count(label, leaf, 1);
+  }
+  #count(label: string, leaf: string, added: 1 | -1): void {
+    const pins = isPinLabel(label) ? added : 0;
+    for (const entry of this.#chain(leaf)) {
+      entry.references += added;
+      entry.pins += pins;
+    }
+  }
+
+  /** Removes a label. Returns the entries that no label needs any more; null: the label is unknown. */
+  release(label: string): Entry[] | null {
+    const leaves = this.#labels.get(label);
+    if (leaves === undefined) return null;
+    const gone: Entry[] = [];
+    for (const leaf of leaves) {
+      this.#count(label, leaf, -1);
+      for (const entry of this.#chain(leaf)) if (entry.references === 0) gone.push(entry);
+    }
+    this.#dropLabel(label);
+    return gone;
+  }
+
+  #reference(label: string, leaf: string, at: number): void {
+    const leaves = this.#labels.get(label) ?? new Set();
+    leaves.add(leaf);
+    this.#labels.set(label, leaves);
+    this.#labelTimes.set(label, at);
+    this.#labelsOf.set(leaf, (this.#labelsOf.get(leaf) ?? new Set()).add(label));
+  }
+
+  #dropLabel(label: string): void {
+    for (const leaf of this.#labels.get(label) ?? []) {
+      const labels = this.#labelsOf.get(leaf);
+      labels?.delete(label);
+      if (labels?.size === 0) this.#labelsOf.delete(leaf);
+    }
+    this.#labels.delete(label);
+    this.#labelTimes.delete(label);
+  }
+
+  countReferences(): void {
+    for (const entry of this.#list) {
+      entry.references = 0;
+      entry.pins = 0;
+    }
+    for (const [label, leaves] of this.#labels) for (const leaf of leaves) this.#count(label, leaf, 1);
+  }
+
+  add(entry: Entry): void {
+    entry.at = this.#list.length;
+    this.#list.push(entry);
+    this.#entries.set(entry.name, entry);
+    addTo(this.#perOrganization, entry.organization, 1);
+    addTo(this.#perEngine, entry.engine, 1);
+    this.#use(entry, 1);
+    this.#bySlot.set(slotName(entry.slot.slab, entry.slot.index), entry);
+    if (entry.part !== 'full' || entry.parent === '') return;
+    const parent = entryName('full', entry.engine, entry.parent);
+    const children = this.#children.get(parent) ?? new Set();
+    children.add(entry.name);
+    this.#children.set(parent, children);
+  }
+
+  /** Removes an entry that is evicted, and frees its slot. */
+  evict(entry: Entry): void {
+    this.#clock = Math.max(this.#clock, entry.priority);
+    this.forget(entry);
+  }
+
+  /** Notes that the record of an entry has been copied to another slot, and frees its present one. */
+  move(entry: Entry, slot: Slot): void {
+    this.#bySlot.delete(slotName(entry.slot.slab, entry.slot.index));
+    entry.slot.slab.free(entry.slot.index);
+    entry.slot = slot;
+    this.#bySlot.set(slotName(slot.slab, slot.index), entry);
+  }
+
+  /** Removes the entry from the index and frees its slot. */
+  forget(entry: Entry): void {
+    this.unlink(entry);
+    this.#bySlot.delete(slotName(entry.slot.slab, entry.slot.index));
+    entry.slot.slab.free(entry.slot.index);
+  }
+
+  #use({ engine, organization, part, slot }: Entry, added: 1 | -1): void {
+    const key = `${engine} ${organization}`;
+    const { pages, bytes } = this.#usage.get(key) ?? { pages: 0, bytes: 0 };
+    const usage = {
+      engine,
+      organization,
+      pages: pages + (part === 'full' ? added : 0),
+      bytes: bytes + added * slot.slab.slotBytes,
+    };
+    if (usage.bytes === 0) this.#usage.delete(key);
+    else this.#usage.set(key, usage);
+  }
+
+  /** Removes the entry from the index. Its slot stays reserved. */
+  unlink(entry: Entry): void {
+    if (this.#entries.get(entry.name) !== entry) return;
+    this.#entries.delete(entry.name);
+    addTo(this.#perOrganization, entry.organization, -1);
+    addTo(this.#perEngine, entry.engine, -1);
+    this.#use(entry, -1);
+    const last = this.#list.pop()!;
+    if (last !== entry) {
+      this.#list[entry.at] = last;
+      last.at = entry.at;
+    }
+    if (entry.part !== 'full') return;
+    const parent = entryName('full', entry.engine, entry.parent);
+    // What needed this page still needs the pages before it.
+    for (const label of this.#labelsOf.get(entry.name) ?? []) {
+      const leaves = this.#labels.get(label)!;
+      leaves.delete(entry.name);
+      if (!this.#entries.has(parent)) {
+        if (leaves.size === 0) this.#dropLabel(label);
+      } else if (leaves.has(parent)) {
+        this.#count(label, parent, -1);
+      } else {
+        this.#reference(label, parent, this.#labelTimes.get(label) ?? 0);
+      }
+    }
+    this.#labelsOf.delete(entry.name);
+    const children = this.#children.get(parent);
+    children?.delete(entry.name);
+    if (children?.size === 0) this.#children.delete(parent);
+  }
+
+  replay(entry: JournalEntry): void {
+    const [op, first, ...rest] = entry;
+    const text = String(first);
+    if (op === 'd') {
+      const gone = this.#entries.get(text);
+      if (gone !== undefined) this.forget(gone);
+    } else if (op === 'r') {
+      this.#reference(text, String(rest[0]), Number(rest[1]));
+    } else if (op === 'x') {
+      this.#dropLabel(text);
+    } else if (op === 'u') {
+      const known = this.#entries.get(text);
+      if (known !== undefined) known.until = Number(rest[0]);
+    } else if (op === 'p') {
+      const [organization, parent, page, file, index, bytes, until, priority, value] = rest;
+      const [part, engine, digest] = text.split(':');
+      const slab = this.slabs.get(String(file));
+      const at = Number(index);
+      const known = PARTS.find((one) => one === part);
+      if (slab === undefined || known === undefined || engine === undefined || digest === undefined) return;
+      if (at >= slab.slots || slab.used.has(at) || this.#entries.has(text)) return;
+      slab.used.add(at);
+      this.add({
+        name: text,
+        engine,
+        organization: String(organization),
+        digest,
+        parent: String(parent),
+        part: known,
+        page: Number(page),
+        slot: { slab, index: at },
+        bytes: Number(bytes),
+        references: 0,
+        pins: 0,
+        until: Number(until),
+        priority: Number(priority),
+        value: Number(value),
+        at: 0,
+      });
+    }
+  }
+
+  *snapshot(): Generator<JournalEntry> {
+    // Priorities are kept relative to the clock, which starts at 0 again.
+    for (const entry of this.#list) yield journaled({ ...entry, priority: Math.max(0, entry.priority - this.#clock) });
+    for (const [label, leaves] of this.#labels)
+      for (const leaf of leaves) yield ['r', label, leaf, this.#labelTimes.get(label) ?? 0];
+  }
+}
