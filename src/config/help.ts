@@ -22,6 +22,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   redis: 'Shared rate limits (Redis)',
   engine: 'Engine',
   kv: 'KV cache on disk',
+  replay: 'Tokens of tool calls and reasoning',
   structured_outputs: 'Structured output',
   images: 'Images',
   hub: 'Model hub',

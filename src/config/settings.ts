@@ -9,6 +9,7 @@ import { engine } from './settings/engine.js';
 import { structured_outputs, images, chat, foreign_thinking, responses } from './settings/formats.js';
 import { http, ws } from './settings/http.js';
 import { kv } from './settings/kv.js';
+import { replay } from './settings/replay.js';
 import { limits, redis } from './settings/limits.js';
 import { models, upstream, hub } from './settings/models.js';
 import { webhooks, metrics, telemetry } from './settings/monitoring.js';
@@ -25,6 +26,7 @@ export const settings = {
   redis,
   engine,
   kv,
+  replay,
   structured_outputs,
   images,
   chat,

@@ -18,6 +18,8 @@ export interface RequestContext {
   readonly organization: number;
   /** The organization's ID. Absent: nothing of the request is kept on disk. */
   readonly organizationId?: string | undefined;
+  /** False: no KV pages are read from disk, because nothing is generated. */
+  readonly readsPages?: boolean | undefined;
   /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
   readonly charged?: Charged | undefined;
@@ -62,8 +64,9 @@ export interface Provider {
   count(request: GenerationRequest, context: RequestContext): Promise<PromptCount>;
 }
 
-/** `leftOut`, `ignored`: as in the `started` event. */
+/** `leftOut`, `ignored`: as in the `started` event. `replayed`: as in PreparedGeneration. */
 export interface PromptCount extends TokenCount {
+  readonly replayed?: readonly string[] | undefined;
   readonly leftOut?: readonly LeftOut[] | undefined;
   readonly ignored?: readonly string[] | undefined;
 }
@@ -108,6 +111,11 @@ export interface PreparedGeneration {
   readonly n: number;
   /** The prompt's token IDs, if the provider knows them. */
   readonly promptIds?: ArrayLike<number> | undefined;
+  /**
+   * The calls and reasoning blocks in the prompt that have the tokens that the model wrote: IDs of calls, and paths of
+   * reasoning. Absent: none.
+   */
+  readonly replayed?: readonly string[] | undefined;
   /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
   /** Absent if no KV pages are kept on disk. */

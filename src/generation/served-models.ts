@@ -9,6 +9,7 @@ import { lifecycleAt, type DeclaredDeprecation, type ModelDeprecation } from './
 import type { GenerationLimits } from './generation-limits.js';
 import { LocalProvider } from './local/local-provider.js';
 import type { Pooler, Provider, TemplateProblem } from './provider.js';
+import type { ReplaySource } from './replay/replays.js';
 import type { ReasoningEffort } from './types.js';
 import type { Upstreams } from './upstream/upstreams.js';
 
@@ -39,6 +40,8 @@ export class ServedModels {
 
   /** Called once for each loaded model whose chat template has a problem. */
   onTemplateProblem: (model: string, problem: TemplateProblem) => void = () => undefined;
+  /** Set before any model is used. Null: earlier calls and reasoning are always tokenized from their text. */
+  replays: ReplaySource | null = null;
 
   constructor(
     private readonly pool: ModelPool,
@@ -192,7 +195,7 @@ export class ServedModels {
   }
 
   #make(model: CatalogModel, engine: Engine): LocalProvider {
-    const provider = new LocalProvider(engine, model, this.limits);
+    const provider = new LocalProvider(engine, model, this.limits, this.replays);
     const { contextWindow, maxOutputTokens, efforts, images, pooler, prompter } = provider;
     this.#known.set(model.id, {
       file: model.file,

@@ -2,6 +2,7 @@
 // GenerationEvents. This file does not depend on any format or on token IDs.
 import type { PoolingTask } from './pooling.js';
 import type { ApiError } from '../shared/errors.js';
+import type { WrittenItem } from './replay/replay-item.js';
 import type { SearchOutcome } from './web-search/outcome.js';
 import type { WebSearchOptions } from './web-search/search-options.js';
 
@@ -205,6 +206,8 @@ export interface GenerationRequest {
   returnTokens?: boolean | undefined;
   /** Whether the prompt's KV pages are kept for a day (`prompt_cache_retention: "24h"`). */
   keepsPages?: boolean | undefined;
+  /** Whether the request forbids keeping anything of it (`store: false`). */
+  storesNothing?: boolean | undefined;
   /** Content that the model will not see, in request order. */
   leftOut?: readonly LeftOut[] | undefined;
   /** Top-level fields of the request that the response lists as ignored. */
@@ -307,7 +310,8 @@ export type GenerationEvent =
   | { type: 'thought'; choice: number; block: JsonSchema }
   // A call's events come in this order, without any other events of the choice in between. `index` counts from 0 within
   // each choice.
-  | { type: 'call_started'; choice: number; index: number; name: string; tokens: number }
+  // `key`: the random part of the ID that the client receives; set by the run.
+  | { type: 'call_started'; choice: number; index: number; name: string; tokens: number; key?: string }
   // together: the JSON text of an object, or the beginning of one
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
@@ -328,6 +332,9 @@ export type GenerationEvent =
       model?: string;
       upstream?: string;
     }
+  // The choice's calls and reasoning blocks with their token IDs, emitted before `finished`. `model` identifies the model
+  // whose tokens these are.
+  | { type: 'written'; choice: number; model: string; items: readonly WrittenItem[] }
   // `stopSequenceUnknown`: the upstream did not report whether a stop string ended the choice.
   | {
       type: 'finished';

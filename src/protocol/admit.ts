@@ -23,6 +23,7 @@ import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
 import { contextOf, setHeaders, type Caller } from './caller.js';
 import { finallyLeftOut, nameUnsent, renameLeftOut } from './foreign-thinking.js';
 import { headerPaths, logList } from './ignored.js';
+import type { Replays } from '../generation/replay/replays.js';
 import { AFFINITY_HEADER, type Affinity } from './affinity.js';
 import type { CacheDiagnostics } from './prompt-cache/cache-diagnostics.js';
 import type { PromptMemory } from './prompt-cache/prompt-memory.js';
@@ -56,6 +57,8 @@ export interface GenerationDeps extends PromptDeps {
   generations: RunningGenerations;
   /** Recent prompts, for cache diagnostics. */
   prompts: PromptMemory;
+  /** Records the tokens of calls and reasoning blocks. Absent: they are not recorded. */
+  replays?: Pick<Replays, 'record'> | undefined;
   /** Set only if other processes serve the same models. */
   affinity?: Affinity | undefined;
 }
@@ -77,6 +80,7 @@ export interface AdmittedGeneration {
   readonly usage: UsageSink;
   readonly requests: RequestSink;
   readonly prompts: PromptMemory;
+  readonly replays: Pick<Replays, 'record'> | null;
   /** Keeps the prompt for later comparisons. Null if the format has no cache diagnostics. */
   diagnostics: CacheDiagnostics | null;
   /** The stored response that the generation is for; null: it is not stored. */
@@ -198,12 +202,20 @@ export async function countPrompt(
   return measured.count.tokens;
 }
 
+/** Lists the calls and reasoning blocks in the prompt that have the tokens that the model wrote. */
+function nameReplayed(caller: Caller, replayed: readonly string[] | undefined): void {
+  if (replayed === undefined) return;
+  caller.setHeader('x-replayed-items', headerPaths(replayed));
+  caller.annotate({ replayed_items: logList(replayed) });
+}
+
 /** Sets the response headers for content and parameters that the count ignores. */
 export function nameCounted(
   caller: Caller,
   asked: GenerationRequest,
-  { exact, leftOut, ignored }: Omit<PromptCount, 'tokens'>,
+  { exact, leftOut, ignored, replayed }: Omit<PromptCount, 'tokens'>,
 ): void {
+  nameReplayed(caller, replayed);
   if (leftOut !== undefined) renameLeftOut(caller, asked.leftOut, finallyLeftOut(asked, leftOut));
   nameUnsent(caller, asked, ignored);
   if (!exact) caller.setHeader('x-token-count', 'estimate');
@@ -224,7 +236,8 @@ export async function promptTokens(
   try {
     loaded = await loadRequest(deps, caller, { model, request: asked, context });
     // Nothing is generated, so no pages are read from disk.
-    const { promptIds } = await loaded.provider.prepare(loaded.request, { ...context, organizationId: undefined });
+    const { promptIds, replayed } = await loaded.provider.prepare(loaded.request, { ...context, readsPages: false });
+    nameReplayed(caller, replayed);
     if (promptIds === undefined)
       throw apiError('unsupported_feature', 'Token IDs are not available for upstream models.', 'model');
     return promptIds;
@@ -411,6 +424,7 @@ async function reserve(
       caller.setHeader('x-ignored-schema-keywords', headerPaths(prepared.ignoredKeywords));
       caller.annotate({ ignored_schema_keywords: logList(prepared.ignoredKeywords) });
     }
+    nameReplayed(caller, prepared.replayed);
     if (prepared.headers !== undefined) setHeaders(caller, prepared.headers);
     const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });
     return {
@@ -427,6 +441,7 @@ async function reserve(
       usage: deps.usage,
       requests: deps.requests,
       prompts: deps.prompts,
+      replays: deps.replays ?? null,
       diagnostics: null,
       storedAs: null,
       run: null,

@@ -13,6 +13,7 @@ import type { RunEnd } from './run-end.js';
 import type { RunEvent } from './run-tally.js';
 import { finallyLeftOut, nameUnsent, renameLeftOut } from './foreign-thinking.js';
 import type { Usage } from './usage.js';
+import { WrittenCalls } from './written-calls.js';
 
 type StartedEvent = Extract<RunEvent, { type: 'started' }>;
 
@@ -31,6 +32,7 @@ export interface RunSink {
 /** A running generation. It forwards events to the sink and ends exactly once. */
 export class GenerationRun {
   readonly #accounting: GenerationAccounting;
+  readonly #written: WrittenCalls | null;
   #running: RunningGeneration | null = null;
   #leave: () => void = () => undefined;
 
@@ -41,6 +43,7 @@ export class GenerationRun {
     stream: boolean,
   ) {
     this.#accounting = new GenerationAccounting(admitted, stream);
+    this.#written = admitted.replays === null ? null : new WrittenCalls(admitted, admitted.replays);
     admitted.run = this;
   }
 
@@ -104,7 +107,8 @@ export class GenerationRun {
     if (this.ended) return;
     try {
       if (event.type === 'failed') this.stop(failureError(event));
-      else this.#take(event);
+      else if (event.type === 'written') this.#written?.record(event);
+      else this.#take(this.#written !== null && event.type === 'call_started' ? this.#written.named(event) : event);
     } catch (error) {
       this.#running?.cancel();
       this.stop(error);

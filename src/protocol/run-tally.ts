@@ -7,7 +7,7 @@ import { wallClock } from '../shared/wall-clock.js';
 import type { CancelStage, GenerationMeter } from '../telemetry/types.js';
 import type { Usage } from './usage.js';
 
-export type RunEvent = Exclude<GenerationEvent, { type: 'failed' }>;
+export type RunEvent = Exclude<GenerationEvent, { type: 'failed' | 'written' }>;
 export type OutputEvent = Extract<RunEvent, { choice: number; tokens: number }>;
 export type StartedEvent = Extract<RunEvent, { type: 'started' }>;
 export type ContinuedEvent = Extract<RunEvent, { type: 'continued' }>;

@@ -53,8 +53,10 @@ export const newRequestId = (): string => `req_${base62(24)}`;
 export const newChatCompletionId = (): string => `chatcmpl-${base62(29)}`;
 export const newCompletionId = (): string => `cmpl-${base62(29)}`;
 export const newMessageId = (): string => `msg_${base62(24)}`;
-export const newToolCallId = (): string => `call_${base62(24)}`;
-export const newToolUseId = (): string => `toolu_${base62(24)}`;
+/** The random part of a tool call's ID. */
+export const newCallKey = (): string => base62(24);
+export const newToolCallId = (key = newCallKey()): string => `call_${key}`;
+export const newToolUseId = (key = newCallKey()): string => `toolu_${key}`;
 export const newServerToolUseId = (): string => `srvtoolu_${base62(24)}`;
 /**
  * 48 hexadecimal digits: twelve for the time in milliseconds, then 144 random bits. So rows that are stored together

@@ -29,6 +29,8 @@ export interface BatchWriterOptions<T> {
   /** Maximum number of entries per write. */
   batch?: number;
   maxWaiting?: number;
+  /** Maximum time between an entry and its write. */
+  flushMs?: number;
 }
 
 export class BatchWriter<T> {
@@ -41,14 +43,14 @@ export class BatchWriter<T> {
   constructor(private readonly options: BatchWriterOptions<T>) {}
 
   add(entry: T): void {
-    const { what, log, maxWaiting = MAX_WAITING } = this.options;
+    const { what, log, maxWaiting = MAX_WAITING, flushMs = FLUSH_MS } = this.options;
     if (this.#waiting.length >= maxWaiting) {
       if (this.#dropped++ === 0)
         log.error({ waiting: maxWaiting }, `${what}: entries arrive faster than they can be recorded; dropping some`);
       return;
     }
     this.#waiting.push(entry);
-    this.#arm(FLUSH_MS);
+    this.#arm(flushMs);
   }
 
   get waiting(): number {

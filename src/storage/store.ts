@@ -116,6 +116,10 @@ export const TABLES = [
   'conversation-item-ids',
   'conversation-times',
   'conversations-by-organization',
+  'replays',
+  'replays-by-time',
+  'replays-by-response',
+  'replay-sizes',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

@@ -236,6 +236,22 @@ t.test(
   },
 );
 
+t.test('a call that one process wrote keeps its tokens on the other one', async (t) => {
+  const tools = [{ type: 'function' as const, name: 'get_weather', parameters: { type: 'object' }, strict: false }];
+  const asked = { model, tools, reasoning: { effort: 'none' as const } };
+  const first = await one.responses.create({ ...asked, input: 'W: weather?' });
+  const call = first.output.find((item) => item.type === 'function_call');
+  const next = {
+    ...asked,
+    previous_response_id: first.id,
+    input: [{ type: 'function_call_output' as const, call_id: call?.call_id ?? '', output: 'T: 14 C' }],
+  };
+  const replayed = async (client: OpenAI): Promise<string | null> =>
+    (await client.responses.create(next).asResponse()).headers.get('x-replayed-items');
+  t.equal(await replayed(one), call?.call_id);
+  t.ok(await eventually(async () => (await replayed(other)) === call?.call_id));
+});
+
 t.test(
   'on a read-only database, cancelling returns 503 within seconds, and the response ends as cancelled once writes work',
   async (t) => {

@@ -62,6 +62,10 @@ export interface ScriptModelOptions {
   opensThinking?: boolean;
   /** Jinja source at the start of the template. */
   templateHead?: string;
+  /**
+   * Whether past turns start with the token that selected their script. A prompt is then a prefix of the next prompt.
+   */
+  exactHistory?: boolean;
 }
 
 /** Writes the model file, about 10 MB, in a fraction of a second. */
@@ -264,14 +268,19 @@ function metadataOf(plan: Plan, scripts: Readonly<Record<string, Script>>, optio
       'tokenizer.chat_template',
       {
         type: 'string',
-        value: (options.templateHead ?? '') + templateOf(plan, Object.keys(scripts), options.opensThinking ?? false),
+        value: (options.templateHead ?? '') + templateOf(plan, Object.keys(scripts), options),
       },
     ],
   ];
 }
 
 /** ChatML with Qwen's tool format. The template ends the prompt with the token that selects the script. */
-function templateOf({ thinking }: Plan, letters: readonly string[], opensThinking: boolean): string {
+function templateOf(
+  { thinking }: Plan,
+  letters: readonly string[],
+  { opensThinking = false, exactHistory = false }: Pick<ScriptModelOptions, 'opensThinking' | 'exactHistory'>,
+): string {
+  const selected = `{% if enable_thinking %}{{ '<|script:' + chosen.letter + '|>' }}{% else %}{{ '<|script:' + chosen.letter + ':plain|>' }}{% endif %}`;
   const standard = (letter: string): string => (letters.includes(letter) ? letter : letters[0]!);
   return `{%- set chosen = namespace(letter='${standard('A')}') %}
 {%- if tools %}<|im_start|>system
@@ -283,7 +292,7 @@ function templateOf({ thinking }: Plan, letters: readonly string[], opensThinkin
 {%- if m.role == 'user' or m.role == 'tool' %}
 {%- set chosen.letter = m.content[:1] if m.content[1:2] == ':' and m.content[:1] in '${letters.join('')}' else '${standard('T')}' if m.role == 'tool' else '${standard('A')}' %}
 {%- endif %}<|im_start|>{{ m.role }}
-{% if m.reasoning_content %}<think>
+${exactHistory ? `{% if m.role == 'assistant' %}${selected}{% endif %}` : ''}{% if m.reasoning_content %}<think>
 {{ m.reasoning_content }}
 </think>
 

@@ -4,11 +4,12 @@
 import { imageNote } from '../image-note.js';
 import type { TemplateMessage } from './template/context.js';
 import type { ReasoningMarkers } from './reasoning.js';
+import type { ReplayMarks } from './replay/replay-marks.js';
 import type { Shield } from './shield.js';
 import type { TemplateCapabilities } from './template/probe.js';
 import { CallArguments, parseObject, stringsIn } from './tools/call-arguments.js';
 import type { ToolDialect } from './tools/dialect.js';
-import type { Content, ImagePart, Message } from '../types.js';
+import type { Content, ImagePart, Message, ToolCall } from '../types.js';
 
 type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 type ToolMessage = Extract<Message, { role: 'tool' }>;
@@ -97,15 +98,16 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 /**
  * Returns the template's messages with all client text shielded. A template with a field for reasoning gets all past
  * reasoning and decides what to show. For other templates, reasoning is included only after the last user message, that
- * is, in the running tool loop.
+ * is, in the running tool loop. `marks`: marks the items whose tokens are known.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
   shield: Shield,
   shape: TemplateShape,
   imageText: ImageText = imageNote,
+  marks: ReplayMarks | null = null,
 ): TemplateMessage[] {
-  const folder = new Folder(shield, shape, imageText);
+  const folder = new Folder(shield, shape, imageText, marks);
   const lastUser = messages.findLastIndex((message) => message.role === 'user');
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index] as Message;
@@ -131,6 +133,7 @@ class Folder {
     private readonly shield: Shield,
     private readonly shape: TemplateShape,
     private readonly imageText: ImageText,
+    private readonly marks: ReplayMarks | null,
   ) {
     this.#args = new CallArguments(shield, shape.can);
   }
@@ -167,7 +170,7 @@ class Folder {
         (call): CallMessage => ({
           id: this.#id(call.id, call.name),
           type: 'function',
-          function: { name: this.shield.protect(call.name), arguments: this.#args.forTemplate(call.arguments) },
+          function: { name: this.#nameOf(call), arguments: this.#args.forTemplate(call.arguments) },
         }),
       );
       this.messages.push(index === 0 ? { ...said, tool_calls } : { role: 'assistant', content: '', tool_calls });
@@ -187,7 +190,7 @@ class Folder {
   /** For templates without tool calls: writes calls as the model's text, and results as the user's. */
   #addAsText(said: TemplateMessage, message: AssistantMessage, results: readonly ToolMessage[]): void {
     const calls = (message.toolCalls ?? []).map((call) => ({
-      name: this.shield.protect(call.name),
+      name: this.#nameOf(call),
       arguments: this.#args.asText(call.arguments),
     }));
     const written = this.shape.dialect.syntax.write(calls);
@@ -197,6 +200,10 @@ class Folder {
       .map((result) => `<tool_response>\n${this.#resultText(result)}\n</tool_response>`)
       .join('\n');
     this.messages.push({ role: 'user', content });
+  }
+
+  #nameOf(call: ToolCall): string {
+    return (this.marks?.call(call) ?? '') + this.shield.protect(call.name);
   }
 
   /** Shields each text of the client separately, because the image markers between them must not be shielded. */
@@ -215,7 +222,8 @@ class Folder {
   #addReasoning(said: TemplateMessage, { reasoning }: AssistantMessage, inLoop: boolean): void {
     if (reasoning === undefined || reasoning === '') return;
     const { can, inlineReasoning } = this.shape;
-    const text = this.shield.protect(reasoning);
+    const shielded = this.shield.protect(reasoning);
+    const text = this.marks?.reasoning(reasoning, shielded) ?? shielded;
     // A template with its own reasoning field may reject a message that has content as well as reasoning and calls.
     if (can.reasoningField === 'thinking' && said.content !== '') return;
     if (can.reasoningField !== null) said[can.reasoningField] = text;

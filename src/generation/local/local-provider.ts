@@ -7,13 +7,14 @@ import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine, Generation } from '../../engine/engine.js';
 import type { Prefetched } from '../../engine/kv-tier/tier-client.js';
 import { apiError } from '../../shared/errors.js';
-import { exactly, type TokenCount } from '../../shared/token-count.js';
+import { exactly } from '../../shared/token-count.js';
 import { VERSION } from '../../shared/version.js';
 import type { GenerationLimits, GrammarSettings } from '../generation-limits.js';
 import type {
   FromDisk,
   RequestContext,
   PreparedGeneration,
+  PromptCount,
   Provider,
   RunningGeneration,
   Vocabulary,
@@ -32,6 +33,9 @@ import { answerHead, closeText, reasoningBudget } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
 import { TokenTexts } from './token-texts.js';
 import { callableTools, callOptions } from './tools/call-options.js';
+import type { CallableTools } from './tools/call-reader.js';
+import type { ReplaySource } from '../replay/replays.js';
+import { openingTokens, WrittenItems, type WritingRules } from './replay/written-items.js';
 
 /** For prompts that are not looked up on disk. */
 const BELOW_MINIMUM: FromDisk = { tokens: 0, miss: { reason: 'below minimum', at: null } };
@@ -55,9 +59,10 @@ export class LocalProvider implements Provider {
     private readonly engine: Engine,
     private readonly model: CatalogModel,
     private readonly limits: GenerationLimits,
+    private readonly replays: ReplaySource | null = null,
   ) {
     this.images = engine.vision === null ? null : new PromptImages(engine, limits.images);
-    this.prompter = new Prompter(engine, model, this.images);
+    this.prompter = new Prompter(engine, model, this.images, replays);
     this.contextWindow = this.prompter.contextWindow;
     this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
     this.efforts = this.prompter.markers === null ? this.prompter.template.efforts.withNone() : REASONING_EFFORTS;
@@ -174,10 +179,18 @@ export class LocalProvider implements Provider {
     };
     const { promptParam, keepsPages } = request;
     const { organizationId } = context;
-    const prefetched = organizationId === undefined ? null : await this.#prefetch(options, organizationId, context);
+    const prefetched =
+      organizationId === undefined || context.readsPages === false
+        ? null
+        : await this.#prefetch(options, organizationId, context);
+    const writing =
+      this.replays === null || organizationId === undefined || request.storesNothing === true || maxTokens === 0
+        ? null
+        : this.#writingRules(request, prompt, tools);
     return {
       promptTokens: exactly(promptTokens),
       promptIds: prompt.tokens,
+      ...(prompt.replayed.length === 0 ? {} : { replayed: prompt.replayed }),
       content: () => promptContent(this.engine, prompt, images, this.limits.snapshotTokens ?? 1_024),
       maxTokens,
       cappedByContext: maxTokens === room && room < asked,
@@ -188,11 +201,54 @@ export class LocalProvider implements Provider {
           organizationId === undefined
             ? undefined
             : this.engine.tier?.client.labelFor(organizationId, { response: responseId, day: keepsPages });
-        const submitted = retain === undefined ? options : { ...options, retain };
-        return this.#start(submitted, rules, onEvent, { promptParam, prefetched, organizationId });
+        const submitted = {
+          ...options,
+          ...(retain === undefined ? {} : { retain }),
+          ...(writing === null ? {} : { returnTokens: true }),
+        };
+        const receive = writing === null ? onEvent : this.#collecting(writing, options.returnTokens === true, onEvent);
+        return this.#start(submitted, rules, receive, { promptParam, prefetched, organizationId });
       },
       ...(this.engine.tier === null || organizationId === undefined ? {} : { fromDisk: prefetched ?? BELOW_MINIMUM }),
       ...(prefetched === null ? {} : { discard: () => prefetched.release() }),
+    };
+  }
+
+  /** Null if the response can contain nothing that is replayed. */
+  #writingRules(request: GenerationRequest, prompt: Prompt, tools: CallableTools): WritingRules | null {
+    if (request.raw !== undefined || request.webSearch !== undefined) return null;
+    const { markers, findsCalls, dialect } = this.prompter;
+    // A continued block was not written as a whole.
+    const isContinued = prompt.reasoning?.begun === true;
+    const calls = findsCalls && tools.size > 0 ? { syntax: dialect.syntax, tools } : null;
+    if (calls === null && (markers === null || isContinued)) return null;
+    const opened =
+      markers === null || prompt.reasoning === null
+        ? new Int32Array()
+        : openingTokens(this.engine, prompt.tokens, prompt.text, markers);
+    // The tokens that open the reasoning must be known.
+    const isKnown = prompt.reasoning === null || opened.length > 0;
+    return { calls, markers: isContinued || !isKnown ? null : markers, opened };
+  }
+
+  /** Adds a `written` event before the end of each choice. `shown`: whether the request asks for token IDs. */
+  #collecting(
+    rules: WritingRules,
+    shown: boolean,
+    onEvent: (event: GenerationEvent) => void,
+  ): (event: GenerationEvent) => void {
+    const written = new WrittenItems(this.engine, rules);
+    return (event) => {
+      if (event.type === 'tokens') {
+        written.tokens(event.choice, event.ids);
+        if (!shown) return;
+      }
+      written.event(event);
+      if (event.type === 'finished') {
+        const items = written.take(event.choice);
+        if (items.length > 0) onEvent({ type: 'written', choice: event.choice, model: this.engine.fileHash, items });
+      }
+      onEvent(event);
     };
   }
 
@@ -211,10 +267,11 @@ export class LocalProvider implements Provider {
     return tier.client.prefetch(tier.key, { organization, organizationId, tokens, spans, signal });
   }
 
-  count(request: GenerationRequest, context: RequestContext): Promise<TokenCount> {
+  count(request: GenerationRequest, context: RequestContext): Promise<PromptCount> {
     return this.#whileLoaded(async () => {
       this.images?.check(request.messages);
-      return exactly(await this.prompter.count(request, context));
+      const { length, replayed } = await this.prompter.count(request, context);
+      return replayed.length === 0 ? exactly(length) : { ...exactly(length), replayed };
     });
   }
 

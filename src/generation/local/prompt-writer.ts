@@ -10,7 +10,8 @@ import { ImageMarks, type MarkedText } from './image-marks.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import { Shield, type Starters } from './shield.js';
 import { RenderBudget, TemplateError } from './template/limits.js';
-import type { TemplateMessage } from './template/context.js';
+import { ReplayMarks, type ReplayedItems } from './replay/replay-marks.js';
+import type { TemplateContext, TemplateMessage } from './template/context.js';
 import { keepsInlineReasoning } from './template/probe.js';
 import { type ToolDialect, describeTools } from './tools/dialect.js';
 import { stringsIn } from './tools/call-arguments.js';
@@ -29,6 +30,11 @@ export interface PromptReasoning {
   readonly effort?: string | undefined;
 }
 
+/** `replays`: the tokens of earlier calls and reasoning blocks, by key. */
+export interface PromptStyle extends PromptReasoning {
+  readonly replays?: ReadonlyMap<string, Int32Array> | undefined;
+}
+
 /**
  * `text`: the whole prompt with image marks. `texts` and `images`: the same prompt, split at the images. There are no
  * images without a vision encoder.
@@ -36,10 +42,13 @@ export interface PromptReasoning {
 export interface PromptText extends MarkedText {
   readonly text: string;
   readonly guard: number;
+  /** `texts` with marks in place of the items that are replayed. Null: none are. */
+  readonly replayed: { readonly texts: readonly string[]; readonly items: ReplayedItems } | null;
 }
 
 export class PromptWriter {
   readonly #shape: TemplateShape;
+  readonly #markers: ReasoningMarkers | null;
   readonly #tools = new TemplateTools();
 
   constructor(
@@ -49,13 +58,21 @@ export class PromptWriter {
     private readonly starters: Starters | null,
     private readonly sees = false,
   ) {
+    this.#markers = markers;
     const can = template.capabilities;
     const inline = markers !== null && !can.reasoningField && keepsInlineReasoning(template, markers);
     this.#shape = { can, dialect, inlineReasoning: inline ? markers : null };
   }
 
-  /** Throws ApiError 422 if the template rejects the messages or drops the message to continue. */
-  write(request: PromptRequest, { thinking, effort }: PromptReasoning): PromptText {
+  /**
+   * `decode` returns the text of tokens. Throws ApiError 422 if the template rejects the messages or drops the message
+   * to continue.
+   */
+  write(
+    request: PromptRequest,
+    { thinking, effort, replays }: PromptStyle,
+    decode: (ids: Int32Array) => string = () => '',
+  ): PromptText {
     const { can, dialect } = this.#shape;
     const toolText = request.tools.length === 0 ? '' : this.#tools.textOf(request.tools);
     const instruction = formatInstruction(request.format);
@@ -71,57 +88,69 @@ export class PromptWriter {
         request.promptParam,
       );
     }
-    const marks = new ImageMarks(shield.guard);
-    let messages = toTemplateMessages(
-      placeSystem(request.messages, can),
-      shield,
-      this.#shape,
-      this.sees ? marks.mark : imageNote,
-    );
     const tools = request.tools.length === 0 ? null : this.#tools.forTemplate(request.tools, toolText, shield);
-    if (tools !== null && !dialect.showsTools)
-      messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
-    if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
-
-    // The end of a continued message is found by a mark that no text can contain, because in texts, a guard follows
-    // only a character that starts a special token.
-    const mark = String.fromCodePoint(shield.guard).repeat(4);
-    const last = messages.at(-1);
-    if (request.continueFinal && last !== undefined) last.content += mark;
-    const context = {
-      messages,
-      tools: dialect.showsTools ? tools : null,
-      addGenerationPrompt: !request.continueFinal,
-      enableThinking: thinking,
-      effort,
-      variables: protectedValues(variables, shield),
-      guard: shield.guard,
+    const placed = placeSystem(request.messages, can);
+    const render = (images: ImageMarks, marks: ReplayMarks | null): string => {
+      const imageText = this.sees ? images.mark : imageNote;
+      let messages = toTemplateMessages(placed, shield, this.#shape, imageText, marks);
+      if (tools !== null && !dialect.showsTools)
+        messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
+      if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
+      return this.#render(request, messages, {
+        tools: dialect.showsTools ? tools : null,
+        addGenerationPrompt: !request.continueFinal,
+        enableThinking: thinking,
+        effort,
+        variables: protectedValues(variables, shield),
+        guard: shield.guard,
+      });
     };
-    let text: string;
-    try {
-      text = this.template.render(context);
-    } catch (error) {
-      if (error instanceof TemplateError) throw this.#refusal(request, error);
-      throw error;
-    }
-    if (request.continueFinal) {
-      const end = text.lastIndexOf(mark);
-      if (end === -1)
-        throw apiError(
-          'unsupported_value',
-          "continue_final_message: the model's chat template drops the last message.",
-          'continue_final_message',
-        );
-      text = text.slice(0, end);
-    }
-    const marked = marks.split(text);
+    const images = new ImageMarks(shield.guard);
+    const text = render(images, null);
+    const marked = images.split(text);
     if (marked === null)
       throw apiError(
         'invalid_value',
         `The model's chat template must show every image of ${request.promptParam} exactly once.`,
         request.promptParam,
       );
-    return { ...marked, text, guard: shield.guard };
+    let replayed: PromptText['replayed'] = null;
+    if (replays !== undefined && replays.size > 0) {
+      const marks = new ReplayMarks({ guard: shield.guard, replays, request, decode });
+      // The text is rendered twice, because a template may treat a marked text differently.
+      const found = marks.found(render(new ImageMarks(shield.guard), marks), text, dialect.syntax, this.#markers);
+      const texts = found === null ? null : images.split(found.text);
+      if (found !== null && texts !== null) replayed = { texts: texts.texts, items: found.items };
+    }
+    return { ...marked, text, guard: shield.guard, replayed };
+  }
+
+  #render(
+    request: PromptRequest,
+    messages: TemplateMessage[],
+    context: Omit<TemplateContext, 'messages'> & { guard: number },
+  ): string {
+    // The end of a continued message is found by a mark that no text can contain, because in texts, a guard follows
+    // only a character that starts a special token.
+    const mark = String.fromCodePoint(context.guard).repeat(4);
+    const last = messages.at(-1);
+    if (request.continueFinal && last !== undefined) last.content += mark;
+    let text: string;
+    try {
+      text = this.template.render({ ...context, messages });
+    } catch (error) {
+      if (error instanceof TemplateError) throw this.#refusal(request, error);
+      throw error;
+    }
+    if (!request.continueFinal) return text;
+    const end = text.lastIndexOf(mark);
+    if (end === -1)
+      throw apiError(
+        'unsupported_value',
+        "continue_final_message: the model's chat template drops the last message.",
+        'continue_final_message',
+      );
+    return text.slice(0, end);
   }
 
   /**

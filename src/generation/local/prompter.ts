@@ -10,7 +10,7 @@ import type { Charged, RequestContext, TemplateProblem } from '../provider.js';
 import type { GenerationRequest, ImagePart, Message, ReasoningEffort } from '../types.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './template/chat-template.js';
 import type { PromptImages } from './prompt-images.js';
-import { PromptWriter, type PromptReasoning } from './prompt-writer.js';
+import { PromptWriter, type PromptReasoning, type PromptStyle } from './prompt-writer.js';
 import { RawPrompts } from './raw-prompt.js';
 import { promptSizeOf, LARGE_PARTS, withoutLargeParts, type PromptSize } from './prompt-size.js';
 import {
@@ -28,6 +28,10 @@ import { findDialect, type ToolDialect } from './tools/dialect.js';
 import { withRecipient } from './tools/functionary.js';
 import { TemplateError } from './template/limits.js';
 import { droppableGroups, withoutUpTo } from './truncate.js';
+import { keyOfCallId, reasoningKey } from '../replay/replay-item.js';
+import type { ReplaySource } from '../replay/replays.js';
+import { hasSections } from './replay/call-section.js';
+import type { ReplayedItems } from './replay/replay-marks.js';
 
 /** Maximum text that the addon tokenizes, far more than fits in any context. */
 const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
@@ -51,7 +55,7 @@ const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING)
 const CHARACTERS_OF_A_MESSAGE = 32;
 
 /** How a prompt is built. */
-interface Writing extends PromptReasoning {
+interface Writing extends PromptStyle {
   readonly charged: Charged;
 }
 
@@ -68,6 +72,16 @@ export interface Prompt {
   /** Size in bytes of the template's generation prompt, which ends the text. */
   readonly endBytes: number;
   readonly reasoning: OpenReasoning | null;
+  /** The text after the last image. */
+  readonly text: string;
+  /** The calls and reasoning blocks whose tokens are those that the model wrote: IDs of calls, and paths. */
+  readonly replayed: readonly string[];
+}
+
+/** The tokens of a text, and the position at which each of its parts ends, except the last one. */
+interface Tokenized {
+  readonly tokens: Int32Array;
+  readonly places: number[];
 }
 
 export class Prompter {
@@ -85,12 +99,20 @@ export class Prompter {
   #longestToken: number | null = null; // in bytes; computed at the first huge prompt
   #closingTokens: number | null = null; // computed at the first request
   #endTokenCount: number | null = null; // computed at the first request
+  #specials: ReadonlySet<number> | null = null; // computed at the first replay
 
-  /** `images`: null if the model has no vision encoder. */
+  /** Whether the places of calls are found in rendered prompts. */
+  readonly findsCalls: boolean;
+
+  /**
+   * `images`: null if the model has no vision encoder. `replays`: null if earlier calls and reasoning are always
+   * tokenized from their text.
+   */
   constructor(
     private readonly engine: Engine,
     private readonly model: CatalogModel,
     private readonly images: Pick<PromptImages, 'tokensOf'> | null,
+    private readonly replays: ReplaySource | null = null,
   ) {
     const { info } = engine;
     const source = info.chatTemplate ?? CHATML_TEMPLATE;
@@ -100,6 +122,7 @@ export class Prompter {
     this.templateProblem = problem;
     this.markers = findMarkers(source, hasToken);
     this.dialect = findDialect(this.template, hasToken);
+    this.findsCalls = this.markers?.messages === undefined && hasSections(this.dialect.syntax);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
     this.raw = new RawPrompts(engine, model.id);
     this.#writer = new PromptWriter(
@@ -134,7 +157,7 @@ export class Prompter {
    * Returns the number of tokens of the prompt that prompt() would build, even if it does not fit. Throws ApiError 422,
    * 503, or the signal's reason.
    */
-  async count(request: GenerationRequest, context: RequestContext): Promise<number> {
+  async count(request: GenerationRequest, context: RequestContext): Promise<Pick<Prompt, 'length' | 'replayed'>> {
     const how = await this.#writing(request, context);
     const size = promptSizeOf(request);
     return enqueue(counting, size, context, async () => {
@@ -142,7 +165,7 @@ export class Prompter {
       const least = shortest(request);
       const minSize = promptSizeOf(least);
       if (this.#atLeast(minSize) >= this.contextWindow) return this.#countWhole(least, how, minSize);
-      return (await this.#fitted(request, how, size)).length;
+      return this.#fitted(request, how, size);
     });
   }
 
@@ -174,9 +197,40 @@ export class Prompter {
     return request.effort ?? fallback;
   }
 
-  async #writing(request: GenerationRequest, { charged = uncharged }: RequestContext): Promise<Writing> {
+  async #writing(request: GenerationRequest, context: RequestContext): Promise<Writing> {
     const thinking = await this.#thinks(request);
-    return { thinking, effort: this.#effortWord(request, thinking), charged };
+    const { charged = uncharged } = context;
+    return {
+      thinking,
+      effort: this.#effortWord(request, thinking),
+      charged,
+      replays: await this.#replaysOf(request, context),
+    };
+  }
+
+  /** The tokens of the request's earlier calls and reasoning blocks, by key. Undefined: none are known. */
+  async #replaysOf(
+    { messages, raw }: GenerationRequest,
+    { organizationId, charged = uncharged }: RequestContext,
+  ): Promise<ReadonlyMap<string, Int32Array> | undefined> {
+    if (this.replays === null || organizationId === undefined || raw !== undefined) return undefined;
+    let characters = 0;
+    const texts: string[] = [];
+    const keys: string[] = [];
+    for (const message of messages) {
+      if (message.role !== 'assistant') continue;
+      for (const { id } of this.findsCalls ? (message.toolCalls ?? []) : []) {
+        const key = keyOfCallId(id);
+        if (key !== null) keys.push(key);
+      }
+      if (this.markers === null || message.reasoning === undefined || message.reasoning === '') continue;
+      texts.push(message.reasoning);
+      characters += message.reasoning.length;
+    }
+    if (texts.length > 0) keys.push(...charged(characters, () => texts.map(reasoningKey)));
+    if (keys.length === 0) return undefined;
+    const found = await this.replays.find(organizationId, this.engine.fileHash, keys);
+    return found.size === 0 ? undefined : found;
   }
 
   /**
@@ -209,12 +263,17 @@ export class Prompter {
    * Definitions and arguments far longer than any context are counted as plain text, because rendering them would take
    * seconds.
    */
-  async #countWhole(request: GenerationRequest, how: Writing, { parts }: PromptSize): Promise<number> {
-    if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, how)).length;
+  async #countWhole(
+    request: GenerationRequest,
+    how: Writing,
+    { parts }: PromptSize,
+  ): Promise<Pick<Prompt, 'length' | 'replayed'>> {
+    if (parts < LARGE_PARTS) return this.#prompt(request, request.messages, how);
     const { rest, text } = withoutLargeParts(request);
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
     const tokens = await this.engine.tokenize(text, { addSpecial: false, parseSpecial: false, guard: 0 });
-    return tokens.length + (await this.#prompt(rest, rest.messages, how)).length;
+    const { length, replayed } = await this.#prompt(rest, rest.messages, how);
+    return { length: tokens.length + length, replayed };
   }
 
   #tooLong(tokens: string, { promptParam }: Pick<GenerationRequest, 'promptParam'>): ApiError {
@@ -239,7 +298,7 @@ export class Prompter {
   async #fitted(request: GenerationRequest, how: Writing, size: PromptSize): Promise<Prompt> {
     if (request.raw !== undefined) {
       const tokens = await this.raw.tokens(request.raw);
-      return { tokens, images: [], length: tokens.length, endBytes: 0, reasoning: null };
+      return { tokens, images: [], length: tokens.length, endBytes: 0, reasoning: null, text: '', replayed: [] };
     }
     if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
     const whole = this.#atLeast(size) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
@@ -317,21 +376,36 @@ export class Prompter {
       texts,
       images: parts,
       guard,
+      replayed,
     } = how.charged(promptSizeOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () =>
-      this.#writer.write(written, how),
+      this.#writer.write(written, how, (ids) => this.#decode(ids)),
     );
+    const mayCall = callableTools(request).size > 0;
+    const beginning = (end: string): string =>
+      request.continueFinal ? end : withRecipient(withReasoningOpened(end, this.markers), this.dialect.syntax, mayCall);
     const last = texts.at(-1)!;
-    const begun = request.continueFinal
-      ? last
-      : withRecipient(withReasoningOpened(last, this.markers), this.dialect.syntax, callableTools(request).size > 0);
+    const begun = beginning(last);
     const text = rendered.slice(0, rendered.length - last.length) + begun;
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
-    const { tokens, places } = await this.#tokenize([...texts.slice(0, -1), begun], guard);
+    const items = replayed?.items ?? [];
+    const spliced =
+      replayed === null
+        ? null
+        : await this.#tokenize([...replayed.texts.slice(0, -1), beginning(replayed.texts.at(-1)!)], guard, items);
+    const { tokens, places } = spliced ?? (await this.#tokenize([...texts.slice(0, -1), begun], guard, []))!;
     const images = parts.map((part, index) => ({ at: places[index]!, part }));
     const length = parts.reduce((sum, part) => sum + (this.images?.tokensOf(part) ?? 0), tokens.length);
     const reasoning = this.markers === null ? null : openReasoning(text, this.markers, request.continueFinal);
     const endBytes = request.continueFinal ? 0 : Buffer.byteLength(begun.slice(this.#endOf(last, how)));
-    return { tokens, images, length, endBytes, reasoning };
+    return {
+      tokens,
+      images,
+      length,
+      endBytes,
+      reasoning,
+      text: begun,
+      replayed: spliced === null ? [] : items.map(({ name }) => name),
+    };
   }
 
   /** The index at which the generation prompt starts. */
@@ -340,35 +414,77 @@ export class Prompter {
     return text.endsWith(prompt) ? text.length - prompt.length : text.length;
   }
 
+  /** Returns '' for tokens of another vocabulary. */
+  #decode(ids: Int32Array): string {
+    const { vocabulary } = this.engine.info;
+    return ids.every((id) => id < vocabulary) ? this.engine.detokenize(ids) : '';
+  }
+
   /**
-   * Tokenizes the texts between images separately. `places`: the token position at which each text ends, except the
-   * last one. BOS is added once at the very beginning.
+   * Tokenizes the texts between images separately. BOS is added once at the very beginning. The texts may contain marks
+   * of replayed items, whose tokens are inserted. Null if a text after an item cannot be tokenized on its own.
    */
-  async #tokenize(texts: readonly string[], guard: number): Promise<{ tokens: Int32Array; places: number[] }> {
+  async #tokenize(texts: readonly string[], guard: number, items: ReplayedItems): Promise<Tokenized | null> {
     const { bos } = this.engine.info;
     const pieces: Int32Array[] = [];
+    const places: number[] = [];
+    let length = 0;
+    const add = (piece: Int32Array): void => {
+      pieces.push(piece);
+      length += piece.length;
+    };
     for (const [index, text] of texts.entries()) {
       const addSpecial = index === 0 && (bos === null || !text.startsWith(bos));
-      const piece =
-        text === '' && !addSpecial
-          ? new Int32Array()
-          : await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard });
-      // Some vocabularies append an end token to every text, but the prompt continues with the response.
-      const ends = addSpecial ? await this.#endTokens() : 0;
-      pieces.push(ends === 0 ? piece : piece.slice(0, -ends));
+      const [first = '', ...others] = items.length === 0 ? [text] : partsAround(text, guard);
+      add(await this.#tokensOf(first, addSpecial, guard));
+      for (let at = 0; at < others.length; at += 2) {
+        const { ids } = items[Number(others[at])]!;
+        const after = others[at + 1]!;
+        const piece = await this.#tokensOf(after, false, guard);
+        if (!this.#follows(ids, after, piece)) return null;
+        add(ids);
+        add(piece);
+      }
+      places.push(length);
     }
+    places.pop();
     const [only] = pieces;
-    if (pieces.length === 1 && only !== undefined) return { tokens: only, places: [] };
-    const tokens = new Int32Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-    const places: number[] = [];
+    if (pieces.length === 1 && only !== undefined) return { tokens: only, places };
+    const tokens = new Int32Array(length);
     let at = 0;
     for (const piece of pieces) {
       tokens.set(piece, at);
-      places.push((at += piece.length));
+      at += piece.length;
     }
     return { tokens, places };
   }
+
+  async #tokensOf(text: string, addSpecial: boolean, guard: number): Promise<Int32Array> {
+    if (text === '' && !addSpecial) return new Int32Array();
+    const tokens = await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard });
+    // Some vocabularies append an end token to every text, but the prompt continues with the response.
+    const ends = addSpecial ? await this.#endTokens() : 0;
+    return ends === 0 ? tokens : tokens.slice(0, -ends);
+  }
+
+  /**
+   * Whether `piece`, the tokens of `text`, can follow these tokens. Some vocabularies put a space before every text,
+   * which is correct only after a special token.
+   */
+  #follows(before: Int32Array, text: string, piece: Int32Array): boolean {
+    const first = piece[0];
+    if (first === undefined) return true;
+    this.#specials ??= new Set(this.engine.info.specialTokens.map((spelling) => this.engine.findToken(spelling)));
+    if (this.#specials.has(first) || this.#specials.has(before.at(-1) as number)) return true;
+    return this.engine.tokenBytes(first)[0] === Buffer.from(text.slice(0, 2))[0];
+  }
 }
+
+/** The text before the first mark of a replayed item, then each item's number and the text after it. */
+const partsAround = (text: string, guard: number): string[] => {
+  const character = String.fromCodePoint(guard);
+  return text.split(new RegExp(`${character}{2}s(\\d+)${character}`, 'u'));
+};
 
 /** ChatML replaces a template that cannot be used. */
 function templateOf(

@@ -26,7 +26,7 @@ export interface ChatEnvelope {
   /** The names of the fields in which reasoning is sent. Empty: reasoning is not sent. */
   reasoningFields: readonly string[];
   metadata: Record<string, string> | null;
-  newCallId: () => string;
+  newCallId: (key?: string) => string;
   /** Names of the custom tools. Their input is free text. */
   customTools: ReadonlySet<string>;
   /** Whether a tool call is sent as `function_call`, which older clients read. */
@@ -146,7 +146,7 @@ export class ChatCollector implements ChatEncoder {
         break;
       case 'call_started':
         choice.calls.push({
-          id: this.envelope.newCallId(),
+          id: this.envelope.newCallId(event.key),
           name: event.name,
           arguments: new GrowingText(),
           custom: this.envelope.customTools.has(event.name) ? new CustomInputReader() : null,
@@ -294,7 +294,7 @@ export class ChatStreamEncoder implements ChatEncoder {
         this.#custom[choice] = isCustom ? new CustomInputReader() : null;
         const call = {
           index: event.index,
-          id: this.envelope.newCallId(),
+          id: this.envelope.newCallId(event.key),
           ...(isCustom
             ? { type: 'custom', custom: { name: event.name, input: '' } }
             : { type: 'function', function: { name: event.name, arguments: '' } }),

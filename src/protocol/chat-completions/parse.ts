@@ -168,6 +168,7 @@ function toGeneration(
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
       ...(chat.prompt_cache_retention === '24h' ? { keepsPages: true } : {}),
+      ...(chat.store === false ? { storesNothing: true } : {}),
       ...toEvaluation(chat, maxTokens),
       ...toPrediction(chat),
       ...(named.length === 0 ? {} : { ignored: named }),

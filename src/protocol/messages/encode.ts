@@ -100,7 +100,7 @@ class Blocks {
         return;
       case 'call_started':
         this.#close();
-        this.#start({ type: 'tool_use', id: newToolUseId(), name: event.name });
+        this.#start({ type: 'tool_use', id: newToolUseId(event.key), name: event.name });
         this.#arguments = false;
         return;
       case 'call_arguments': {

@@ -13,7 +13,7 @@ export interface OllamaEnvelope {
   kind: OllamaKind;
   /** The model name from the request. */
   model: string;
-  newCallId: () => string;
+  newCallId: (key?: string) => string;
   /** performance.now() when the request arrived. */
   receivedAt: number;
   /** Milliseconds from arrival until the request was admitted. Includes loading the model. */
@@ -65,7 +65,7 @@ export const loadedAnswer = (kind: OllamaKind, model: string): object => ({
 /** Converts events to parts of a response, and the end of a choice to the response's final members. */
 abstract class OllamaEncoder {
   readonly #order = new EventOrder(1);
-  #call: { name: string; arguments: GrowingText } | null = null;
+  #call: { key: string | undefined; name: string; arguments: GrowingText } | null = null;
   #calls = 0;
   #finished: FinishedEvent | null = null;
 
@@ -82,7 +82,7 @@ abstract class OllamaEncoder {
         return;
       }
       case 'call_started':
-        this.#call = { name: event.name, arguments: new GrowingText() };
+        this.#call = { key: event.key, name: event.name, arguments: new GrowingText() };
         return;
       case 'call_arguments':
         this.#call?.arguments.add(event.text);
@@ -123,13 +123,21 @@ abstract class OllamaEncoder {
   }
 
   /** Line breaks in JSON occur only between its tokens, where they can be replaced by spaces. */
-  #callText({ name, arguments: written }: { name: string; arguments: GrowingText }): string {
+  #callText({
+    key,
+    name,
+    arguments: written,
+  }: {
+    key: string | undefined;
+    name: string;
+    arguments: GrowingText;
+  }): string {
     const text = written
       .toString()
       .trim()
       .replace(/[\r\n]+/g, ' ');
     const head = members({ index: this.#calls++, name });
-    return `{${members({ id: this.envelope.newCallId() })},"function":{${head},"arguments":${text === '' ? '{}' : text}}}`;
+    return `{${members({ id: this.envelope.newCallId(key) })},"function":{${head},"arguments":${text === '' ? '{}' : text}}}`;
   }
 }
 

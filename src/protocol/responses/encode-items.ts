@@ -1,7 +1,7 @@
 // The kinds of output items while they are open (encode-search.ts has one more). No side effects.
 import type { JsonSchema, TokenLogprob, Logprob } from '../../generation/types.js';
 import { CustomInputReader } from '../../generation/custom-tools.js';
-import { newItemId, newToolCallId } from '../../shared/ids.js';
+import { newItemId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { OpenItemBase, type ClosedStatus } from './encode-item.js';
 import type { OpenSearch } from './encode-search.js';
@@ -76,13 +76,13 @@ export class OpenMessage extends OpenItemBase<MessageItem> {
 
 export class OpenCall extends OpenItemBase<FunctionCallItem> {
   readonly #head: string;
-  readonly #callId = newToolCallId();
   readonly #arguments = new GrowingText();
 
   constructor(
     out: EventWriter,
     index: number,
     private readonly tool: ToolName,
+    private readonly callId: string,
   ) {
     super(out, index, newItemId('fc'));
     this.#head = this.head(null);
@@ -102,7 +102,7 @@ export class OpenCall extends OpenItemBase<FunctionCallItem> {
       id: this.id,
       type: 'function_call',
       status,
-      call_id: this.#callId,
+      call_id: this.callId,
       name,
       ...(namespace === null ? {} : { namespace }),
       arguments: this.#arguments.toString(),
@@ -121,7 +121,6 @@ export class OpenCall extends OpenItemBase<FunctionCallItem> {
 
 export class OpenCustomCall extends OpenItemBase<CustomToolCallItem> {
   readonly #head: string;
-  readonly #callId = newToolCallId();
   readonly #reader = new CustomInputReader();
   readonly #input = new GrowingText();
 
@@ -129,6 +128,7 @@ export class OpenCustomCall extends OpenItemBase<CustomToolCallItem> {
     out: EventWriter,
     index: number,
     private readonly tool: ToolName,
+    private readonly callId: string,
   ) {
     super(out, index, newItemId('ctc'));
     this.#head = this.head(null);
@@ -151,7 +151,7 @@ export class OpenCustomCall extends OpenItemBase<CustomToolCallItem> {
       id: this.id,
       type: 'custom_tool_call',
       status,
-      call_id: this.#callId,
+      call_id: this.callId,
       name,
       ...(namespace === null ? {} : { namespace }),
       input: this.#input.toString(),

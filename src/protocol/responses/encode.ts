@@ -6,6 +6,7 @@
 //
 // A malformed stream is impossible by construction: item events exist only as methods of an open item
 // (encode-items.ts), and the state machine has at most one open item.
+import { newToolCallId } from '../../shared/ids.js';
 import type { ApiError } from '../../shared/errors.js';
 import type { EndReason, GenerationEvent, JsonSchema } from '../../generation/types.js';
 import type { Usage } from '../usage.js';
@@ -102,7 +103,10 @@ export class ResponseMachine {
         return;
       }
       case 'call_started':
-        this.#startCall(this.options.toolNames.get(event.name) ?? { name: event.name, namespace: null, custom: false });
+        this.#startCall(
+          this.options.toolNames.get(event.name) ?? { name: event.name, namespace: null, custom: false },
+          newToolCallId(event.key),
+        );
         return;
       case 'call_arguments':
         this.#call().delta(event.text);
@@ -216,9 +220,9 @@ export class ResponseMachine {
       : this.#add((index) => new OpenReasoning(this.#out, index, this.options.reasoning));
   }
 
-  #startCall(tool: ToolName): void {
+  #startCall(tool: ToolName, id: string): void {
     const Call = tool.custom ? OpenCustomCall : OpenCall;
-    this.#add((index): OpenCall | OpenCustomCall => new Call(this.#out, index, tool));
+    this.#add((index): OpenCall | OpenCustomCall => new Call(this.#out, index, tool, id));
   }
 
   #call(): OpenCall | OpenCustomCall {

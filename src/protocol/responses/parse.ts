@@ -280,6 +280,7 @@ function toGeneration(
       n: 1,
       maxTokens: prewarm ? 0 : (create.max_output_tokens ?? null),
       ...(create.prompt_cache_retention === '24h' ? { keepsPages: true } : {}),
+      ...(store ? {} : { storesNothing: true }),
       stop: typeof create.stop === 'string' ? [create.stop] : (create.stop ?? []),
       topLogprobs: topLogprobs > 0 || include.has('message.output_text.logprobs') ? topLogprobs : null,
       effort: template.effort,

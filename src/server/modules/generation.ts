@@ -53,7 +53,7 @@ export function openGeneration({
   config,
   telemetry,
   shared,
-  storage: { responses, conversations, bus },
+  storage: { responses, conversations, bus, replays },
   recorders: { usage, requests },
   background: { background },
   budgets: { budgetGate },
@@ -80,6 +80,7 @@ export function openGeneration({
       generations,
       webSearch: searchServiceOf(config.tools.web_search, telemetry),
       prompts: new PromptMemory(shared.prompts),
+      replays: replays ?? undefined,
       affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
     };
     const running = new RunningResponses(bus, background);

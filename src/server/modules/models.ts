@@ -52,7 +52,7 @@ export function openModels({
   primary,
   catalog,
   drafts,
-  storage: { bus, modelSettings: settingsStore },
+  storage: { bus, modelSettings: settingsStore, replays },
   authentication: { readers },
   engines: { pool },
 }: ModelsContext): Promise<Models> {
@@ -101,6 +101,7 @@ export function openModels({
       lifecycle,
       upstreams,
     );
+    models.replays = replays;
     if (primary) models.onTemplateProblem = (model, problem) => logTemplateProblem(model, problem, log);
     let failed: readonly FailedModel[] = [];
     return {

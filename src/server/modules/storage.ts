@@ -10,6 +10,9 @@ import type { OrganizationDataOwner } from '../../accounts/delete-organization.j
 import type { ThreadBus } from '../../shared/bus.js';
 import { ErasureHold } from '../../shared/erasure-hold.js';
 import type { TierClient } from '../../engine/kv-tier/tier-client.js';
+import { Replays } from '../../generation/replay/replays.js';
+import type { ReplayStore } from '../../generation/replay/replay-store.js';
+import { eraseReplaysWithResponses, sweepReplays } from '../replay-erasure.js';
 import { eraseWithResponses, openTierClient } from '../tier-client.js';
 import type { EraseGate } from '../../storage/erase-gate.js';
 import { LmdbAlertStore } from '../../storage/lmdb/alerts/alert-store.js';
@@ -19,6 +22,8 @@ import { openStore } from '../../storage/lmdb/lmdb-store.js';
 import { PostgresAlertProcesses } from '../../storage/postgres/alerts/alert-processes.js';
 import { PostgresAlertStore } from '../../storage/postgres/alerts/alert-store.js';
 import { PostgresConversationStore } from '../../storage/postgres/conversations/conversation-store.js';
+import { LmdbReplayStore } from '../../storage/lmdb/replays/replay-store.js';
+import { PostgresReplayStore } from '../../storage/postgres/replays/replay-store.js';
 import { PostgresClockRecords } from '../../storage/postgres/clock-record.js';
 import { openSharedDatabase } from '../../storage/postgres/shared-database.js';
 import type { ConversationStore } from '../../storage/conversation-store.js';
@@ -44,6 +49,8 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
+  /** Tokens of calls and reasoning; null if they are neither kept nor used. */
+  readonly replays: Replays | null;
   /** KV pages on disk; null if they are not kept there. */
   readonly tierClient: TierClient | null;
   readonly changes: AccountChanges;
@@ -95,6 +102,18 @@ export function openStorage({
     const tierClient = openTierClient(config, shared, threads.index);
     undo.add(() => tierClient?.close());
     if (tierClient !== null) eraseWithResponses(responses, tierClient);
+    const { organization_bytes: maxBytes, hours } = config.replay;
+    const replayStore: ReplayStore =
+      database === null ? new LmdbReplayStore(store, maxBytes) : new PostgresReplayStore(database.database, maxBytes);
+    const replays = new Replays(replayStore, {
+      keepS: hours * 3_600,
+      responseS: config.responses.retention_days * 86_400,
+      log,
+      ...(database === null ? {} : { now: () => database.clock.now() / 1_000 }),
+    });
+    undo.add(() => replays.close());
+    eraseReplaysWithResponses(responses, replays, log);
+    if (primary) undo.add(sweepReplays(replayStore, gate, log));
     const stores =
       database === null
         ? folderStores(store, changes, undo)
@@ -118,6 +137,7 @@ export function openStorage({
       responses,
       conversations,
       tierClient,
+      replays: hours === 0 ? null : replays,
       watch,
       changes,
       organizationData: {
@@ -130,6 +150,7 @@ export function openStorage({
             stores.organizationKeys.erase(id),
             budgets.set(id, null, null),
             tierClient?.eraseOrganization(id),
+            replays.eraseOrganization(id),
           ]),
       },
       onFailure: (listener) => store.onFailure(listener),

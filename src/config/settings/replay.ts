@@ -1,0 +1,16 @@
+// How long the token IDs of tool calls and reasoning are kept, with which later prompts match the prefix cache.
+import * as kind from '../kinds.js';
+import { setting } from './setting.js';
+
+export const replay = {
+  hours: setting(
+    kind.integer(0, 8_760),
+    24,
+    'Number of hours for which the token IDs of tool calls and reasoning are kept, so that later prompts match the prefix cache. Stored responses keep their token IDs for responses.retention_days. 0 = token IDs are neither kept nor used.',
+  ),
+  organization_bytes: setting(
+    kind.bytes(65_536, 2 ** 40),
+    67_108_864,
+    "Maximum size of one organization's token IDs of tool calls and reasoning. Above it, the token IDs that expire first are erased.",
+  ),
+};

@@ -1,0 +1,114 @@
+// Finds where a section of tool calls ends in a complete text, and what it calls. Reads the same syntax as the parser
+// of running output (tools/call-stream.ts). Pure.
+import { isJsonSpace } from '../tools/json-scanner.js';
+import type { CallableTools } from '../tools/call-reader.js';
+import type { ToolSyntax } from '../tools/syntax.js';
+import type { ToolCall } from '../../types.js';
+
+export interface ReadCall extends Pick<ToolCall, 'name' | 'arguments'> {
+  /**
+   * The call's text around its arguments, without white space, which may contain an ID. Null: the arguments are not
+   * written as JSON, and there is nothing else in the call.
+   */
+  readonly around: string | null;
+}
+
+/** Offsets into the text. */
+export interface CallSection {
+  readonly start: number;
+  /** Where the last call ends. */
+  readonly callsEnd: number;
+  /** Where the section ends with its closing marker. Null: the text ends before that. */
+  readonly end: number | null;
+  readonly calls: readonly ReadCall[];
+}
+
+/**
+ * Whether the sections of this syntax can be found in a rendered prompt. Not if the model chooses an ID within the
+ * call, or if calls are messages of their own: the rendering then differs in more than spacing.
+ */
+export const hasSections = ({ lead, name }: ToolSyntax): boolean => lead === undefined && name !== 'harmony';
+
+/** The first place at or after `from` where a section of calls may start; -1 if there is none. */
+export function sectionStart(text: string, from: number, { open, bare }: ToolSyntax): number {
+  if (!bare) return text.indexOf(open, from);
+  // A bare call is the whole output, with or without its marker.
+  const rest = text.slice(from).trimStart();
+  return rest.startsWith(open) || rest.startsWith('{') ? text.length - rest.length : -1;
+}
+
+/**
+ * Reads the section that starts at `start`. Null if no complete call starts there. `tools`: the parameters of the tools
+ * that the section may call.
+ */
+export function readSection(text: string, start: number, syntax: ToolSyntax, tools: CallableTools): CallSection | null {
+  const { open, close } = syntax;
+  const calls: ReadCall[] = [];
+  let callsEnd = start;
+  let at = text.startsWith(open, start) ? start + open.length : start;
+  if (at === start && !syntax.bare) return null;
+  for (;;) {
+    at = afterSeparators(text, at, syntax, calls.length > 0);
+    if (calls.length > 0 && close !== '' && text.startsWith(close, at))
+      return { start, callsEnd, end: at + close.length, calls };
+    const call = readCall(text, at, syntax, tools);
+    if (call === null) break;
+    calls.push(call.call);
+    at = callsEnd = call.end;
+    if (call.closes || syntax.endsItself === true) return { start, callsEnd, end: callsEnd, calls };
+  }
+  if (calls.length === 0) return null;
+  return { start, callsEnd, end: close === '' ? endWithoutMarker(text, callsEnd, syntax) : null, calls };
+}
+
+/** A list without a closing marker ends with its bracket, and other sections with their last call. */
+function endWithoutMarker(text: string, callsEnd: number, { several }: ToolSyntax): number {
+  const end = several?.end.trim() ?? '';
+  const at = end === '' ? -1 : text.slice(callsEnd, callsEnd + MAX_SPACE).search(/\S/);
+  return at !== -1 && text.startsWith(end, callsEnd + at) ? callsEnd + at + end.length : callsEnd;
+}
+
+const MAX_SPACE = 64;
+
+function afterSeparators(
+  text: string,
+  from: number,
+  { separators, skipped, close }: ToolSyntax,
+  afterCall: boolean,
+): number {
+  for (let at = from; ; at++) {
+    if (at >= text.length || (close !== '' && text.startsWith(close, at))) return at;
+    const skip = afterCall ? skipped?.find((some) => text.startsWith(some, at)) : undefined;
+    if (skip !== undefined) at += skip.length - 1;
+    else if (!isJsonSpace(text.charCodeAt(at)) && !separators.includes(text[at] as string)) return at;
+  }
+}
+
+function readCall(
+  text: string,
+  at: number,
+  syntax: ToolSyntax,
+  tools: CallableTools,
+): { call: ReadCall; end: number; closes: boolean } | null {
+  if (at >= text.length) return null;
+  let name = '';
+  const parts: string[] = [];
+  const reader = syntax.reader(text[at] as string, tools, {
+    started: (started) => {
+      name = started;
+    },
+    arguments: (part) => parts.push(part),
+    finished: () => undefined,
+  });
+  if (reader === null) return null;
+  const end = reader.read(text, at);
+  if (reader.state !== 'complete') return null;
+  const given = parts.join('');
+  const call: ReadCall = { name, arguments: given, around: textAround(text.slice(at, end), given) };
+  return { call, end, closes: reader.closes === true };
+}
+
+function textAround(call: string, given: string): string | null {
+  const at = given === '' ? -1 : call.indexOf(given);
+  return at === -1 ? null : (call.slice(0, at) + call.slice(at + given.length)).replace(/\s+/g, '');
+}

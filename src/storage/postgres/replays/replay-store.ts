@@ -1,0 +1,95 @@
+// ReplayStore in the shared database. The limit per organization is enforced by sweep().
+
+import type { FoundReplay, ReplayRow, ReplayStore } from '../../../generation/replay/replay-store.js';
+import type { Database } from '../database.js';
+
+/** Rows erased by one statement. */
+const ERASED_AT_ONCE = 1_000;
+
+export class PostgresReplayStore implements ReplayStore {
+  /** `maxBytes`: maximum size of one organization's tokens. */
+  constructor(
+    private readonly sql: Database,
+    private readonly maxBytes: number,
+  ) {}
+
+  /** Times are those of the caller's clock, which is the database's (DatabaseClock). */
+  async save(rows: readonly ReplayRow[]): Promise<void> {
+    // A statement must not change a row twice, so the last row with a key is used. Sorted, so that concurrent
+    // statements lock rows in the same order.
+    const last = [...new Map(rows.map((row) => [`${row.organizationId}\n${row.key}`, row])).entries()]
+      .sort(([one], [other]) => (one < other ? -1 : 1))
+      .map(([, row]) => row);
+    await this.sql.execute(
+      `INSERT INTO replays (organization_id, key, model, tokens, response_id, expires_at)
+       SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[])
+       ON CONFLICT (organization_id, key) DO UPDATE
+       SET model = excluded.model, tokens = excluded.tokens, response_id = excluded.response_id,
+           expires_at = excluded.expires_at`,
+      [
+        last.map(({ organizationId }) => organizationId),
+        last.map(({ key }) => key),
+        last.map(({ model }) => model),
+        last.map(({ tokens }) => Buffer.from(tokens)),
+        last.map(({ responseId }) => responseId),
+        last.map(({ expiresAt }) => Math.floor(expiresAt)),
+      ],
+    );
+  }
+
+  async find(organizationId: string, keys: readonly string[]): Promise<readonly FoundReplay[]> {
+    const rows = await this.sql.query<{ key: string; model: string; tokens: Buffer; expires_at: string }>(
+      `SELECT key, model, tokens, expires_at FROM replays
+       WHERE organization_id = $1 AND key = ANY($2) AND expires_at > extract(epoch FROM now())`,
+      [organizationId, keys],
+    );
+    return rows.map(({ key, model, tokens, expires_at }) => ({ key, model, tokens, expiresAt: Number(expires_at) }));
+  }
+
+  async eraseResponse(organizationId: string, responseId: string): Promise<void> {
+    await this.sql.execute('DELETE FROM replays WHERE organization_id = $1 AND response_id = $2', [
+      organizationId,
+      responseId,
+    ]);
+  }
+
+  async eraseOrganization(organizationId: string): Promise<void> {
+    await this.sql.execute('DELETE FROM replays WHERE organization_id = $1', [organizationId]);
+  }
+
+  async sweep(): Promise<number> {
+    return (await this.#eraseExpired()) + (await this.#eraseExcess());
+  }
+
+  async #eraseExpired(): Promise<number> {
+    let erased = 0;
+    for (;;) {
+      const gone = await this.sql.query(
+        `DELETE FROM replays WHERE (organization_id, key) IN (
+           SELECT organization_id, key FROM replays WHERE expires_at <= extract(epoch FROM now())
+           ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+         ) RETURNING 1`,
+        [ERASED_AT_ONCE],
+      );
+      erased += gone.length;
+      if (gone.length < ERASED_AT_ONCE) return erased;
+    }
+  }
+
+  /** Erases the rows that expire first until the rest is within the limit. */
+  async #eraseExcess(): Promise<number> {
+    const gone = await this.sql.query(
+      `DELETE FROM replays USING (
+         SELECT organization_id, key,
+           sum(octet_length(tokens)) OVER (PARTITION BY organization_id ORDER BY expires_at DESC, key) AS total
+         FROM replays WHERE organization_id IN (
+           SELECT organization_id FROM replays GROUP BY organization_id HAVING sum(octet_length(tokens)) > $1
+         )
+       ) AS counted
+       WHERE replays.organization_id = counted.organization_id AND replays.key = counted.key AND total > $1
+       RETURNING 1`,
+      [this.maxBytes],
+    );
+    return gone.length;
+  }
+}
