@@ -171,7 +171,8 @@ class EncoderEngine final : public Engine {
   void compile_grammar(grammar::GrammarOptions, GrammarDone done) override { done({}); }
   bool owns_grammar(const grammar::Grammar&) const override { return false; }
 
-  // An encoder has no KV pages.
+  // An encoder has no KV pages and no prefix cache.
+  void clear_cache(std::optional<uint64_t>) override {}
   void open_tier(std::shared_ptr<TierOutbox>) override {}
   void forget_exports() override {}
   void open_import(PageImport) override {}
