@@ -63,6 +63,8 @@ export interface TierReport {
   readonly importedTokens: number;
   readonly savedMs: number;
   readonly skippedPages: number;
+  /** Pages of ended requests that are not yet stored. */
+  readonly pagesWaiting: number;
 }
 
 /** From a serving thread to the worker, over a broadcast channel of the process. */
