@@ -5,7 +5,7 @@ import { FAULTS, withBitFlips, withFault } from './store-faults.js';
 
 t.setTimeout(3_600_000);
 
-const BITS = 300;
+const BITS = 100;
 
 for (const fault of FAULTS)
   t.test(`${fault} of every operation costs at most the pages concerned`, async (t) => {
