@@ -1,5 +1,5 @@
 // Detects faults in a response that can be recognized without the prompt: stray thinking and tool-call markers in the
-// text, and loops. Also creates prompts that provoke both. Pure.
+// text, and loops. Also creates prompts that provoke both. No side effects.
 
 const MARKERS = [
   '<think>',

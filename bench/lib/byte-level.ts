@@ -1,4 +1,4 @@
-// Helpers for files with byte-level vocabularies. Pure.
+// Helpers for files with byte-level vocabularies. No side effects.
 
 /** Token types from the GGUF specification. */
 export const GGUF_NORMAL = 1,

@@ -1,5 +1,5 @@
 // Extracts parts of a JSON text as written, without whitespace between tokens: numbers keep their digits and objects
-// keep the order of their members, both of which parsing would lose. The text must be valid JSON. Pure.
+// keep the order of their members, both of which parsing would lose. The text must be valid JSON. No side effects.
 
 /** Returns the text without whitespace outside strings. */
 export function compacted(text: string): string {

@@ -100,7 +100,7 @@ export class TieredEngine {
 
   /** Reads the stored pages of a prompt into memory and holds them there. `organization`: whose part of the cache. */
   async read(prompt: Int32Array, organization = 1): Promise<Prefetched> {
-    if (this.client === null) return { tokens: 0, reason: null, release: () => undefined };
+    if (this.client === null) return { tokens: 0, miss: null, release: () => undefined };
     const from = { organization, organizationId: ORGANIZATION };
     return await this.client.prefetch(this.name, { ...from, tokens: prompt, spans: [] });
   }

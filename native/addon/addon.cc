@@ -29,6 +29,7 @@
 #include "backend/registry/registry.h"
 #include "base/machine_memory.h"
 #include "base/memory_bandwidth.h"
+#include "encoder/text_encoder_weights.h"
 #include "engine/debug/debug_logits.h"
 #include "engine/debug/inspect.h"
 #include "engine/load/load_engine.h"
@@ -102,7 +103,12 @@ Napi::Value js_wanted_tensors(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const std::string path = arguments.path(arguments.argument(0, "path"));
   if (!arguments.ok()) return env.Undefined();
-  const auto wanted = read_model_file(path, {}, wanted_tensors);
+  const auto wanted = read_model_file(path, {}, [](const GgufFile& file) -> Result<std::vector<WantedTensor>> {
+    if (!is_text_encoder(file)) return wanted_tensors(file);
+    auto params = TextEncoderParams::read(file, 0);
+    if (!params) return params.error();
+    return wanted_encoder_tensors(*params);
+  });
   if (!wanted) return raise(env, wanted.error());
   return to_array(env, *wanted);
 }

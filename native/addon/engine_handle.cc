@@ -55,6 +55,7 @@ Napi::Function EngineHandle::define(Napi::Env env) {
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::stats>>("stats"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::profile>>("profile"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::configure>>("configure"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::clear_cache>>("clearCache"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::drain>>("drain"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::close>>("close"),
                      });
@@ -201,6 +202,16 @@ void EngineHandle::configure(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const EngineTunables tunables = read_tunables(arguments, arguments.argument(0, "tunables"));
   if (arguments.ok()) engine->engine->configure(tunables);
+}
+
+void EngineHandle::clear_cache(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return;
+  Arguments arguments(info);
+  const Named organization = arguments.argument(0, "organization");
+  std::optional<uint64_t> only;
+  if (!arguments.is_absent(organization)) only = static_cast<uint64_t>(arguments.integer(organization, 0, UINT32_MAX));
+  if (arguments.ok()) engine->engine->clear_cache(only);
 }
 
 void EngineHandle::drain(const Napi::CallbackInfo& info) {

@@ -39,6 +39,7 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   Napi::Value stats(const Napi::CallbackInfo& info);
   Napi::Value profile(const Napi::CallbackInfo& info);
   void configure(const Napi::CallbackInfo& info);
+  void clear_cache(const Napi::CallbackInfo& info);
   void drain(const Napi::CallbackInfo& info);
   Napi::Value close(const Napi::CallbackInfo& info);
 

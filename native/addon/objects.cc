@@ -80,6 +80,26 @@ Napi::Value to_uint8_array(Napi::Env env, const void* bytes, size_t size) {
   return array;
 }
 
+namespace {
+
+Napi::Value to_value(Napi::Env env, const std::optional<EmbeddingInfo>& info) {
+  if (!info) return env.Null();
+  constexpr std::string_view kPoolings[] = {"none", "mean", "cls", "last", "rank"};
+  const auto number = [&](TokenId token) { return to_number(env, token); };
+  Builder object(env);
+  object.number("dimensions", info->dimensions)
+      .text("pooling", kPoolings[static_cast<size_t>(info->pooling)])
+      .flag("encoder", info->is_encoder)
+      .number("maxTokens", info->max_tokens)
+      .array("prefix", info->prefix, number)
+      .array("suffix", info->suffix, number)
+      .set("separator", info->separator == kNoToken ? env.Null() : to_number(env, info->separator));
+  object.array("labels", info->labels, [&](const std::string& text) { return to_string(env, text); });
+  return object.done();
+}
+
+}  // namespace
+
 Napi::Object to_object(Napi::Env env, const ModelInfo& info) {
   const auto number = [&](TokenId token) { return to_number(env, token); };
   const auto text = [&](const std::string& value) { return to_string(env, value); };
@@ -104,6 +124,7 @@ Napi::Object to_object(Napi::Env env, const ModelInfo& info) {
       .text_or_null("eos", info.eos)
       .array("endOfGeneration", info.end_of_generation, number)
       .array("specialTokens", info.special_tokens, text)
+      .set("embeddings", to_value(env, info.embeddings))
       .done();
 }
 

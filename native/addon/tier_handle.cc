@@ -219,6 +219,7 @@ void TierHandle::open_import(const Napi::CallbackInfo& info) {
   import.organization = static_cast<uint64_t>(arguments.integer(arguments.argument(1, "organization"), 0, UINT32_MAX));
   import.text.spans = read_spans(arguments, arguments.argument(3, "spans"));
   const std::span<const int32_t> tokens = arguments.int32_array(arguments.argument(2, "tokens"), kMaxTokens);
+  import.pinned = arguments.boolean(arguments.argument(4, "pinned"));
   if (!arguments.ok() || core_->closed()) return;
   import.text.tokens.assign(tokens.begin(), tokens.end());
   core_->engine()->engine->open_import(std::move(import));

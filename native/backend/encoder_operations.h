@@ -60,6 +60,14 @@ struct RowAttention {
   int n_rows;
   float scale;
   float* out;  // Shape [n_rows][n_heads][head_dim]; must not be q.
+  // Number of query heads: a multiple of keys.n_heads. Query head h uses key head h / (n_heads / keys.n_heads). 0: as
+  // many as keys.n_heads.
+  int n_heads = 0;
+  // Host memory: added to the scaled scores of head h: bias[h * bias_stride + key position - query position]. The first
+  // query is at `first_position`. Null: none.
+  const float* bias = nullptr;
+  int64_t bias_stride = 0;
+  int first_position = 0;
 };
 
 class EncoderOperations {
@@ -76,6 +84,7 @@ class EncoderOperations {
   virtual void store_encoder_keys(const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
                                   int first_row, int n_rows) = 0;
   // out[row] = attention of each head of q[row] over the stored rows starts[row] .. limits[row] - 1, at least one row.
+  // With 16-bit integers, there are as many query heads as key heads and no bias.
   virtual void attend_rows(const RowAttention& call) = 0;
   // out[i] = factor times the sum of rows i * group .. i * group + group - 1 of x, added in order.
   virtual void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) = 0;

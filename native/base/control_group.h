@@ -1,4 +1,4 @@
-// The limits that Linux control groups (v1, v2 or both) impose on this process. Any thread.
+// The limits that Linux control groups (v1, v2 or both) impose on this process. Safe on any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The memory that this process may use, and the memory that it has already planned to use. Any thread.
+// The memory that this process may use, and the memory that it has already planned to use. Safe on any thread.
 #pragma once
 
 #include <cstdint>

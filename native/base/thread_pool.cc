@@ -225,11 +225,12 @@ void ThreadPool::run(Erased fn, const void* context) {
   state_->close_and_wait();
 }
 
-void lower_priority() {
+void lower_priority(int nice) {
 #if defined(__linux__)
-  constexpr int kNice = 10;
   // Affects only this thread, because on Linux the nice value is per thread.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), nice);
+#else
+  static_cast<void>(nice);
 #endif
 }
 

@@ -79,6 +79,7 @@ class ThreadPool {
 };
 
 // Permanently lowers the calling thread's priority. Has no effect on systems without per-thread priorities.
-void lower_priority();
+// `nice`: the nice value, up to 19.
+void lower_priority(int nice = 10);
 
 }  // namespace monolith

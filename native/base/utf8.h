@@ -1,4 +1,4 @@
-// Decodes and encodes UTF-8. Pure functions; any thread.
+// Decodes and encodes UTF-8. No side effects; safe on any thread.
 #pragma once
 
 #include <cstdint>

@@ -96,6 +96,7 @@ RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool h
           .most_bidirectional_rows = chooses     ? 0
                                      : has_pages ? limits.max_batch_tokens
                                                  : std::min(limits.max_batch_tokens, kMinRowsAlone),
+          .has_pooling = model.pooling_head() != nullptr,
           .uses_mrope = model.params().uses_mrope()};
 }
 
@@ -278,6 +279,9 @@ class ThreadedEngine final : public Engine {
   }
   void close_import(uint64_t id) override {
     post_to_tier([id](PageTier& tier) { tier.close_import(id); });
+  }
+  void clear_cache(std::optional<uint64_t> organization) override {
+    post_to_tier([organization](PageTier& tier) { tier.clear_cache(organization); });
   }
   PageSizes page_sizes() const override { return page_sizes_; }
   const std::string& cache_identity() const override { return cache_identity_; }

@@ -176,6 +176,8 @@ class Engine {
   virtual void open_import(PageImport import) = 0;
   virtual void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) = 0;
   virtual void close_import(uint64_t id) = 0;
+  // Empties the prefix cache of one organization or of all, except for pages in use and pages of pinned imports.
+  virtual void clear_cache(std::optional<uint64_t> organization) = 0;
   // Bytes of a page, in the order in which exports and imports hold them.
   virtual PageSizes page_sizes() const = 0;
   virtual const KvLayout& kv_layout() const = 0;

@@ -29,6 +29,8 @@
 //   kTokens     u32 n_tokens, then an i32 each: the ids of all tokens generated since the last kTokens record,
 //               including the token that ended the choice. Precedes the text that the tokens start. Only for requests
 //               with return_tokens
+//   kVector     u32 n_values, then an f32 each: the prompt's pooled vector before normalization, or its scores. Only for
+//               requests with output kVector: once, before kFinished
 //
 // The tokens of a choice arrive in order. No record of a request follows its last choice's kFinished or its kFailed.
 // After cancel() has returned, drain_channel() returns no record of the request, even if it had ended before.
@@ -38,7 +40,15 @@
 
 namespace monolith {
 
-enum class EventKind : uint8_t { kStarted = 1, kText = 2, kFinished = 3, kFailed = 4, kPrompt = 5, kTokens = 6 };
+enum class EventKind : uint8_t {
+  kStarted = 1,
+  kText = 2,
+  kFinished = 3,
+  kFailed = 4,
+  kPrompt = 5,
+  kTokens = 6,
+  kVector = 7
+};
 enum class Section : uint8_t { kContent = 0, kReasoning = 1, kCall = 2 };
 
 }  // namespace monolith

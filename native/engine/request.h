@@ -122,7 +122,7 @@ enum class OutputKind : uint8_t {
   // Log-probabilities of the prompt's tokens. Needs the logits of every prompt position except the last; ends with the
   // prompt.
   kLogprobs,
-  kVector,   // Pooled hidden states of the last layer; ends with the prompt. Not implemented.
+  kVector,   // The pooled vector of the prompt, or its scores (PoolingHead); ends with the prompt.
   kNothing,  // No output: only fills the prefix cache with the prompt's pages.
 };
 

@@ -153,7 +153,7 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   return {};
 }
 
-Status check_output(const GenerationRequest& request) {
+Status check_output(const GenerationRequest& request, const RequestBounds& bounds) {
   switch (request.output) {
     case OutputKind::kTokens:
       if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
@@ -167,7 +167,12 @@ Status check_output(const GenerationRequest& request) {
       if (request.sampling.prompt_logprobs < 0)
         return invalid("prompt_logprobs must be at least 0 if only the prompt's log-probabilities are requested");
       return {};
-    case OutputKind::kVector: return Error{ErrorCode::kUnsupported, "output: vectors are not supported"};
+    case OutputKind::kVector:
+      if (!bounds.has_pooling)
+        return Error{ErrorCode::kUnsupported, "output: this model does not compute embeddings or scores"};
+      if (request.max_tokens != 0) return invalid("max_tokens must be 0 if a vector is requested");
+      if (request.n != 1) return invalid("n must be 1 if a vector is requested");
+      return {};
   }
   return invalid("output is not a known kind of output");
 }
@@ -230,13 +235,15 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
 Status check_request(const GenerationRequest& request, const RequestBounds& bounds) {
   const auto [n_vocab, max_context] = std::pair(bounds.n_vocab, bounds.max_context);
   if (request.prompt.empty()) return invalid("prompt must have at least one token");
-  if (request.prompt.size() >= static_cast<size_t>(max_context))
+  // The last position of the context is reserved for a generated token.
+  const auto longest = static_cast<size_t>(request.output == OutputKind::kVector ? max_context : max_context - 1);
+  if (request.prompt.size() > longest)
     return Error{ErrorCode::kTooLong, "prompt has " + std::to_string(request.prompt.size()) +
-                                          " tokens; this model takes at most " + std::to_string(max_context - 1)};
+                                          " tokens; this model takes at most " + std::to_string(longest)};
   if (Status status = check_tokens("prompt", request.prompt, n_vocab); !status) return status;
   if (Status status = check_spans(request, bounds); !status) return status;
   if (request.n < 1 || request.n > kMaxChoices) return invalid("n must be from 1 to " + std::to_string(kMaxChoices));
-  if (Status status = check_output(request); !status) return status;
+  if (Status status = check_output(request, bounds); !status) return status;
   if (request.prediction.size() > static_cast<size_t>(max_context))
     return invalid("prediction has " + std::to_string(request.prediction.size()) +
                    " tokens; this model takes at most " + std::to_string(max_context));

@@ -1,4 +1,4 @@
-// Validates a GenerationRequest before the engine accepts it. Any thread.
+// Validates a GenerationRequest before the engine accepts it. Safe on any thread.
 #pragma once
 
 #include "base/result.h"
@@ -21,7 +21,8 @@ struct RequestBounds {
   int64_t input_width = 0;  // Floats per row of an embedding span.
   // Maximum length of a bidirectional span, which must be computed in one step; 0 = no bidirectional spans.
   int most_bidirectional_rows = 0;
-  bool uses_mrope = false;  // True if the model uses M-RoPE (HyperParams::uses_mrope()).
+  bool has_pooling = false;  // True if the model computes vectors (Model::pooling_head()).
+  bool uses_mrope = false;   // True if the model uses M-RoPE (HyperParams::uses_mrope()).
 };
 
 // Errors: kTooLong if the prompt is too long, kUnsupported if the model does not support the embedding spans or the kind

@@ -35,7 +35,8 @@ Sequence::Sequence(Request& owner, int choice_index)
   organization = params.organization;
   n_choices = params.n;
   generates = params.output == OutputKind::kTokens;
-  uses_cache = params.use_prefix_cache;
+  // A vector depends on the hidden states of all positions, which the prefix cache does not keep.
+  uses_cache = params.use_prefix_cache && params.output != OutputKind::kVector;
   spans = params.spans;
   tokens = params.prompt;
   n_prompt = static_cast<int>(params.prompt.size());

@@ -22,6 +22,7 @@
 #include "engine/speculation/predicted_text.h"
 #include "engine/speculation/speculation.h"
 #include "model/kv_layout.h"
+#include "model/pooling.h"
 
 namespace monolith {
 
@@ -40,6 +41,7 @@ struct Sequence : ScheduledSequence {
   OutputState output;
   PenaltyCounts counts;
   std::optional<PredictedText> prediction;  // Set by allocate() if the request has one.
+  PooledText pooled;                        // The vector of an OutputKind::kVector request so far.
   std::unique_ptr<SequenceDrafts> drafts;   // Speculative-decoding state; created with the first draft tokens.
   std::optional<Clock::time_point> first_token_at;
 

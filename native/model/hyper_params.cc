@@ -62,7 +62,6 @@ constexpr std::array kRefusedKeys = {
     RefusedKey{"nextn_predict_layers", 0, "multi-token prediction layers", &ArchitectureTraits::mtp_layers},
     RefusedKey{"rope.scaling.alpha", 0, "a RoPE base scaled by 'alpha'", &ArchitectureTraits::rope_alpha},
     RefusedKey{"rope.dimension_sections", 0, "sectioned RoPE", &ArchitectureTraits::rope_sections},
-    RefusedKey{"pooling_type", 0, "a pooled (embedding or reranking) model"},
 };
 
 Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
@@ -351,6 +350,9 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, boo
   if (Status s = read_experts(file, read, traits, params); !s) return s.error();
   if (Status s = read_layer_extras(file, read, traits, params); !s) return s.error();
   read_carried_tensors(file, traits, params);
+  auto pooling = read_pooling(file, params.architecture_name, Pooling::kNone);
+  if (!pooling) return pooling.error();
+  params.pooling = *pooling;
   return params;
 }
 

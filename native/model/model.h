@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
 #include "model/kv_layout.h"
+#include "model/pooling.h"
 
 namespace monolith {
 
@@ -333,6 +334,9 @@ struct HyperParams {
   bool head_gates = false;
   HeadGate head_gate = HeadGate::kSigmoid;
 
+  // How the hidden states after the final norm become the vector of a text; kNone: the model only generates text.
+  Pooling pooling = Pooling::kNone;
+
   bool tied_output;  // The file has no output.weight, so the embedding table is used.
   // This and the following biases are set if the architecture has them or the file contains them.
   bool norm_bias = false;
@@ -431,6 +435,8 @@ struct Batch {
   // not run.
   std::span<const HiddenRange> hidden = {};
   std::span<const EmbeddedRows> embedded = {};  // Tokens from embedding spans, in ascending order.
+  // Whether Model::hidden_states() is called after the step. Only for models with a PoolingHead.
+  bool keeps_hidden_states = false;
 };
 
 // One pass of the drafter over one token per sequence, which drafts the next token. If there are several MTP layers
@@ -470,6 +476,12 @@ class Model {
   // backend that samples on its own device. The batch must respect limits(), and all token IDs must be in range (both
   // are asserted).
   virtual const float* forward(const Batch& batch) = 0;
+
+  // How hidden states become the vector of a text; null if the model does not compute vectors.
+  virtual const PoolingHead* pooling_head() const { return nullptr; }
+  // Returns the hidden states of all tokens of the last step after the final norm, [tokens][n_embd] in host memory, if
+  // its batch had keeps_hidden_states. Valid until the next call to forward(). Waits for the step.
+  virtual const float* hidden_states() { return nullptr; }
 
   // Whether the model has a drafter that forward() feeds.
   virtual bool drafts() const { return false; }

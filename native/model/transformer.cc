@@ -104,6 +104,12 @@ static size_t host_logit_count(const HyperParams& params, const ModelLimits& lim
   return static_cast<size_t>(rows) * static_cast<size_t>(params.n_vocab);
 }
 
+// Number of floats in the host copy of the hidden states.
+static size_t host_state_count(const HyperParams& params, const ModelLimits& limits, const Backend& backend) {
+  if (backend.is_host_memory() || params.pooling == Pooling::kNone) return 0;
+  return static_cast<size_t>(limits.max_batch_tokens) * static_cast<size_t>(params.n_embd);
+}
+
 static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits, const Backend& backend) {
   return backend.scratch_bytes(limits.max_batch_tokens, widest_row(p), limits.max_context, most_head_dim(p),
                                mixture_shape(p)) +
@@ -177,7 +183,8 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
     plan.activation_bytes += bytes;
     plan.overhead_bytes += backend.memory_of(bytes) - bytes;
   }
-  plan.activation_bytes += host_logit_count(*params, limits, backend) * sizeof(float);
+  plan.activation_bytes +=
+      (host_logit_count(*params, limits, backend) + host_state_count(*params, limits, backend)) * sizeof(float);
   plan.activation_bytes += scratch_bytes(*params, limits, backend);
   return plan;
 }
@@ -256,6 +263,11 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
                  "out of memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
   }
   allocated.activation_bytes += model->host_logits_.size() * sizeof(float);
+  auto pooling_head = PoolingHead::load(file, {p.pooling, p.n_embd, p.norm_eps, true});
+  if (!pooling_head) return pooling_head.error();
+  model->pooling_head_ = std::move(*pooling_head);
+  model->host_states_.resize(host_state_count(p, limits, backend));
+  allocated.activation_bytes += model->host_states_.size() * sizeof(float);
 
   if (Status s = backend.reserve(limits.max_batch_tokens, widest_row(p), limits.max_context, most_head_dim(p),
                                  mixture_shape(p));
@@ -338,16 +350,25 @@ const float* Transformer::forward(const Batch& batch) {
     note_logit_segments(batch, lists_[logit_tables_[i]], last_segments_[i]);
     lists_[n_tables_ + i] = logit_lists_[logit_tables_[i]] = last_segments_[i];
   }
-  const StepInput step{
-      .model = this,
-      .tokens = batch.tokens,
-      .logit_rows = batch.logit_rows,
-      .segment_lists = lists_,
-      .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
-      .recordable = observed_ == nullptr && batch.embedded.empty() && batch.hidden.empty() && names_no_rows(params_)};
+  const StepInput step{.model = this,
+                       .tokens = batch.tokens,
+                       .logit_rows = batch.logit_rows,
+                       .segment_lists = lists_,
+                       .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
+                       .recordable = observed_ == nullptr && batch.embedded.empty() && batch.hidden.empty() &&
+                                     !batch.keeps_hidden_states && names_no_rows(params_)};
+  assert(!batch.keeps_hidden_states || params_.pooling != Pooling::kNone);
+  n_hidden_states_ = n_rows;
   if (!backend_.begin_step(step)) compute(batch, step.rows());
   backend_.end_step();
   return batch.leaves_logits ? activations_.logits : host_logits(n_logits);
+}
+
+const float* Transformer::hidden_states() {
+  if (backend_.is_host_memory()) return activations_.final_states;
+  const int64_t count = int64_t{n_hidden_states_} * params_.n_embd;
+  backend_.read_floats(host_states_.data(), activations_.final_states, count);
+  return host_states_.data();
 }
 
 const float* Transformer::host_logits(int n_rows) {
@@ -409,6 +430,7 @@ void Transformer::compute(const Batch& batch, RowCount all) {
   // logits.
   const bool feeds = draft_layer_ && !batch.hidden.empty();
   const bool wants_all = feeds && draft_layer_->last_noted() > parts_[last_to_keep_].layer;
+  const bool keeps_all = wants_all || batch.keeps_hidden_states;
   int next_noted = 0;
   const auto note_up_to = [&](int layer) {
     for (; feeds && next_noted <= std::min(layer, draft_layer_->last_noted()); ++next_noted)
@@ -416,7 +438,7 @@ void Transformer::compute(const Batch& batch, RowCount all) {
   };
   for (size_t i = 0; i < parts_.size() && rows.count.value() > 0; ++i) {
     note_up_to(parts_[i].layer);
-    parts_[i].part->run(rows, i == last_to_keep_ && !streams && !wants_all);
+    parts_[i].part->run(rows, i == last_to_keep_ && !streams && !keeps_all);
     if (parts_[i].ends_layer && parts_[i].layer < params_.n_deepstack) add_deepstack(batch, rows, parts_[i].layer + 1);
     const int next = parts_[i].layer + 1;
     if (params_.loop_norm && parts_[i].ends_layer && next % params_.stored_layers() == 0 && next < params_.n_layers)
@@ -426,7 +448,13 @@ void Transformer::compute(const Batch& batch, RowCount all) {
   }
   note_up_to(params_.n_layers);
   if (streams) close_streams(params_, weights_.streams, backend_, activations_, all, limits_.max_batch_tokens);
-  if ((streams || wants_all) && batch.logit_rows.size() < batch.tokens.size()) {
+  const bool reads_all = mixed && batch.keeps_hidden_states;
+  if (reads_all)
+    read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count,
+               rows.stream_numbers, rows.x);
+  if (batch.keeps_hidden_states)
+    apply_norm(params_, weights_.output_norm, backend_, rows.x, all, params_.n_embd, activations_.final_states);
+  if ((streams || keeps_all) && batch.logit_rows.size() < batch.tokens.size()) {
     rows.count = RowCount::fixed(static_cast<int>(batch.logit_rows.size()));
     if (rows.count.value() > 0) {
       backend_.gather_rows(x, batch.logit_rows, params_.n_embd, activations_.last_x);
@@ -434,7 +462,7 @@ void Transformer::compute(const Batch& batch, RowCount all) {
     }
   }
   if (rows.count.value() > 0) {
-    if (mixed)
+    if (mixed && !reads_all)
       read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count,
                  rows.stream_numbers, rows.x);
     apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);

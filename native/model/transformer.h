@@ -35,6 +35,10 @@ class Transformer final : public Model {
   LayerSlots state_slots() override { return slots_; }
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
+  const PoolingHead* pooling_head() const override {
+    return params_.pooling == Pooling::kNone ? nullptr : &pooling_head_;
+  }
+  const float* hidden_states() override;
   bool drafts() const override { return draft_layer_ != nullptr; }
   std::span<const int32_t> draft_tokens() const override;
   int draft_levels() const override { return params_.draft.n_levels; }
@@ -85,6 +89,9 @@ class Transformer final : public Model {
   std::vector<size_t> logit_tables_;  // Page tables that this block and those after it read.
   size_t n_tables_ = 1;
   std::vector<float> host_logits_;
+  PoolingHead pooling_head_;
+  std::vector<float> host_states_;                     // Empty if the backend computes in host memory.
+  int n_hidden_states_ = 0;                            // Number of tokens in the last step.
   std::vector<std::vector<Segment>> last_segments_;    // One list per entry of logit_tables_.
   std::vector<std::span<const Segment>> logit_lists_;  // The lists in last_segments_, indexed by page table.
   std::vector<std::span<const Segment>> lists_;        // Segments for each page table, followed by last_segments_.

@@ -19,7 +19,9 @@ class WeightList {
 
   const HyperParams& params() const { return params_; }
   // Names added after this call get the prefix of this layer; -1: no prefix.
-  void enter(int layer) { block_ = layer < 0 ? "" : "blk." + std::to_string(layer) + "."; }
+  void enter(int layer, std::string_view prefix = "blk.") {
+    block_ = layer < 0 ? "" : std::string(prefix) + std::to_string(layer) + ".";
+  }
   std::vector<WeightSlot> take() && { return std::move(slots_); }
 
   // These functions add a whole matrix, or a part of one: `rows` rows, starting at row `first`, of a matrix with

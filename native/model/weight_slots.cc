@@ -197,7 +197,10 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
     return Error{ErrorCode::kUnsupported, "'block_count' is " + std::to_string(params->n_layers) +
                                               ", expected at most " + std::to_string(kMaxWantedLayers)};
   Weights none;
-  const std::vector<WeightSlot> slots = list_all(*params, none);
+  return wanted_tensors(list_all(*params, none));
+}
+
+std::vector<WantedTensor> wanted_tensors(const std::vector<WeightSlot>& slots) {
   std::vector<WantedTensor> wanted;
   std::unordered_set<std::string_view> named;  // Slots may share a tensor.
   for (const WeightSlot& slot : slots) {
@@ -220,8 +223,15 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
   }
   const bool applies_factors = find_architecture(params.architecture_name)->rope_factors;
   return check_all(file, list_all(params, weights), params, [&](std::string_view name) {
-    return read_with_params(name, params) || is_harmless(name, params, applies_factors);
+    return read_with_params(name, params) || is_harmless(name, params, applies_factors) ||
+           (params.pooling != Pooling::kNone && PoolingHead::uses(name));
   });
+}
+
+Result<std::vector<WeightSlot>> check_slots(const GgufFile& file, std::vector<WeightSlot> slots,
+                                            const HyperParams& params,
+                                            const std::function<bool(std::string_view)>& is_harmless) {
+  return check_all(file, std::move(slots), params, is_harmless);
 }
 
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights) {

@@ -5,8 +5,10 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -85,6 +87,12 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
 // The same for the tensors of an EAGLE-3 head (HyperParams::draft.eagle), which has its own file.
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights);
 
+// Finds the tensors of slots that were listed elsewhere and checks them as weight_slots() does. Other tensors in the file
+// are refused unless `is_harmless` returns true for their name.
+Result<std::vector<WeightSlot>> check_slots(const GgufFile& file, std::vector<WeightSlot> slots,
+                                            const HyperParams& params,
+                                            const std::function<bool(std::string_view)>& is_harmless);
+
 // A tensor that a model needs, for tools that write model files. The list depends only on the file's metadata and on
 // the names and shapes of its optional tensors.
 struct WantedTensor {
@@ -94,6 +102,7 @@ struct WantedTensor {
   int32_t numbers_below = 0;   // If above 0: an I32 tensor whose values are at least 0 and below this limit.
 };
 Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file);
+std::vector<WantedTensor> wanted_tensors(const std::vector<WeightSlot>& slots);
 
 // Replaces F8_E4M3_128 matrices with floats if the backend does not support that type. Returns kUnsupported if the
 // backend does not support the type of another matrix, or does not support FP8 for a matrix that should be stored as

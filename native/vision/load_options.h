@@ -1,4 +1,4 @@
-// Determines the options for VisionModel::load() from a model's files. Any thread.
+// Determines the options for VisionModel::load() from a model's files. Safe on any thread.
 #pragma once
 
 #include <string>

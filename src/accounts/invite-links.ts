@@ -1,5 +1,5 @@
 // Tokens for invitation links: the invitation's ID with an HMAC keyed by a secret in the database. So a pending link
-// can be shown again, and the rows alone do not reveal valid tokens. Pure.
+// can be shown again, and the rows alone do not reveal valid tokens. No side effects.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Role } from '../shared/wire/organizations.js';

@@ -1,5 +1,5 @@
 // Time-based one-time passwords (RFC 6238, RFC 4226) with HMAC-SHA-1, six digits and 30-second steps, which every
-// authenticator app supports. Pure.
+// authenticator app supports. No side effects.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 

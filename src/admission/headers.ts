@@ -1,4 +1,4 @@
-// The rate-limit headers of the generation endpoints, with each format's names and units. Pure.
+// The rate-limit headers of the generation endpoints, with each format's names and units. No side effects.
 
 import type { ErrorFormat } from '../shared/errors.js';
 import type { BucketState } from './counters.js';

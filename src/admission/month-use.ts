@@ -1,5 +1,5 @@
 // Tokens that an organization with a cap has used this calendar month (UTC): one counter in shared memory. It starts
-// from the stored usage, so it survives restarts. Any thread.
+// from the stored usage, so it survives restarts. Safe on any thread.
 //
 // The record also contains the month. The first thread to find an old month there claims the new one, by storing a
 // negative number while it reads the stored usage. Tokens used in the meantime are already counted. Other threads wait

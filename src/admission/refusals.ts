@@ -1,4 +1,4 @@
-// Errors for requests that exceed a limit, for both local and shared counters. Pure.
+// Errors for requests that exceed a limit, for both local and shared counters. No side effects.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError, ErrorFormat } from '../shared/errors.js';

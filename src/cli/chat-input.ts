@@ -1,4 +1,4 @@
-// Combines typed lines into messages, and parses the commands of a chat. Pure.
+// Combines typed lines into messages, and parses the commands of a chat. No side effects.
 
 /**
  * Collects lines. A message of several lines is typed between """ and """, or with \ at the end of each line but the

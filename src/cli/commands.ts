@@ -102,6 +102,17 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'cache',
+    summary: 'show or empty the prompt cache of the running server; pin prompts',
+    takesSettings: true,
+    actions: ['status', 'clear', 'warm', 'unpin'],
+    words: 'file',
+    load: async () => {
+      const { cache, FLAGS } = await import('./cache.js');
+      return { run: cache, flags: FLAGS };
+    },
+  },
+  {
     name: 'inspect',
     summary: 'show the metadata of a model file and the memory it needs',
     takesSettings: true,

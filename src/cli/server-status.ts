@@ -1,11 +1,14 @@
-// Asks the server that uses a data directory for its status.
+// Asks the server that uses a data directory for its status, and sends it commands for the prompt cache.
 
 import { existsSync } from 'node:fs';
 import { request } from 'node:http';
 import type { LocalStatus } from '../shared/wire/local-status.js';
+import type { PromptCacheAnswer, PromptCacheCommand } from '../shared/wire/prompt-cache.js';
 import { statusSocketPath, withStatusSocket } from '../storage/status-socket-path.js';
 
 const ANSWER_MS = 3_000;
+/** A long prompt takes minutes to compute. */
+const COMMAND_MS = 900_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -14,7 +17,7 @@ const MAX_BYTES = 4 * 1024 * 1024;
 export async function serverStatus(dataDir: string): Promise<LocalStatus | null> {
   if (!existsSync(statusSocketPath(dataDir))) return null;
   try {
-    return JSON.parse(await withStatusSocket(dataDir, ask)) as LocalStatus;
+    return JSON.parse(await withStatusSocket(dataDir, (path) => ask(path, STATUS))) as LocalStatus;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     // A killed server leaves its socket behind.
@@ -25,9 +28,30 @@ export async function serverStatus(dataDir: string): Promise<LocalStatus | null>
   }
 }
 
-function ask(socketPath: string): Promise<string> {
+/**
+ * Null if no server uses the data directory. Throws an Error if the user has no permission to connect to the server, or
+ * if it ends before it has answered.
+ */
+export async function promptCacheAnswer(
+  dataDir: string,
+  command: PromptCacheCommand,
+): Promise<PromptCacheAnswer | null> {
+  if ((await serverStatus(dataDir)) === null) return null;
+  const asked = { method: 'POST', path: '/prompt-cache', body: JSON.stringify(command), answerMs: COMMAND_MS };
+  return JSON.parse(await withStatusSocket(dataDir, (path) => ask(path, asked))) as PromptCacheAnswer;
+}
+
+interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly body: string;
+  readonly answerMs: number;
+}
+const STATUS: Asked = { method: 'GET', path: '/status', body: '', answerMs: ANSWER_MS };
+
+function ask(socketPath: string, { method, path, body, answerMs }: Asked): Promise<string> {
   return new Promise((resolve, reject) => {
-    const sent = request({ socketPath, path: '/status', timeout: ANSWER_MS }, (response) => {
+    const sent = request({ socketPath, method, path, timeout: answerMs }, (response) => {
       let text = '';
       response.setEncoding('utf8');
       response.on('data', (piece: string) => {
@@ -35,10 +59,13 @@ function ask(socketPath: string): Promise<string> {
         if (text.length > MAX_BYTES) sent.destroy(new Error('the response is too long'));
       });
       response.on('error', reject);
-      response.on('end', () => resolve(text));
+      response.on('end', () => {
+        if (response.statusCode === 200) resolve(text);
+        else reject(new Error(`the server responded with status ${response.statusCode}`));
+      });
     });
-    sent.on('timeout', () => sent.destroy(new Error(`no response within ${ANSWER_MS / 1_000} s`)));
+    sent.on('timeout', () => sent.destroy(new Error(`no response within ${answerMs / 1_000} s`)));
     sent.on('error', reject);
-    sent.end();
+    sent.end(body);
   });
 }

@@ -399,6 +399,9 @@ export interface ModelOverride {
   readonly default_effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
   readonly display_name?: string | undefined;
   readonly image_input?: 'refuse' | 'note' | undefined;
+  readonly embedding_dimensions?: readonly number[] | undefined;
+  readonly embedding_prompts?: Readonly<Record<string, string>> | undefined;
+  readonly normalize?: boolean | undefined;
   readonly lifecycle?: 'active' | 'deprecated' | 'retired' | undefined;
   readonly deprecated_at?: string | null | undefined;
   readonly retires_at?: string | null | undefined;
@@ -466,6 +469,21 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
     fallback: '`refuse`',
     help: 'What to do with images for a model without vision: refuse the request, or replace each image with a text note.',
   },
+  embedding_dimensions: {
+    expects: 'a list of integers from 1',
+    fallback: 'what the model family documents',
+    help: 'Shorter vector lengths that requests for embeddings may ask for with `dimensions`. For models that are trained for it (Matryoshka representation learning).',
+  },
+  embedding_prompts: {
+    expects: 'an object: name → text',
+    fallback: '`config_sentence_transformers.json` of a folder',
+    help: 'Texts that an embedding model expects before its inputs, such as `{"query": "query: ", "document": "passage: "}`. A request selects one with `prompt_name`; `default` applies to requests that select none.',
+  },
+  normalize: {
+    expects: 'true or false',
+    fallback: 'true, unless `modules.json` of a folder lists no such step',
+    help: 'Whether embeddings are scaled to length 1.',
+  },
   lifecycle: {
     expects: '`active`, `deprecated` or `retired`',
     fallback: '`active`',
@@ -517,6 +535,20 @@ export interface ModelSettings {
   readonly overrides: Readonly<Record<string, ModelOverride>>;
 }
 
+/** Maximum number of prompts of an embedding model, and their maximum length in characters. */
+export const MAX_EMBEDDING_PROMPTS = 64;
+export const MAX_PROMPT_TEXT = 4_096;
+
+export const embeddingDimensions = z.array(z.number().int().min(1).max(65_536)).max(256).readonly();
+export const embeddingPrompts = z
+  .record(
+    z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'must be 1 to 64 letters, digits or _.-'),
+    z.string().max(MAX_PROMPT_TEXT),
+  )
+  .refine((prompts) => Object.keys(prompts).length <= MAX_EMBEDDING_PROMPTS, {
+    error: `may have at most ${MAX_EMBEDDING_PROMPTS} entries`,
+  });
+
 const modelOverride = z.strictObject({
   upstream: upstreamSchema.optional(),
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
@@ -533,6 +565,9 @@ const modelOverride = z.strictObject({
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   display_name: z.string().min(1).max(128).optional(),
   image_input: z.enum(['refuse', 'note']).optional(),
+  embedding_dimensions: embeddingDimensions.optional(),
+  embedding_prompts: embeddingPrompts.optional(),
+  normalize: z.boolean().optional(),
   lifecycle: z.enum(['active', 'deprecated', 'retired']).optional(),
   deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
   retires_at: z.iso.datetime({ offset: true }).nullable().optional(),

@@ -1,4 +1,5 @@
-// Schema of `oidc.roles`: how a claim of the OpenID Connect provider decides a user's role at each sign-in. Pure.
+// Schema of `oidc.roles`: how a claim of the OpenID Connect provider decides a user's role at each sign-in. No side
+// effects.
 import { z } from 'zod';
 
 const role = z.enum(['owner', 'admin', 'developer', 'viewer']);

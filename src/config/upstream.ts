@@ -1,8 +1,8 @@
-// Schema of `models.<id>.upstream`: the servers of an upstream model, and the API that they speak. Pure.
+// Schema of `models.<id>.upstream`: the servers of an upstream model, and the API that they speak. No side effects.
 import { z } from 'zod';
 
 /** API formats of upstream servers. Each is also a path relative to the server's URL. */
-export const UPSTREAM_APIS = ['chat-completions', 'completions', 'responses', 'messages'] as const;
+export const UPSTREAM_APIS = ['chat-completions', 'completions', 'responses', 'messages', 'embeddings'] as const;
 export type UpstreamApi = (typeof UPSTREAM_APIS)[number];
 
 /** One server of an upstream model. */
@@ -86,9 +86,9 @@ export const UPSTREAM_HELP: Readonly<
     help: 'A list of servers. Each has a `url` and may have its own `api`, `model`, `key`, `key_variable`, `headers` and `weight`; fields that a server omits are taken from `upstream`.',
   },
   api: {
-    expects: '`chat-completions`, `completions`, `responses` or `messages`',
+    expects: '`chat-completions`, `completions`, `responses`, `messages` or `embeddings`',
     fallback: '`chat-completions`',
-    help: 'API that the server offers.',
+    help: 'API that the server offers. A model with `embeddings` serves requests for embeddings only, and cannot have servers with another API or a `fallback`.',
   },
   model: {
     expects: '1 to 256 characters',
@@ -165,6 +165,15 @@ export const upstreamSchema: z.ZodType<Upstream> = z
         message: 'is required, unless servers is set; set only one of the two',
       });
     }
+    const apis = new Set((value.servers ?? [value]).map(({ api }) => api ?? value.api ?? 'chat-completions'));
+    if (apis.has('embeddings') && apis.size > 1)
+      context.addIssue({ code: 'custom', path: ['api'], message: 'cannot be embeddings for only some of the servers' });
+    if (apis.has('embeddings') && value.fallback != null)
+      context.addIssue({
+        code: 'custom',
+        path: ['fallback'],
+        message: 'is not possible with api "embeddings": vectors of different models cannot be compared',
+      });
     for (const { key_variable: name } of [value, ...(value.servers ?? [])] as readonly ServerFields[]) {
       if (name !== undefined && (process.env[name] ?? '') === '')
         context.addIssue({

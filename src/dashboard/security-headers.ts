@@ -22,20 +22,27 @@ export const API_HEADERS: HeaderList = [
  * The page loads everything from this server and has no inline scripts or styles. Images dropped into the playground
  * are blob: and data: URLs.
  */
-export const PAGE_HEADERS: HeaderList = [
-  ...COMMON_HEADERS,
-  [
-    'Content-Security-Policy',
+export const PAGE_HEADERS: HeaderList = pageHeaders("'self'");
+
+/** The API reference is the same, except that Swagger UI sets inline styles. */
+export const REFERENCE_HEADERS: HeaderList = pageHeaders("'self' 'unsafe-inline'");
+
+function pageHeaders(styles: string): HeaderList {
+  return [
+    ...COMMON_HEADERS,
     [
-      "default-src 'none'",
-      "script-src 'self'",
-      "style-src 'self'",
-      "img-src 'self' data: blob:",
-      "connect-src 'self'",
-      "font-src 'self'",
-      "base-uri 'none'",
-      "form-action 'self'",
-      "frame-ancestors 'none'",
-    ].join('; '),
-  ],
-];
+      'Content-Security-Policy',
+      [
+        "default-src 'none'",
+        "script-src 'self'",
+        `style-src ${styles}`,
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+      ].join('; '),
+    ],
+  ];
+}

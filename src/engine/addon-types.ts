@@ -145,6 +145,19 @@ export interface ModelInfo {
   eos: string | null; // token texts
   endOfGeneration: number[];
   specialTokens: string[]; // texts of control tokens, and of user-defined tokens that start with '<' or '['
+  embeddings: EmbeddingInfo | null; // null: the model does not compute vectors
+}
+
+/** How a model embeds or scores text. */
+export interface EmbeddingInfo {
+  dimensions: number; // values per text: those of its vector, or the number of scores of a reranker
+  pooling: 'mean' | 'cls' | 'last' | 'rank'; // rank: the result holds scores instead of a vector
+  encoder: boolean; // the model only embeds; it cannot generate text
+  maxTokens: number; // maximum tokens per text, including special tokens
+  labels: readonly string[]; // names of a reranker's scores; empty if the file does not state them
+  prefix: readonly number[]; // tokens that TokenizeOptions.addSpecial adds before a text
+  suffix: readonly number[]; // and after it
+  separator: number | null; // token between two parts of a text, such as a query and a document; null: not stated
 }
 
 /** How an image of a given size is processed. */
@@ -184,8 +197,8 @@ export interface SubmitOptions {
   organization: number; // the organization's 32-bit number
   n: number;
   maxTokens: number; // per choice; at least 1 for output 'tokens', otherwise 0
-  // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector: not supported,
-  // always refused
+  // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector: only the prompt's
+  // vector or scores, as a 'vector' event; requires ModelInfo.embeddings
   output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';
   temperature: number;
   topK: number;
@@ -352,9 +365,10 @@ export interface NativeTier {
   touchPool(): void;
   /**
    * Holds the leading pages of a prompt that are in the pool, until closeImport() or until another request needs their
-   * memory. Answered by `opened`. `id`: positive, and unique among open imports.
+   * memory. Answered by `opened`. `id`: positive, and unique among open imports. `pinned`: the pages are held until
+   * closeImport(), unless no sequence could run otherwise.
    */
-  openImport(id: number, organization: number, tokens: Int32Array, spans: readonly PromptSpan[]): void;
+  openImport(id: number, organization: number, tokens: Int32Array, spans: readonly PromptSpan[], pinned: boolean): void;
   /** Copies pages into the pool, in ascending order without gaps after the held ones. Answered by `written`. */
   writeImport(id: number, pages: readonly PageData[]): void;
   closeImport(id: number): void;
@@ -500,6 +514,8 @@ export interface NativeEngine {
   /** Cost of each operation since the engine started; null without LoadOptions.profile. For benchmarks. */
   profile(): OpFigures[] | null;
   configure(tunables: NativeTunables): void; // applies from the next step or submission, clamped to what was allocated
+  /** Empties the prefix cache of one organization or of all, except for pages in use and pinned pages. */
+  clearCache(organization?: number): void;
   drain(): void;
   close(): Promise<void>; // closes this handle; the engine stops when its last handle is closed
 }

@@ -2,7 +2,15 @@
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { MAX_IDLE_MINUTES, MAX_OUTPUT_TOKENS, MAX_REPEATS, MIN_REPEATS, QUANTIZE_TYPES } from '../config/kinds.js';
+import {
+  embeddingDimensions,
+  embeddingPrompts,
+  MAX_IDLE_MINUTES,
+  MAX_OUTPUT_TOKENS,
+  MAX_REPEATS,
+  MIN_REPEATS,
+  QUANTIZE_TYPES,
+} from '../config/kinds.js';
 import type { Upstream } from '../config/upstream.js';
 import { installedPackage, loadAddon, packageRoot } from './load-addon.js';
 
@@ -90,6 +98,12 @@ const catalogModel = z.strictObject({
    * without the formatting they were trained on.
    */
   white_space: z.enum(['compact', 'flexible']).optional(),
+  /** Shorter vector lengths that an embedding model is trained for; absent: what its family documents. */
+  embedding_dimensions: embeddingDimensions.optional(),
+  /** Texts that an embedding model expects before its inputs, by name; `default` applies if none is named. */
+  embedding_prompts: embeddingPrompts.optional(),
+  /** Whether embeddings are scaled to length 1; absent: unless the model's own files leave that step out. */
+  normalize: z.boolean().optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']),
   sampling,
 });
@@ -133,6 +147,9 @@ export type CatalogOverride = {
     | 'default_effort'
     | 'display_name'
     | 'image_input'
+    | 'embedding_dimensions'
+    | 'embedding_prompts'
+    | 'normalize'
     | 'lifecycle'
     | 'deprecated_at'
     | 'retires_at'

@@ -15,6 +15,7 @@ import type {
   SubmitOptions,
   TokenizeOptions,
 } from './addon-types.js';
+import { embedInputs, type EmbedOptions } from './embed.js';
 import { EventBacklog } from './event-backlog.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import type { TierClient } from './kv-tier/tier-client.js';
@@ -171,6 +172,14 @@ export class Engine {
     };
   }
 
+  /**
+   * Embeds token sequences: one pooled vector per input, before normalization, or a reranker's scores. Requires
+   * `info.embeddings`. A vector has the same bits in any batch.
+   */
+  embed(inputs: readonly Int32Array[], options: EmbedOptions): Promise<Float32Array[]> {
+    return embedInputs((request, onEvent) => this.generate(request, onEvent), inputs, options);
+  }
+
   /** The positions of a prompt with its images inserted. Throws like NativeEngine.positions. */
   positions(options: Pick<SubmitOptions, 'prompt' | 'images'>): ReturnType<NativeEngine['positions']> {
     return this.#native.positions(options);
@@ -215,6 +224,10 @@ export class Engine {
    */
   configure(tunables: NativeTunables): void {
     this.#native.configure(tunables);
+  }
+  /** Empties the prefix cache of one organization or of all, except for pages in use and pinned pages. */
+  clearCache(organization?: number): void {
+    this.#native.clearCache(organization);
   }
   /** Ends running requests with `time_limit` and refuses new ones. */
   drain(): void {

@@ -61,13 +61,25 @@ export interface TokensEvent {
   choice: number;
   ids: number[];
 }
+/** The prompt's pooled vector before normalization, or a reranker's scores. Precedes `finished`. */
+export interface VectorEvent {
+  type: 'vector';
+  values: Float32Array;
+}
 export interface FailedEvent {
   type: 'failed';
   code: FailureCode;
   message: string;
 }
 
-export type EngineEvent = StartedEvent | TextEvent | FinishedEvent | FailedEvent | PromptEvent | TokensEvent;
+export type EngineEvent =
+  | StartedEvent
+  | TextEvent
+  | FinishedEvent
+  | FailedEvent
+  | PromptEvent
+  | TokensEvent
+  | VectorEvent;
 
 // Values as in native/engine/events.h and request.h.
 const kHeader = 12;
@@ -78,6 +90,7 @@ const enum Kind {
   Failed = 4,
   Prompt = 5,
   Tokens = 6,
+  Vector = 7,
 }
 const kSections: readonly Section[] = ['content', 'reasoning', 'tool'];
 const kReasons: readonly EndReason[] = [
@@ -181,6 +194,11 @@ class RecordReader {
         const ids: number[] = [];
         for (let n = this.#count(4); n > 0; n--) ids.push(this.#i32());
         return { type: 'tokens', choice, ids };
+      }
+      case Kind.Vector: {
+        const values = new Float32Array(this.#count(4));
+        for (let i = 0; i < values.length; i++) values[i] = this.#f32();
+        return { type: 'vector', values };
       }
       default:
         throw this.#wrong(`unknown kind ${kind}`);

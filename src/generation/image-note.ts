@@ -1,4 +1,4 @@
-// The text that replaces an image for a model without a vision encoder. Pure.
+// The text that replaces an image for a model without a vision encoder. No side effects.
 import type { ImagePart } from './types.js';
 
 export function imageNote({ source }: ImagePart): string {

@@ -1,5 +1,6 @@
 // The lifecycle of a model name: active, then deprecated (still served, with announced dates), then retired (no longer
-// served, with a named successor). Declarations contain dates, from which the current state is derived. Pure.
+// served, with a named successor). Declarations contain dates, from which the current state is derived. No side
+// effects.
 
 export type LifecycleState = 'active' | 'deprecated' | 'retired';
 

@@ -1,5 +1,6 @@
 // The public description of a served model. Types only.
 
+import type { PoolingTask } from './pooling.js';
 import type { ReasoningEffort } from './types.js';
 
 /** A served model as clients see it. */
@@ -14,6 +15,10 @@ export interface ModelDescription {
   deprecatedAt: string | null;
   retiresAt: string | null;
   successor: string | null;
+  /** What the model produces: text, vectors or scores. Null: unknown, because it has not been loaded yet. */
+  task: 'generation' | PoolingTask | null;
+  /** The lengths that the vectors of an embedding model can have, longest first. Null: not known, or no vectors. */
+  embeddingDimensions: readonly number[] | null;
   inputModalities: readonly string[];
   contextWindow: number; // prompt plus completion, tokens
   maxOutputTokens: number;

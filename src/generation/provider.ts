@@ -3,8 +3,10 @@
 // requests and report failures with ApiErrors that use this server's codes. Event-loop thread only.
 //
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
+import type { Miss } from '../engine/kv-tier/messages.js';
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
+import type { PoolingRequest, PoolingTask } from './pooling.js';
 import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, ReasoningEffort } from './types.js';
 
 /** Runs `work`, which processes this many characters, and charges its event-loop time to the organization. */
@@ -37,6 +39,9 @@ export interface Provider {
   readonly efforts: readonly ReasoningEffort[];
   /** True: prepare() decodes every image and rejects corrupt ones. False: only the image loader decodes them. */
   readonly decodesImages: boolean;
+
+  /** Set if the model produces vectors or scores. It then generates no text. */
+  readonly pooler?: Pooler | null | undefined;
 
   /** The model's vocabulary. Absent for upstream models. */
   readonly vocabulary?: Vocabulary | undefined;
@@ -86,6 +91,13 @@ export interface PromptContent {
   readonly granularity: number;
 }
 
+/** What was read from the disk tier of the prefix cache for a prompt. */
+export interface FromDisk {
+  readonly tokens: number;
+  /** Why no more was read. Null: everything was, or it is not known. */
+  readonly miss: Miss | null;
+}
+
 /** A request that is known to fit in the context. Nothing is queued yet. */
 export interface PreparedGeneration {
   /** Number of prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
@@ -98,6 +110,8 @@ export interface PreparedGeneration {
   readonly promptIds?: ArrayLike<number> | undefined;
   /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
+  /** Absent if no KV pages are kept on disk. */
+  readonly fromDisk?: FromDisk | undefined;
   /**
    * Paths of schema keywords that are ignored because they are not supported. They occur only in non-strict schemas.
    */
@@ -112,6 +126,30 @@ export interface PreparedGeneration {
   start(onEvent: (event: GenerationEvent) => void, responseId?: string): RunningGeneration;
   /** Releases what is held for the request. Call if start() is not called; harmless otherwise. Idempotent. */
   discard?(): void;
+}
+
+/** A prepared request. The result is available once its only choice has finished. */
+export interface PreparedPooling extends PreparedGeneration {
+  /** Paths of the inputs that were cut. */
+  readonly truncated: readonly string[];
+  /** The number of values of each result, if it is known before the request runs. */
+  readonly width: number | null;
+  /** The results, in the order of the inputs: vectors, or for a ranking one relevance between 0 and 1 each. */
+  results(): readonly Float32Array[];
+}
+
+/** A model that produces vectors or scores. */
+export interface Pooler {
+  readonly task: PoolingTask;
+  /** Length of the model's vectors. Null: unknown. */
+  readonly dimensions: number | null;
+  /** Lengths other than `dimensions` that a vector can be cut to. */
+  readonly shorterDimensions: readonly number[];
+  /**
+   * Tokenizes and checks the inputs. Nothing is queued yet. Throws ApiError 400 (too long), 422 or 503, or the signal's
+   * reason.
+   */
+  prepare(request: PoolingRequest, context: RequestContext): Promise<PreparedPooling>;
 }
 
 export interface RunningGeneration {

@@ -8,7 +8,7 @@ import type { ModelDescription } from './model-description.js';
 import { lifecycleAt, type DeclaredDeprecation, type ModelDeprecation } from './model-deprecation.js';
 import type { GenerationLimits } from './generation-limits.js';
 import { LocalProvider } from './local/local-provider.js';
-import type { Provider, TemplateProblem } from './provider.js';
+import type { Pooler, Provider, TemplateProblem } from './provider.js';
 import type { ReasoningEffort } from './types.js';
 import type { Upstreams } from './upstream/upstreams.js';
 
@@ -107,7 +107,7 @@ export class ServedModels {
     if (status.state === 'ready') this.#provider(model, status.engine);
     const said = this.#known.get(model.id);
     const known =
-      this.upstreams.get(model.id) ??
+      this.#upstream(model.id) ??
       (said?.file === model.file
         ? said
         : {
@@ -115,6 +115,7 @@ export class ServedModels {
             maxOutputTokens: model.max_output_tokens ?? 0,
             efforts: NO_REASONING,
             sees: false,
+            ...UNKNOWN_TASK,
           });
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
@@ -127,12 +128,21 @@ export class ServedModels {
       efforts: known.efforts,
       defaultEffort: known.efforts.includes(model.default_effort) ? model.default_effort : 'none',
       sampling: model.sampling,
+      task: known.task,
+      embeddingDimensions: known.embeddingDimensions,
       inputModalities: known.sees ? ['text', 'image'] : model.input_modalities,
       lifecycle: state,
       deprecatedAt,
       retiresAt,
       successor,
     };
+  }
+
+  #upstream(name: string): Omit<Known, 'file'> | undefined {
+    const upstream = this.upstreams.get(name);
+    if (upstream === undefined) return undefined;
+    const { contextWindow, maxOutputTokens, efforts, sees, pooler } = upstream;
+    return { contextWindow, maxOutputTokens, efforts, sees, ...taskOf(pooler ?? null) };
   }
 
   async #ensureLoaded(name: string, waiter: { readonly signal?: AbortSignal | undefined } | undefined): Promise<void> {
@@ -183,9 +193,17 @@ export class ServedModels {
 
   #make(model: CatalogModel, engine: Engine): LocalProvider {
     const provider = new LocalProvider(engine, model, this.limits);
-    const { contextWindow, maxOutputTokens, efforts, images, prompter } = provider;
-    this.#known.set(model.id, { file: model.file, contextWindow, maxOutputTokens, efforts, sees: images !== null });
-    if (prompter.templateProblem !== null) this.onTemplateProblem(model.id, prompter.templateProblem);
+    const { contextWindow, maxOutputTokens, efforts, images, pooler, prompter } = provider;
+    this.#known.set(model.id, {
+      file: model.file,
+      contextWindow: pooler?.maxTokens ?? contextWindow,
+      maxOutputTokens: pooler === null ? maxOutputTokens : 0,
+      efforts,
+      sees: images !== null,
+      ...taskOf(pooler),
+    });
+    if (prompter.templateProblem !== null && pooler === null)
+      this.onTemplateProblem(model.id, prompter.templateProblem);
     return provider;
   }
 }
@@ -214,6 +232,20 @@ interface Known {
   maxOutputTokens: number;
   efforts: readonly ReasoningEffort[];
   sees: boolean;
+  task: ModelDescription['task'];
+  embeddingDimensions: ModelDescription['embeddingDimensions'];
+}
+
+type TaskFacts = Pick<Known, 'task' | 'embeddingDimensions'>;
+
+const UNKNOWN_TASK: TaskFacts = { task: null, embeddingDimensions: null };
+
+/** What a model produces. `pooler`: null for a model that generates text. */
+export function taskOf(pooler: Pooler | null): TaskFacts {
+  if (pooler === null) return { task: 'generation', embeddingDimensions: null };
+  const { task, dimensions, shorterDimensions } = pooler;
+  const lengths = [...(dimensions === null ? [] : [dimensions]), ...shorterDimensions].sort((a, b) => b - a);
+  return { task, embeddingDimensions: task === 'embedding' && lengths.length > 0 ? lengths : null };
 }
 
 /** Model aliases, and the operator's lifecycle declarations. */

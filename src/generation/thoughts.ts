@@ -1,5 +1,5 @@
 // Selects the reasoning of earlier turns that a model may see: its own reasoning, and the reasoning that the client
-// sent unsealed. Pure.
+// sent unsealed. No side effects.
 import type { LeftOut, Message, Thought } from './types.js';
 
 /** Separates the blocks of one turn. */

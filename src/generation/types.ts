@@ -1,5 +1,6 @@
 // The internal form of requests and their events. Every API format is converted to a GenerationRequest, and encodes
 // GenerationEvents. This file does not depend on any format or on token IDs.
+import type { PoolingTask } from './pooling.js';
 import type { ApiError } from '../shared/errors.js';
 import type { SearchOutcome } from './web-search/outcome.js';
 import type { WebSearchOptions } from './web-search/search-options.js';
@@ -160,6 +161,8 @@ export interface GenerationRequest {
   model: string; // the public name in the request
   messages: Message[];
   raw?: RawPrompt | undefined; // replaces messages, which is then empty
+  /** Present if the request is for vectors or scores (pooling.ts) instead of text. */
+  pooling?: { readonly task: PoolingTask; readonly inputs: number; readonly dimensions: number | null } | undefined;
   continueFinal: boolean; // continues the last assistant message instead of starting a new turn
   sampling: Sampling;
   n: number;

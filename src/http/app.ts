@@ -31,6 +31,7 @@ import { RequestMemoryBudget } from './request-memory-budget.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
 import { StartQueue } from './start-queue.js';
+import { unservedPath } from './unserved-paths.js';
 import { openTransport } from './server-choice.js';
 import { HttpExchange } from './http-exchange.js';
 import type { ExchangeHost } from './http-exchange.js';
@@ -522,6 +523,12 @@ export class HttpServer {
 
   private unknownPath(path: string): Error {
     const shown = path.length > 128 ? `${path.slice(0, 128)}…` : path;
+    const unserved = unservedPath(path);
+    if (unserved !== null)
+      return apiError(
+        'unknown_endpoint',
+        `There is no endpoint at ${shown}: this server ${unserved.purpose}. ${unserved.instead}; GET /openapi.json lists all endpoints.`,
+      );
     const hint = this.router.has(`/v1${path}`) ? ` Did you mean /v1${shown}?` : '';
     return apiError('unknown_endpoint', `There is no endpoint at ${shown}.${hint}`);
   }

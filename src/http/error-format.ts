@@ -8,6 +8,8 @@ export function errorFormatOf(path: string, header: (name: string) => string): E
   if (under(path, '/api')) return 'ollama';
   if (
     path === '/v1/completions' ||
+    path === '/v1/embeddings' ||
+    /^(\/v[12])?\/(rerank|score)$/.test(path) ||
     path.startsWith('/v1/chat/') ||
     under(path, '/v1/responses') ||
     path.startsWith('/dashboard/api/') ||

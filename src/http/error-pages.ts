@@ -1,4 +1,4 @@
-// Complete HTTP responses for requests that the parser rejects, before there is an Exchange. Pure.
+// Complete HTTP responses for requests that the parser rejects, before there is an Exchange. No side effects.
 
 import { apiError, chatErrorBody } from '../shared/errors.js';
 import type { ErrorCode } from '../shared/error-codes.js';

@@ -1,6 +1,6 @@
 // Measures the complexity of a JSON text before it is parsed: nesting depth, number of values and members, and numbers
 // that overflow. JSON.parse expands `{},{},…` to fifty times its size and blocks the event loop for seconds; counting
-// takes a single pass over the bytes. Pure.
+// takes a single pass over the bytes. No side effects.
 
 /** Limits for a JSON text. */
 export interface JsonLimits {

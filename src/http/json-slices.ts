@@ -1,5 +1,5 @@
 // Serializes a large value as JSON in slices. Serializing a 20 MB string in one call would take about 60 ms, during
-// which the event loop could not serve other requests. Pure.
+// which the event loop could not serve other requests. No side effects.
 import type { JsonText } from './json-text.js';
 
 /** Characters per chunk of a string; a chunk takes a few tenths of a millisecond. */

@@ -1,5 +1,5 @@
 // Request bytes → JSON value, by the rules of the API: strict UTF-8, one byte-order mark skipped, at most 512 nesting
-// levels, a bounded number of values, finite numbers, an object at the top. Pure.
+// levels, a bounded number of values, finite numbers, an object at the top. No side effects.
 
 import { apiError } from '../shared/errors.js';
 import { recordNotation } from '../shared/exact-json.js';

@@ -1,4 +1,4 @@
-// Patches the uWebSockets.js binary so that it loads with an older glibc. Pure; any thread.
+// Patches the uWebSockets.js binary so that it loads with an older glibc. No side effects; safe on any thread.
 //
 // The binaries are built on Ubuntu 24.04, where <stdlib.h> maps strtol, strtoul and sscanf to their C23 versions
 // (__isoc23_strtol, version GLIBC_2.38). These differ from the older functions only in accepting 0b101 for base 2 or 0,

@@ -1,4 +1,4 @@
-// Replaces the HTML error pages in the uWebSockets.js binary with JSON. Pure; any thread.
+// Replaces the HTML error pages in the uWebSockets.js binary with JSON. No side effects; safe on any thread.
 //
 // When its parser rejects a request (malformed HTTP, oversized headers, HTTP/1.0), the library itself responds with
 // HTML, and in one case with status 505, which the API does not use. The three pages are constants in one table in the

@@ -151,7 +151,7 @@ interface LoadedFile {
   patched: boolean;
 }
 
-/** Returns a patched copy of the library's binary. Pure. */
+/** Returns a patched copy of the library's binary. No side effects. */
 export function changedBinary(original: Buffer): { content: Buffer; changed: boolean } {
   const content = withOlderGlibc(withJsonPages(original) ?? original);
   return { content, changed: content !== original };

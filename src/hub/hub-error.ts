@@ -1,4 +1,4 @@
-// Errors that occur when downloading from a model hub. Pure.
+// Errors that occur when downloading from a model hub. No side effects.
 
 /** The kind of failure. The same words appear in logs and in the operator API. */
 export type HubFailure =

@@ -1,5 +1,5 @@
 // Selects the servable weights among a repository's files: GGUF files, single or split, each with a quantization, or a
-// directory with safetensors. Pure.
+// directory with safetensors. No side effects.
 
 import { showBytes } from '../config/kinds.js';
 import { HubError } from './hub-error.js';

@@ -1,4 +1,5 @@
-// Parses references to weights on a hub: OWNER/REPO, optionally with the weights to use and a revision. Pure.
+// Parses references to weights on a hub: OWNER/REPO, optionally with the weights to use and a revision. No side
+// effects.
 
 import { HubError } from './hub-error.js';
 

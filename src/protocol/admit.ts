@@ -102,6 +102,17 @@ export function findModel(
 /** Waits for a model to load are recorded in the trace only if they take at least this long, in ms. */
 const WAITED_MS = 5;
 
+/** Loads the model if it is unloaded. Throws ApiError 503, or the signal's reason. */
+async function readyProvider(caller: Caller, model: ServedModel, context: RequestContext): Promise<Provider> {
+  const asked = performance.now();
+  await model.ensureLoaded(context);
+  const provider = model.ready();
+  const ready = performance.now();
+  // A model that is already loaded is ready within the same event-loop turn, so nothing is recorded for it.
+  if (ready - asked > WAITED_MS) caller.trace?.recordSpan('load model', asked, ready);
+  return provider;
+}
+
 interface LoadedRequest {
   provider: Provider;
   request: GenerationRequest;
@@ -123,15 +134,11 @@ async function loadRequest(
     forPrompt = false,
   }: { model: ServedModel; request: GenerationRequest; context: RequestContext; forPrompt?: boolean | undefined },
 ): Promise<LoadedRequest> {
-  const asked = performance.now();
   const { maxTools } = deps.limits;
   if (request.tools.length > maxTools)
     throw apiError('array_too_long', `tools may have at most ${maxTools} tools on this server.`, 'tools');
-  await model.ensureLoaded(context);
-  const provider = model.ready();
+  const provider = await readyProvider(caller, model, context);
   const ready = performance.now();
-  // A model that is already loaded is ready within the same event-loop turn, so nothing is recorded for it.
-  if (ready - asked > WAITED_MS) caller.trace?.recordSpan('load model', asked, ready);
   provider.check(request);
   const held = deps.images.hold(context.organization, !provider.decodesImages);
   const messages = await deps.images
@@ -269,7 +276,6 @@ export async function admit(
   model: ServedModel,
   asked: GenerationRequest,
 ): Promise<AdmittedGeneration | null> {
-  const { errorFormat } = caller;
   let loaded: LoadedRequest | undefined;
   let prepared: PreparedGeneration;
   const context = contextOf(caller);
@@ -287,17 +293,67 @@ export async function admit(
         context: () => contextOf(caller),
         provider: () => ensureLoaded(model, caller),
       });
-    caller.trace?.recordSpan('prepare', from, performance.now(), {
-      'gen_ai.usage.input_tokens': prepared.promptTokens.tokens,
-    });
+    recordPrepared(caller, from, prepared);
   } catch (error) {
     loaded?.held.release();
     if (caller.aborted) return null;
-    // Adds rate-limit headers to this rejection. Errors from the steps below already have them.
-    const headers = deps.admission.headers(caller.identity, model.name, errorFormat);
-    setHeaders(caller, headers instanceof Promise ? await headers : headers);
+    await setLimitHeaders(deps, caller, model);
     throw error;
   }
+  return reserveOrRelease(deps, caller, model, loaded, prepared);
+}
+
+/**
+ * Like admit(), for a request without images whose preparation is not Provider.prepare(): `prepare` is called with the
+ * provider once the model is loaded.
+ */
+export async function admitPrepared(
+  deps: GenerationDeps,
+  caller: Caller,
+  model: ServedModel,
+  request: GenerationRequest,
+  prepare: (provider: Provider, context: RequestContext) => Promise<PreparedGeneration>,
+): Promise<AdmittedGeneration | null> {
+  const context = contextOf(caller);
+  let provider: Provider;
+  let prepared: PreparedGeneration;
+  try {
+    checkBudget(deps, caller);
+    provider = await readyProvider(caller, model, context);
+    const from = performance.now();
+    prepared = await prepare(provider, context);
+    recordPrepared(caller, from, prepared);
+  } catch (error) {
+    if (caller.aborted) return null;
+    await setLimitHeaders(deps, caller, model);
+    throw error;
+  }
+  const held = deps.images.hold(context.organization, false);
+  return reserveOrRelease(deps, caller, model, { provider, request, held }, prepared);
+}
+
+/** Adds rate-limit headers to a rejection before the reservation. Later errors already have them. */
+async function setLimitHeaders(
+  { admission }: Pick<GenerationDeps, 'admission'>,
+  caller: Caller,
+  model: ServedModel,
+): Promise<void> {
+  const headers = admission.headers(caller.identity, model.name, caller.errorFormat);
+  setHeaders(caller, headers instanceof Promise ? await headers : headers);
+}
+
+function recordPrepared(caller: Caller, from: number, { promptTokens }: PreparedGeneration): void {
+  caller.trace?.recordSpan('prepare', from, performance.now(), { 'gen_ai.usage.input_tokens': promptTokens.tokens });
+}
+
+/** Reserves the request's share of the limits, and releases what it holds if that fails. */
+async function reserveOrRelease(
+  deps: GenerationDeps,
+  caller: Caller,
+  model: ServedModel,
+  loaded: LoadedRequest,
+  prepared: PreparedGeneration,
+): Promise<AdmittedGeneration | null> {
   try {
     const admitted = caller.aborted ? null : await reserve(deps, caller, model, loaded, prepared);
     if (admitted === null) {
@@ -347,7 +403,8 @@ async function reserve(
   }
   try {
     setHeaders(caller, reservation.headers(errorFormat));
-    if (deps.affinity !== undefined)
+    // A request without a conversation has no cached prefix that another process could lack.
+    if (deps.affinity !== undefined && request.pooling === undefined)
       caller.setHeader(AFFINITY_HEADER, deps.affinity.of(identity.organizationId, model.name, request));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
     if (prepared.ignoredKeywords.length > 0) {

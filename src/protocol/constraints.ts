@@ -1,5 +1,6 @@
 // Output constraints under the names that clients of other servers use: vLLM's `structured_outputs` and its older
-// `guided_*`, SGLang's and llama-server's `json_schema`, `regex`, `grammar` and `ebnf`. All formats accept them. Pure.
+// `guided_*`, SGLang's and llama-server's `json_schema`, `regex`, `grammar` and `ebnf`. All formats accept them. No
+// side effects.
 import { z } from 'zod';
 import { apiError, type ApiError } from '../shared/errors.js';
 import { parseJsonBody } from '../http/json.js';

@@ -1,4 +1,4 @@
-// The input formats of custom tools in requests. Pure.
+// The input formats of custom tools in requests. No side effects.
 import { z } from 'zod';
 import { customParameters } from '../generation/custom-tools.js';
 import { MAX_GRAMMAR_CHARACTERS, MAX_PATTERN_CHARACTERS } from '../generation/output-format.js';

@@ -1,4 +1,4 @@
-// Limits the number of entries in the maps of a request body before schema validation. Pure.
+// Limits the number of entries in the maps of a request body before schema validation. No side effects.
 import { apiError, type ApiError } from '../shared/errors.js';
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,4 +1,5 @@
-// Request fields that several API formats share: their zod schemas and the conversion to the internal form. Pure.
+// Request fields that several API formats share: their zod schemas and the conversion to the internal form. No side
+// effects.
 import { z } from 'zod';
 import type { ErrorCode } from '../shared/error-codes.js';
 import { apiError } from '../shared/errors.js';

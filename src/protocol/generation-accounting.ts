@@ -237,11 +237,11 @@ export class GenerationAccounting {
   }
 
   #loggedParameters(estimated: boolean): NonNullable<RequestEntry['parameters']> {
-    const diagnosis = this.admitted.diagnostics?.diagnosis ?? null;
+    const { diagnosis = null, tiers = null } = this.admitted.diagnostics ?? {};
     if (!estimated && this.#leftOut === '' && diagnosis === null) return this.#parameters;
     return {
       ...this.#parameters,
-      ...(diagnosis === null ? {} : loggedDiagnosis(diagnosis)),
+      ...(diagnosis === null ? {} : loggedDiagnosis(diagnosis, tiers)),
       ...(this.#leftOut === '' ? {} : { ignored_content: this.#leftOut }),
       ...(estimated ? { usage_estimated: true } : {}),
     };
@@ -277,7 +277,11 @@ function countImages(messages: readonly Message[]): number {
 
 /** The request's parameters other than its text. Parameters left at the model's defaults are omitted. */
 function parametersOf(request: GenerationRequest): NonNullable<RequestEntry['parameters']> {
-  const { sampling, tools } = request;
+  const { sampling, tools, pooling } = request;
+  if (pooling !== undefined) {
+    const { inputs, dimensions } = pooling;
+    return dimensions === null ? { inputs } : { inputs, dimensions };
+  }
   const asked: Record<string, string | number | boolean> = { messages: request.messages.length };
   const put = (name: string, value: string | number | boolean | null | undefined): void => {
     if (value !== null && value !== undefined) asked[name] = value;

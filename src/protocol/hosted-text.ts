@@ -1,5 +1,5 @@
 // Converts calls and results of another service's tools to text, so that a conversation that started there can continue
-// with those results. Pure.
+// with those results. No side effects.
 import { stringifyAsWritten } from '../shared/exact-json.js';
 import { fromSearchContent } from './search-content.js';
 import { isRecord } from './entry-limits.js';

@@ -1,10 +1,12 @@
 // Finds the parts of a request that have no effect, for each format: fields that the schema does not read, and values
-// that this server accepts but cannot honor. Pure.
+// that this server accepts but cannot honor. No side effects.
 import type { z } from 'zod';
 import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
+import { embeddingsRequestSchema } from './embeddings/schema.js';
 import { isRecord } from './entry-limits.js';
 import { messagesRequestSchema } from './messages/schema.js';
+import { rerankRequestSchema, scoreRequestSchema } from './rerank/schema.js';
 import { withType } from './responses/bounds.js';
 import { createSchema } from './responses/schema.js';
 import { SAMPLER_FIELDS } from './samplers.js';
@@ -101,6 +103,13 @@ export function ineffectiveInCompletions(body: Body): string[] {
   return [...unreadFields(completionRequestSchema, body, neutral), ...obfuscation(body)];
 }
 
+export function ineffectiveInEmbeddings(body: Body): string[] {
+  return unreadFields(embeddingsRequestSchema, body, neutral);
+}
+
+export const ineffectiveInRerank = (body: Body): string[] => unreadFields(rerankRequestSchema, body, neutral);
+export const ineffectiveInScore = (body: Body): string[] => unreadFields(scoreRequestSchema, body, neutral);
+
 export function ineffectiveInMessages(body: Body): string[] {
   const { thinking } = body;
   return [
@@ -127,6 +136,11 @@ export function ineffectiveInResponses(body: Body): string[] {
     ...obfuscation(body),
     ...description(body, 'text', 'format'),
   ];
+}
+
+export function ineffectiveInConversations(schema: z.core.$ZodType, body: Body): string[] {
+  const { items } = body;
+  return unreadFields(schema, Array.isArray(items) ? { ...body, items: items.map(withType) } : body, neutral);
 }
 
 /**

@@ -1,5 +1,5 @@
 // Prompt log probabilities in vLLM's format: one list entry per token. The first is null. Each other entry maps token
-// IDs to log probabilities, for the actual token and for the most likely tokens at its position. Pure.
+// IDs to log probabilities, for the actual token and for the most likely tokens at its position. No side effects.
 import type { PromptLogprob } from '../generation/types.js';
 import { JsonList } from '../http/json-text.js';
 

@@ -13,6 +13,15 @@ const REASONS: Readonly<Partial<Record<EndReason, string>>> = {
   tool_calls: 'tool_calls',
 };
 
+const operationOf = ({ raw, pooling }: GenerationRequest): string =>
+  pooling !== undefined
+    ? pooling.task === 'embedding'
+      ? 'embeddings'
+      : 'rerank'
+    : raw === undefined
+      ? 'chat'
+      : 'text_completion';
+
 interface StartedAt {
   readonly at: number;
   readonly promptTokens: number;
@@ -35,7 +44,7 @@ export class RunTrace {
     private readonly trace: RequestTrace,
     { request, asked, model }: Pick<AdmittedGeneration, 'request' | 'asked' | 'model'>,
   ) {
-    const operation = request.raw === undefined ? 'chat' : 'text_completion';
+    const operation = operationOf(request);
     trace.named(`${operation} ${asked}`);
     trace.set({
       'gen_ai.operation.name': operation,

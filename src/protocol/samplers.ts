@@ -1,6 +1,6 @@
 // Rejects samplers of llama-server and other local servers that this server lacks. A request that turns one on is
 // rejected, because otherwise its output would differ without notice. A value that turns the sampler off is accepted.
-// Pure.
+// No side effects.
 import { apiError } from '../shared/errors.js';
 
 type IsOff = (value: unknown) => boolean;

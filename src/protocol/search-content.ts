@@ -1,6 +1,6 @@
 // Encodes the text of a web search result as `encrypted_content`. The encoding does not protect the text, because
 // clients can write any text into a conversation anyway. It marks values of this server, so that values of other
-// services are not decoded. Pure.
+// services are not decoded. No side effects.
 
 const PREFIX = 'web1.';
 

@@ -1,5 +1,5 @@
 // `chat_template_kwargs`: the variables that a request passes to the chat template, and the reasoning settings that
-// follow from them. All API formats share these rules. Pure.
+// follow from them. All API formats share these rules. No side effects.
 import { isDeepStrictEqual } from 'node:util';
 import { apiError } from '../shared/errors.js';
 import { copyNotation, stringifyAsWritten, withMembers } from '../shared/exact-json.js';

@@ -1,5 +1,5 @@
 // Checks that every tool call in the history has a result before the next message of another kind, and that every
-// result belongs to a call. Shared by all formats, which report calls and results in order. Pure.
+// result belongs to a call. Shared by all formats, which report calls and results in order. No side effects.
 import { apiError } from '../shared/errors.js';
 
 export class ToolTurns {

@@ -1,5 +1,5 @@
 // Converts tool definitions and the tool choice from any format to the internal form, and runs the checks that all
-// formats share (422). Pure.
+// formats share (422). No side effects.
 import { apiError } from '../shared/errors.js';
 import type { JsonSchema, ToolChoice, ToolDefinition } from '../generation/types.js';
 

@@ -1,4 +1,4 @@
-// Finds the fields of a request that its schema does not read, at any depth. Pure.
+// Finds the fields of a request that its schema does not read, at any depth. No side effects.
 import type { z } from 'zod';
 
 type Schema = z.core.$ZodType;

@@ -1,4 +1,5 @@
-// Reads the web search tool of each format: the tool that the model sees, and the limits of its searches. Pure.
+// Reads the web search tool of each format: the tool that the model sees, and the limits of its searches. No side
+// effects.
 import { z } from 'zod';
 import {
   DEFAULT_MAX_USES,

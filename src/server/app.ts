@@ -24,6 +24,7 @@ import { openMaintenance } from './modules/maintenance.js';
 import { openMetrics } from './modules/metrics.js';
 import { openModels, type Models } from './modules/models.js';
 import { openOllama } from './modules/ollama.js';
+import { openPromptCache, type PromptCacheModule } from './modules/prompt-cache.js';
 import { openOperator, type Operator } from './modules/operator.js';
 import { openRecorders } from './modules/recorders.js';
 import { openRecovery, type Recovery } from './modules/recovery.js';
@@ -42,6 +43,7 @@ export interface App {
   readonly limits: Limits;
   readonly live: Live;
   readonly operator: Operator;
+  readonly promptCache: PromptCacheModule;
   readonly http: Http;
 }
 
@@ -74,7 +76,8 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const budgets = await opened(openBudgets({ ...context, storage, threads }));
   await opened(openMetrics({ ...context, storage, engines }));
   const secrets = await opened(openSecrets({ ...context, storage, authentication, models }));
-  await opened(openKvTier({ ...context, storage, engines, secrets }));
+  const kvTier = await opened(openKvTier({ ...context, storage, engines, secrets }));
+  const promptCache = await opened(openPromptCache({ ...context, storage, engines, models, secrets, kvTier, threads }));
   const dynamicModels = await opened(openDynamicModels({ ...context, storage, engines, models, secrets }));
 
   const running = { ...context, storage, authentication, engines, models, limits };
@@ -84,9 +87,24 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const alerts = await opened(openAlerts({ ...context, storage, mail, budgets }));
   const live = await opened(openLive({ ...context, storage, engines, alerts }));
   const dashboard = await opened(openDashboard({ ...running, background, budgets, mail, secrets, generation }));
-  const operator = await opened(openOperator({ ...running, mail, alerts, dynamicModels, live, dashboard }));
+  const operator = await opened(
+    openOperator({ ...running, mail, alerts, dynamicModels, live, dashboard, promptCache }),
+  );
   await opened(openOllama({ ...context, authentication, engines, models, dynamicModels, generation, operator }));
   const http = await opened(openHttp({ ...context, modules: [...modules], recorders, authentication, limits, live }));
 
-  return { storage, background, mail, authentication, engines, models, recovery, limits, live, operator, http };
+  return {
+    storage,
+    background,
+    mail,
+    authentication,
+    engines,
+    models,
+    recovery,
+    limits,
+    live,
+    operator,
+    promptCache,
+    http,
+  };
 }

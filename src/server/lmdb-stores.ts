@@ -1,5 +1,5 @@
 // Stores in the data directory. A standalone server keeps all its data there. A server with a shared database keeps
-// only machine-local data there: settings leases, tuning runs and the live view's history.
+// only machine-local data there: settings leases, tuning runs, the live view's history and pinned prompts.
 
 import type { AccountChanges } from '../accounts/changes.js';
 import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
@@ -7,6 +7,7 @@ import { LmdbEngineHolds } from '../storage/lmdb/dashboard/settings-leases.js';
 import { LmdbEngineSettings } from '../storage/lmdb/dashboard/engine-settings.js';
 import { LmdbLiveHistory } from '../storage/lmdb/dashboard/live-history.js';
 import { LmdbModelSettings } from '../storage/lmdb/dashboard/model-settings.js';
+import { LmdbPromptPins } from '../storage/lmdb/dashboard/prompt-pins.js';
 import { LmdbServedModels } from '../storage/lmdb/dashboard/served-models.js';
 import { LmdbTuneRuns } from '../storage/lmdb/dashboard/tune-runs.js';
 import { LmdbRequestLog } from '../storage/lmdb/usage/request-log.js';
@@ -26,6 +27,7 @@ export const ownStores = (store: Store, gate: EraseGate): OwnStores => ({
   holds: new LmdbEngineHolds(store),
   tuneRuns: new LmdbTuneRuns(store),
   history: new LmdbLiveHistory(store, gate),
+  promptPins: new LmdbPromptPins(store),
 });
 
 /** The stores of a standalone server. */

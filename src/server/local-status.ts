@@ -1,16 +1,18 @@
-// Reports the server's status to commands that run on the same machine with the same data directory (monolith ps, rm
-// and run). The file permissions of the socket decide who may read the status, so no API key is needed and none is
-// created.
+// Serves commands that run on the same machine with the same data directory: the server's status (monolith ps, rm and
+// run), and the prompt cache (monolith cache). The file permissions of the socket decide who may connect, so no API key
+// is needed and none is created.
 
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { planBytes } from '../engine/file-facts.js';
 import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
+import { MAX_PINNED_CHARACTERS, type PromptCacheCommand } from '../shared/wire/prompt-cache.js';
 import type { LocalModel, LocalStatus } from '../shared/wire/local-status.js';
 import { VERSION } from '../shared/version.js';
 import { statusSocketPath, withStatusSocket } from '../storage/status-socket-path.js';
 import type { Log } from '../telemetry/types.js';
+import { answerOf, type PromptCache } from './prompt-cache/prompt-cache.js';
 
 const MAX_CONNECTIONS = 16;
 
@@ -18,6 +20,9 @@ export interface LocalStatusDeps {
   readonly pool: Pick<ModelPool, 'engines' | 'list'>;
   readonly url: string;
   readonly log: Log;
+  readonly promptCache: PromptCache;
+  /** Adds an entry to the server's audit log. */
+  note(action: string, target: string): Promise<void>;
 }
 
 /**
@@ -27,8 +32,12 @@ export interface LocalStatusDeps {
 export async function openLocalStatus(dataDir: string, deps: LocalStatusDeps): Promise<{ close(): Promise<void> }> {
   const server = createServer({ requestTimeout: 5_000, headersTimeout: 5_000 }, (request, response) => {
     const isStatus = request.method === 'GET' && request.url === '/status';
-    request.resume();
     response.setHeader('connection', 'close');
+    if (request.method === 'POST' && request.url === '/prompt-cache') {
+      void answerCommand(request, response, deps);
+      return;
+    }
+    request.resume();
     if (!isStatus) {
       response.writeHead(404).end();
       return;
@@ -56,6 +65,44 @@ export async function openLocalStatus(dataDir: string, deps: LocalStatusDeps): P
     },
   };
 }
+
+/** Bytes of a command; a prompt has at most six bytes per character in JSON. */
+const MAX_COMMAND_BYTES = 6 * MAX_PINNED_CHARACTERS + 4_096;
+
+/** Runs a PromptCacheCommand. The response is a PromptCacheAnswer. */
+async function answerCommand(request: IncomingMessage, response: ServerResponse, deps: LocalStatusDeps): Promise<void> {
+  try {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > MAX_COMMAND_BYTES) {
+        response.writeHead(413).end();
+        return;
+      }
+      chunks.push(chunk);
+    }
+    const command = JSON.parse(Buffer.concat(chunks).toString('utf8')) as PromptCacheCommand;
+    const answer = await answerOf(deps.promptCache, command);
+    if (answer.ok && command.type !== 'state') await deps.note(`prompt_cache.${DONE[command.type]}`, targetOf(command));
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(answer));
+  } catch (err) {
+    deps.log.warn({ err }, 'a command for the prompt cache failed');
+    response.destroy();
+  }
+}
+
+const DONE = { clear: 'cleared', warm: 'pinned', unpin: 'unpinned' } as const;
+
+const targetOf = (command: PromptCacheCommand): string =>
+  command.type === 'clear'
+    ? `${command.model ?? 'all models'}, ${command.organization ?? 'all organizations'}`
+    : command.type === 'warm'
+      ? command.model
+      : command.type === 'unpin'
+        ? command.id
+        : '';
 
 function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -1,6 +1,7 @@
 // One server: the data directory's lock, the service that handles requests, the listening socket and the shutdown. Used
 // by the command line and, in-process, by tests.
 
+import type { Actor } from '../accounts/audit.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from '../accounts/accounts.js';
 import type { SweptDirectory } from '../accounts/directory.js';
@@ -172,7 +173,14 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
-  const status = await openLocalStatus(config.data_dir, { pool, url, log });
+  const commandLine: Actor = { type: 'command_line', id: null, email: null, ip: null };
+  const status = await openLocalStatus(config.data_dir, {
+    pool,
+    url,
+    log,
+    promptCache: service.promptCache,
+    note: (action, target) => service.directory.audit.note(null, commandLine, action, target),
+  });
   undo.add(() => status.close());
   if (!isLoopback(config.host))
     log.warn(

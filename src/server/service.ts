@@ -9,6 +9,7 @@ import type { Admission } from '../admission/admission.js';
 import type { Config } from '../config/settings.js';
 import type { DashboardOrigin } from '../dashboard/origin.js';
 import type { ModelPool } from '../engine/model-pool.js';
+import type { PromptCache } from './prompt-cache/prompt-cache.js';
 import type { ServedModels } from '../generation/served-models.js';
 import type { HttpServer } from '../http/app.js';
 import type { BackgroundResponses } from '../protocol/responses/background.js';
@@ -41,6 +42,7 @@ export interface Service {
   readonly admission: Admission;
   readonly responses: ResponseStore;
   readonly pool: ModelPool;
+  readonly promptCache: PromptCache;
   readonly models: ServedModels;
   readonly background: BackgroundResponses;
   readonly http: HttpServer;
@@ -96,6 +98,7 @@ async function open(
     admission: app.limits.admission,
     responses: app.storage.responses,
     pool: app.engines.pool,
+    promptCache: app.promptCache.promptCache,
     models: app.models.models,
     background,
     http,

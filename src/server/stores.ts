@@ -7,6 +7,7 @@ import type { SettingsLeases } from '../dashboard/admin/settings-leases.js';
 import type { EngineSettingsStore } from '../dashboard/admin/engine-settings-store.js';
 import type { LiveHistory } from '../dashboard/admin/live-history.js';
 import type { ModelSettingsStore } from '../dashboard/admin/model-settings-store.js';
+import type { PromptPinStore } from '../dashboard/admin/prompt-pin-store.js';
 import type { ServedModelStore } from '../dashboard/admin/served-model-store.js';
 import type { TuneRunStore } from '../dashboard/admin/tune-runs.js';
 import type { RequestLog } from '../usage/requests/request-log.js';
@@ -39,4 +40,5 @@ export interface OwnStores {
   readonly holds: SettingsLeases;
   readonly tuneRuns: TuneRunStore;
   readonly history: LiveHistory;
+  readonly promptPins: PromptPinStore;
 }

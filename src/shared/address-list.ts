@@ -1,5 +1,5 @@
 // Lists of the IP addresses that may use an API key or an organization's dashboard: addresses and CIDR ranges, IPv4
-// and IPv6. Pure.
+// and IPv6. No side effects.
 
 import { BlockList, isIP } from 'node:net';
 

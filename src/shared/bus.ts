@@ -5,6 +5,7 @@
 import type { LiveCollected } from './live-collected.js';
 import type { SpentBudgets } from './spent-budgets.js';
 import type { AlertMeasure } from './wire/alerts.js';
+import type { PromptCacheAnswer, PromptCacheCommand } from './wire/prompt-cache.js';
 import type { ModelPull } from './wire/models.js';
 import type { StoredEvent } from './stored-event.js';
 
@@ -51,6 +52,8 @@ export interface BusTopics {
   'live.sample': { message: { sample: string }; answer: void };
   /** The asked thread's counts since the last sample (src/dashboard/admin/live-view.ts). */
   'live.collect': { message: Record<string, never>; answer: LiveCollected };
+  /** Runs an operator's command for the prompt cache; only the primary thread answers. */
+  'prompt_cache.command': { message: PromptCacheCommand; answer: PromptCacheAnswer };
 }
 export type Topic = keyof BusTopics;
 

@@ -288,6 +288,13 @@ export const ERRORS = {
     cause: 'An `item_reference` or an `after` parameter names an unknown item.',
     action: 'Check the ID, or send the item itself.',
   },
+  conversation_not_found: {
+    status: 404,
+    meaning: 'No conversation has this ID.',
+    cause:
+      'The conversation was deleted, was not used for `responses.retention_days`, or belongs to another organization.',
+    action: 'Check the ID and the API key, or create a new conversation.',
+  },
   resource_not_found: {
     status: 404,
     meaning: 'The object does not exist.',
@@ -372,6 +379,24 @@ export const ERRORS = {
       'The model has no vision encoder. The setting `models.<id>.image_input` = `note` replaces each image with a text note.',
     action: 'Use a vision model, or remove the images.',
   },
+  model_not_embedding: {
+    status: 422,
+    meaning: 'The model does not produce embeddings.',
+    cause: 'The model generates text or ranks documents.',
+    action: 'Use an embedding model. `GET /v1/models` shows the `task` of each model.',
+  },
+  model_not_ranking: {
+    status: 422,
+    meaning: 'The model does not rank documents.',
+    cause: 'The model generates text or produces embeddings.',
+    action: 'Use a reranker. `GET /v1/models` shows the `task` of each model.',
+  },
+  model_not_generative: {
+    status: 422,
+    meaning: 'The model does not generate text.',
+    cause: 'The model produces embeddings or ranks documents.',
+    action: 'Use a model whose `task` is `generation` in `GET /v1/models`.',
+  },
   duplicate_tool_name: {
     status: 422,
     meaning: 'Two tools have the same name.',
@@ -454,6 +479,12 @@ export const ERRORS = {
     meaning: 'A stored response cannot be continued.',
     cause: 'The response failed, was cancelled or is still running, or the conversation is too long.',
     action: 'Start a new conversation that contains the messages you need.',
+  },
+  conversation_too_large: {
+    status: 422,
+    meaning: 'A conversation has too many items or too much text.',
+    cause: 'The new items would exceed the limits of a conversation.',
+    action: 'Start a new conversation with the items you need.',
   },
   response_not_cancellable: {
     status: 422,

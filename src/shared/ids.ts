@@ -47,6 +47,8 @@ export function hex(length: number): string {
   return text;
 }
 
+/** ID of the response to a rerank or score request. */
+export const newRankingId = (kind: 'rerank' | 'score'): string => `${kind}-${base62(24)}`;
 export const newRequestId = (): string => `req_${base62(24)}`;
 export const newChatCompletionId = (): string => `chatcmpl-${base62(29)}`;
 export const newCompletionId = (): string => `cmpl-${base62(29)}`;
@@ -63,6 +65,10 @@ export const newResponseId = (): string => `resp_${timedHex()}`;
 const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
 /** Other strings are not response IDs, and may be too long for a storage key. */
 export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
+
+export const newConversationId = (): string => `conv_${timedHex()}`;
+const CONVERSATION_ID = /^conv_[0-9a-f]{48}$/;
+export const isConversationId = (text: string): boolean => CONVERSATION_ID.test(text);
 
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;

@@ -1,4 +1,4 @@
-// Limits the nesting depth of tool-call arguments. Pure.
+// Limits the nesting depth of tool-call arguments. No side effects.
 
 /** Deeper than any tool needs. The clients' own partial-JSON parsers have the same limit. */
 export const MAX_CALL_DEPTH = 128;

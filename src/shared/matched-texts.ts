@@ -1,5 +1,5 @@
 // Error texts that clients match in order to recover. Their wording is part of the API, so change them only if the
-// vendors change theirs. Pure.
+// vendors change theirs. No side effects.
 
 /**
  * Contains both vendors' wording, because agents shorten the conversation when they find either of them. `tokens`: a

@@ -1,4 +1,4 @@
-// Reproducible random numbers: the same seed yields the same sequence. Pure.
+// Reproducible random numbers: the same seed yields the same sequence. No side effects.
 
 /** Uniform in [0, 1). */
 export type Random = () => number;

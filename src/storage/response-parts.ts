@@ -1,4 +1,5 @@
-// How a stored response's items are split into pages and indexed by lookup key, in every kind of database. Pure.
+// How a stored response's items are split into pages and indexed by lookup key, in every kind of database. No side
+// effects.
 
 import { createHash } from 'node:crypto';
 import { itemSize } from './response-size.js';

@@ -1,5 +1,5 @@
 // The size of stored items, as counted toward the chain limit: the characters of their text, plus a constant for each
-// part, because many small parts also take time. Pure.
+// part, because many small parts also take time. No side effects.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';

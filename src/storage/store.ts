@@ -83,6 +83,7 @@ export const TABLES = [
   'engine-settings',
   'engine-holds',
   'tune-runs',
+  'prompt-pins',
   'usage-rows',
   'usage-hours',
   'usage-months',
@@ -109,6 +110,12 @@ export const TABLES = [
   'response-times',
   'responses-by-organization',
   'alert-incidents',
+  'conversations',
+  'conversation-items',
+  'conversation-images',
+  'conversation-item-ids',
+  'conversation-times',
+  'conversations-by-organization',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

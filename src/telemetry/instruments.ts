@@ -276,6 +276,11 @@ export class Instruments {
     'Estimated prefill time that pages from disk saved.',
     [],
   );
+  private readonly tierPrompts = this.counter(
+    'monolith_prompt_cache_tokens_total',
+    'Prompt tokens of started requests by where their KV pages came from: memory, disk, or computed. Only with kv.disk.',
+    ['model', 'source'],
+  );
   private readonly tierUsed = new Gauge({
     name: 'monolith_kv_disk_used_bytes',
     help: 'Size of the files with KV cache pages.',
@@ -361,7 +366,8 @@ export class Instruments {
     this.alertDeliveries.inc({ destination, outcome });
   }
 
-  pageTier({ pages, readBytes, writtenBytes, hits, misses, tokens, savedSeconds, usedBytes }: PageTierTotals): void {
+  pageTier(totals: PageTierTotals): void {
+    const { pages, readBytes, writtenBytes, hits, misses, tokens, savedSeconds, usedBytes, models } = totals;
     for (const [event, count] of Object.entries(pages)) advance(this.tierPages, { event }, count);
     advance(this.tierBytes, { direction: 'read' }, readBytes);
     advance(this.tierBytes, { direction: 'written' }, writtenBytes);
@@ -370,6 +376,11 @@ export class Instruments {
     advance(this.tierTokens, {}, tokens);
     advance(this.tierSaved, {}, savedSeconds);
     this.tierUsed.set(usedBytes);
+    for (const [model, { prompt, memory, disk }] of models) {
+      advance(this.tierPrompts, { model, source: 'memory' }, memory);
+      advance(this.tierPrompts, { model, source: 'disk' }, disk);
+      advance(this.tierPrompts, { model, source: 'computed' }, prompt - memory - disk);
+    }
   }
 
   backedUp(at: number): void {

@@ -1,4 +1,4 @@
-// Exports renamed metrics under their former names as well, for one release. Pure.
+// Exports renamed metrics under their former names as well, for one release. No side effects.
 
 import type { MetricDeclaration } from './histogram-counts.js';
 

@@ -89,6 +89,8 @@ export interface PageTierTotals {
   readonly tokens: number;
   readonly savedSeconds: number;
   readonly usedBytes: number;
+  /** Prompt tokens by model: all, and those that came from memory and from disk. */
+  readonly models: ReadonlyMap<string, { readonly prompt: number; readonly memory: number; readonly disk: number }>;
 }
 
 export interface Telemetry {

@@ -1,5 +1,5 @@
 // Latency sketches by hour, model and key: created from completed requests, and merged over a report's time range.
-// Pure.
+// No side effects.
 
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import { Sketching } from './latency-sketch.js';

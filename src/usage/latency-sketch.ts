@@ -1,6 +1,6 @@
 // Sketch of durations: counts in buckets that grow by 10% each. Sketches from different hours and threads add up
 // exactly, have at most 159 counts regardless of the number of values, and return percentiles within SKETCH_ERROR of
-// the true value (Masson, Rim and Lee, DDSketch, 2019, with fixed bounds). Pure.
+// the true value (Masson, Rim and Lee, DDSketch, 2019, with fixed bounds). No side effects.
 
 /**
  * Bucket i > 0 holds durations from GROWTH ** (i - 1) to GROWTH ** i milliseconds. Bucket 0 holds durations below 1 ms.

@@ -20,6 +20,7 @@ const served = [
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   ),
   ...[...healthRoutes({} as HealthOptions), openApiRoute({ maxN: 8 })].map(({ method, path }) => `${method} ${path}`),
+  'GET /docs',
   'GET /v1/responses', // the WebSocket endpoint, which OpenAPI cannot describe
 ];
 

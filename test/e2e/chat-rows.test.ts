@@ -277,17 +277,27 @@ const rows: Row[] = [
   ),
   row('verbosity', ['low', 'medium', 'high'], [['x', 'invalid_value']], [1, {}, [1]]),
   ...['audio', 'web_search_options', 'moderation'].map((name) => row(name, [], [[{}, 'unsupported_feature']], [])),
-  ...['functions', 'function_call'].map((name) =>
-    row(
-      name,
-      [],
-      [
-        [[], 'unsupported_parameter'],
-        ['auto', 'unsupported_parameter'],
-      ],
-      [],
-    ),
+  row(
+    'functions',
+    [[], [{ name: 'get_weather' }], [{ name: 'f', description: 'x', parameters: { type: 'object' } }]],
+    [
+      [[{ name: 'a b' }], 'invalid_tool_name', 'functions[0].name'],
+      [[{ name: 'f' }, { name: 'f' }], 'duplicate_tool_name', 'functions[1].name'],
+    ],
+    ['x', 1, {}],
   ),
+  row('functions', [], [[[{ name: 'f' }], 'conflicting_parameters']], [], { tools }),
+  row(
+    'function_call',
+    ['none', 'auto', { name: 'f' }],
+    [
+      ['x', 'invalid_value'],
+      [{ name: 'g' }, 'tool_not_found'],
+    ],
+    [1, [1]],
+    { functions: [{ name: 'f', parameters: { type: 'object', properties: {}, additionalProperties: false } }] },
+  ),
+  row('function_call', ['none'], [['auto', 'conflicting_parameters']], []),
 ];
 
 interface ErrorBody {

@@ -278,8 +278,8 @@ t.test("errors have Ollama's shape", async (t) => {
     ['/api/chat', { messages: [] }, 400],
     ['/api/chat', { model, messages: [{ role: 'robot', content: '' }] }, 422],
     ['/api/chat', { model, messages: [{ role: 'user', content: '', tool_calls: [{ function: { name: 'x' } }] }] }, 422],
-    ['/api/embed', { model, input: 'x' }, 404],
-    ['/api/embeddings', { model, prompt: 'x' }, 404],
+    ['/api/embed', { model, input: 'x' }, 422],
+    ['/api/embeddings', { model, prompt: 'x' }, 422],
     ['/api/create', {}, 404],
     ['/api/pull', { model: 'llama3' }, 404],
   ] as const) {
@@ -288,7 +288,7 @@ t.test("errors have Ollama's shape", async (t) => {
     t.strictSame(Object.keys(answer.body as object), ['error']);
     t.type((answer.body as { error: unknown }).error, 'string');
   }
-  t.match((await ask(server, '/api/embed', {})).body, { error: /Embeddings are not served yet/ });
+  t.match((await ask(server, '/api/embed', { model, input: 'x' })).body, { error: /does not produce embeddings/ });
   // curl's default type
   const form = { 'content-type': 'application/x-www-form-urlencoded' };
   t.equal((await ask(server, '/api/show', { model }, form)).status, 200);

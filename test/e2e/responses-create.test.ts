@@ -504,7 +504,7 @@ t.test('invalid requests are refused with errors that the client understands', a
       'input[0].content[0]',
     ],
     [{ logit_bias: { 99999: 1 } }, 422, 'invalid_value', 'logit_bias'],
-    [{ conversation: 'conv_1' }, 422, 'unsupported_parameter', 'conversation'],
+    [{ conversation: 'conv_1' }, 404, 'conversation_not_found', 'conversation'],
   ];
   for (const [change, status, code, param] of cases) {
     await t.rejects(create('A', change), { status, code, param }, code);

@@ -301,10 +301,12 @@ t.test('responses of the three API formats match their schemas', async (t) => {
     t.equal(response.status, 200);
     const document = (await response.json()) as {
       openapi: string;
+      servers: { url: string }[];
       paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
       components: { schemas: Record<string, unknown> };
     };
     t.equal(document.openapi, '3.1.0');
+    t.same(document.servers, [{ url: '/' }], 'paths are relative to the address of the document');
     for (const path of [
       '/v1/chat/completions',
       '/v1/messages',

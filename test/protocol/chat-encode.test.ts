@@ -73,6 +73,7 @@ function envelope(change: Partial<ChatEnvelope> = {}): ChatEnvelope {
     promptLogprobs: null,
     newCallId: () => `call_${calls++}`,
     customTools: new Set(),
+    callsFunctions: false,
     ...change,
   };
 }

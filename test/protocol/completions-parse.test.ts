@@ -3,18 +3,18 @@
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
-import { readPrompts } from '../../src/protocol/completions/prompt.js';
+import { readTextsOrTokens } from '../../src/protocol/texts-or-tokens.js';
 import { MAX_PROMPTS } from '../../src/protocol/completions/schema.js';
 
 const many = (count: number): string[] => Array<string>(count).fill('x');
 
 t.test('a prompt is a string, a list of tokens, or a list of either', async (t) => {
-  t.same(readPrompts('x'), ['x']);
-  t.same(readPrompts([0, 2 ** 31 - 1]), [[0, 2 ** 31 - 1]]);
-  t.same(readPrompts([[1, 2], [3]]), [[1, 2], [3]]);
-  t.same(readPrompts(many(MAX_PROMPTS)), many(MAX_PROMPTS));
+  t.same(readTextsOrTokens('x', 'prompt', MAX_PROMPTS), ['x']);
+  t.same(readTextsOrTokens([0, 2 ** 31 - 1], 'prompt', MAX_PROMPTS), [[0, 2 ** 31 - 1]]);
+  t.same(readTextsOrTokens([[1, 2], [3]], 'prompt', MAX_PROMPTS), [[1, 2], [3]]);
+  t.same(readTextsOrTokens(many(MAX_PROMPTS), 'prompt', MAX_PROMPTS), many(MAX_PROMPTS));
   t.equal(
-    readPrompts(Array<number>(MAX_PROMPTS + 1).fill(1)).length,
+    readTextsOrTokens(Array<number>(MAX_PROMPTS + 1).fill(1), 'prompt', MAX_PROMPTS).length,
     1,
     'a single prompt may have more tokens than the maximum number of prompts',
   );
@@ -37,7 +37,7 @@ t.test('an invalid prompt is refused with an error that names the parameter', as
   ];
   for (const [prompt, says] of refusals) {
     try {
-      readPrompts(prompt);
+      readTextsOrTokens(prompt, 'prompt', MAX_PROMPTS);
       t.fail(says);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

@@ -25,7 +25,7 @@ const envelope = (change: Partial<MessageEnvelope> = {}): MessageEnvelope => ({
   cappedByContext: false,
   leftOut: null,
   context: null,
-  diagnosis: () => null,
+  diagnostics: () => null,
   ...change,
 });
 

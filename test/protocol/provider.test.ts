@@ -1,6 +1,7 @@
 // Tests a provider other than the local engine. Its prompt size is an estimate until the generation starts. Limits,
 // responses and usage records are checked through the real routes on a real server and database.
 import t from 'tap';
+import { LmdbConversationStore } from '../../src/storage/lmdb/conversations/conversation-store.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
 import { apiError } from '../../src/shared/errors.js';
@@ -179,6 +180,7 @@ const server = await startRoutes([
   ...messagesRoutes({ ...generation, sealer, foreignThinking: 'reject', settings: config.responses }),
   ...responsesRoutes({
     ...generation,
+    conversations: new LmdbConversationStore(opened.store, config.responses),
     sealer,
     responses: opened.responses,
     settings: config.responses,

@@ -8,9 +8,23 @@ import type { ServedModel } from '../../src/generation/served-models.js';
 import { openApiDocument } from '../../src/protocol/openapi/document.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
+import { readItems } from '../../src/protocol/conversations/items.js';
+import {
+  conversationEnvelope,
+  conversationUpdateSchema,
+  itemsEnvelope,
+} from '../../src/protocol/conversations/schema.js';
+import { checkMetadata } from '../../src/protocol/fields.js';
+import { parseEmbeddings } from '../../src/protocol/embeddings/parse.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
 import { parseOllamaChat, parseOllamaGenerate } from '../../src/protocol/ollama/parse.js';
-import { pullRequestSchema, showRequestSchema } from '../../src/protocol/ollama/schema.js';
+import {
+  embeddingsRequestSchema,
+  embedRequestSchema,
+  pullRequestSchema,
+  showRequestSchema,
+} from '../../src/protocol/ollama/schema.js';
+import { parseRerank, parseScore } from '../../src/protocol/rerank/parse.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../../src/protocol/tokens/routes.js';
 import { validated } from '../../src/protocol/validation.js';
@@ -39,6 +53,11 @@ const responses = (body: unknown, looksAtModel = false): unknown =>
 const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ChatCompletionRequest: (body) => parseChat(body).content(limits),
   CompletionRequest: (body) => parseCompletion(body).content(limits),
+  EmbeddingsRequest: (body) => parseEmbeddings(body).content(),
+  RerankRequest: (body) => parseRerank(body).content(),
+  ScoreRequest: (body) => parseScore(body).content(),
+  OllamaEmbedRequest: (body) => validated(embedRequestSchema, body),
+  OllamaEmbeddingsRequest: (body) => validated(embeddingsRequestSchema, body),
   MessageRequest: (body) => messages(body, 'generate'),
   TokenCountRequest: (body) => messages(body, 'count'),
   OllamaChatRequest: (body) => parseOllamaChat(body).content(),
@@ -48,6 +67,14 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ResponseRequest: (body) => responses(body),
   ResponseInputTokensRequest: (body) => responses(body),
   CompactRequest: (body) => responses(body, true),
+  ConversationRequest: (body) => {
+    const { items, metadata } = validated(conversationEnvelope, body);
+    checkMetadata(metadata);
+    return readItems(items ?? [], { sealer, organizationId: 'org_a', rejects: true });
+  },
+  ConversationUpdateRequest: (body) => checkMetadata(validated(conversationUpdateSchema, body).metadata),
+  ConversationItemsRequest: (body) =>
+    readItems(validated(itemsEnvelope, body).items, { sealer, organizationId: 'org_a', rejects: true }),
   TokenizeRequest: (body) => {
     const { messages: conversation } = validated(tokenizeSchema, body);
     return conversation == null ? null : parseChat({ ...body, model: 'm' }).content(limits);
@@ -61,9 +88,10 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
 
 /** Rules that JSON Schema cannot express. */
 const BEYOND_SCHEMA: readonly [code: ErrorCode, param: RegExp, why: string][] = [
-  ['invalid_encrypted_content', /^input\[\d+\]$/, 'only this service can make the value'],
+  ['invalid_encrypted_content', /^(input|items)\[\d+\]$/, 'only this service can make the value'],
   ['invalid_thinking_signature', /^messages\[\d+\]\.content\[\d+\]$/, 'only this service can make the value'],
   ['missing_required_parameter', /^messages(\[\d+\]\.content)?$/, 'a list of empty text blocks holds nothing'],
+  ['missing_required_parameter', /^items\[\d+\]\.call_id$/, 'only the input of a response may leave it out'],
   ['missing_required_parameter', /^input$/, 'items may hold nothing that the model could answer'],
 ];
 

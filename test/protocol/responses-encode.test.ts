@@ -18,6 +18,7 @@ const echo: ResourceEcho = {
   instructions: null,
   model: 'm',
   previous_response_id: null,
+  conversation: null,
   tools: [],
   tool_choice: 'auto',
   parallel_tool_calls: true,

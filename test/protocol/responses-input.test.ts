@@ -530,6 +530,7 @@ t.test('the status and model of the continued response are checked', async (t) =
   const found = (status: ResponseStatus | null) =>
     findChain(
       {
+        get: () => Promise.resolve(null),
         async chain() {
           if (status === null) return null;
           holds++;

@@ -31,7 +31,7 @@ const TYPESCRIPT = [
   'main',
 ];
 /** Directories of native/, lowest layer first. */
-const NATIVE = ['base', 'text', 'formats/gguf', 'formats/hf', 'backend', 'model', 'vision', 'engine', 'addon'];
+const NATIVE = ['base', 'text', 'formats/gguf', 'formats/hf', 'backend', 'model', 'encoder', 'vision', 'engine', 'addon'];
 
 type Links = Map<string, string[]>;
 

@@ -167,7 +167,7 @@ t.test('without the platform package the command builds the engine, or names the
     told.stderr,
     new RegExp(
       `^monolith: the package with the engine for this machine, ${platform}, is not installed; building the engine from its sources, once\n` +
-        'monolith: building the engine \\(C\\+\\+\\) needs cmake and ninja-build, which are not installed\\. On Debian or Ubuntu: sudo apt-get install cmake ninja-build\n$',
+        'monolith: building the engine \\(C\\+\\+\\) needs cmake and ninja-build, which are not installed\\. On Debian or Ubuntu: (sudo )?apt-get install cmake ninja-build\n$',
     ),
   );
   const version = spawnSync(process.execPath, [command, '--version'], {

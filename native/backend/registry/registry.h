@@ -1,5 +1,5 @@
 // The backends of this build, by name. Models are loaded through this registry, so that no higher layer depends on a
-// particular backend. Any thread.
+// particular backend. Safe on any thread.
 #pragma once
 
 #include <memory>

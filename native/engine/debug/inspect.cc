@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/debug/file_hash.h"
+#include "encoder/text_encoder.h"
 #include "engine/kv/page_budget.h"
 #include "formats/gguf/parser.h"
 #include "formats/gguf/tokenizer.h"
@@ -60,11 +61,50 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
   auto info = model_info(file, *params, **tokenizer);
   if (!info) return info.error();
   result.model = std::move(*info);
+  if (result.model->embeddings) result.model->embeddings->max_tokens = limits->max_context;
   result.plan = InspectedPlan::of(*plan, *limits, *params);
   return {};
 }
 
+// The same for a text encoder.
+Status inspect_encoder(const GgufFile& file, Backend& backend, int max_context, Inspection& result) {
+  auto params = TextEncoderParams::read(file, max_context);
+  if (!params) return params.error();
+  auto tokenizer = load_tokenizer(file);
+  if (!tokenizer) return tokenizer.error();
+  auto plan = TextEncoder::plan(file, backend, max_context);
+  if (!plan) return plan.error();
+  auto info = model_info(file, params->base, **tokenizer);
+  if (!info) return info.error();
+  result.model = std::move(*info);
+  result.model->embeddings->max_tokens = params->max_tokens;
+  result.plan = InspectedPlan::of_encoder(*plan, params->max_tokens);
+  return {};
+}
+
 }  // namespace
+
+Result<std::optional<EmbeddingInfo>> embedding_info(const GgufFile& file, const PoolingHead& head, bool is_encoder,
+                                                    int max_tokens, const Tokenizer& tokenizer) {
+  if (head.pooling() == Pooling::kNone) return std::optional<EmbeddingInfo>();
+  EmbeddingInfo info{.dimensions = head.dimensions(),
+                     .pooling = head.pooling(),
+                     .is_encoder = is_encoder,
+                     .max_tokens = max_tokens,
+                     .labels = head.labels(),
+                     .prefix = {},
+                     .suffix = {}};
+  std::vector<TokenId> around;
+  tokenizer.encode("", {.add_special = true}, around);
+  const bool begins = !around.empty() && tokenizer.adds_bos();
+  info.prefix.assign(around.begin(), around.begin() + (begins ? 1 : 0));
+  info.suffix.assign(around.begin() + (begins ? 1 : 0), around.end());
+  auto separator = file.unsigned_integer(kSeparatorKey);
+  if (!separator) return separator.error();
+  if (*separator && **separator < static_cast<uint64_t>(tokenizer.n_vocab()))
+    info.separator = static_cast<TokenId>(**separator);
+  return std::optional<EmbeddingInfo>(std::move(info));
+}
 
 Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer) {
   ModelInfo info;
@@ -92,6 +132,11 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
   info.used_experts = params.experts.used;
   info.vocabulary = params.n_vocab;
   info.chat_template = optional_string(file, "tokenizer.chat_template");
+  auto head = PoolingHead::load(file, {params.pooling, params.n_embd, params.norm_eps, !is_text_encoder(file)});
+  if (!head) return head.error();
+  auto embedding = embedding_info(file, *head, is_text_encoder(file), params.context_length, tokenizer);
+  if (!embedding) return embedding.error();
+  info.embeddings = std::move(*embedding);
   info.bos = spelling(tokenizer, tokenizer.bos());
   info.eos = spelling(tokenizer, tokenizer.eos());
   const auto ends = tokenizer.end_of_generation();
@@ -107,7 +152,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
   return info;
 }
 
-Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
+Result<Inspection> inspect(const std::string& path, Backend& backend, const ModelLimits& limits, int max_context,
                            uint64_t kv_bytes, const ModelFileOptions& options) {
   auto opened = open_model_file(path, options);
   if (!opened) return opened.error();
@@ -122,8 +167,9 @@ Result<Inspection> inspect(const std::string& path, const Backend& backend, cons
                               {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims},
                               kept_bytes(tensor)});
   }
-  if (Status s = inspect_model(file, backend, limits, max_context, kv_bytes, result); !s)
-    result.reason = s.error().message;
+  const Status status = is_text_encoder(file) ? inspect_encoder(file, backend, max_context, result)
+                                              : inspect_model(file, backend, limits, max_context, kv_bytes, result);
+  if (!status) result.reason = status.error().message;
   return result;
 }
 

@@ -15,6 +15,18 @@
 
 namespace monolith {
 
+// How a model embeds or scores text.
+struct EmbeddingInfo {
+  int dimensions = 0;  // Number of values in a text's result.
+  Pooling pooling = Pooling::kNone;
+  bool is_encoder = false;          // The model only embeds; it cannot generate text.
+  int max_tokens = 0;               // Maximum number of tokens per text.
+  std::vector<std::string> labels;  // Names of a reranker's scores; empty if the file does not state them.
+  // Tokens that EncodeOptions::add_special adds before and after a text.
+  std::vector<TokenId> prefix, suffix;
+  TokenId separator = kNoToken;  // The token between two parts of a text; kNoToken if the file does not state it.
+};
+
 // Properties of a model that this build can run. Strings are copied from the file and may be invalid UTF-8.
 struct ModelInfo {
   std::string architecture;
@@ -32,8 +44,12 @@ struct ModelInfo {
   std::vector<TokenId> end_of_generation;
   // Spellings of all control tokens, and of user-defined tokens that begin with '<' or '['.
   std::vector<std::string> special_tokens;
+  std::optional<EmbeddingInfo> embeddings;  // Empty if the model does not compute vectors.
 };
 
+// Returns an empty value if the pooling is kNone.
+Result<std::optional<EmbeddingInfo>> embedding_info(const GgufFile& file, const PoolingHead& head, bool is_encoder,
+                                                    int max_tokens, const Tokenizer& tokenizer);
 Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer);
 
 struct InspectedValue {
@@ -66,6 +82,12 @@ struct InspectedPlan {
             .context = limits.max_context,
             .filled = monolith::filled(params, memory.layout)};
   }
+  // The same for a text encoder, which has no pages.
+  static InspectedPlan of_encoder(const MemoryPlan& memory, int max_tokens) {
+    InspectedPlan plan{.memory = memory, .context = max_tokens};
+    plan.memory.layout.full = 0;
+    return plan;
+  }
 };
 
 struct Inspection {
@@ -80,7 +102,7 @@ struct Inspection {
 
 // Inspects a file without loading the model. `limits` gives the batch size, logit rows and KV type. choose_limits()
 // chooses the context and pages from `max_context` and `kv_bytes`. Returns the errors of open_model_file().
-Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
+Result<Inspection> inspect(const std::string& path, Backend& backend, const ModelLimits& limits, int max_context,
                            uint64_t kv_bytes, const ModelFileOptions& options = {});
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
 // Inserts images into a prompt: the marker tokens around each image, and an embedding span per tile, whose rows the
-// engine's vision encoder computes later. Pure functions; any thread.
+// engine's vision encoder computes later. No side effects; safe on any thread.
 #pragma once
 
 #include <memory>

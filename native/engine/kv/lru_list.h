@@ -17,6 +17,8 @@ class LruList {
   explicit LruList(int64_t n_ids) { links_.reserve(static_cast<size_t>(n_ids)); }
 
   Id oldest() const { return oldest_; }
+  // The entry that became unused next after `id`; kNone if `id` is the newest.
+  Id newer(Id id) const { return link(id).newer; }
   uint64_t last_used(Id id) const { return link(id).last_used; }
 
   void append(Id id, uint64_t now) {

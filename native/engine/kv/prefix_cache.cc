@@ -184,6 +184,15 @@ void PrefixCache::release_all(KvState& kv) {
   kv.window_pages.clear();
 }
 
+// Descendants of a node are before it in the LRU list, so each evicted node is a leaf.
+void PrefixCache::clear(std::optional<uint64_t> organization) {
+  for (NodeId node = lru_.oldest(); node != kNoNode;) {
+    const NodeId next = lru_.newer(node);
+    if (!organization || at(node).organization == *organization) evict(node);
+    node = next;
+  }
+}
+
 // Evicts nodes and window pages until `n_pages` are free. Evicts nothing and returns false if that is impossible.
 bool PrefixCache::make_free(int n_pages) {
   if (available() < n_pages) return false;

@@ -33,6 +33,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -95,6 +96,8 @@ class PrefixCache {
   void share_window(PageId page);
   // `first_to_leave`: the page becomes the first to be evicted instead of the last.
   void release_window(PageId page, bool first_to_leave = false);
+  // Evicts all nodes without references, of one organization or of all. O(nodes).
+  void clear(std::optional<uint64_t> organization);
   // Releases all nodes and pages of one sequence, deepest first, and clears the tables.
   void release_all(KvState& kv);
 

@@ -9,6 +9,7 @@
 #include "backend/registry/registry.h"
 #include "base/machine_memory.h"
 #include "engine/debug/file_hash.h"
+#include "engine/embedding/encoder_engine.h"
 #include "engine/kv/page_budget.h"
 #include "engine/speculation/draft_model.h"
 #include "formats/gguf/tokenizer.h"
@@ -85,8 +86,50 @@ Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend
   return draft;
 }
 
+// Returns the backend for a text encoder: the CPU if the device was chosen automatically and does not support encoders.
+Result<std::unique_ptr<Backend>> encoder_backend(std::unique_ptr<Backend> backend, const LoadOptions& options) {
+  if (backend->is_host_memory() || options.backend.device != "auto") return backend;
+  BackendOptions cpu = options.backend;
+  cpu.device = "cpu";
+  return make_backend(cpu);
+}
+
+Result<std::unique_ptr<LoadedEngine>> load_text_encoder(const GgufFile& file, std::unique_ptr<Backend> given,
+                                                        const LoadOptions& options, const Model::Progress& progress) {
+  if (!options.vision_path.empty() && !options.vision_optional)
+    return Error{ErrorCode::kUnsupported,
+                 "the model is a text encoder and does not take images; remove its vision file"};
+  auto backend = encoder_backend(std::move(given), options);
+  if (!backend) return backend.error();
+  auto tokenizer = load_tokenizer(file);
+  if (!tokenizer) return tokenizer.error();
+  MemoryClaim claim;
+  {
+    const std::lock_guard planned(planning());
+    auto plan = TextEncoder::plan(file, **backend, options.max_context);
+    if (!plan) return plan.error();
+    claim.set(plan->total());
+  }
+  auto encoder = TextEncoder::load(file, **backend, options.max_context, progress);
+  if (!encoder) return encoder.error();
+  const TextEncoderParams& params = (*encoder)->params();
+  if (Status status = check_tokens_fit(**tokenizer, params.base); !status) return status.error();
+  auto info = model_info(file, params.base, **tokenizer);
+  if (!info) return info.error();
+  auto loaded = std::make_unique<LoadedEngine>();
+  loaded->info = std::move(*info);
+  loaded->backend = (*backend)->info();
+  loaded->plan = InspectedPlan::of_encoder((*encoder)->memory(), params.max_tokens);
+  loaded->file_hash = hash_text(file_hash(file));
+  auto engine = start_encoder_engine(std::move(*encoder), std::move(*backend), std::move(*tokenizer), options.engine);
+  if (!engine) return engine.error();
+  loaded->engine = std::move(*engine);
+  return loaded;
+}
+
 Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::unique_ptr<Backend> backend,
                                                 const LoadOptions& options, const Model::Progress& progress) {
+  if (is_text_encoder(file)) return load_text_encoder(file, std::move(backend), options, progress);
   auto params = HyperParams::read(file);
   if (!params) return params.error();
   auto tokenizer = load_tokenizer(file);
@@ -155,6 +198,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
                               std::move(draft), std::move(sight));
   if (!engine) return engine.error();
   loaded->engine = std::move(*engine);
+  if (loaded->info.embeddings) loaded->info.embeddings->max_tokens = loaded->engine->max_context();
   return loaded;
 }
 

@@ -87,6 +87,12 @@ void EventWriter::token(TokenId token) {
   put(token);
 }
 
+void EventWriter::vector(std::span<const float> values) {
+  begin(EventKind::kVector, 0, 0, sizeof(uint32_t) + values.size_bytes());
+  put(static_cast<uint32_t>(values.size()));
+  std::memcpy(at_, values.data(), values.size_bytes());
+}
+
 void EventWriter::finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens,
                            int32_t stop_index, float prefill_ms, float decode_ms, uint32_t predicted_tokens) {
   begin(EventKind::kFinished, static_cast<uint8_t>(reason), 0, 6 * sizeof(uint32_t));

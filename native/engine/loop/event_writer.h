@@ -22,6 +22,7 @@ class EventWriter final : public DeltaSink {
   // Log-probabilities of the prompt tokens, starting at position `first`.
   void prompt(int first, std::span<const TokenLogprobs* const> logprobs);
   void token(TokenId token) override;
+  void vector(std::span<const float> values);
   void finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens, int32_t stop_index,
                 float prefill_ms, float decode_ms, uint32_t predicted_tokens);
   void failed(FailureCode code, std::string_view message);

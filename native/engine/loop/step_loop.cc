@@ -11,6 +11,8 @@ namespace {
 // Maximum time for image work before the inbox is checked again, if no sequence decodes.
 constexpr std::chrono::milliseconds kSeenAlone{50};
 
+bool wants_vector(const StepPlan::Item& item) { return item.sequence->request.params.output == OutputKind::kVector; }
+
 uint64_t random_seed() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -59,7 +61,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       requests_(scheduler_, tier_.exporter(), drafts_, images_, {gauges_, counters}),
       texts_(tokenizer, requests_, overlaps_ ? static_cast<size_t>(model.limits().max_logit_rows) : 0),
       acceptor_({tokenizer, scheduler_, grammars_, samples_, drafts_, requests_, texts_, counters}, max_context_,
-                model.params().n_vocab, overlaps_) {
+                model.params().n_vocab, overlaps_, model.pooling_head()) {
   counters.queue.configure(options.queue_max, options.queue_max_tokens);
   configure({options.max_batch_tokens, options.max_sequences, options.step_ms, {}, {}});
   counters_.loaded_batch_tokens.store(scheduler_.max_batch_tokens(), std::memory_order_relaxed);
@@ -165,6 +167,7 @@ void StepLoop::begin(Clock::time_point now) {
 const float* StepLoop::compute(const StepPlan& plan) {
   Batch batch = batch_.build(plan, samples_.on_backend());
   batch.hidden = drafts_.feed(plan);
+  batch.keeps_hidden_states = std::ranges::any_of(plan.items, wants_vector);
   EngineCounters::add(counters_.prefill_tokens, batch_.prompt_rows());
   const float* logits = model_.forward(batch);
   if (!logits && !batch.logit_rows.empty()) throw std::runtime_error("the forward pass returned no logits");
@@ -188,10 +191,16 @@ std::optional<Clock::time_point> StepLoop::complete() {
   if (!in_flight_.plan) return std::nullopt;
   const InFlight step = in_flight_;
   const float* logits = step.logits;
+  // Null if no item needs hidden states.
+  const float* states = std::ranges::any_of(step.plan->items, wants_vector) ? model_.hidden_states() : nullptr;
   std::span<const int32_t> tasks = samples_.tasks();
   for (const StepPlan::Item& item : step.plan->items) {
     const auto n_rows = static_cast<size_t>(item.logit_rows());
-    requests_.guard(item.sequence->request, [&] { take(item, logits, tasks.first(n_rows)); });
+    requests_.guard(item.sequence->request, [&] {
+      if (wants_vector(item)) acceptor_.take_states(item, states);
+      take(item, logits, tasks.first(n_rows));
+    });
+    if (states != nullptr) states += int64_t{item.n_tokens + item.n_drafts} * model_.params().n_embd;
     tasks = tasks.subspan(n_rows);
     logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
   }

@@ -1,6 +1,8 @@
 #include "engine/loop/token_acceptor.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace monolith {
 namespace {
@@ -50,6 +52,17 @@ void TokenAcceptor::take_scores(const StepPlan::Item& item, std::span<const int3
   EventWriter(parts_.requests.records_of(sequence.request), sequence.request.id, 0)
       .prompt(sequence.n_scored + 1, scores_);
   sequence.n_scored += item.n_scored;
+}
+
+void TokenAcceptor::take_states(const StepPlan::Item& item, const float* states) {
+  Sequence& sequence = sequence_of(*item.sequence);
+  if (sequence.state == SequenceState::kEnded) return;
+  sequence.pooled.add(*pooling_, states, item.first_position, item.n_tokens, sequence.n_prompt);
+  if (!item.is_last) return;
+  const std::vector<float> vector = std::move(sequence.pooled).finish(*pooling_);
+  if (!std::ranges::all_of(vector, [](float value) { return std::isfinite(value); }))
+    return parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed non-finite values");
+  EventWriter(parts_.requests.records_of(sequence.request), sequence.request.id, 0).vector(vector);
 }
 
 // Forks the request's choices and takes their first tokens. All forks reference the prompt's pages before any choice

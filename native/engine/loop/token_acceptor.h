@@ -31,8 +31,14 @@ struct AcceptorParts {
 class TokenAcceptor {
  public:
   // `row_width`: distance between consecutive logit rows, in floats. `writes_later`: whether text may be deferred.
-  TokenAcceptor(const AcceptorParts& parts, int max_context, int row_width, bool writes_later)
-      : parts_(parts), max_context_(max_context), row_width_(row_width), may_write_later_(writes_later) {}
+  // `pooling`: null if the model does not compute vectors.
+  TokenAcceptor(const AcceptorParts& parts, int max_context, int row_width, bool writes_later,
+                const PoolingHead* pooling)
+      : parts_(parts),
+        max_context_(max_context),
+        row_width_(row_width),
+        may_write_later_(writes_later),
+        pooling_(pooling) {}
 
   // Takes the tokens of an item that needed logits: for one sequence, or for every choice at the end of the prompt.
   // `tasks`: sampling tasks of the item's logit rows.
@@ -40,6 +46,8 @@ class TokenAcceptor {
   // Emits the log-probabilities of the prompt tokens that an item has computed. `tasks`: sampling tasks of these
   // tokens.
   void take_scores(const StepPlan::Item& item, std::span<const int32_t> tasks);
+  // Adds the hidden states of an item's tokens to the sequence's vector. Emits the vector after the last token.
+  void take_states(const StepPlan::Item& item, const float* states);
 
  private:
   // Logit rows from which a sequence takes its tokens: the row of its newest token, then one per draft token.
@@ -64,6 +72,7 @@ class TokenAcceptor {
   std::vector<const TokenLogprobs*> scores_;  // Scratch of take_scores().
   const int max_context_, row_width_;
   const bool may_write_later_;
+  const PoolingHead* const pooling_;
 };
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// Result of compiling a grammar. Any thread.
+// Result of compiling a grammar. Safe on any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // LRU cache of an engine's compiled grammars; rejected grammars are cached too. Grammars grow during use, even after
-// they have left the cache; trim() limits their total memory. Any thread. No thread waits for another thread's
+// they have left the cache; trim() limits their total memory. Safe on any thread. No thread waits for another thread's
 // compilation.
 #pragma once
 

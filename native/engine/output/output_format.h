@@ -1,5 +1,5 @@
 // The output format that a request allows: the tags of the sections, the grammar that follows each tag, and the tokens
-// that end an output. Built once at submission, shared by the request's sequences, immutable. Any thread.
+// that end an output. Built once at submission, shared by the request's sequences, immutable. Safe on any thread.
 #pragma once
 
 #include "engine/output/tag_set.h"

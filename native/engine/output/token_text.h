@@ -1,4 +1,4 @@
-// The text of tokens. Any thread.
+// The text of tokens. Safe on any thread.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // Enforces the two limits of the waiting queue: the number of waiting requests and the number of their prompt tokens.
 // Both counts share one atomic word and are updated together, so the limits hold exactly with any number of submitting
-// threads. Any thread.
+// threads. Safe on any thread.
 #pragma once
 
 #include <algorithm>

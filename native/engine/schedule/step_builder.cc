@@ -45,6 +45,7 @@ void StepBuilder::count_score_rows(int n_running) {
 bool StepBuilder::add(ScheduledSequence& sequence, int n_tokens) {
   const bool is_last = n_tokens == sequence.remaining();
   StepPlan::Item item{&sequence, n_tokens, is_last, is_last && sequence.generates};
+  item.first_position = sequence.kv.n_computed;
   item.n_scored = scored_rows(sequence, n_tokens);
   item.first_scored = std::max(sequence.n_scored - sequence.kv.n_computed, 0);
   if (!snapshots_.plan_chunks(plan_, item)) {

@@ -24,12 +24,14 @@ void PageImporter::open(PageImport import, const std::shared_ptr<TierOutbox>& ou
     outbox->add(std::move(opened));
   };
   const int n_pages = full_pages(import.text);
-  if (open_.size() >= kMaxOpen || open_.contains(import.id) || n_pages == 0) return refuse();
+  const bool is_full = import.pinned ? n_open_pinned_ >= kMaxPinned : open_.size() - n_open_pinned_ >= kMaxOpen;
+  if (is_full || open_.contains(import.id) || n_pages == 0) return refuse();
   try {
     Open& added = open_[import.id];
     added.organization = import.organization;
     added.text = std::move(import.text);
     added.opened_at = now;
+    added.pinned = import.pinned;
     opened.pages.reserve(static_cast<size_t>(n_pages));
     added.kv.allocate(static_cast<size_t>(n_pages), cache_.layout());
   } catch (const std::bad_alloc&) {
@@ -37,12 +39,13 @@ void PageImporter::open(PageImport import, const std::shared_ptr<TierOutbox>& ou
     return refuse();
   }
   Open& added = open_.at(opened.id);
+  if (added.pinned) ++n_open_pinned_;
   KvState& kv = added.kv;
   for (int index = 0; index < n_pages; ++index) {
     const NodeId node = cache_.find(added.organization, kv.last_node(), keys_of(added.text, index, cache_.seed()));
-    if (node == kNoNode) break;
+    if (node == kNoNode || (added.pinned && n_pinned_ >= max_held())) break;
     cache_.share(node);
-    ++n_held_;
+    ++n_held(added);
     kv.nodes.push_back(node);
     if (cache_.layout().full > 0) kv.pages.push_back(cache_.page_of(node), cache_.pool());
     uint8_t flags = ImportReply::kHasPage;
@@ -83,14 +86,17 @@ void PageImporter::advance(int64_t n_running) {
   writes_.pop_front();
 }
 
+int64_t PageImporter::max_held() const {
+  return std::max<int64_t>(cache_.pool().size() / (4 * cache_.layout().tables()), 1);
+}
+
 // Writes what is missing of one page. Returns false if there is no room or the page does not follow the held ones.
 bool PageImporter::write_page(Open& import, const ImportedPage& page, int64_t n_running) {
   KvState& kv = import.kv;
   if (page.index > kv.n_indexed() || page.index >= full_pages(import.text)) return false;
-  // Imports leave a page for each running sequence, and hold at most a quarter of the pool.
+  // Imports leave a page for each running sequence.
   const int64_t reserve = 1 + n_running;
-  const int64_t most = std::max<int64_t>(cache_.pool().size() / (4 * cache_.layout().tables()), 1);
-  if (!cache_.has_room(1 + reserve, 1 + reserve) || n_held_ >= most) return false;
+  if (!cache_.has_room(1 + reserve, 1 + reserve) || n_held(import) >= max_held()) return false;
   const bool is_new = page.index == kv.n_indexed();
   if (is_new && !add_node(import, page)) return false;
   if (page.window != nullptr) add_window(import, page);
@@ -116,7 +122,7 @@ bool PageImporter::add_node(Open& import, const ImportedPage& page) {
     if (has_full) cache_.release(first);
     return false;
   }
-  ++n_held_;
+  ++n_held(import);
   kv.nodes.push_back(node);
   if (has_full) kv.pages.push_back(cache_.page_of(node), cache_.pool());
   if (cache_.layout().windowed == 0) return true;
@@ -156,19 +162,26 @@ void PageImporter::add_snapshot(const Open& import, const ImportedPage& page) {
 }
 
 void PageImporter::release(Open& import) {
-  n_held_ -= import.kv.n_indexed();
+  n_held(import) -= import.kv.n_indexed();
   cache_.release_all(import.kv);
 }
 
 void PageImporter::drop_holds() {
-  for (auto& [id, import] : open_) release(import);
+  for (auto& [id, import] : open_)
+    if (!import.pinned) release(import);
   assert(n_held_ == 0);
+}
+
+void PageImporter::drop_pins() {
+  for (auto& [id, import] : open_)
+    if (import.pinned) release(import);
+  assert(n_pinned_ == 0);
 }
 
 void PageImporter::expire(Clock::time_point now) {
   for (auto at = open_.begin(); at != open_.end();) {
     const auto entry = at++;  // Only this entry is erased.
-    if (now - entry->second.opened_at < kMaxHold) continue;
+    if (entry->second.pinned || now - entry->second.opened_at < kMaxHold) continue;
     release(entry->second);
     open_.erase(entry);
   }
@@ -178,12 +191,14 @@ void PageImporter::close(uint64_t id) {
   const auto at = open_.find(id);
   if (at == open_.end()) return;
   release(at->second);
+  if (at->second.pinned) --n_open_pinned_;
   open_.erase(at);
 }
 
 void PageImporter::close_all() {
   for (auto& [id, import] : open_) release(import);
   open_.clear();
+  n_open_pinned_ = 0;
   writes_.clear();
 }
 

@@ -5,6 +5,9 @@
 // An open import holds a reference to each leading node of its prompt, so that none of them is evicted before the
 // request that waits for them is admitted. Holds yield: they are dropped as soon as running or waiting sequences could
 // need their pages (StepLoop), and after kMaxHold. The pages then stay in the cache as the most recently used ones.
+//
+// A pinned import holds its pages until it is closed. Its holds are dropped only if the engine could not run a single
+// sequence otherwise (drop_pins()).
 #pragma once
 
 #include <cstddef>
@@ -36,11 +39,13 @@ struct PageImport {
   uint64_t id = 0;  // Chosen by the caller; unique among open imports.
   uint64_t organization = 0;
   PageText text;  // The prompt. Only full pages count, and never the prompt's last token.
+  bool pinned = false;
 };
 
 class PageImporter {
  public:
-  static constexpr size_t kMaxOpen = 64;  // Maximum number of open imports.
+  static constexpr size_t kMaxOpen = 64;      // Maximum number of open imports that are not pinned.
+  static constexpr size_t kMaxPinned = 1024;  // Maximum number of pinned imports.
   static constexpr std::chrono::seconds kMaxHold{60};
 
   // `note_added` is called with the organization after pages were added to its part of the cache.
@@ -61,11 +66,14 @@ class PageImporter {
   // Writes one page. `n_running`: number of running sequences, for each of which one page is left.
   void advance(int64_t n_running);
 
-  // Drops references to pages, so that they can be evicted. Imports stay open.
+  // Drops references to pages, so that they can be evicted. Imports stay open. Pinned imports keep their pages.
   void drop_holds();
-  // Drops the holds of imports that were opened more than kMaxHold ago, and closes them.
+  // Drops the holds of pinned imports.
+  void drop_pins();
+  // Drops the holds of imports that were opened more than kMaxHold ago, and closes them, unless they are pinned.
   void expire(Clock::time_point now);
   bool holds_any() const { return n_held_ > 0; }
+  bool pins_any() const { return n_pinned_ > 0; }
   // Adds the held pages for PrefixCache::consistent().
   void collect(std::vector<const KvState*>& states) const;
   uint64_t n_imported() const { return n_imported_; }  // Pages imported since start.
@@ -74,8 +82,9 @@ class PageImporter {
   struct Open {
     uint64_t organization = 0;
     PageText text;
-    KvState kv;  // The held nodes. Empty after drop_holds().
+    KvState kv;  // The held nodes. Empty after drop_holds() or drop_pins().
     Clock::time_point opened_at;
+    bool pinned = false;
   };
   struct Write {
     uint64_t id = 0;
@@ -86,6 +95,9 @@ class PageImporter {
     int n_written = 0;
   };
 
+  int64_t& n_held(const Open& import) { return import.pinned ? n_pinned_ : n_held_; }
+  // Maximum number of nodes that pinned imports hold, and also that other imports hold: a quarter of the pool.
+  int64_t max_held() const;
   bool write_page(Open& import, const ImportedPage& page, int64_t n_running);
   bool add_node(Open& import, const ImportedPage& page);
   void add_window(Open& import, const ImportedPage& page);
@@ -97,7 +109,8 @@ class PageImporter {
   const std::function<void(uint64_t)> note_added_;
   std::unordered_map<uint64_t, Open> open_;
   std::deque<Write> writes_;
-  int64_t n_held_ = 0;
+  int64_t n_held_ = 0, n_pinned_ = 0;  // Held nodes of imports that are not pinned, and of pinned ones.
+  size_t n_open_pinned_ = 0;           // Number of open pinned imports.
   uint64_t n_imported_ = 0;
 };
 

@@ -10,6 +10,8 @@ namespace {
 // Shares of a step that copies may take while sequences decode, and the limit of one call if none does.
 constexpr int kImportShare = 20, kExportShare = 50;  // One part in this many.
 constexpr std::chrono::milliseconds kAlone{10};
+// After this many plans in a row without a running sequence, pinned pages yield to the waiting ones.
+constexpr int kMaxStalledPlans = 4;
 
 }  // namespace
 
@@ -38,9 +40,11 @@ void PageTier::yield_before_step() {
 }
 
 void PageTier::yield_after_plan() {
-  if (!importer_.holds_any()) return;
-  const bool has_slots = static_cast<int>(scheduler_.running().size()) < scheduler_.max_sequences();
-  if (has_slots && (scheduler_.waiting() > 0 || !scheduler_.preempted().empty())) importer_.drop_holds();
+  const auto n_running = static_cast<int>(scheduler_.running().size());
+  const bool has_others = scheduler_.waiting() > 0 || !scheduler_.preempted().empty();
+  if (has_others && n_running < scheduler_.max_sequences() && importer_.holds_any()) importer_.drop_holds();
+  n_stalled_plans_ = has_others && n_running == 0 ? n_stalled_plans_ + 1 : 0;
+  if (n_stalled_plans_ >= kMaxStalledPlans && importer_.pins_any()) importer_.drop_pins();
 }
 
 bool PageTier::advance(Clock::duration step, bool decoding) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/schedule/scheduler.h"
@@ -42,6 +43,8 @@ class PageTier {
     if (outbox_) importer_.write(id, std::move(pages), std::move(owner), outbox_);
   }
   void close_import(uint64_t id) { importer_.close(id); }
+  // See PrefixCache::clear(). Pages of pinned and other open imports stay.
+  void clear_cache(std::optional<uint64_t> organization) { cache_.clear(organization); }
 
   PageExporter& exporter() { return exporter_; }
   const PageExporter& exporter() const { return exporter_; }
@@ -49,7 +52,8 @@ class PageTier {
 
   // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
   void yield_before_step();
-  // The same, if the planned step leaves out sequences although slots are free.
+  // The same, if the planned step leaves out sequences although slots are free. Drops those of pinned imports only if
+  // several plans in a row had no running sequence although some wait.
   void yield_after_plan();
   bool pending() const { return exporter_.pending() || importer_.pending(); }
   // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.
@@ -65,6 +69,7 @@ class PageTier {
   PageExporter exporter_;
   PageImporter importer_;
   std::shared_ptr<TierOutbox> outbox_;
+  int n_stalled_plans_ = 0;  // Consecutive plans without a running sequence, while sequences wait.
 };
 
 }  // namespace monolith

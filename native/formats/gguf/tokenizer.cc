@@ -36,6 +36,9 @@ constexpr Field<std::optional<bool>> kFlags[] = {
     {"tokenizer.ggml.add_space_prefix", &TokenizerSpec::add_space_prefix},
     {"tokenizer.ggml.remove_extra_whitespaces", &TokenizerSpec::remove_extra_whitespaces},
     {"tokenizer.ggml.normalizer.lowercase", &TokenizerSpec::lowercase},
+    {"tokenizer.ggml.normalizer.strip_accents", &TokenizerSpec::strip_accents},
+    {kSplitChineseKey, &TokenizerSpec::split_chinese},
+    {kCleanTextKey, &TokenizerSpec::clean_text},
     {kIgnoreMergesKey, &TokenizerSpec::ignore_merges},
     {kSpacePrefixOnceKey, &TokenizerSpec::space_prefix_once},
     {kSpacePrefixSparedKey, &TokenizerSpec::space_prefix_spared},
@@ -91,6 +94,16 @@ Status recognize_phi3(const GgufFile& file, TokenizerSpec& spec) {
   return {};
 }
 
+// BERT files state the tokens around a text as [CLS] and [SEP]. llama.cpp ends every text with [SEP], even if the file
+// states another EOS token.
+Status read_bert_ids(const GgufFile& file, TokenizerSpec& spec) {
+  if (spec.model != "bert") return {};
+  std::optional<uint64_t>& bos = spec.id_of(TokenRole::kBos);
+  if (!bos)
+    if (Status status = set(file.unsigned_integer("tokenizer.ggml.cls_token_id"), bos); !status) return status;
+  return set(file.unsigned_integer(kSeparatorKey), spec.id_of(TokenRole::kEos));
+}
+
 }  // namespace
 
 Result<TokenizerSpec> read_tokenizer_spec(const GgufFile& file) {
@@ -111,7 +124,8 @@ Result<TokenizerSpec> read_tokenizer_spec(const GgufFile& file) {
   for (size_t role = 0; role < spec.role_ids.size(); ++role)
     if (Status status = set(file.unsigned_integer(kTokenRoleKeys[role]), spec.role_ids[role]); !status)
       return status.error();
-  for (const auto read : {read_kinds, read_charsmap, recognize_phi3})
+  if (Status status = set(file.unsigned_integer(kMaxWordCharsKey), spec.max_word_chars); !status) return status.error();
+  for (const auto read : {read_kinds, read_charsmap, recognize_phi3, read_bert_ids})
     if (Status status = read(file, spec); !status) return status.error();
   return spec;
 }
@@ -134,6 +148,7 @@ void write_tokenizer_spec(const TokenizerSpec& spec, AssembledFile& file) {
     if (spec.*member) file.boolean(key, *(spec.*member));
   for (size_t role = 0; role < spec.role_ids.size(); ++role)
     if (spec.role_ids[role]) file.integer(kTokenRoleKeys[role], *spec.role_ids[role]);
+  if (spec.max_word_chars) file.integer(kMaxWordCharsKey, *spec.max_word_chars);
   if (!spec.charsmap.empty()) file.bytes(kCharsmapKey, spec.charsmap);
 }
 

@@ -29,6 +29,12 @@ inline constexpr std::string_view kWordsApartKey = "tokenizer.monolith.words_apa
 inline constexpr std::string_view kCollapseSpacesKey = "tokenizer.monolith.collapse_spaces";
 inline constexpr std::string_view kFuseUnknownKey = "tokenizer.monolith.fuse_unknown";
 inline constexpr std::string_view kStripFirstSpaceKey = "tokenizer.monolith.strip_first_space";
+inline constexpr std::string_view kSplitChineseKey = "tokenizer.monolith.split_chinese";
+inline constexpr std::string_view kCleanTextKey = "tokenizer.monolith.clean_text";
+inline constexpr std::string_view kMaxWordCharsKey = "tokenizer.monolith.max_word_chars";
+
+// The converters' spelling.
+inline constexpr std::string_view kSeparatorKey = "tokenizer.ggml.seperator_token_id";
 
 // Reads the tokenizer's description from `file`; the result points into `file`. Errors: kInvalidFile if the file has no
 // tokenizer or a key has the wrong type.

@@ -59,6 +59,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
   std::vector<ActivationBuffer> buffers = {
       {&Activations::x, rows * p.n_embd},
       {&Activations::normed, rows * p.n_embd},
+      {&Activations::final_states, p.pooling != Pooling::kNone ? rows * p.n_embd : 0},
       {&Activations::q, rows * std::max(most(p, q_dim), recurrent_channels(p))},
       {&Activations::k, rows * most(p, k_dim)},
       {&Activations::v, rows * most(p, v_dim)},

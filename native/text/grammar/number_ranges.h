@@ -1,4 +1,4 @@
-// Builds expressions for JSON numbers within bounds. Pure.
+// Builds expressions for JSON numbers within bounds. No side effects.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // Decides which properties of an object can occur together when some of them require others and the number of members
-// is limited. Pure; any thread.
+// is limited. No side effects; safe on any thread.
 #pragma once
 
 #include <cstdint>

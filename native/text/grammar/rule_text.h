@@ -1,6 +1,6 @@
 // Parses grammars into a tree of rules, which rule_expressions.h converts to expressions. There are two notations. GBNF
 // consists of rules `name ::= ...` with literals, character classes, groups, alternatives, repetitions and references.
-// For Lark's notation, lark_text.h documents the supported subset. Pure.
+// For Lark's notation, lark_text.h documents the supported subset. No side effects.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@
 #include "text/tokenizer/unicode.h"
 #include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocabulary.h"
+#include "text/tokenizer/word_piece.h"
 
 namespace monolith {
 namespace {
@@ -110,12 +111,13 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::build(const TokenizerSpec& s
                                   {"llama", SentencePiece::build},
                                   {"gemma4", SentencePiece::build},
                                   {"whitespace", SentencePiece::build},
-                                  {"t5", Unigram::build}};
+                                  {"t5", Unigram::build},
+                                  {"bert", WordPiece::build}};
   const auto family = std::ranges::find(kFamilies, spec.model, &Family::model);
   if (family == std::end(kFamilies))
     return Error{ErrorCode::kUnsupported,
                  "the file requires the tokenizer '" + std::string(spec.model.substr(0, 64)) +
-                     "' (tokenizer.ggml.model); supported are 'gpt2', 'llama', 'gemma4', 'whitespace' and 't5'"};
+                     "' (tokenizer.ggml.model); supported are 'gpt2', 'llama', 'gemma4', 'whitespace', 't5' and 'bert'"};
   auto tokenizer = SentencePiece::lists_pieces(spec) ? SentencePiece::build(spec) : family->build(spec);
   if (!tokenizer) return tokenizer.error();
   for (const auto step : {&Tokenizer::set_added_tokens, &Tokenizer::set_normalization, &Tokenizer::build_matchers})

@@ -42,7 +42,7 @@ constexpr std::string_view key_of(TokenRole role) { return kTokenRoleKeys[static
 
 // All views must stay valid until the tokenizer has been built.
 struct TokenizerSpec {
-  std::string_view model;          // The family: "gpt2", "llama", "gemma4", "whitespace" or "t5".
+  std::string_view model;          // The family: "gpt2", "llama", "gemma4", "whitespace", "t5" or "bert".
   std::string_view pre_tokenizer;  // GGUF's name of it ("pre"); empty if the file has none.
 
   std::optional<std::vector<std::string_view>> tokens;  // Spellings by token ID. Required.
@@ -70,7 +70,10 @@ struct TokenizerSpec {
   std::optional<bool> strip_first_space;
   // Unigram: both collapse runs of spaces to one space; remove_extra_whitespaces also removes spaces at both ends.
   std::optional<bool> remove_extra_whitespaces, collapse_spaces;
-  std::optional<bool> lowercase;     // Not supported.
+  // WordPiece: lower-case the text (default: true), remove accents (default: as lowercase), split Chinese characters and
+  // remove control characters (default: true). Other families refuse lowercase.
+  std::optional<bool> lowercase, strip_accents, split_chinese, clean_text;
+  std::optional<uint64_t> max_word_chars;  // WordPiece: longer words become one unknown token; 0 or absent: no limit.
   std::optional<bool> words_apart;   // SentencePiece and Unigram: every space starts a word that is merged separately.
   std::optional<bool> fuse_unknown;  // SentencePiece: consecutive unknown characters become one unknown token.
   std::optional<bool> explicit_ids;  // `role_ids` have no defaults.

@@ -183,20 +183,20 @@ std::string Unigram::normalized(std::string_view text, bool opens) const {
     const auto both = [](char a, char b) { return a == ' ' && b == ' '; };
     mapped.erase(std::unique(mapped.begin(), mapped.end(), both), mapped.end());
   }
-  constexpr std::string_view kEscapedSpace = "\u2581";
+  constexpr std::string_view kSpelledSpace = "\u2581";
   std::string out;
   out.reserve(mapped.size() + 1);
   const bool prefix = opens && options_.space_prefix;
   bool pending = prefix;  // A space must be written before the next non-space character.
   for (size_t i = 0; i < mapped.size();) {
-    const bool escaped = std::string_view(mapped).substr(i).starts_with(kEscapedSpace);
+    const bool escaped = std::string_view(mapped).substr(i).starts_with(kSpelledSpace);
     if (mapped[i] != ' ' && !escaped) {
       if (pending) out.push_back(' ');
       pending = false;
       out.push_back(mapped[i++]);
       continue;
     }
-    i += escaped ? kEscapedSpace.size() : 1;
+    i += escaped ? kSpelledSpace.size() : 1;
     if (options_.merges_spaces) {
       pending = !out.empty() || prefix;
       continue;

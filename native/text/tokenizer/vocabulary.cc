@@ -10,7 +10,7 @@ namespace monolith {
 namespace {
 
 constexpr size_t kMaxTokens = size_t{1} << 24;
-constexpr std::string_view kEscapedSpace = "\u2581";
+constexpr std::string_view kSpaceMark = "\u2581";
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
 
@@ -99,11 +99,11 @@ int parse_byte_spelling(std::string_view spelling) {
 
 void append_unescaped_spaces(std::string_view spelling, std::string& out) {
   for (;;) {
-    const size_t at = spelling.find(kEscapedSpace);
+    const size_t at = spelling.find(kSpaceMark);
     out.append(spelling.substr(0, at));
     if (at == std::string_view::npos) return;
     out.push_back(' ');
-    spelling.remove_prefix(at + kEscapedSpace.size());
+    spelling.remove_prefix(at + kSpaceMark.size());
   }
 }
 
@@ -187,14 +187,15 @@ Result<std::vector<TokenId>> Vocabulary::checked_ids(const std::vector<int64_t>&
 }
 
 Status Vocabulary::set_special_ids(const TokenizerSpec& spec, SpellingStyle style) {
-  // If the IDs are missing, the defaults follow SentencePiece's order (<unk>, <s>, </s>) or T5's order (<pad>, </s>,
-  // <unk>).
+  // If the IDs are missing, the defaults follow SentencePiece's order (<unk>, <s>, </s>), T5's order (<pad>, </s>,
+  // <unk>) or BERT's ([UNK], [CLS], [SEP] from 100 on).
   struct {
     TokenId bos = kNoToken, eos = kNoToken, unknown = kNoToken;
   } absent;
   if (!spec.explicit_ids.value_or(false)) {
     if (style == SpellingStyle::kSentencePiece) absent = {1, 2, 0};
     if (style == SpellingStyle::kUnigram) absent = {kNoToken, 1, 2};
+    if (style == SpellingStyle::kWordPiece) absent = {101, 102, 100};
   }
   auto bos = checked_id(spec, TokenRole::kBos, absent.bos);
   if (!bos) return bos.error();

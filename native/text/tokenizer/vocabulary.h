@@ -18,6 +18,7 @@ enum class SpellingStyle {
   kByteLevel,      // Each byte is written as a printable character (GPT-2's alphabet).
   kSentencePiece,  // "▁" is a space, and "<0x41>" with kind kByte is one byte.
   kUnigram,        // Like kSentencePiece, but with T5's default special token IDs.
+  kWordPiece,      // Like kSentencePiece, but with BERT's default special token IDs.
 };
 
 // Maximum length of a token's spelling. The longest published tokens have 2048 bytes (a run of 1024 spaces). This limit

@@ -1,4 +1,4 @@
-// Decides the role and the operator rights that a provider's claim gives a user (`oidc.roles`). Pure.
+// Decides the role and the operator rights that a provider's claim gives a user (`oidc.roles`). No side effects.
 
 import type { OidcRoles } from '../../config/oidc-roles.js';
 import { ROLES } from '../../shared/wire/organizations.js';

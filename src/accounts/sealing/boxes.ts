@@ -1,4 +1,4 @@
-// Authenticated encryption of short values, and the encoding of the data to which they are bound. Pure.
+// Authenticated encryption of short values, and the encoding of the data to which they are bound. No side effects.
 
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 

@@ -1,5 +1,5 @@
 // A server's encryption keys. Each secret yields one key per purpose, so that a value made for one purpose is never
-// valid for another, and a one-byte ID that identifies the key within values. Pure.
+// valid for another, and a one-byte ID that identifies the key within values. No side effects.
 import { hkdfSync } from 'node:crypto';
 
 export const SECRET_BYTES = 32;

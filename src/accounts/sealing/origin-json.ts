@@ -1,5 +1,5 @@
 // Converts a text and its origin to the JSON that a sealed value contains, and back. If a member of the block is equal
-// to the text, the JSON contains only the name of that member. Pure.
+// to the text, the JSON contains only the name of that member. No side effects.
 import { parseExact, stringifyExact, withMembers } from '../../shared/exact-json.js';
 import type { SealedOrigin } from './sealer.js';
 

@@ -7,7 +7,13 @@
 import { decode, decrypt, encrypt, fields } from './boxes.js';
 import type { KeyRing } from './key-ring.js';
 
-export type SecretPurpose = 'second factor' | 'sign-in ticket' | 'sign-in elsewhere' | 'saved text' | 'page key';
+export type SecretPurpose =
+  | 'second factor'
+  | 'sign-in ticket'
+  | 'sign-in elsewhere'
+  | 'saved text'
+  | 'page key'
+  | 'pinned prompt';
 
 export interface OpenedSecret {
   readonly text: string;
@@ -17,8 +23,10 @@ export interface OpenedSecret {
 
 const PREFIX = 'acc1.';
 const MAX_CHARACTERS = 8_192;
-/** For saved items, which are JSON with at most 400,000 characters of up to three UTF-8 bytes each. */
+/** For saved items and pinned prompts: at most 400,000 characters of up to three UTF-8 bytes each. */
 const MAX_SAVED_CHARACTERS = 1_700_000;
+
+const LONG: ReadonlySet<SecretPurpose> = new Set(['saved text', 'pinned prompt']);
 
 export class SecretBox {
   constructor(private readonly keys: KeyRing) {}
@@ -38,7 +46,7 @@ export class SecretBox {
   /** Null if the value was modified or its key is missing. */
   open(purpose: SecretPurpose, about: string, sealed: string): OpenedSecret | null {
     const value =
-      sealed.startsWith(PREFIX) && sealed.length <= (purpose === 'saved text' ? MAX_SAVED_CHARACTERS : MAX_CHARACTERS)
+      sealed.startsWith(PREFIX) && sealed.length <= (LONG.has(purpose) ? MAX_SAVED_CHARACTERS : MAX_CHARACTERS)
         ? decode(sealed.slice(PREFIX.length))
         : null;
     if (value === null || value.length < 1) return null;

@@ -1,4 +1,5 @@
-// A limit scope's state as reported by Redis, adjusted for the time since then and for this reservation. Pure.
+// A limit scope's state as reported by Redis, adjusted for the time since then and for this reservation. No side
+// effects.
 
 import { bucketState } from '../counters.js';
 import type { LimitScope } from '../limit-scopes.js';

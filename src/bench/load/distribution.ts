@@ -1,4 +1,4 @@
-// Statistics for samples and for repeated runs. Pure.
+// Statistics for samples and for repeated runs. No side effects.
 
 import type { Distribution, Repeated } from './types.js';
 

@@ -1,4 +1,4 @@
-// Token counts: how they are written, sampled and displayed. Pure.
+// Token counts: how they are written, sampled and displayed. No side effects.
 //
 //   512          fixed
 //   256..1024    uniformly distributed

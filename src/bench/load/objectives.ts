@@ -1,4 +1,4 @@
-// Service level objectives: their notation, and when they are met. Pure.
+// Service level objectives: their notation, and when they are met. No side effects.
 //
 //   ttft_p99=500ms,itl_p99=50ms,e2e_p95=10s,errors=1%
 //

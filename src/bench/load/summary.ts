@@ -1,4 +1,4 @@
-// Summarizes a run's records. Pure.
+// Summarizes a run's records. No side effects.
 
 import { ascending, distributionOf } from './distribution.js';
 import { answered, failed, isGood, judge, latencyOf, pooledGaps } from './objectives.js';

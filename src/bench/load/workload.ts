@@ -1,5 +1,5 @@
 // Converts a workload specification to sessions. The n-th session is always the same, so threads need to share only the
-// number of the next one. Pure.
+// number of the next one. No side effects.
 
 import { drawLength } from './lengths.js';
 import { drawsFrom, seedOf } from '../../shared/random.js';

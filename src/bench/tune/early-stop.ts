@@ -1,5 +1,5 @@
 // Decides during a measurement whether it is statistically certain that the objectives will be missed, in which case
-// the measurement can end early. Pure.
+// the measurement can end early. No side effects.
 
 import { failed, latencyOf } from '../load/objectives.js';
 import type { Objective, RequestRecord } from '../load/types.js';

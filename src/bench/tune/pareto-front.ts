@@ -1,4 +1,4 @@
-// The Pareto front of several objectives. Pure.
+// The Pareto front of several objectives. No side effects.
 
 /**
  * `objectives`: for each point, the values to be minimized. Returns, for each point, whether no other point is at least

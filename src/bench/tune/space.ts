@@ -1,4 +1,4 @@
-// The search space: integers between bounds, on a logarithmic scale, with two significant digits. Pure.
+// The search space: integers between bounds, on a logarithmic scale, with two significant digits. No side effects.
 
 import type { Random } from '../../shared/random.js';
 

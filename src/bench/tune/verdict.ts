@@ -1,4 +1,4 @@
-// Derives the result from the measurements and describes it for the operator. Pure.
+// Derives the result from the measurements and describes it for the operator. No side effects.
 
 import type { TunePick, TuneResult, TuneSettings, TuneTrial } from '../../shared/wire/tuning.js';
 import type { TunePlan } from './plan.js';

@@ -1,5 +1,5 @@
 // Derives a workload from a server's recent requests: their prompt and output lengths and cached tokens, without text.
-// Pure.
+// No side effects.
 
 import type { TraceRow } from '../load/types.js';
 import type { TuneWorkload } from './load.js';

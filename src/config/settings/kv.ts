@@ -18,6 +18,11 @@ export const kv = {
     256,
     'Minimum prompt length, in tokens, for which KV cache pages are written to disk or read from it.',
   ),
+  max_pinned: setting(
+    kind.integer(0, 1_000),
+    16,
+    'Maximum number of pinned prompts (monolith cache warm), which stay in memory and on disk; 0 = none.',
+  ),
   backlog_bytes: setting(
     kind.bytes(1_048_576, 2 ** 40),
     268_435_456,

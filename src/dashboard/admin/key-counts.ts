@@ -1,4 +1,4 @@
-// Sums counters per API key. Pure.
+// Sums counters per API key. No side effects.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 

@@ -1,5 +1,5 @@
 // Combines many live-view samples into one: means for gauges and rates, maximums for values whose peaks matter. Sums
-// can be added to each other. Pure.
+// can be added to each other. No side effects.
 
 import type { EngineSample, LiveSample, Percentiles } from '../../shared/wire/live.js';
 

@@ -29,6 +29,8 @@ export interface OperatorRoute<B> {
   method: Route['method'];
   path: string;
   body?: z.ZodType<B>;
+  /** Maximum body size; 64 KiB by default. */
+  maxBodyBytes?: number;
   handler(call: OperatorCall<B>): void | Promise<void>;
 }
 
@@ -37,10 +39,11 @@ export type OperatorGuard = <B = undefined>(route: OperatorRoute<B>) => Route;
 
 /** Authenticates by session. */
 export function sessionOperators(guard: Guard): OperatorGuard {
-  return ({ method, path, body, handler: serve }) =>
+  return ({ method, path, body, maxBodyBytes = MAX_BODY_BYTES, handler: serve }) =>
     guard.operator({
       method,
       path: `/operator${path}`,
+      maxBodyBytes,
       ...(body === undefined ? {} : { body }),
       handler: ({ exchange, actor, user, body: given }) => serve({ exchange, actor, userId: user.id, body: given }),
     });
@@ -83,13 +86,13 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     void attempts.count('operator', [address]).catch(() => undefined);
     throw apiError('invalid_api_key', 'Invalid operator token.');
   };
-  return ({ method, path, body: schema, handler: serve }) => ({
+  return ({ method, path, body: schema, maxBodyBytes = MAX_BODY_BYTES, handler: serve }) => ({
     method,
     path: PREFIX + path,
     scope: null,
     public: true,
     sameOrigin: true,
-    maxBodyBytes: MAX_BODY_BYTES,
+    maxBodyBytes,
     headers: [['Cache-Control', 'no-store']],
     // A body whose fields are all optional may itself be omitted.
     ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),

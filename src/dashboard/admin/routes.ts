@@ -13,6 +13,7 @@ import { organizationRoutes, type OrganizationDeps } from './organizations.js';
 import { tunableRoutes, type TunableDeps } from './tunables.js';
 import { tuningRoutes, type TuningDeps } from './tuning.js';
 import { usageRoutes, type UsageDeps } from './usage.js';
+import { promptCacheRoutes, type PromptCacheDeps } from './prompt-cache.js';
 import { priceRoutes, type PriceDeps } from './prices.js';
 import { requestRoutes, type RequestDeps } from './requests.js';
 import { resetLinkRoutes, type ResetLinkDeps } from './reset-link.js';
@@ -33,7 +34,8 @@ export type OperatorRouteDeps = OrganizationDeps &
   TuningDeps &
   LiveDeps &
   LivePastDeps &
-  AlertDeps;
+  AlertDeps &
+  PromptCacheDeps;
 
 export function operatorRoutes(guard: OperatorGuard, deps: OperatorRouteDeps): Route[] {
   return [
@@ -52,5 +54,6 @@ export function operatorRoutes(guard: OperatorGuard, deps: OperatorRouteDeps): R
     ...liveRoutes(guard, deps),
     ...livePastRoutes(guard, deps),
     ...alertRoutes(guard, deps),
+    ...promptCacheRoutes(guard, deps),
   ];
 }

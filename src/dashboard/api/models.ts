@@ -38,6 +38,8 @@ export function describeModels({ models, pool }: Omit<ModelDeps, 'guard'>): Dash
       load_progress: pooled?.status.state === 'loading' ? pooled.status.progress : null,
       context_window: one.contextWindow,
       max_output_tokens: one.maxOutputTokens,
+      task: one.task,
+      embedding_dimensions: one.embeddingDimensions === null ? null : [...one.embeddingDimensions],
       input_modalities: [...one.inputModalities],
       reasoning_efforts: [...one.efforts],
       default_reasoning_effort: one.defaultEffort,

@@ -1,6 +1,6 @@
 // Converts a stored response, together with the earlier responses that it continues, to a conversation for the page,
 // oldest first. It includes the text, but only a count of the images. Very long content is truncated and marked as
-// such. Pure.
+// such. No side effects.
 
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import type { ConversationItem, ConversationTurn, StoredConversation } from '../../shared/wire/stored-responses.js';

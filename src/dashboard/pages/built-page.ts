@@ -15,6 +15,8 @@ export interface PageFile {
 
 export interface BuiltPage {
   readonly index: PageFile;
+  /** The page that displays /openapi.json. */
+  readonly apiReference: PageFile;
   /** By file name, which contains a hash of the content. */
   readonly assets: ReadonlyMap<string, PageFile>;
 }
@@ -35,10 +37,15 @@ const SUFFIXES: readonly (readonly [Coding, string])[] = [
 /** Null if the page has not been built. */
 export function readBuiltPage(folder: string): BuiltPage | null {
   const index = join(folder, 'index.html');
+  const apiReference = join(folder, 'api-reference.html');
   const assets = join(folder, 'assets');
-  if (!existsSync(index) || !existsSync(assets)) return null;
+  if (![index, apiReference, assets].every((path) => existsSync(path))) return null;
   const names = readdirSync(assets).filter((name) => extname(name) in CONTENT_TYPES);
-  return { index: readPageFile(index), assets: new Map(names.map((name) => [name, readPageFile(join(assets, name))])) };
+  return {
+    index: readPageFile(index),
+    apiReference: readPageFile(apiReference),
+    assets: new Map(names.map((name) => [name, readPageFile(join(assets, name))])),
+  };
 }
 
 function readPageFile(path: string): PageFile {

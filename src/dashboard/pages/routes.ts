@@ -1,10 +1,11 @@
-// Serves the dashboard's page: index.html for each of its paths, and assets under names that contain a hash of the
-// content. index.html is small and always sent in full, because a 304 would save only a few hundred bytes.
+// Serves the dashboard's page (index.html for each of its paths), the API reference at /docs, and their assets under
+// names that contain a hash of the content. The HTML files are small and always sent in full, because a 304 would save
+// only a few hundred bytes.
 
 import { fileURLToPath } from 'node:url';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { PAGE_HEADERS } from '../security-headers.js';
+import { PAGE_HEADERS, REFERENCE_HEADERS } from '../security-headers.js';
 import { codingFor, readBuiltPage } from './built-page.js';
 import type { PageFile } from './built-page.js';
 
@@ -32,16 +33,16 @@ export function pageRoutes(folder: string = BUILT): Route[] {
           const name = exchange.params['page'] ?? '';
           if (name === 'api' || name === 'assets' || name.includes('.'))
             throw apiError('unknown_endpoint', 'Dashboard page not found.');
-          if (built === null)
-            throw apiError(
-              'unknown_endpoint',
-              'The dashboard page has not been built. Run "npm run build:web" and restart the server.',
-            );
-          exchange.setHeader('Cache-Control', 'no-cache');
-          send(exchange, built.index);
+          sendPage(exchange, built?.index);
         },
       }),
     ),
+    {
+      ...common,
+      path: '/docs',
+      headers: REFERENCE_HEADERS,
+      handler: (exchange) => sendPage(exchange, built?.apiReference),
+    },
     {
       ...common,
       path: '/dashboard/assets/:file',
@@ -57,6 +58,16 @@ export function pageRoutes(folder: string = BUILT): Route[] {
       },
     },
   ];
+}
+
+function sendPage(exchange: Exchange, page: PageFile | undefined): void {
+  if (page === undefined)
+    throw apiError(
+      'unknown_endpoint',
+      'The dashboard page has not been built. Run "npm run build:web" and restart the server.',
+    );
+  exchange.setHeader('Cache-Control', 'no-cache');
+  send(exchange, page);
 }
 
 function send(exchange: Exchange, file: PageFile): void {

@@ -3,8 +3,9 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadOptions, NativeEngine, NativeTier, PageData, PageExport, TierEvent } from '../addon-types.js';
-import { planImport } from './import-plan.js';
-import { KEPT_ALWAYS, KEPT_A_DAY, partsOfLabel, type MissReason, type TierQuestion } from './messages.js';
+import { HAS_SNAPSHOT, planImport } from './import-plan.js';
+import { KEPT_ALWAYS, KEPT_A_DAY, partsOfLabel } from './labels.js';
+import type { Miss, MissReason, PinOrder, PinState, TierQuestion } from './messages.js';
 import { PAGE_TOKENS, type OrganizationKeys } from './page-content.js';
 import { PARTS, type PagePart } from './page-record.js';
 import type { EngineIdentity, PageParts, PageStore } from './page-store.js';
@@ -23,7 +24,7 @@ const MIN_ROWS = 1_000;
 export interface ImportResult {
   readonly tokens: number;
   readonly import: number | null;
-  readonly reason: MissReason | null;
+  readonly miss: Miss | null;
 }
 
 export interface EngineLinks {
@@ -33,6 +34,9 @@ export interface EngineLinks {
   /** The keys of an organization; null if it has none any more. */
   keysOf(organizationId: string): Promise<OrganizationKeys | null>;
   report(action: string, error: unknown): void;
+  /** Counts bytes that were read or written for an organization. */
+  read(organizationId: string, bytes: number): void;
+  written(organizationId: string, bytes: number): void;
 }
 
 type Answer = Uint8Array | number | null;
@@ -55,6 +59,8 @@ export class AttachedEngine {
   #pagesArrived = 0;
   #closed = false;
   #importing = 0;
+  /** The open imports that hold the pages of pinned prompts, by pin. */
+  readonly #pins = new Map<string, number>();
   skippedPages = 0;
   /** The estimate of an earlier process. */
   knownTokenMs = 0;
@@ -128,6 +134,7 @@ export class AttachedEngine {
         // Pages of a response stay as long as the response, whatever the limit; see PageStore.
         keepS: kept === KEPT_ALWAYS ? 0 : DAY_S,
       });
+      this.links.written(organizationId, bytes);
     } catch (error) {
       this.links.report('write', error);
     } finally {
@@ -145,17 +152,17 @@ export class AttachedEngine {
       const { organizationId, organization, tokens, spans } = question;
       const pages = Math.floor((tokens.length - 1) / PAGE_TOKENS);
       if (pages * PAGE_TOKENS < minTokens) return missed('below minimum');
-      if (!store.hasAnyOf(organizationId)) return missed('none stored');
       const keys = await this.links.keysOf(organizationId);
-      if (keys === null) return missed('none stored');
-      const stored = store.find(engine, keys, question, pages);
-      if (stored.length === 0) return missed('none stored');
+      if (keys === null) return missed('never stored');
+      const { stored, missing } = store.lookUp(engine, keys, question, pages);
+      const miss = missing === null ? null : missOf(store.whyMissing(engine, missing));
+      if (stored.length === 0) return { tokens: 0, import: null, miss };
       if (stored.length * PAGE_TOKENS < minTokens) return missed('below minimum');
       if (this.#importing >= MAX_IMPORTS) return missed('no room');
       id = this.#nextImport++;
       this.#importing++;
       const own = id;
-      const ask = (): void => this.#tier.openImport(own, organization, tokens, spans);
+      const ask = (): void => this.#tier.openImport(own, organization, tokens, spans, false);
       const held = (await this.#answer(`opened ${id}`, ask)) as Uint8Array | null;
       if (held === null) return missed('no room');
       const { full, window, snapshot, windowTokens } = this.native.pageSizes;
@@ -167,14 +174,17 @@ export class AttachedEngine {
         spans,
       });
       const sizes = { full, window, snapshot };
-      const read = (pages: readonly Wanted[]): Promise<Map<number, PageParts>> =>
-        store.read(engine, keys, question, new Map(pages));
+      const read = async (pages: readonly Wanted[]): Promise<Map<number, PageParts>> => {
+        const parts = await store.read(engine, keys, question, new Map(pages));
+        for (const page of parts.values()) this.links.read(organizationId, bytesOf(page));
+        return parts;
+      };
       const written = await this.#import(id, [...plan.wanted], sizes, read);
       if (written === 0) {
         this.release(id);
         return missed(plan.wanted.size === 0 ? 'in memory' : 'no room');
       }
-      return { tokens: written * PAGE_TOKENS, import: id, reason: null };
+      return { tokens: written * PAGE_TOKENS, import: id, miss };
     } catch (error) {
       if (this.#closed) return missed('model unknown');
       this.links.report('import', error);
@@ -218,6 +228,37 @@ export class AttachedEngine {
 
   release(id: number): void {
     this.#tier.closeImport(id);
+  }
+
+  /** Holds the pages of a prompt that are in memory until unpin(). Never rejects. */
+  async pin({ pin, organization, organizationId, tokens }: PinOrder): Promise<PinState> {
+    const none: PinState = { memoryTokens: 0, diskTokens: 0 };
+    try {
+      const engine = this.#identity;
+      const keys = await this.links.keysOf(organizationId);
+      if (engine === null || keys === null) return none;
+      const text = { tokens, spans: [] };
+      const pages = Math.floor((tokens.length - 1) / PAGE_TOKENS);
+      const stored = this.links.store.find(engine, keys, text, pages).length;
+      this.unpin(pin); // in the same turn, so that the pages are held again before the next step
+      const id = this.#nextImport++;
+      this.#pins.set(pin, id);
+      const ask = (): void => this.#tier.openImport(id, organization, tokens, [], true);
+      const held = ((await this.#answer(`opened ${id}`, ask)) as Uint8Array | null) ?? new Uint8Array();
+      // The engine continues from the last page only if it has the recurrent state there.
+      const needsSnapshot = this.native.pageSizes.snapshot > 0;
+      const last = held.at(-1) ?? 0;
+      const memory = needsSnapshot && (last & HAS_SNAPSHOT) === 0 ? 0 : held.length;
+      return { memoryTokens: memory * PAGE_TOKENS, diskTokens: stored * PAGE_TOKENS };
+    } catch (error) {
+      if (!this.#closed) this.links.report('pin', error);
+      return none;
+    }
+  }
+  unpin(pin: string): void {
+    const id = this.#pins.get(pin);
+    if (id !== undefined) this.#tier.closeImport(id);
+    this.#pins.delete(pin);
   }
   /** Pages may have been dropped from the store, so the engine exports them again when they are next used. */
   forget(): void {
@@ -272,9 +313,12 @@ function inBatches(pages: readonly Wanted[], sizes: Sizes): Wanted[][] {
   return batches;
 }
 
-const missed = (reason: MissReason): ImportResult => ({ tokens: 0, import: null, reason });
+const missed = (reason: MissReason): ImportResult => ({ tokens: 0, import: null, miss: { reason, at: null } });
 
-const bytesOf = (page: PageData): number => PARTS.reduce((sum, part) => sum + (page[part]?.length ?? 0), 0);
+const missOf = (why: ReturnType<PageStore['whyMissing']>): Miss =>
+  typeof why === 'string' ? { reason: why, at: null } : why;
+
+const bytesOf = (page: PageParts): number => PARTS.reduce((sum, part) => sum + (page[part]?.length ?? 0), 0);
 
 /** Everything that changes the bits of a page, except the page's own content. */
 function engineKey(files: Buffer, native: NativeEngine, options: LoadOptions): Buffer {

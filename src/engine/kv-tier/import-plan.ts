@@ -1,11 +1,11 @@
-// Decides which stored pages are worth importing for a prompt. Pure.
+// Decides which stored pages are worth importing for a prompt. No side effects.
 import type { PromptSpan } from '../addon-types.js';
 import { PAGE_TOKENS } from './page-content.js';
 import type { PagePart } from './page-record.js';
 
 /** Flags of the `opened` event: the parts of a page that are in the pool. */
 const HAS_WINDOW = 2;
-const HAS_SNAPSHOT = 4;
+export const HAS_SNAPSHOT = 4;
 
 export interface ImportQuestion {
   /** Flags of each leading page that is in the pool. */

@@ -1,6 +1,17 @@
 // Starts and stops the storage tier's worker, connects engines to it, and reports its state. Main thread only.
 import { Worker } from 'node:worker_threads';
-import type { AttachedEngine as Attached, TierKey, TierNews, TierOrder, TierReport, TierStart } from './messages.js';
+import type {
+  AttachedEngine as Attached,
+  ErasedPages,
+  PinOrder,
+  PinState,
+  StoredPages,
+  TierKey,
+  TierNews,
+  TierOrder,
+  TierReport,
+  TierStart,
+} from './messages.js';
 import type { TierState } from './tier-state.js';
 
 type Order = TierOrder extends infer O ? (O extends TierOrder ? Omit<O, 'number'> : never) : never;
@@ -59,9 +70,30 @@ export class KvTier {
   async labels(olderThanS: number): Promise<readonly string[]> {
     return ((await this.#order({ type: 'labels', olderThanS })) as readonly string[] | null) ?? [];
   }
-  /** Erases the pages of one organization, or all. Resolves to the number of records. */
-  async clear(organization: string | null): Promise<number> {
-    return ((await this.#order({ type: 'clear', organization })) as number | null) ?? 0;
+  /** Erases the pages of an organization, of a model file, or all, except for those of pinned prompts. */
+  async clear(organization: string | null, file: string | null): Promise<ErasedPages> {
+    const erased = (await this.#order({ type: 'clear', organization, file })) as ErasedPages | null;
+    return erased ?? { records: 0, bytes: 0 };
+  }
+  /** Erases all pages of a deleted organization. */
+  async eraseOrganization(organization: string): Promise<void> {
+    await this.#order({ type: 'erase organization', organization });
+  }
+  /** The IDs of the organizations with pages. */
+  async organizations(): Promise<readonly string[]> {
+    return ((await this.#order({ type: 'organizations' })) as readonly string[] | null) ?? [];
+  }
+  /** What is stored, by model file and organization. */
+  async stored(): Promise<readonly StoredPages[]> {
+    return ((await this.#order({ type: 'stored' })) as readonly StoredPages[] | null) ?? [];
+  }
+  /** Holds the pages of a prompt in an engine's memory. Null: the engine is not connected. */
+  async pin(order: PinOrder): Promise<PinState | null> {
+    return (await this.#order({ type: 'pin', ...order })) as PinState | null;
+  }
+  /** Releases the pages of a pinned prompt, and erases those that nothing else needs. */
+  async unpin(pin: string, organizationId: string): Promise<void> {
+    await this.#order({ type: 'unpin', pin, organizationId });
   }
   /** Null if the worker has ended. */
   async report(): Promise<TierReport | null> {

@@ -1,7 +1,9 @@
 // Messages between the threads that serve requests and the storage tier's worker. They cross threads as structured
 // clones.
 import type { LoadOptions, PromptSpan } from '../addon-types.js';
+import type { CacheUse } from './cache-tally.js';
 import type { StoreCounts } from './page-store.js';
+import type { RemovalReason } from './removed-pages.js';
 
 /** What reaches the disk; see the setting kv.disk. */
 export type DiskMode = 'stored' | 'all' | 'off';
@@ -32,10 +34,52 @@ export type TierOrder = { readonly number: number } & (
   | { readonly type: 'gone'; readonly labels: readonly string[] }
   /** The responses whose pages are stored, if they were stored more than `olderThanS` seconds ago. */
   | { readonly type: 'labels'; readonly olderThanS: number }
-  | { readonly type: 'clear'; readonly organization: string | null }
+  /**
+   * Erases the pages of an organization, of a model file, or all, except for those of pinned prompts. Answered by an
+   * ErasedPages.
+   */
+  | { readonly type: 'clear'; readonly organization: string | null; readonly file: string | null }
+  /** An organization was deleted. */
+  | { readonly type: 'erase organization'; readonly organization: string }
+  /** The IDs of the organizations with pages. */
+  | { readonly type: 'organizations' }
+  /** What is stored, by model file and organization: a StoredPages list. */
+  | { readonly type: 'stored' }
+  /** Holds the pages of a prompt in the engine's memory, and returns how much of it is there: a PinState. */
+  | ({ readonly type: 'pin' } & PinOrder)
+  | { readonly type: 'unpin'; readonly pin: string; readonly organizationId: string }
   | { readonly type: 'report' }
   | { readonly type: 'close'; readonly withinMs: number }
 );
+
+export interface PinOrder {
+  readonly pin: string;
+  /** The engine's key within the process. */
+  readonly engine: string;
+  readonly organization: number;
+  readonly organizationId: string;
+  /** The prompt; its full pages are pinned. */
+  readonly tokens: Int32Array;
+}
+
+/** Number of leading tokens of a pinned prompt that are in memory and on disk. */
+export interface PinState {
+  readonly memoryTokens: number;
+  readonly diskTokens: number;
+}
+
+export interface ErasedPages {
+  readonly records: number;
+  readonly bytes: number;
+}
+
+/** What is stored of one organization for one model file. */
+export interface StoredPages {
+  readonly file: string;
+  readonly organization: string;
+  readonly pages: number;
+  readonly bytes: number;
+}
 
 /** From the worker to the main thread. */
 export type TierNews =
@@ -65,6 +109,7 @@ export interface TierReport {
   readonly skippedPages: number;
   /** Pages of ended requests that are not yet stored. */
   readonly pagesWaiting: number;
+  readonly uses: readonly CacheUse[];
 }
 
 /** From a serving thread to the worker, over a broadcast channel of the process. */
@@ -79,12 +124,35 @@ export type TierQuestion =
       readonly tokens: Int32Array;
       readonly spans: readonly PromptSpan[];
     }
+  /** A request was started. `diskTokens`: prompt tokens that were read from disk for it. */
+  | {
+      readonly type: 'started';
+      readonly engine: string;
+      readonly organizationId: string;
+      readonly promptTokens: number;
+      readonly cachedTokens: number;
+      readonly diskTokens: number;
+    }
   | { readonly type: 'release'; readonly engine: string; readonly import: number }
   | { readonly type: 'erase'; readonly labels: readonly string[] }
   | { readonly type: 'erase organization'; readonly organizationId: string };
 
-/** Why stored pages were not used. */
-export type MissReason = 'none stored' | 'below minimum' | 'in memory' | 'no room' | 'model unknown' | 'unreadable';
+/** Why stored pages were not used, or no more of them. */
+export type MissReason =
+  | 'never stored'
+  | 'other engine'
+  | RemovalReason
+  | 'below minimum'
+  | 'in memory'
+  | 'no room'
+  | 'model unknown'
+  | 'unreadable';
+
+export interface Miss {
+  readonly reason: MissReason;
+  /** For a page that left the store: when, in seconds since 1970. */
+  readonly at: number | null;
+}
 
 /** The answer to `prefetch`. */
 export interface TierAnswer {
@@ -93,18 +161,9 @@ export interface TierAnswer {
   readonly tokens: number;
   /** The open import that holds the pages; null: none. */
   readonly import: number | null;
-  readonly reason: MissReason | null;
+  /** Null: all full pages of the prompt were read. */
+  readonly miss: Miss | null;
 }
 
 export const questionChannel = (process: string): string => `monolith kv tier ${process}`;
 export const answerChannel = (process: string, thread: number): string => `monolith kv tier ${process} ${thread}`;
-
-/** Labels under which the engine exports pages: the organization, and what the pages are kept for. */
-export const labelOf = (organizationId: string, kept: string): string => `${organizationId} ${kept}`;
-/** The parts of a label. */
-export function partsOfLabel(label: string): { organizationId: string; kept: string } {
-  const at = label.indexOf(' ');
-  return { organizationId: label.slice(0, at), kept: label.slice(at + 1) };
-}
-export const KEPT_A_DAY = '24h';
-export const KEPT_ALWAYS = 'all';

@@ -1,5 +1,5 @@
 // What the positions of a prompt contain, as bytes that are equal only if the content is equal, and the digests by
-// which pages are found. Pure.
+// which pages are found. No side effects.
 import { createHmac, hkdfSync } from 'node:crypto';
 import type { PromptSpan } from '../addon-types.js';
 

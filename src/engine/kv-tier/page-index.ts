@@ -1,6 +1,7 @@
 // The index of the page store: which records exist, which labels need them, and in which order they are evicted. In
 // memory only; PageStore writes its changes to the journal. Worker thread only.
 import type { JournalEntry } from './journal.js';
+import { isPinLabel } from './labels.js';
 import { PARTS, type PagePart } from './page-record.js';
 import type { Slab, SlabFiles, Slot } from './slab-files.js';
 
@@ -15,10 +16,11 @@ export interface Entry {
   readonly parent: string;
   readonly part: PagePart;
   readonly page: number;
-  readonly slot: Slot;
+  slot: Slot;
   readonly bytes: number;
-  /** Number of references by labels; only the entries of the part `full` are counted. */
+  /** Number of references by labels, and by labels of pinned prompts; counted only in entries of the part `full`. */
   references: number;
+  pins: number;
   /** Time in seconds after which the entry is erased unless it is referenced; 0 = no limit. */
   until: number;
   /** Time saved per byte, relative to other engines. */
@@ -28,6 +30,14 @@ export interface Entry {
   at: number; // index in the list of all entries
 }
 
+/** What is stored of one organization for one engine key. */
+export interface StoreUsage {
+  readonly engine: string;
+  readonly organization: string;
+  readonly pages: number;
+  readonly bytes: number;
+}
+
 /** What names a record: part, engine key and digest, both in hexadecimal. */
 export const entryName = (part: PagePart, engine: string, digest: string): string => `${part}:${engine}:${digest}`;
 const slotName = (slab: Slab, index: number): string => `${slab.name}/${index}`;
@@ -35,6 +45,12 @@ const slotName = (slab: Slab, index: number): string => `${slab.name}/${index}`;
 export function journaled(entry: Entry): JournalEntry {
   const { name, organization, parent, page, slot, bytes, until, priority, value } = entry;
   return ['p', name, organization, parent, page, slot.slab.name, slot.index, bytes, until, priority, value];
+}
+
+function addTo(counts: Map<string, number>, key: string, added: number): void {
+  const count = (counts.get(key) ?? 0) + added;
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
 }
 
 export class PageIndex {
@@ -47,6 +63,9 @@ export class PageIndex {
   readonly #labelsOf = new Map<string, Set<string>>();
   readonly #labelTimes = new Map<string, number>();
   readonly #perOrganization = new Map<string, number>();
+  readonly #perEngine = new Map<string, number>();
+  /** By engine and organization. */
+  readonly #usage = new Map<string, StoreUsage>();
   #clock = 0; // priority of the entry that was evicted last
 
   constructor(private readonly slabs: SlabFiles) {}
@@ -67,8 +86,30 @@ export class PageIndex {
   has(name: string): boolean {
     return this.#entries.has(name);
   }
+  /** Pages and bytes by engine and organization. */
+  get usage(): Iterable<StoreUsage> {
+    return this.#usage.values();
+  }
+  organizations(): string[] {
+    return [...this.#perOrganization.keys()];
+  }
   hasAnyOf(organization: string): boolean {
     return (this.#perOrganization.get(organization) ?? 0) > 0;
+  }
+
+  /** Whether an engine other than `engine` has stored the page with this digest. */
+  hasForOtherEngine(engine: string, digest: string): boolean {
+    for (const other of this.#perEngine.keys())
+      if (other !== engine && this.has(entryName('full', other, digest))) return true;
+    return false;
+  }
+  /** Whether a label needs the page of an entry. */
+  isReferenced({ engine, digest }: Entry): boolean {
+    return (this.#entries.get(entryName('full', engine, digest))?.references ?? 0) > 0;
+  }
+  /** Whether the page of an entry belongs to a pinned prompt, and is therefore not evicted. */
+  isPinned({ engine, digest }: Entry): boolean {
+    return (this.#entries.get(entryName('full', engine, digest))?.pins ?? 0) > 0;
   }
 
   /** Labels that were added before `before`, in seconds. */
@@ -81,8 +122,8 @@ export class PageIndex {
   }
 
   /**
-   * What to evict for about `count` slots of this size: pages of it, or all records of the least useful file. Entries
-   * named in `kept` stay. The deepest pages of a prefix come first.
+   * What to evict for about `count` slots of this size: pages of it, or all records of the least useful file. Pinned
+   * entries and those named in `kept` stay. The deepest pages of a prefix come first.
    */
   victims(slotBytes: number, count: number, kept: ReadonlySet<string>): Entry[] {
     const victims = new Map<string, Entry>();
@@ -103,7 +144,7 @@ export class PageIndex {
     let found: Entry | null = null;
     for (let tries = 0, seen = 0; tries < 16 * SAMPLE && seen < SAMPLE && this.#list.length > 0; tries++) {
       const entry = this.#list[Math.floor(Math.random() * this.#list.length)]!;
-      if (entry.slot.slab.slotBytes !== slotBytes || !isSuitable(entry.name)) continue;
+      if (entry.slot.slab.slotBytes !== slotBytes || this.isPinned(entry) || !isSuitable(entry.name)) continue;
       seen++;
       if (
         found === null ||
@@ -126,7 +167,7 @@ export class PageIndex {
     for (const { slab } of means.sort((a, b) => a.mean - b.mean)) {
       const all = [...slab.used].flatMap((index) => this.#bySlot.get(slotName(slab, index)) ?? []);
       const gone = this.withDescendants(all);
-      if (gone.length > 0 && !gone.some(({ name }) => kept.has(name))) return gone;
+      if (gone.length > 0 && !gone.some((entry) => kept.has(entry.name) || this.isPinned(entry))) return gone;
     }
     return [];
   }
@@ -178,7 +219,14 @@ export class PageIndex {
   /** Notes that `label` needs the prefix that ends with `leaf`. `at`: time in seconds. */
   refer(label: string, leaf: string, at: number): void {
     this.#reference(label, leaf, at);
-    for (const entry of this.#chain(leaf)) entry.references++;
+    this.#count(label, leaf, 1);
+  }
+  #count(label: string, leaf: string, added: 1 | -1): void {
+    const pins = isPinLabel(label) ? added : 0;
+    for (const entry of this.#chain(leaf)) {
+      entry.references += added;
+      entry.pins += pins;
+    }
   }
 
   /** Removes a label. Returns the entries that no label needs any more; null: the label is unknown. */
@@ -186,7 +234,10 @@ export class PageIndex {
     const leaves = this.#labels.get(label);
     if (leaves === undefined) return null;
     const gone: Entry[] = [];
-    for (const leaf of leaves) for (const entry of this.#chain(leaf)) if (--entry.references === 0) gone.push(entry);
+    for (const leaf of leaves) {
+      this.#count(label, leaf, -1);
+      for (const entry of this.#chain(leaf)) if (entry.references === 0) gone.push(entry);
+    }
     this.#dropLabel(label);
     return gone;
   }
@@ -210,16 +261,20 @@ export class PageIndex {
   }
 
   countReferences(): void {
-    for (const entry of this.#list) entry.references = 0;
-    for (const leaves of this.#labels.values())
-      for (const leaf of leaves) for (const entry of this.#chain(leaf)) entry.references++;
+    for (const entry of this.#list) {
+      entry.references = 0;
+      entry.pins = 0;
+    }
+    for (const [label, leaves] of this.#labels) for (const leaf of leaves) this.#count(label, leaf, 1);
   }
 
   add(entry: Entry): void {
     entry.at = this.#list.length;
     this.#list.push(entry);
     this.#entries.set(entry.name, entry);
-    this.#perOrganization.set(entry.organization, (this.#perOrganization.get(entry.organization) ?? 0) + 1);
+    addTo(this.#perOrganization, entry.organization, 1);
+    addTo(this.#perEngine, entry.engine, 1);
+    this.#use(entry, 1);
     this.#bySlot.set(slotName(entry.slot.slab, entry.slot.index), entry);
     if (entry.part !== 'full' || entry.parent === '') return;
     const parent = entryName('full', entry.engine, entry.parent);
@@ -234,6 +289,14 @@ export class PageIndex {
     this.forget(entry);
   }
 
+  /** Notes that the record of an entry has been copied to another slot, and frees its present one. */
+  move(entry: Entry, slot: Slot): void {
+    this.#bySlot.delete(slotName(entry.slot.slab, entry.slot.index));
+    entry.slot.slab.free(entry.slot.index);
+    entry.slot = slot;
+    this.#bySlot.set(slotName(slot.slab, slot.index), entry);
+  }
+
   /** Removes the entry from the index and frees its slot. */
   forget(entry: Entry): void {
     this.unlink(entry);
@@ -241,13 +304,26 @@ export class PageIndex {
     entry.slot.slab.free(entry.slot.index);
   }
 
+  #use({ engine, organization, part, slot }: Entry, added: 1 | -1): void {
+    const key = `${engine} ${organization}`;
+    const { pages, bytes } = this.#usage.get(key) ?? { pages: 0, bytes: 0 };
+    const usage = {
+      engine,
+      organization,
+      pages: pages + (part === 'full' ? added : 0),
+      bytes: bytes + added * slot.slab.slotBytes,
+    };
+    if (usage.bytes === 0) this.#usage.delete(key);
+    else this.#usage.set(key, usage);
+  }
+
   /** Removes the entry from the index. Its slot stays reserved. */
   unlink(entry: Entry): void {
     if (this.#entries.get(entry.name) !== entry) return;
     this.#entries.delete(entry.name);
-    const others = (this.#perOrganization.get(entry.organization) ?? 1) - 1;
-    if (others === 0) this.#perOrganization.delete(entry.organization);
-    else this.#perOrganization.set(entry.organization, others);
+    addTo(this.#perOrganization, entry.organization, -1);
+    addTo(this.#perEngine, entry.engine, -1);
+    this.#use(entry, -1);
     const last = this.#list.pop()!;
     if (last !== entry) {
       this.#list[entry.at] = last;
@@ -262,7 +338,7 @@ export class PageIndex {
       if (!this.#entries.has(parent)) {
         if (leaves.size === 0) this.#dropLabel(label);
       } else if (leaves.has(parent)) {
-        for (const ancestor of this.#chain(parent)) ancestor.references--;
+        this.#count(label, parent, -1);
       } else {
         this.#reference(label, parent, this.#labelTimes.get(label) ?? 0);
       }
@@ -306,6 +382,7 @@ export class PageIndex {
         slot: { slab, index: at },
         bytes: Number(bytes),
         references: 0,
+        pins: 0,
         until: Number(until),
         priority: Number(priority),
         value: Number(value),

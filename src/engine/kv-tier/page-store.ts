@@ -5,12 +5,14 @@
 // entry is garbage and is overwritten at startup. A record that cannot be verified is dropped.
 //
 // Changes run one after another; reads run at any time. Worker thread only (tier-worker.ts).
+import { compact, evictToFit } from './fit-budget.js';
 import { Journal } from './journal.js';
 import { chainPages, type ChainPage, type OrganizationKeys, type PositionText } from './page-content.js';
 import type { PageFiles } from './page-files.js';
-import { entryName, journaled, PageIndex, type Entry } from './page-index.js';
+import { entryName, journaled, PageIndex, type Entry, type StoreUsage } from './page-index.js';
 import { openRecord, PARTS, recordBytes, sealRecord, type PagePart } from './page-record.js';
 import { RecordBuffers } from './record-buffers.js';
+import { RemovedPages, type Removal, type RemovalReason } from './removed-pages.js';
 import { SlabFiles, type Slot } from './slab-files.js';
 
 /** Limits the memory of the index. */
@@ -43,6 +45,12 @@ export interface StoreCounts {
   dropped: Record<DropReason, number>;
 }
 export type DropReason = 'corrupt' | 'unreadable' | 'interrupted';
+
+export interface LookUp {
+  /** The stored parts of each leading page. */
+  readonly stored: readonly (readonly PagePart[])[];
+  readonly missing: ChainPage | null;
+}
 
 /** Why a put or a lookup did less than it could; for the log. */
 export type StoreProblem = (action: 'write' | 'read' | 'erase', error: unknown) => void;
@@ -93,6 +101,7 @@ export class PageStore {
   readonly #leaving = new Set<Entry>();
   /** Labels whose pages were erased recently, so that late pages are not stored. */
   readonly #erasedLabels = new Map<string, number>();
+  readonly #removed = new RemovedPages();
   readonly #encrypts: boolean;
   readonly #now: () => number;
   #changes: Promise<unknown> = Promise.resolve();
@@ -112,9 +121,21 @@ export class PageStore {
     await store.#slabs.open();
     for (const entry of await store.#journal.read()) store.#index.replay(entry);
     store.#index.countReferences();
+    await store.#fit();
     await store.#journal.rewrite(store.#index.snapshot());
     await store.#slabs.eraseFree();
+    if (store.bytes > options.maxBytes) await store.#slabs.trim();
     return store;
+  }
+
+  /** The budget may be smaller than at the last start. */
+  async #fit(): Promise<void> {
+    const { maxBytes } = this.options;
+    if (this.bytes <= maxBytes) return;
+    this.counts.evicted += evictToFit(this.#index, maxBytes);
+    // From here on, the slots of removed records may be overwritten.
+    await this.#journal.rewrite(this.#index.snapshot());
+    await compact(this.#index, this.#slabs);
   }
 
   /** Bytes of the page files. */
@@ -253,12 +274,14 @@ export class PageStore {
       slot,
       bytes: data.length,
       references: 0,
+      pins: 0,
       until,
       value,
       priority: this.#index.clock + value,
       at: 0,
     };
     this.#index.add(entry);
+    if (part === 'full') this.#removed.delete(entry.name);
     return entry;
   }
 
@@ -274,6 +297,7 @@ export class PageStore {
       await this.#overwrite(victims);
       for (const entry of victims) {
         this.#index.evict(entry);
+        this.#left(entry, 'evicted');
         this.counts.evicted++;
       }
       for (const slab of new Set(slots.map(({ slab: own }) => own)))
@@ -281,14 +305,35 @@ export class PageStore {
     }
   }
 
+  /** Pages and bytes by engine key and organization. */
+  usage(): StoreUsage[] {
+    return [...this.#index.usage];
+  }
+  /** The IDs of the organizations with pages. */
+  organizations(): string[] {
+    return this.#index.organizations();
+  }
+
+  /** Why a page of a text is not stored. */
+  whyMissing(engine: EngineIdentity, page: ChainPage): Removal | 'other engine' | 'never stored' {
+    const removal = this.#removed.get(nameOf(engine.key, page, 'full'));
+    if (removal !== undefined) return removal;
+    return this.#index.hasForOtherEngine(hex(engine.key), hex(page.digest)) ? 'other engine' : 'never stored';
+  }
+
   /** The parts that are stored of each leading page of a text; ends at the first page that is not stored. */
-  find(engine: EngineIdentity, organization: OrganizationKeys, text: PositionText, pages: number): PagePart[][] {
-    const found: PagePart[][] = [];
+  find(engine: EngineIdentity, organization: OrganizationKeys, text: PositionText, pages: number): LookUp['stored'] {
+    return this.lookUp(engine, organization, text, pages).stored;
+  }
+
+  /** Like find(). `missing`: the first page that is not stored. */
+  lookUp(engine: EngineIdentity, organization: OrganizationKeys, text: PositionText, pages: number): LookUp {
+    const stored: PagePart[][] = [];
     for (const page of chainPages(organization, text, pages)) {
-      if (!this.#index.has(nameOf(engine.key, page, 'full'))) break;
-      found.push(PARTS.filter((part) => this.#index.has(nameOf(engine.key, page, part))));
+      if (!this.#index.has(nameOf(engine.key, page, 'full'))) return { stored, missing: page };
+      stored.push(PARTS.filter((part) => this.#index.has(nameOf(engine.key, page, part))));
     }
-    return found;
+    return { stored, missing: null };
   }
 
   /**
@@ -342,7 +387,7 @@ export class PageStore {
       reason = 'unreadable';
     }
     this.counts.dropped[reason]++;
-    void this.#change(() => this.#erase(this.#index.withDescendants([entry]))).catch(() => undefined);
+    void this.#change(() => this.#erase(this.#index.withDescendants([entry]), 'damaged')).catch(() => undefined);
     return null;
   }
 
@@ -365,17 +410,26 @@ export class PageStore {
     });
   }
 
-  /** Erases everything of an organization, an engine, or all. */
-  eraseWhere(matches: { organization?: string; engine?: Buffer }): Promise<number> {
+  /**
+   * Erases everything of an organization, of engines, or all. `keepPinned`: pages of pinned prompts stay. Resolves to
+   * the number of records and their bytes.
+   */
+  eraseWhere(matches: {
+    organization?: string;
+    engines?: readonly Buffer[];
+    keepPinned?: boolean;
+  }): Promise<{ records: number; bytes: number }> {
     return this.#change(async () => {
-      const engine = matches.engine === undefined ? undefined : hex(matches.engine);
+      const engines = matches.engines === undefined ? undefined : new Set(matches.engines.map(hex));
       const gone = this.#index.entries.filter(
         (entry) =>
           (matches.organization === undefined || entry.organization === matches.organization) &&
-          (engine === undefined || entry.engine === engine),
+          engines?.has(entry.engine) !== false &&
+          (matches.keepPinned !== true || !this.#index.isPinned(entry)),
       );
+      const bytes = gone.reduce((sum, { slot }) => sum + slot.slab.slotBytes, 0);
       await this.#erase(this.#index.withDescendants(gone));
-      return gone.length;
+      return { records: gone.length, bytes };
     });
   }
 
@@ -383,12 +437,18 @@ export class PageStore {
   eraseExpired(): Promise<void> {
     return this.#change(async () => {
       const now = this.#now();
-      const gone = this.#index.entries.filter(({ until, references }) => until > 0 && until < now && references === 0);
-      await this.#erase(this.#index.withDescendants(gone));
+      const gone = this.#index.entries.filter(
+        (entry) => entry.until > 0 && entry.until < now && !this.#index.isReferenced(entry),
+      );
+      await this.#erase(this.#index.withDescendants(gone), 'expired');
     });
   }
 
-  async #erase(entries: readonly Entry[]): Promise<void> {
+  #left({ name, part }: Entry, reason: RemovalReason): void {
+    if (part === 'full') this.#removed.add(name, reason, this.#now());
+  }
+
+  async #erase(entries: readonly Entry[], reason: RemovalReason = 'erased'): Promise<void> {
     const left = entries.filter((entry) => this.#index.get(entry.name) === entry);
     if (left.length === 0) return;
     try {
@@ -399,7 +459,10 @@ export class PageStore {
       this.options.report?.('erase', error);
       throw error;
     }
-    for (const entry of left) this.#index.forget(entry);
+    for (const entry of left) {
+      this.#index.forget(entry);
+      this.#left(entry, reason);
+    }
     this.counts.erased += left.length;
     for (const slab of new Set(left.map(({ slot }) => slot.slab)))
       if (slab.used.size === 0) await this.#slabs.remove(slab);

@@ -143,6 +143,19 @@ export class SlabFiles {
     await this.erase(left);
   }
 
+  /** Removes files without records, and cuts off the free slots at the end of the others. */
+  async trim(): Promise<void> {
+    for (const slab of [...this.#slabs.values()]) {
+      const slots = [...slab.used].reduce((most, index) => Math.max(most, index + 1), 0);
+      if (slots === 0) {
+        await this.remove(slab);
+      } else if (slots < slab.slots) {
+        slab.slots = slots;
+        await slab.file.truncate(slab.bytes);
+      }
+    }
+  }
+
   async remove(slab: Slab): Promise<void> {
     this.#slabs.delete(slab.name);
     await slab.file.close();

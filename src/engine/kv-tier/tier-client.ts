@@ -2,14 +2,12 @@
 // tells it which responses are gone. Event-loop thread only.
 import { BroadcastChannel } from 'node:worker_threads';
 import type { PromptSpan } from '../addon-types.js';
+import { labelOf, KEPT_A_DAY, KEPT_ALWAYS } from './labels.js';
 import {
   answerChannel,
-  labelOf,
   questionChannel,
-  KEPT_A_DAY,
-  KEPT_ALWAYS,
   type DiskMode,
-  type MissReason,
+  type Miss,
   type TierAnswer,
   type TierQuestion,
 } from './messages.js';
@@ -30,7 +28,8 @@ export interface Retention {
 export interface Prefetched {
   /** Prompt tokens that were read from disk. */
   readonly tokens: number;
-  readonly reason: MissReason | null;
+  /** Why no more was read. Null: everything was, or it is not known. */
+  readonly miss: Miss | null;
   /** Call when the request has started or has ended. */
   release(): void;
 }
@@ -53,7 +52,7 @@ export interface PrefetchRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-const nothing = (reason: MissReason | null): Prefetched => ({ tokens: 0, reason, release: () => undefined });
+const nothing = (miss: Miss | null): Prefetched => ({ tokens: 0, miss, release: () => undefined });
 
 export class TierClient {
   readonly #questions: BroadcastChannel;
@@ -91,7 +90,7 @@ export class TierClient {
   prefetch(engine: string, { signal, ...request }: PrefetchRequest): Promise<Prefetched> {
     if (!this.options.state.isUp) return Promise.resolve(nothing(null));
     if (request.tokens.length <= this.options.minTokens || signal?.aborted === true)
-      return Promise.resolve(nothing('below minimum'));
+      return Promise.resolve(nothing({ reason: 'below minimum', at: null }));
     const number = this.#next++;
     return new Promise((resolve) => {
       const stop = (): void => {
@@ -115,7 +114,7 @@ export class TierClient {
         let released = false;
         resolve({
           tokens: answer.tokens,
-          reason: answer.reason,
+          miss: answer.miss,
           release: () => {
             if (!released) this.#release(engine, answer.import);
             released = true;
@@ -124,6 +123,15 @@ export class TierClient {
       });
       this.#post({ type: 'prefetch', from: this.options.thread, number, engine, ...request });
     });
+  }
+
+  /** Counts the prompt of a request that the engine has started. */
+  started(
+    engine: string,
+    organizationId: string,
+    tokens: { readonly promptTokens: number; readonly cachedTokens: number; readonly diskTokens: number },
+  ): void {
+    if (this.options.state.isUp) this.#post({ type: 'started', engine, organizationId, ...tokens });
   }
 
   /** Erases the pages that only these responses need. */

@@ -7,11 +7,14 @@ import type { LoadOptions } from '../addon-types.js';
 import { makeFolder } from '../../shared/make-folder.js';
 import { loadAddon } from '../load-addon.js';
 import { AttachedEngine, type EngineLinks } from './attached-engine.js';
+import { CacheTally } from './cache-tally.js';
 import { FileHashes } from './file-hashes.js';
+import { labelOf, keptForPin } from './labels.js';
 import {
   answerChannel,
   questionChannel,
-  type MissReason,
+  type StoredPages,
+  type ErasedPages,
   type TierAnswer,
   type TierKey,
   type TierNews,
@@ -39,6 +42,8 @@ interface KnownEngine {
 
 class TierWorker {
   readonly #engines = new Map<string, AttachedEngine>();
+  readonly #files = new Map<string, string>(); // by the engine's key within the process
+  readonly #tally = new CacheTally();
   readonly #answerTo = new Map<number, BroadcastChannel>();
   readonly #questions: BroadcastChannel;
   #channelsClosed = false;
@@ -104,7 +109,18 @@ class TierWorker {
       case 'labels':
         return this.store.labels(order.olderThanS);
       case 'clear':
-        return this.store.eraseWhere(order.organization === null ? {} : { organization: order.organization });
+        return this.#clear(order.organization, order.file);
+      case 'erase organization':
+        return this.#eraseOrganization(order.organization);
+      case 'organizations':
+        return this.store.organizations();
+      case 'stored':
+        return this.#stored();
+      case 'pin':
+        return (await this.#engines.get(order.engine)?.pin(order)) ?? null;
+      case 'unpin':
+        for (const engine of this.#engines.values()) engine.unpin(order.pin);
+        return this.store.eraseLabels([labelOf(order.organizationId, keptForPin(order.pin))]);
       case 'report':
         return this.#state();
       case 'close':
@@ -120,7 +136,10 @@ class TierWorker {
       backlogBytes: this.start.backlogBytes,
       keysOf: (id) => this.#keysOf(id),
       report: (action, error) => this.#report(action, error),
+      read: (organization, bytes) => this.#tally.read(file, organization, bytes),
+      written: (organization, bytes) => this.#tally.written(file, organization, bytes),
     };
+    this.#files.set(key, file);
     const engine = new AttachedEngine(native, options, links);
     this.#engines.set(key, engine);
     void this.#identify(engine, file, options);
@@ -147,8 +166,37 @@ class TierWorker {
   }
 
   async #eraseEngine(key: string): Promise<void> {
-    await this.store.eraseWhere({ engine: Buffer.from(key, 'hex') });
+    await this.store.eraseWhere({ engines: [Buffer.from(key, 'hex')] });
     this.#known.delete(key);
+  }
+
+  async #eraseOrganization(id: string): Promise<void> {
+    this.#keys.delete(id);
+    await this.store.eraseWhere({ organization: id });
+  }
+
+  #clear(organization: string | null, file: string | null): Promise<ErasedPages> {
+    return this.store.eraseWhere({
+      keepPinned: true,
+      ...(organization === null ? {} : { organization }),
+      ...(file === null ? {} : { engines: this.#enginesOf(file).map((key) => Buffer.from(key, 'hex')) }),
+    });
+  }
+
+  /** The keys of all engines of a model file. */
+  #enginesOf(file: string): string[] {
+    return [...this.#known].flatMap(([key, { path }]) => (path === file ? [key] : []));
+  }
+
+  #stored(): StoredPages[] {
+    return this.store.usage().map(({ engine, ...usage }) => ({ file: this.#known.get(engine)?.path ?? '', ...usage }));
+  }
+
+  /** The estimated time to compute a token with a model file, in ms; 0: not known. */
+  #tokenMs(file: string): number {
+    for (const [key, engine] of this.#engines)
+      if (this.#files.get(key) === file && engine.tokenMs > 0) return engine.tokenMs;
+    return 0;
   }
 
   /** Keeps the estimate for the next process. */
@@ -174,22 +222,24 @@ class TierWorker {
     } else if (question.type === 'erase') {
       await this.store.eraseLabels(question.labels).catch((error: unknown) => this.#report('erase', error));
     } else if (question.type === 'erase organization') {
-      this.#keys.delete(question.organizationId);
-      await this.store
-        .eraseWhere({ organization: question.organizationId })
-        .catch((error: unknown) => this.#report('erase', error));
+      await this.#eraseOrganization(question.organizationId).catch((error: unknown) => this.#report('erase', error));
+    } else if (question.type === 'started') {
+      const { engine, organizationId, promptTokens, cachedTokens, diskTokens } = question;
+      const file = this.#files.get(engine);
+      const tokens = { prompt: promptTokens, cached: cachedTokens, disk: diskTokens };
+      if (file !== undefined) this.#tally.started(file, organizationId, tokens);
     } else {
       const result = (await this.#engines.get(question.engine)?.prefetch(question)) ?? {
         tokens: 0,
         import: null,
-        reason: 'model unknown' as MissReason,
+        miss: { reason: 'model unknown' as const, at: null },
       };
       if (result.tokens > 0) {
         this.#hits++;
         this.#importedTokens += result.tokens;
         const engine = this.#engines.get(question.engine);
         if (engine !== undefined) engine.uncountedTokens += result.tokens;
-      } else if (result.reason !== 'in memory' && result.reason !== 'below minimum') {
+      } else if (result.miss?.reason !== 'in memory' && result.miss?.reason !== 'below minimum') {
         this.#misses++;
       }
       const answer: TierAnswer = { number: question.number, ...result };
@@ -258,6 +308,7 @@ class TierWorker {
       savedMs: this.#savedMs,
       skippedPages,
       pagesWaiting,
+      uses: this.#tally.uses((file) => this.#tokenMs(file)),
     };
   }
 

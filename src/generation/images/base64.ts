@@ -1,5 +1,5 @@
 // Images embedded in the request: base64, either bare or in a data: URL. Validation is strict, and the size is checked
-// before decoding. Pure.
+// before decoding. No side effects.
 import { apiError } from '../../shared/errors.js';
 
 const MAX_DATA_URL_HEAD = 256;

@@ -1,5 +1,5 @@
 // Decides which network addresses are on the public internet. Images are never downloaded from other addresses, so
-// clients cannot use the server to reach internal hosts. Pure.
+// clients cannot use the server to reach internal hosts. No side effects.
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
 /**

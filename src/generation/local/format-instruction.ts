@@ -1,5 +1,5 @@
 // The instruction that describes the output format to the model. Decoding enforces the format anyway, but a model that
-// does not know the format would be forced into it token by token, and its content would be worse. Pure.
+// does not know the format would be forced into it token by token, and its content would be worse. No side effects.
 import { stringifyExact } from '../../shared/exact-json.js';
 import { isGbnf } from '../output-format.js';
 import type { OutputFormat } from '../types.js';

@@ -1,5 +1,5 @@
 // Marks the position of each image in a prompt text. Clients cannot forge the marks, and the marks can be found again
-// after the template has been rendered. Pure.
+// after the template has been rendered. No side effects.
 import type { ImagePart } from '../types.js';
 
 /**

@@ -10,11 +10,21 @@ import { apiError } from '../../shared/errors.js';
 import { exactly, type TokenCount } from '../../shared/token-count.js';
 import { VERSION } from '../../shared/version.js';
 import type { GenerationLimits, GrammarSettings } from '../generation-limits.js';
-import type { RequestContext, PreparedGeneration, Provider, RunningGeneration, Vocabulary } from '../provider.js';
+import type {
+  FromDisk,
+  RequestContext,
+  PreparedGeneration,
+  Provider,
+  RunningGeneration,
+  Vocabulary,
+} from '../provider.js';
 import { REASONING_EFFORTS, type GenerationEvent, type GenerationRequest, type ReasoningEffort } from '../types.js';
+import { notGenerating } from '../pooling-errors.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
+import { codeOf, goingAway, submitFailure } from './engine-failure.js';
 import { promptContent } from './prompt-content.js';
 import { promptSizeOf } from './prompt-size.js';
+import { LocalPooler } from './local-pooler.js';
 import { PromptImages } from './prompt-images.js';
 import { EngineVocabulary } from './raw-prompt.js';
 import { Prompter, type Prompt } from './prompter.js';
@@ -22,6 +32,9 @@ import { answerHead, closeText, reasoningBudget } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
 import { TokenTexts } from './token-texts.js';
 import { callableTools, callOptions } from './tools/call-options.js';
+
+/** For prompts that are not looked up on disk. */
+const BELOW_MINIMUM: FromDisk = { tokens: 0, miss: { reason: 'below minimum', at: null } };
 
 export class LocalProvider implements Provider {
   readonly prompter: Prompter;
@@ -34,6 +47,7 @@ export class LocalProvider implements Provider {
   readonly efforts: readonly ReasoningEffort[];
   readonly vocabulary: Vocabulary;
   readonly decodesImages: boolean;
+  readonly pooler: LocalPooler | null;
   readonly #grammarSettings: GrammarSettings;
   readonly #texts: TokenTexts;
 
@@ -49,6 +63,8 @@ export class LocalProvider implements Provider {
     this.efforts = this.prompter.markers === null ? this.prompter.template.efforts.withNone() : REASONING_EFFORTS;
     this.decodesImages = this.images !== null;
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
+    const { embeddings } = engine.info;
+    this.pooler = embeddings === null ? null : new LocalPooler(engine, model, embeddings, limits);
     this.#texts = new TokenTexts(engine);
     this.vocabulary = new EngineVocabulary(engine, this.#texts);
     const { name, isa } = engine.backend;
@@ -61,6 +77,7 @@ export class LocalProvider implements Provider {
   }
 
   check(request: GenerationRequest): void {
+    if (this.pooler !== null) throw notGenerating(this.model.id, this.pooler.task);
     for (const { token } of request.sampling.logitBias ?? []) {
       if (token >= this.engine.info.vocabulary) {
         throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
@@ -172,8 +189,9 @@ export class LocalProvider implements Provider {
             ? undefined
             : this.engine.tier?.client.labelFor(organizationId, { response: responseId, day: keepsPages });
         const submitted = retain === undefined ? options : { ...options, retain };
-        return this.#start(submitted, rules, onEvent, { promptParam, prefetched });
+        return this.#start(submitted, rules, onEvent, { promptParam, prefetched, organizationId });
       },
+      ...(this.engine.tier === null || organizationId === undefined ? {} : { fromDisk: prefetched ?? BELOW_MINIMUM }),
       ...(prefetched === null ? {} : { discard: () => prefetched.release() }),
     };
   }
@@ -306,7 +324,11 @@ export class LocalProvider implements Provider {
     options: SubmitOptions,
     rules: EventRules,
     onEvent: (event: GenerationEvent) => void,
-    { promptParam, prefetched }: { promptParam: string; prefetched: Prefetched | null },
+    {
+      promptParam,
+      prefetched,
+      organizationId,
+    }: { promptParam: string; prefetched: Prefetched | null; organizationId: string | undefined },
   ): RunningGeneration {
     const queueDrainMs = (): number => this.engine.queueDrainMs();
     const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice), queueDrainMs);
@@ -316,6 +338,8 @@ export class LocalProvider implements Provider {
         () =>
           this.engine.generate(options, (event) => {
             prefetched?.release(); // the request holds its pages itself from its first event on
+            if (event.type === 'started' && organizationId !== undefined)
+              this.#count(organizationId, event, prefetched);
             events.take(event);
           }),
         promptParam,
@@ -334,6 +358,16 @@ export class LocalProvider implements Provider {
     }
     return generation;
   }
+
+  #count(
+    organizationId: string,
+    { promptTokens, cachedTokens }: { promptTokens: number; cachedTokens: number },
+    prefetched: Prefetched | null,
+  ): void {
+    const { tier } = this.engine;
+    const diskTokens = prefetched?.tokens ?? 0;
+    tier?.client.started(tier.key, organizationId, { promptTokens, cachedTokens, diskTokens });
+  }
 }
 
 /** Returns the result of a submission and converts engine errors to ApiErrors. */
@@ -343,32 +377,4 @@ function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => 
   } catch (error) {
     throw submitFailure(error, promptParam, queueDrainMs);
   }
-}
-
-function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
-  switch (codeOf(error)) {
-    case 'queue_full':
-      return apiError('capacity_exhausted', "The model's queue is full.", null, { retryAfterMs: queueDrainMs() });
-    case 'too_long':
-      return apiError('context_length_exceeded', messageOf(error), promptParam);
-    case 'closed':
-      return goingAway();
-    // If the engine rejects a value that has passed validation, the request is still at fault.
-    case 'invalid_argument':
-      return apiError('invalid_value', `Invalid request: ${messageOf(error)}.`, null);
-    default:
-      return error instanceof TypeError ? apiError('invalid_value', `Invalid request: ${error.message}.`, null) : error;
-  }
-}
-
-/** The engine does not know why it was closed. A retry a few seconds later gets the precise error. */
-const goingAway = (): Error =>
-  apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -7,7 +7,7 @@
 //
 // The engine separates the first reasoning from the rest. This class sorts the rest by headers: content (final and
 // commentary of gpt-oss), further reasoning, and calls with their headers. Text arrives in chunks, and the result does
-// not depend on where it is split. One instance per choice. Pure.
+// not depend on where it is split. One instance per choice. No side effects.
 import { partialAtEnd } from './tools/call-reader.js';
 
 export type Section = 'content' | 'reasoning' | 'tool';

@@ -1,4 +1,4 @@
-// Converts a JSON pointer into a schema to a path in the client's request, as used in errors. Pure.
+// Converts a JSON pointer into a schema to a path in the client's request, as used in errors. No side effects.
 import type { GrammarProblem } from '../../engine/addon-grammar-types.js';
 import type { JsonSchema } from '../types.js';
 

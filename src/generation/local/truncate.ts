@@ -1,4 +1,4 @@
-// Drops the oldest turns of a conversation that does not fit. Pure.
+// Drops the oldest turns of a conversation that does not fit. No side effects.
 import type { Message } from '../types.js';
 
 /**

@@ -1,4 +1,4 @@
-// Estimates the number of prompt tokens if the model's vocabulary is not available. Pure.
+// Estimates the number of prompt tokens if the model's vocabulary is not available. No side effects.
 import { schemaCharacters } from '../output-format.js';
 import type { Content, GenerationRequest } from '../types.js';
 

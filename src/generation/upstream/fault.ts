@@ -1,6 +1,6 @@
 // Errors from upstream servers, and how they are reported to clients: with this server's codes and formats, and with
 // the upstream's status in the details. The upstream's own message is included only if it concerns the client's
-// request; it is shortened and secrets are masked. Pure.
+// request; it is shortened and secrets are masked. No side effects.
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError, type ErrorExtra } from '../../shared/errors.js';
 import { masked } from './secrets.js';

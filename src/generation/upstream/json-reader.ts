@@ -35,6 +35,8 @@ const WANTED: ReadonlySet<string> = new Set([
   'reasoning_tokens',
   'accepted_prediction_tokens',
   'rejected_prediction_tokens',
+  // embeddings (and `data`)
+  'embedding',
   // messages
   'type',
   'content_block',

@@ -1,6 +1,6 @@
 // Checks a value against the structural part of a JSON Schema (2020-12): types, members, items, constants, numbers,
 // lengths, references and alternatives. Patterns, formats and annotations are ignored, because they could only reject
-// more values. The amount of work is limited, because nested alternatives multiply. Pure.
+// more values. The amount of work is limited, because nested alternatives multiply. No side effects.
 import type { JsonSchema } from '../types.js';
 
 /** Maximum number of times that a schema is evaluated on a value. */

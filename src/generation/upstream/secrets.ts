@@ -1,5 +1,5 @@
 // Strings that must not appear in messages from an upstream: the configured key and header values, every part of them
-// that is a credential, and both in all encodings in which a server may repeat them. Pure.
+// that is a credential, and both in all encodings in which a server may repeat them. No side effects.
 
 /** Shorter values or parts are not treated as credentials, because masking them would garble unrelated messages. */
 const MIN_PART = 6,

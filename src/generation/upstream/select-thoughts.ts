@@ -1,4 +1,4 @@
-// Selects the reasoning of earlier turns that one upstream can read back, for one attempt. Pure.
+// Selects the reasoning of earlier turns that one upstream can read back, for one attempt. No side effects.
 import type { GenerationRequest, LeftOut, Message, Thought } from '../types.js';
 
 /** The form in which an API accepts earlier reasoning: its own thinking blocks, its own reasoning items, or text. */

@@ -1,4 +1,5 @@
-// Identifies the upstream that created a reasoning block, because only that upstream can read the block back. Pure.
+// Identifies the upstream that created a reasoning block, because only that upstream can read the block back. No side
+// effects.
 import { createHash } from 'node:crypto';
 import type { UpstreamServer } from '../../config/upstream.js';
 

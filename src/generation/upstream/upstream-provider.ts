@@ -12,7 +12,15 @@ import type { TokenCount } from '../../shared/token-count.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
 import { VERSION } from '../../shared/version.js';
 import { FairSlots } from '../fair-slots.js';
-import type { RequestContext, PreparedGeneration, PromptCount, Provider, RunningGeneration } from '../provider.js';
+import type {
+  Pooler,
+  PreparedGeneration,
+  PromptCount,
+  Provider,
+  RequestContext,
+  RunningGeneration,
+} from '../provider.js';
+import { notGenerating } from '../pooling-errors.js';
 import { imageNote } from '../image-note.js';
 import {
   REASONING_EFFORTS,
@@ -28,6 +36,7 @@ import { estimatedTokens } from './estimate.js';
 import { checkable, checked, heldTo } from './format-check.js';
 import { UpstreamRun, type RunDeps, type UpstreamNews, type Written } from './run.js';
 import { selectThoughts } from './select-thoughts.js';
+import { UpstreamPooler } from './upstream-pooler.js';
 import { upstreamIds } from './upstream-id.js';
 import { contextOf, countOf } from './capabilities.js';
 import { Server, type UpstreamSettings } from './server.js';
@@ -63,6 +72,7 @@ export class UpstreamProvider implements Provider {
   readonly sees: boolean;
   readonly decodesImages = false;
   readonly servers: readonly Server[];
+  readonly pooler: Pooler | null;
   readonly #upstream: Upstream;
   readonly #deps: RunDeps;
   readonly #counts: FairSlots<number>;
@@ -102,6 +112,9 @@ export class UpstreamProvider implements Provider {
         fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
       turn: () => this.#turn++,
     };
+    this.pooler = this.servers.every(({ settings: { api } }) => api === 'embeddings')
+      ? new UpstreamPooler(model, this.#deps)
+      : null;
   }
 
   /** The operator's setting or, without one, the smallest value that the servers have reported. */
@@ -129,6 +142,7 @@ export class UpstreamProvider implements Provider {
   }
 
   check(request: GenerationRequest): void {
+    if (this.pooler !== null) throw notGenerating(this.model.id, this.pooler.task);
     if (this.sees || this.model.image_input === 'note') return;
     for (const { content } of request.messages) {
       if (typeof content !== 'object' || content === null) continue;

@@ -1,5 +1,5 @@
 // Selects search results by domain. An entry is a domain, which includes its subdomains, optionally followed by a path
-// prefix in which `*` stands for any characters: example.com, example.com/docs, example.com/*/news. Pure.
+// prefix in which `*` stands for any characters: example.com, example.com/docs, example.com/*/news. No side effects.
 import type { DomainFilter } from './search-options.js';
 
 export function isWanted(address: string, { allowedDomains, blockedDomains }: DomainFilter): boolean {

@@ -1,5 +1,5 @@
 // Collects the output of one generation that may end with web searches, and turns it into messages of the next prompt.
-// Pure.
+// No side effects.
 import { GrowingText } from '../../shared/growing-text.js';
 import { newToolCallId } from '../../shared/ids.js';
 import type { GenerationEvent, JsonSchema, Message, Thought, ToolCall } from '../types.js';

@@ -1,4 +1,4 @@
-// Recognizes the events of the server's own web searches, for formats that do not show them. Pure.
+// Recognizes the events of the server's own web searches, for formats that do not show them. No side effects.
 import type { GenerationEvent, SearchEvent } from '../types.js';
 
 const TYPES: ReadonlySet<GenerationEvent['type']> = new Set<SearchEvent['type']>([

@@ -1,4 +1,4 @@
-// The web search tool of one request: the definition that the model sees, and the text of its results. Pure.
+// The web search tool of one request: the definition that the model sees, and the text of its results. No side effects.
 import { parseExact } from '../../shared/exact-json.js';
 import type { SearchError, SearchOutcome } from './outcome.js';
 

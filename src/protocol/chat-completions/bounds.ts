@@ -1,6 +1,6 @@
 // Length limits checked before schema validation. The schema reports every error it finds, so without these limits the
 // list of errors could use memory and time out of proportion to the request. This file covers maps and nested lists;
-// for top-level lists, the schema has limits and rejects longer ones without reading their entries. Pure.
+// for top-level lists, the schema has limits and rejects longer ones without reading their entries. No side effects.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';

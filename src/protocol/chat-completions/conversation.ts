@@ -1,9 +1,10 @@
 // Converts the messages of a chat completions request to internal messages. Checks which roles may contain which parts,
-// and that every tool call has a result. Pure.
+// and that every tool call has a result. No side effects.
 import { apiError } from '../../shared/errors.js';
 import { customArguments } from '../../generation/custom-tools.js';
 import type { Content, ContentPart, LeftOut, Message, ToolCall } from '../../generation/types.js';
 import { ToolTurns } from '../tool-turns.js';
+import { FunctionTurns } from './functions.js';
 import type { ChatMessage, ChatPart } from './schema.js';
 
 type PartType = ChatPart['type'];
@@ -22,17 +23,18 @@ const PARTS: Record<'system' | 'user' | 'assistant' | 'tool', { role: string; ta
  */
 export function toMessages(messages: readonly ChatMessage[]): Message[] {
   const turns = new ToolTurns();
+  const functions = new FunctionTurns(turns);
   const result: Message[] = [];
   let joins = false;
   for (const [index, wire] of messages.entries()) {
     const path = `messages[${index}]`;
     if (wire.role === 'tool') turns.answer(wire.tool_call_id, `${path}.tool_call_id`);
-    else turns.settle();
+    else if (wire.role !== 'function') turns.settle();
     if (isEmptyTurn(wire)) {
       joins = true;
       continue;
     }
-    const message = toMessage(wire, path, turns);
+    const message = toMessage(wire, path, turns, functions);
     const last = result.at(-1);
     if (joins && message.role === 'user' && last?.role === 'user' && last.name === message.name)
       result[result.length - 1] = { ...last, content: joined(last.content, message.content) };
@@ -64,7 +66,8 @@ export function isEmptyTurn(message: ChatMessage): boolean {
     !message.reasoning_content &&
     !message.reasoning &&
     !message.reasoning_details?.length &&
-    !message.tool_calls?.length
+    !message.tool_calls?.length &&
+    message.function_call == null
   );
 }
 
@@ -78,7 +81,7 @@ function joined(first: Content, second: Content): Content {
   return all;
 }
 
-function toMessage(message: ChatMessage, path: string, turns: ToolTurns): Message {
+function toMessage(message: ChatMessage, path: string, turns: ToolTurns, functions: FunctionTurns): Message {
   switch (message.role) {
     case 'system':
     case 'developer':
@@ -92,16 +95,29 @@ function toMessage(message: ChatMessage, path: string, turns: ToolTurns): Messag
         toolCallId: message.tool_call_id,
       };
     case 'function':
-      throw apiError('unsupported_parameter', 'The function role is not supported; use tool messages.', `${path}.role`);
+      return {
+        role: 'tool',
+        content: toContent(message.content ?? '', 'tool', path),
+        toolCallId: functions.answer(message, path),
+      };
     case 'assistant': {
-      const { content } = message;
+      const { content, function_call: functionCall } = message;
+      if (functionCall != null && message.tool_calls?.length)
+        throw apiError(
+          'conflicting_parameters',
+          `${path}.function_call and tool_calls cannot both be given.`,
+          `${path}.function_call`,
+        );
       const isAbsent = content == null || (typeof content !== 'string' && content.length === 0);
       return {
         role: 'assistant',
         content: isAbsent ? (message.refusal ?? null) : toText(content, 'assistant', path),
         ...reasoningOf(message, path),
         ...(message.reasoning_details?.some(({ type }) => type === ENCRYPTED) ? { lacksReasoning: true } : {}),
-        toolCalls: message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`, turns)),
+        toolCalls:
+          functionCall == null
+            ? message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`, turns))
+            : [{ id: functions.call(functionCall, path), name: functionCall.name, arguments: functionCall.arguments }],
         name: message.name ?? undefined,
       };
     }

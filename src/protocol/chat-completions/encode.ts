@@ -29,6 +29,8 @@ export interface ChatEnvelope {
   newCallId: () => string;
   /** Names of the custom tools. Their input is free text. */
   customTools: ReadonlySet<string>;
+  /** Whether a tool call is sent as `function_call`, which older clients read. */
+  callsFunctions: boolean;
   /** The prompt's token IDs, which are sent in addition to those of the output. Null: token IDs were not requested. */
   promptIds: readonly number[] | null;
   /** Number of most likely tokens to report per prompt token. Null: not requested. */
@@ -50,13 +52,16 @@ export interface ChatEncoder {
 /** Sent as the last event of every stream. */
 const DONE = '[DONE]';
 
-function finishReason({ reason, calls }: FinishedEvent): 'stop' | 'length' | 'tool_calls' {
+type FinishReason = 'stop' | 'length' | 'tool_calls' | 'function_call';
+
+function finishReason({ reason, calls }: FinishedEvent, { callsFunctions }: ChatEnvelope): FinishReason {
+  const called = callsFunctions ? 'function_call' : 'tool_calls';
   switch (reason) {
     case 'tool_calls':
-      return 'tool_calls';
+      return called;
     case 'end_of_turn':
     case 'stop_string':
-      return calls > 0 ? 'tool_calls' : 'stop';
+      return calls > 0 ? called : 'stop';
     case 'malformed_call':
     case 'max_tokens':
     case 'context_full':
@@ -95,7 +100,7 @@ interface CollectedChoice {
   calls: { id: string; name: string; arguments: GrowingText; custom: CustomInputReader | null }[];
   logprobs: JsonList; // stored as text, because many alternatives make long responses large
   ids: number[];
-  finish: ReturnType<typeof finishReason> | null;
+  finish: FinishReason | null;
   stop: string | null; // the stop string that ended the choice
 }
 
@@ -158,7 +163,7 @@ export class ChatCollector implements ChatEncoder {
         break;
       }
       case 'finished':
-        choice.finish = finishReason(event);
+        choice.finish = finishReason(event, this.envelope);
         choice.stop = event.stopString;
     }
   }
@@ -183,6 +188,19 @@ export class ChatCollector implements ChatEncoder {
     return body.add(metadata === null ? '}' : `,"metadata":${JSON.stringify(metadata)}}`);
   }
 
+  #callFields(calls: CollectedChoice['calls']): object {
+    // The parser allows one call per choice with `functions`.
+    if (this.envelope.callsFunctions)
+      return { function_call: { name: calls[0]!.name, arguments: calls[0]!.arguments.toString() } };
+    return {
+      tool_calls: calls.map(({ id, name, arguments: text, custom }) =>
+        custom === null
+          ? { id, type: 'function', function: { name, arguments: text.toString() } }
+          : { id, type: 'custom', custom: { name, input: text.toString() } },
+      ),
+    };
+  }
+
   #choice(
     { content, reasoning, calls, logprobs, ids, finish, stop }: CollectedChoice,
     index: number,
@@ -194,15 +212,7 @@ export class ChatCollector implements ChatEncoder {
       role: 'assistant',
       content: content.length === 0 && calls.length > 0 ? null : content.toString(),
       ...(thoughts === '' ? {} : Object.fromEntries(reasoningFields.map((name) => [name, thoughts]))),
-      ...(calls.length > 0
-        ? {
-            tool_calls: calls.map(({ id, name, arguments: text, custom }) =>
-              custom === null
-                ? { id, type: 'function', function: { name, arguments: text.toString() } }
-                : { id, type: 'custom', custom: { name, input: text.toString() } },
-            ),
-          }
-        : {}),
+      ...(calls.length > 0 ? this.#callFields(calls) : {}),
       refusal: null,
       annotations: [],
     };
@@ -273,6 +283,12 @@ export class ChatStreamEncoder implements ChatEncoder {
         this.#text(event, head);
         break;
       case 'call_started': {
+        if (this.envelope.callsFunctions) {
+          this.send(
+            `${head}{"function_call":${JSON.stringify({ name: event.name, arguments: '' })}}${this.#end(choice)}`,
+          );
+          break;
+        }
         // Only this chunk has the call's id, type and name, because the openai client rejects chunks that repeat them.
         const isCustom = this.envelope.customTools.has(event.name);
         this.#custom[choice] = isCustom ? new CustomInputReader() : null;
@@ -289,6 +305,8 @@ export class ChatStreamEncoder implements ChatEncoder {
       case 'call_arguments': {
         const custom = this.#custom[choice] ?? null;
         if (custom !== null) this.#input(event, custom.add(event.text));
+        else if (event.text !== '' && this.envelope.callsFunctions)
+          this.send(`${head}{"function_call":{"arguments":${JSON.stringify(event.text)}}}${this.#end(choice)}`);
         else if (event.text !== '')
           this.send(
             `${head}{"tool_calls":[{"index":${event.index},"function":{"arguments":${JSON.stringify(event.text)}}}]}${this.#end(choice)}`,
@@ -300,7 +318,7 @@ export class ChatStreamEncoder implements ChatEncoder {
         break;
       case 'finished':
         this.send(
-          `${head}{}${this.#end(choice, 'null', `"${finishReason(event)}","stop_reason":${JSON.stringify(event.stopString)}`)}`,
+          `${head}{}${this.#end(choice, 'null', `"${finishReason(event, this.envelope)}","stop_reason":${JSON.stringify(event.stopString)}`)}`,
         );
     }
   }

@@ -1,5 +1,5 @@
-// Converts a chat completions request to a GenerationRequest, or throws the appropriate ApiError. Pure. There are three
-// stages: JSON structure (400), then the model lookup by the caller, then content (422).
+// Converts a chat completions request to a GenerationRequest, or throws the appropriate ApiError. No side effects.
+// There are three stages: JSON structure (400), then the model lookup by the caller, then content (422).
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
@@ -18,6 +18,7 @@ import { isRecord } from '../entry-limits.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
 import { foreignReasoning, isEmptyTurn, toMessages } from './conversation.js';
+import { checkFunctionFields, functionChoice, functionInputs } from './functions.js';
 import {
   chatEnvelopeSchema,
   MAX_MESSAGES,
@@ -52,6 +53,8 @@ export interface ChatGeneration {
   endUser: string | null;
   ignored: string[]; // fields without effect
   ignoredTools: string[]; // types of tools that were left out
+  /** Whether a tool call is returned as `function_call`, because the request has `functions`. */
+  callsFunctions: boolean;
 }
 
 /** Validates the entries of a large request in slices, ahead of parseChat(), which reports any errors. */
@@ -104,6 +107,7 @@ function toGeneration(
   limits: ContentLimits,
 ): ChatGeneration {
   refuseUnserved(chat);
+  checkFunctionFields(chat);
   const searches = searchOptions(chat, limits);
   const n = chat.n ?? 1;
   if (n > limits.maxN) refuse('unsupported_value', 'n', `n must be at most ${limits.maxN} on this server.`);
@@ -125,7 +129,7 @@ function toGeneration(
       'add_generation_prompt and continue_final_message cannot both be true.',
     );
   }
-  if (continues && (last?.role !== 'assistant' || last.tool_calls?.length)) {
+  if (continues && (last?.role !== 'assistant' || last.tool_calls?.length || last.function_call != null)) {
     refuse(
       'conflicting_parameters',
       'continue_final_message',
@@ -133,6 +137,7 @@ function toGeneration(
     );
   }
   const { definitions: tools, ignored: ignoredTools, search } = toTools(chat, searches);
+  const callsFunctions = chat.functions != null;
   const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
   const shown = limits.knows?.('verbosity') === true ? chat.verbosity : null;
   const named = [
@@ -155,8 +160,8 @@ function toGeneration(
       reasoningBudget: thinkingBudget(chat),
       templateVariables: reasoning.variables,
       tools,
-      toolChoice: toChoice(tools, chat.tool_choice),
-      parallelToolCalls: chat.parallel_tool_calls !== false && !namesOne(chat.tool_choice),
+      toolChoice: callsFunctions ? functionChoice(tools, chat) : toChoice(tools, chat.tool_choice),
+      parallelToolCalls: chat.parallel_tool_calls !== false && !namesOne(chat.tool_choice) && !callsFunctions,
       ...(search === null ? {} : { webSearch: search.options }),
       format: toFormat(chat),
       truncation: 'disabled',
@@ -175,6 +180,7 @@ function toGeneration(
     endUser: chat.safety_identifier ?? chat.user ?? null,
     ignored: named,
     ignoredTools,
+    callsFunctions,
   };
 }
 
@@ -188,14 +194,6 @@ function toPrediction({ prediction }: ChatEnvelopeFields): Pick<GenerationReques
 function refuseUnserved(chat: ChatEnvelopeFields): void {
   for (const name of ['audio', 'moderation'] as const) {
     if (chat[name] != null) refuse('unsupported_feature', name, `${name} is not supported.`);
-  }
-  for (const name of ['functions', 'function_call'] as const) {
-    if (chat[name] != null)
-      refuse(
-        'unsupported_parameter',
-        name,
-        `${name} is not supported; use ${name === 'functions' ? 'tools' : 'tool_choice'}.`,
-      );
   }
   if (chat.modalities?.includes('audio')) refuse('unsupported_feature', 'modalities', 'modalities must be ["text"].');
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
@@ -227,6 +225,7 @@ function toTools(
     const grammar = format.type === 'text' ? null : { ...format.grammar, path: `${path}.format.grammar.definition` };
     return customTool(tool.custom, grammar, path);
   });
+  inputs.push(...functionInputs(chat));
   const search = searches === null ? null : chatSearch(searches, new Set(inputs.map(({ name }) => name)));
   const tools = toToolDefinitions(search === null ? inputs : [...inputs, search.input]);
   checkToolSchemas(tools);

@@ -87,6 +87,7 @@ function answer(
     metadata: chat.metadata,
     newCallId: newToolCallId,
     customTools: new Set(chat.request.tools.flatMap(({ name, custom }) => (custom === undefined ? [] : [name]))),
+    callsFunctions: chat.callsFunctions,
     promptIds: chat.request.returnTokens === true ? Array.from(admitted.prepared.promptIds ?? []) : null,
     promptLogprobs: chat.request.promptLogprobs ?? null,
   };

@@ -79,14 +79,16 @@ export const messageSchema = z.discriminatedUnion('role', [
       reasoning: text.nullish(),
       reasoning_details: z.array(reasoningDetail).nullish(),
       tool_calls: z.array(toolCall).nullish(),
+      function_call: z.object({ name: z.string().min(1).max(128), arguments: text }).nullish(),
       name: text.nullish(),
     })
     .superRefine((message, context) => {
       if (message.content != null || message.refusal != null || message.tool_calls?.length) return;
+      if (message.function_call != null) return;
       context.addIssue({
         code: 'custom',
         path: ['content'],
-        message: 'is required unless refusal or tool_calls is given',
+        message: 'is required unless refusal, tool_calls or function_call is given',
         params: { api: 'missing_required_parameter' satisfies ErrorCode },
       });
     })
@@ -95,10 +97,11 @@ export const messageSchema = z.discriminatedUnion('role', [
         given('content', component('ChatMessageContent')),
         given('refusal', { type: 'string' }),
         given('tool_calls', { type: 'array', minItems: 1, items: component('ChatToolCall') }),
+        given('function_call', { type: 'object' }),
       ],
     }),
   z.object({ role: z.literal('tool'), content: contentOrNothing.nullable(), tool_call_id: clientId() }),
-  z.object({ role: z.literal('function') }),
+  z.object({ role: z.literal('function'), content: contentOrNothing.nullable(), name: text }),
 ]);
 
 // Tools of any other type are ignored. `abort`: without it, the union would select this branch for its error reports.
@@ -246,8 +249,12 @@ export const chatRequestSchema = z.object({
   /** The fields are read by web-search.ts. */
   web_search_options: opaque(z.looseObject({})).nullish(),
   moderation: z.unknown().optional(),
-  functions: z.unknown().optional(),
-  function_call: z.unknown().optional(),
+  // Deprecated forms of tools and tool_choice; see functions.ts.
+  functions: z
+    .array(z.object({ name: text, description: text.nullish(), parameters: jsonObject().nullish() }))
+    .max(MAX_TOOLS)
+    .nullish(),
+  function_call: z.union([z.enum(['none', 'auto']), z.object({ name: text })]).nullish(),
 });
 
 /** The same schema without validation of the messages, which are validated one by one, stopping at the first error. */

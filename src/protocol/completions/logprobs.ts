@@ -1,4 +1,4 @@
-// Log probabilities in the legacy completions format: four parallel lists over the tokens of a text. Pure.
+// Log probabilities in the legacy completions format: four parallel lists over the tokens of a text. No side effects.
 import type { Logprob, PromptLogprob, SpelledToken, TokenLogprob } from '../../generation/types.js';
 import { JsonList, type JsonText } from '../../http/json-text.js';
 import { finiteLogprob } from '../prompt-logprobs.js';

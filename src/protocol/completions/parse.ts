@@ -1,6 +1,6 @@
-// Converts a completions request to one GenerationRequest per prompt, or throws the appropriate ApiError. Pure. The
-// stages are the same as for chat completions: JSON structure (400), then the model lookup by the caller, then content
-// (422).
+// Converts a completions request to one GenerationRequest per prompt, or throws the appropriate ApiError. No side
+// effects. The stages are the same as for chat completions: JSON structure (400), then the model lookup by the caller,
+// then content (422).
 import { ERRORS, type ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';
@@ -9,9 +9,9 @@ import { ineffectiveInCompletions } from '../ineffective.js';
 import { overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, toEvaluation, toSampling } from '../fields.js';
 import { refuseSamplers } from '../samplers.js';
+import { readTextsOrTokens, type TextsOrTokens as Prompts } from '../texts-or-tokens.js';
 import { validate } from '../validation.js';
-import { readPrompts, type Prompts } from './prompt.js';
-import { completionEnvelopeSchema, MAX_CHOICES_IN_ALL, type CompletionFields } from './schema.js';
+import { completionEnvelopeSchema, MAX_CHOICES_IN_ALL, MAX_PROMPTS, type CompletionFields } from './schema.js';
 
 /** The OpenAI API's default. */
 const DEFAULT_MAX_TOKENS = 16;
@@ -52,7 +52,7 @@ export function parseCompletion(body: unknown): ParsedCompletion {
   const fields = body as { model: string; prompt?: unknown };
   let prompts: Prompts | ApiError;
   try {
-    prompts = readPrompts(fields.prompt);
+    prompts = readTextsOrTokens(fields.prompt, 'prompt', MAX_PROMPTS);
   } catch (error) {
     prompts = error as ApiError;
     if (ERRORS[prompts.code].status === 400) throw prompts;

@@ -1,4 +1,4 @@
-// Shows or removes the reasoning of earlier assistant turns. Pure.
+// Shows or removes the reasoning of earlier assistant turns. No side effects.
 import type { Message } from '../../generation/types.js';
 
 /** Returns the messages with the reasoning of all turns, not only of the running tool loop. Call before seenBy(). */

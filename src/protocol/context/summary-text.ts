@@ -1,4 +1,4 @@
-// The text of the user message that replaces a compacted conversation. Pure.
+// The text of the user message that replaces a compacted conversation. No side effects.
 
 const START = 'Summary of the conversation so far: ';
 const LAST_MESSAGE = "\n\nThe user's last message, in full:\n";

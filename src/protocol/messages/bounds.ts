@@ -1,5 +1,5 @@
 // Length limits checked before schema validation: later checks take time per entry, so the number of entries must be
-// bounded first. Pure.
+// bounded first. No side effects.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, lengthOf, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS } from '../fields.js';

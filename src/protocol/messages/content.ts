@@ -1,5 +1,5 @@
 // Converts content blocks to internal content. Adjacent text blocks in a user turn become separate paragraphs.
-// Documents and search results are converted to text. Pure.
+// Documents and search results are converted to text. No side effects.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart } from '../../generation/types.js';
 import { hostedText } from '../hosted-text.js';

@@ -1,4 +1,4 @@
-// The `context_management` parameter of the Messages API. Pure.
+// The `context_management` parameter of the Messages API. No side effects.
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';

@@ -1,5 +1,5 @@
 // Converts messages to internal messages: merges consecutive messages with the same role, pairs tool calls with
-// results, and returns the thinking of the current tool loop to the model. Pure.
+// results, and returns the thinking of the current tool loop to the model. No side effects.
 import { apiError } from '../../shared/errors.js';
 import type { Message, Thought, ToolCall } from '../../generation/types.js';
 import { stringifyAsWritten } from '../../shared/exact-json.js';

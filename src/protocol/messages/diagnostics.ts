@@ -1,6 +1,6 @@
-// The `diagnostics` object of a message. Pure.
+// The `diagnostics` object of a message. No side effects.
 import { firstOf } from '../prompt-cache/cache-diagnostics.js';
-import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
+import { wireTiers, type CacheDiagnosis, type CacheTiers, type WireTiers } from '../prompt-cache/diagnose.js';
 import type { PromptPart } from '../prompt-cache/prompt-parts.js';
 
 type Reason =
@@ -19,16 +19,29 @@ const REASONS = {
 } as const satisfies Partial<Record<PromptPart, Reason['type']>>;
 const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
 
+export interface MessageDiagnostics {
+  cache_miss_reason: Reason;
+  /** Present if the server keeps KV pages on disk. */
+  cache?: WireTiers;
+}
+
 /**
- * Returns null if the prompts do not differ, even if the cache no longer had the prefix, because the format has no
- * reason for that.
+ * Returns null if the prompts do not differ. The format has no reason for a prefix that the cache no longer had: the
+ * result is then `unavailable` if `tiers` say why, and otherwise null.
  */
-export function wireDiagnostics(diagnosis: CacheDiagnosis | null): { cache_miss_reason: Reason } | null {
+export function wireDiagnostics(diagnosis: CacheDiagnosis | null, tiers: CacheTiers | null): MessageDiagnostics | null {
+  const reason = missReason(diagnosis, tiers);
+  if (reason === null || tiers === null) return reason;
+  return { ...reason, cache: wireTiers(tiers) };
+}
+
+function missReason(diagnosis: CacheDiagnosis | null, tiers: CacheTiers | null): { cache_miss_reason: Reason } | null {
   switch (diagnosis?.result) {
     case undefined:
     case 'match':
-    case 'evicted':
       return null;
+    case 'evicted':
+      return tiers === null ? null : { cache_miss_reason: { type: 'unavailable' } };
     case 'not_found':
       return { cache_miss_reason: { type: 'previous_message_not_found' } };
     case 'unavailable':

@@ -1,17 +1,16 @@
-// Encodes the generation events of one request as messages JSON, streamed or not. Pure. One state machine decides where
-// content blocks start and end, and both forms only write its output, so a stream's joined deltas equal the
-// non-streamed response.
+// Encodes the generation events of one request as messages JSON, streamed or not. No side effects. One state machine
+// decides where content blocks start and end, and both forms only write its output, so a stream's joined deltas equal
+// the non-streamed response.
 import type { EndReason, GenerationEvent, JsonSchema, LeftOut } from '../../generation/types.js';
 import type { SearchOutcome, SearchResult } from '../../generation/web-search/outcome.js';
 import { newServerToolUseId, newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
-import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
 import { toSearchContent } from '../search-content.js';
 import type { Usage } from '../usage.js';
 import { compactionEvents, wireApplied, wireCompaction, wireIterations, type ContextReport } from './context-answer.js';
-import { wireDiagnostics } from './diagnostics.js';
+import type { MessageDiagnostics } from './diagnostics.js';
 import { completePart } from './partial-json.js';
 
 export interface MessageEnvelope {
@@ -33,7 +32,7 @@ export interface MessageEnvelope {
   /** Null: the request has no `context_management`. */
   context: ContextReport | null;
   /** Returns the result of the comparison with an earlier message's prompt. Null: no comparison was requested. */
-  diagnosis: () => CacheDiagnosis | null;
+  diagnostics: () => MessageDiagnostics | null;
 }
 
 type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
@@ -207,7 +206,7 @@ function message(envelope: MessageEnvelope, content: readonly object[], ended: E
     model,
     content,
     ...stopFields(envelope, ended),
-    diagnostics: wireDiagnostics(envelope.diagnosis()),
+    diagnostics: envelope.diagnostics(),
     ...(context === null ? {} : { context_management: ended === null ? null : wireApplied(context.applied) }),
     ...(envelope.leftOut === null ? {} : { input_transformations: envelope.leftOut().map(wireTransformation) }),
     usage,

@@ -1,6 +1,6 @@
-// Converts a Messages request to a GenerationRequest, or throws the appropriate ApiError. Pure. There are two stages,
-// because the caller looks up the model in between: JSON structure and returned thinking blocks (400), then content
-// (422).
+// Converts a Messages request to a GenerationRequest, or throws the appropriate ApiError. No side effects. There are
+// two stages, because the caller looks up the model in between: JSON structure and returned thinking blocks (400), then
+// content (422).
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';

@@ -1,4 +1,5 @@
-// Parses the complete part of a truncated JSON object, for tool arguments that were cut off by the output limit. Pure.
+// Parses the complete part of a truncated JSON object, for tool arguments that were cut off by the output limit. No
+// side effects.
 import { parseExact } from '../../shared/exact-json.js';
 
 /** A complete string, number or literal. A number is complete only if a delimiter follows it. */

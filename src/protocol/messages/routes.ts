@@ -14,6 +14,7 @@ import { GrowingText } from '../../shared/growing-text.js';
 import { admit, findModel, withAdmitted, type AdmittedGeneration } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';
 import type { ContextReport } from './context-answer.js';
+import { wireDiagnostics } from './diagnostics.js';
 import { countEdited, manageContext, type ManageDeps, type Managed } from './manage-context.js';
 import { annotateEndUser, annotateModel, callerOf, type Caller } from '../caller.js';
 import { Author } from '../author.js';
@@ -156,7 +157,7 @@ function answerPaused(
     cappedByContext: false,
     leftOut: null,
     context,
-    diagnosis: () => null,
+    diagnostics: () => null,
   };
   const usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
   if (!stream) {
@@ -188,7 +189,7 @@ function answer(
     cappedByContext: admitted.prepared.cappedByContext,
     leftOut: hasBeta(exchange, BINDING_BETA) ? () => author.leftOut : null,
     context: asked.context,
-    diagnosis: () => admitted.diagnostics?.diagnosis ?? null,
+    diagnostics: () => wireDiagnostics(admitted.diagnostics?.diagnosis ?? null, admitted.diagnostics?.tiers ?? null),
   };
   admitted.diagnostics = new CacheDiagnostics(admitted, { id: envelope.id, comparedId: asked.comparedId });
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });

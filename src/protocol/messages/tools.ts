@@ -1,5 +1,5 @@
 // Reads the tools of a Messages request: the tools that the model sees, and the types of the tools that are left out.
-// Pure.
+// No side effects.
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolDefinition } from '../../generation/types.js';

@@ -1,5 +1,6 @@
 // Tools that Anthropic defines by type and date. A tool that the client runs becomes a function with the published
-// parameters; a tool that Anthropic's servers run is left out. Parameters: https://docs.claude.com (tool use). Pure.
+// parameters; a tool that Anthropic's servers run is left out. Parameters: https://docs.claude.com (tool use). No side
+// effects.
 import type { JsonSchema } from '../../generation/types.js';
 import { unreadMembers, type Unshown } from '../unread.js';
 

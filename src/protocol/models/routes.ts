@@ -120,6 +120,8 @@ function chatModel(model: ModelDescription): object {
     max_model_len: model.contextWindow,
     context_length: model.contextWindow,
     max_output_tokens: model.maxOutputTokens,
+    task: model.task,
+    embedding_dimensions: model.embeddingDimensions,
     input_modalities: model.inputModalities,
     reasoning_efforts: model.efforts,
     default_reasoning_effort: model.defaultEffort,

@@ -1,4 +1,4 @@
-// Length limits checked before schema validation, which would report every error in every entry. Pure.
+// Length limits checked before schema validation, which would report every error in every entry. No side effects.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord } from '../entry-limits.js';
 import { MAX_MESSAGES } from './schema.js';

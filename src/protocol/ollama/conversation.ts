@@ -1,5 +1,5 @@
 // Converts the messages of an Ollama chat request to internal messages. Tool results usually have no ID, so they are
-// matched with the calls of the preceding turn by name and order. Pure.
+// matched with the calls of the preceding turn by name and order. No side effects.
 import { apiError } from '../../shared/errors.js';
 import { stringifyAsWritten } from '../../shared/exact-json.js';
 import type { Content, ContentPart, Message, ToolCall } from '../../generation/types.js';

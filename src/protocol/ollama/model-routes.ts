@@ -87,6 +87,9 @@ function show(exchange: Exchange, models: OllamaModels): void {
       'general.architecture': architecture,
       ...(facts.parameters === null ? {} : { 'general.parameter_count': facts.parameters }),
       [`${architecture}.context_length`]: description.contextWindow,
+      ...(description.embeddingDimensions === null
+        ? {}
+        : { [`${architecture}.embedding_length`]: description.embeddingDimensions[0] }),
     },
     capabilities: capabilities(description, facts),
     modified_at: description.createdAt.toISOString(),
@@ -110,7 +113,13 @@ export function modelField({
 }
 
 /** Clients use these capabilities to decide whether to show buttons for tools, images and so on. */
-function capabilities({ efforts, inputModalities }: ModelDescription, { chatTemplate }: OllamaModelFacts): string[] {
+function capabilities(
+  { efforts, inputModalities, task }: ModelDescription,
+  { chatTemplate }: OllamaModelFacts,
+): string[] {
+  if (task === 'embedding') return ['embedding'];
+  // Ollama has no name for the capability of a reranker.
+  if (task === 'ranking') return [];
   return [
     'completion',
     ...(chatTemplate === null || chatTemplate.includes('tools') ? ['tools'] : []),

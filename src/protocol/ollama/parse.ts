@@ -1,6 +1,6 @@
 // Converts the chat and generate requests of Ollama's API to a GenerationRequest, or throws the appropriate ApiError.
-// Pure. The stages are the same as for chat completions: JSON structure (400), then the model lookup by the caller,
-// then content (422).
+// No side effects. The stages are the same as for chat completions: JSON structure (400), then the model lookup by the
+// caller, then content (422).
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
 import type { GenerationRequest, Message, OutputFormat, RawPrompt } from '../../generation/types.js';

@@ -4,11 +4,11 @@
 //   400      404/403  422        422, 429, 503                          500
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { apiError } from '../../shared/errors.js';
 import { admit, ensureLoaded, findModel, withAdmitted, type GenerationDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameIgnored } from '../ignored.js';
 import { answerOllama } from './answer.js';
+import { embedRoutes } from './embed.js';
 import { loadedAnswer, type OllamaKind } from './encode.js';
 import { findTagged } from './model-name.js';
 import { ollamaModelRoutes, type OllamaModels } from './model-routes.js';
@@ -31,7 +31,7 @@ export function ollamaRoutes({ generation, models, pulls, withoutKey }: OllamaDe
     generationRoute(generation, 'generate'),
     ...ollamaModelRoutes(models),
     pullRoute(pulls),
-    ...['/api/embed', '/api/embeddings'].map(embedRoute),
+    ...embedRoutes(generation),
   ];
   return routes.map((route) => ({
     ...route,
@@ -77,12 +77,3 @@ function read(
   nameIgnored({ parameters: asked.ignored }, exchange);
   return { caller, model, name: parsed.model, asked };
 }
-
-const embedRoute = (path: string): Route => ({
-  method: 'POST',
-  path,
-  scope: 'inference',
-  handler: () => {
-    throw apiError('unknown_endpoint', `Embeddings are not served yet, so ${path} is not available.`);
-  },
-});

@@ -94,6 +94,22 @@ export const generateRequestSchema = z.object({
   raw: z.boolean().nullish(),
 });
 
+export const MAX_EMBED_INPUTS = 2_048;
+
+export const embedRequestSchema = z.object({
+  model: text,
+  input: z.union([text, z.array(text).max(MAX_EMBED_INPUTS)]).nullish(),
+  truncate: z.boolean().nullish(),
+  dimensions: integer().min(1).nullish(),
+  keep_alive: generationFields.keep_alive,
+});
+
+export const embeddingsRequestSchema = z.object({
+  model: text,
+  prompt: text.nullish(),
+  keep_alive: generationFields.keep_alive,
+});
+
 /** `name`: the former name of this field. */
 const named = { model: text.nullish(), name: text.nullish() };
 

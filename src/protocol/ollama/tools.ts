@@ -1,4 +1,4 @@
-// Converts the tools of an Ollama request, and finds the fields of a request that have no effect. Pure.
+// Converts the tools of an Ollama request, and finds the fields of a request that have no effect. No side effects.
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolDefinition } from '../../generation/types.js';
 import { toToolDefinitions } from '../tools.js';

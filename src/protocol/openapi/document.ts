@@ -1,21 +1,28 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
-// response schemas (answers/), which tests check against real responses. Pure.
+// response schemas (answers/), which tests check against real responses. No side effects.
 import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
+import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
+import { embeddingsRequestSchema } from '../embeddings/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import {
   chatRequestSchema as ollamaChatSchema,
+  embeddingsRequestSchema as ollamaEmbeddingsSchema,
+  embedRequestSchema,
   generateRequestSchema,
   pullRequestSchema,
   showRequestSchema,
 } from '../ollama/schema.js';
+import { rerankRequestSchema, scoreRequestSchema } from '../rerank/schema.js';
 import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../responses/schema.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
+import * as conversations from './answers/conversations.js';
+import * as embeddings from './answers/embeddings.js';
 import * as errors from './answers/errors.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
@@ -35,6 +42,9 @@ const requests = {
   ChatMessageContent: messageContent,
   ChatToolCall: toolCall,
   CompletionRequest: completionRequestSchema,
+  EmbeddingsRequest: embeddingsRequestSchema,
+  RerankRequest: rerankRequestSchema,
+  ScoreRequest: scoreRequestSchema,
   TokenizeRequest: tokenizeSchema.extend({ messages: chatRequestSchema.shape.messages.nullish() }).meta({
     oneOf: [
       { ...given('prompt', { type: 'string' }), not: given('messages', { type: 'array' }) },
@@ -49,8 +59,13 @@ const requests = {
   ResponseInput: inputSchema,
   ResponseInputTokensRequest: inputTokensSchema,
   CompactRequest: compactSchema,
+  ConversationRequest: conversationSchema,
+  ConversationUpdateRequest: conversationUpdateSchema,
+  ConversationItemsRequest: conversationItemsSchema,
   OllamaChatRequest: ollamaChatSchema,
   OllamaGenerateRequest: generateRequestSchema,
+  OllamaEmbedRequest: embedRequestSchema,
+  OllamaEmbeddingsRequest: ollamaEmbeddingsSchema,
   OllamaShowRequest: showRequestSchema,
   OllamaPullRequest: pullRequestSchema,
 } as const satisfies Record<string, z.ZodType>;
@@ -59,6 +74,9 @@ const answers = {
   ChatCompletion: chat.chatCompletion,
   ChatCompletionChunk: chat.chatCompletionChunk,
   Completion: completions.completion,
+  Embeddings: embeddings.embeddings,
+  Ranking: embeddings.ranking,
+  Scores: embeddings.scores,
   Tokens: completions.tokens,
   DetokenizedText: completions.detokenized,
   RenderedPrompt: completions.renderedPrompt,
@@ -74,12 +92,17 @@ const answers = {
   ResponseItemList: responses.responseItemList,
   ResponseInputTokens: responses.responseInputTokens,
   Compaction: responses.compaction,
+  Conversation: conversations.conversation,
+  ConversationDeleted: conversations.conversationDeleted,
+  ConversationItem: conversations.conversationItem,
   Model: models.chatModel,
   ModelList: models.chatModelList,
   MessagesModel: models.messagesModel,
   MessagesModelList: models.messagesModelList,
   OllamaChatResponse: ollama.ollamaChat,
   OllamaGenerateResponse: ollama.ollamaCompletion,
+  OllamaEmbedResponse: ollama.ollamaEmbed,
+  OllamaEmbeddingsResponse: ollama.ollamaEmbedding,
   OllamaModelList: ollama.ollamaModels,
   OllamaRunningList: ollama.ollamaRunning,
   OllamaModel: ollama.ollamaModel,
@@ -150,6 +173,54 @@ const operations: readonly Operation[] = [
     request: 'CompletionRequest',
     answer: 'Completion',
     stream: 'Completion',
+  },
+  {
+    method: 'post',
+    path: '/v1/embeddings',
+    id: 'createEmbeddings',
+    summary: 'Convert texts to vectors (OpenAI format).',
+    request: 'EmbeddingsRequest',
+    answer: 'Embeddings',
+  },
+  {
+    method: 'post',
+    path: '/v1/rerank',
+    id: 'rerank',
+    summary: 'Rank documents by their relevance to a query (format of Cohere and Jina).',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/v2/rerank',
+    id: 'rerankV2',
+    summary: 'The same as `/v1/rerank`, at the path of version 2 of the Cohere API.',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/rerank',
+    id: 'rerankWithoutVersion',
+    summary: 'The same as `/v1/rerank`.',
+    request: 'RerankRequest',
+    answer: 'Ranking',
+  },
+  {
+    method: 'post',
+    path: '/v1/score',
+    id: 'score',
+    summary: "Get the relevance of pairs of texts (vLLM's format).",
+    request: 'ScoreRequest',
+    answer: 'Scores',
+  },
+  {
+    method: 'post',
+    path: '/score',
+    id: 'scoreWithoutVersion',
+    summary: 'The same as `/v1/score`.',
+    request: 'ScoreRequest',
+    answer: 'Scores',
   },
   {
     method: 'post',
@@ -273,6 +344,68 @@ const operations: readonly Operation[] = [
     answer: 'Compaction',
   },
   {
+    method: 'post',
+    path: '/v1/conversations',
+    id: 'createConversation',
+    summary: 'Create a conversation, optionally with up to 20 items.',
+    request: 'ConversationRequest',
+    answer: 'Conversation',
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}',
+    id: 'retrieveConversation',
+    summary: 'Get a conversation.',
+    answer: 'Conversation',
+  },
+  {
+    method: 'post',
+    path: '/v1/conversations/{id}',
+    id: 'updateConversation',
+    summary: 'Replace the metadata of a conversation.',
+    request: 'ConversationUpdateRequest',
+    answer: 'Conversation',
+  },
+  {
+    method: 'delete',
+    path: '/v1/conversations/{id}',
+    id: 'deleteConversation',
+    summary: 'Delete a conversation and its items. Responses that were created in it are kept.',
+    answer: 'ConversationDeleted',
+  },
+  {
+    method: 'post',
+    path: '/v1/conversations/{id}/items',
+    id: 'addConversationItems',
+    summary: 'Add up to 20 items to a conversation.',
+    request: 'ConversationItemsRequest',
+    answer: 'ResponseItemList',
+    query: include,
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}/items',
+    id: 'listConversationItems',
+    summary: 'List the items of a conversation.',
+    answer: 'ResponseItemList',
+    query: itemPaging,
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}/items/{item}',
+    id: 'retrieveConversationItem',
+    summary: 'Get an item of a conversation.',
+    answer: 'ConversationItem',
+    query: include,
+  },
+  {
+    method: 'delete',
+    path: '/v1/conversations/{id}/items/{item}',
+    id: 'deleteConversationItem',
+    summary: 'Delete an item from a conversation.',
+    answer: 'Conversation',
+  },
+  {
     method: 'get',
     path: '/v1/models',
     id: 'listModels',
@@ -338,6 +471,22 @@ const operations: readonly Operation[] = [
   },
   {
     method: 'post',
+    path: '/api/embed',
+    id: 'ollamaEmbed',
+    summary: "Convert texts to vectors (Ollama's format).",
+    request: 'OllamaEmbedRequest',
+    answer: 'OllamaEmbedResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/embeddings',
+    id: 'ollamaEmbeddings',
+    summary: "Convert one text to a vector (Ollama's earlier format).",
+    request: 'OllamaEmbeddingsRequest',
+    answer: 'OllamaEmbeddingsResponse',
+  },
+  {
+    method: 'post',
     path: '/api/pull',
     id: 'ollamaPullModel',
     summary: "Download a model and serve it (Ollama's format). Requires operator access.",
@@ -381,6 +530,28 @@ function errorsOf({ error, path }: Operation): readonly AnswerName[] {
   return [path.startsWith('/v1/messages') ? 'MessagesError' : 'ChatError'];
 }
 
+const RANKING = 'Reranking and scores';
+
+/** Groups of operations, by the start of their paths. The first match counts. */
+const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
+  ['/v1/chat/', 'Chat Completions'],
+  ['/v1/completions', 'Completions'],
+  ['/v1/messages', 'Messages'],
+  ['/v1/responses', 'Responses'],
+  ['/v1/conversations', 'Conversations'],
+  ['/v1/models', 'Models'],
+  ['/v1/embeddings', 'Embeddings'],
+  ['/v1/rerank', RANKING],
+  ['/v2/rerank', RANKING],
+  ['/rerank', RANKING],
+  ['/v1/score', RANKING],
+  ['/score', RANKING],
+  ['/api/', "Ollama's API"],
+  ['/', 'Tokens and model properties'],
+];
+
+const tagOf = (path: string): string => TAGS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? '';
+
 function operationOf(operation: Operation): Json {
   const errorBody = json(oneOf(errorsOf(operation)));
   const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
@@ -400,6 +571,7 @@ function operationOf(operation: Operation): Json {
   };
   return {
     operationId: operation.id,
+    tags: [tagOf(operation.path)],
     summary: operation.summary,
     ...(inPath.length + inQuery.length === 0 ? {} : { parameters: [...inPath, ...inQuery] }),
     ...(operation.request === undefined
@@ -424,7 +596,9 @@ export function openApiDocument(limits: PublishedLimits): Json {
       description:
         "LLM inference server with the OpenAI Chat Completions, OpenAI Responses and Anthropic Messages APIs, and Ollama's API.",
     },
+    servers: [{ url: '/' }],
     security: [{ bearer: [] }, { apiKey: [] }],
+    tags: [...new Set(TAGS.map(([, name]) => name))].map((name) => ({ name })),
     paths,
     components: {
       securitySchemes: {

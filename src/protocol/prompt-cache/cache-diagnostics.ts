@@ -3,7 +3,7 @@
 import type { PreparedGeneration, PromptContent, Provider } from '../../generation/provider.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { PromptDifference, RequestSink } from '../../shared/request-entry.js';
-import { commonPrefix, diagnose, type CacheDiagnosis } from './diagnose.js';
+import { commonPrefix, diagnose, tiersOf, wireTiers, type CacheDiagnosis, type CacheTiers } from './diagnose.js';
 import type { Caller } from '../caller.js';
 import type { KeptPrompt, PromptMemory } from './prompt-memory.js';
 import { PromptParts, type PromptPart } from './prompt-parts.js';
@@ -31,7 +31,7 @@ export interface DiagnosedGeneration {
   readonly fingerprint: string;
   readonly provider: Pick<Provider, 'vocabulary'>;
   readonly request: GenerationRequest;
-  readonly prepared: Pick<PreparedGeneration, 'content' | 'promptTokens'>;
+  readonly prepared: Pick<PreparedGeneration, 'content' | 'fromDisk' | 'promptTokens'>;
   readonly prompts: PromptMemory;
   readonly requests: Pick<RequestSink, 'textCharacters'>;
 }
@@ -39,6 +39,8 @@ export interface DiagnosedGeneration {
 export class CacheDiagnostics {
   /** The result of the comparison. Null before the generation has started, and if no comparison was requested. */
   diagnosis: CacheDiagnosis | null = null;
+  /** Where the cached tokens came from. Null without a comparison, and if nothing is kept on disk. */
+  tiers: CacheTiers | null = null;
   /** The text around the difference. Set if the prompts differ and the organization stores the text of requests. */
   difference: PromptDifference | null = null;
   readonly #parts: PromptParts;
@@ -64,6 +66,7 @@ export class CacheDiagnostics {
         content === null
           ? { result: 'unavailable' }
           : this.#compare(prompts.find(organization, comparedId), content, cachedTokens);
+    if (this.diagnosis !== null) this.tiers = tiersOf(this.diagnosis, cachedTokens, prepared.fromDisk);
     if (content === null) return;
     prompts.keep(organization, id, { keys: content.keys, history: content.history, parts: this.#parts.ints });
   }
@@ -88,7 +91,21 @@ export class CacheDiagnostics {
 }
 
 /** Fields for the request log. */
-export function loggedDiagnosis(diagnosis: CacheDiagnosis): Record<string, string | number> {
+export function loggedDiagnosis(diagnosis: CacheDiagnosis, tiers: CacheTiers | null): Record<string, string | number> {
+  return { ...loggedComparison(diagnosis), ...(tiers === null ? {} : loggedTiers(tiers)) };
+}
+
+function loggedTiers(tiers: CacheTiers): Record<string, string | number> {
+  const { memory_tokens: memory, disk_tokens: disk, disk_miss: miss } = wireTiers(tiers);
+  return {
+    cache_memory_tokens: memory,
+    cache_disk_tokens: disk,
+    ...(miss === null ? {} : { cache_disk_miss: miss.reason }),
+    ...(miss?.at == null ? {} : { cache_disk_miss_at: miss.at }),
+  };
+}
+
+function loggedComparison(diagnosis: CacheDiagnosis): Record<string, string | number> {
   if (!('matched' in diagnosis)) return { cache_comparison: diagnosis.result };
   const { result, matched, missed } = diagnosis;
   const comparison = result === 'differs' ? `${firstOf(diagnosis.changed, LOGGED) ?? 'rendering'}_changed` : result;

@@ -1,5 +1,7 @@
 // Compares a prompt with the prompt of an earlier response, position by position, and finds why the prefix cache could
-// not be used for all of it. Pure.
+// not be used for all of it. No side effects.
+import type { Miss } from '../../engine/kv-tier/messages.js';
+import type { FromDisk } from '../../generation/provider.js';
 import type { PromptPart, PromptParts } from './prompt-parts.js';
 import type { KeptPrompt } from './prompt-memory.js';
 
@@ -21,6 +23,14 @@ export type CacheDiagnosis =
       readonly missed: number;
       readonly changed: ReadonlySet<PromptPart>;
     };
+
+/** Where the cached tokens of a prompt came from. Known only if the server keeps KV pages on disk. */
+export interface CacheTiers {
+  readonly memoryTokens: number;
+  readonly diskTokens: number;
+  /** Why the first page that was neither in memory nor on disk was not found. Null: the prefix was in the cache. */
+  readonly miss: Miss | null;
+}
 
 export interface ComparedPrompt {
   readonly keys: Int32Array;
@@ -44,6 +54,36 @@ export function diagnose(earlier: KeptPrompt, prompt: ComparedPrompt): CacheDiag
   if (prompt.cachedTokens >= expected) return { result: 'match', matched, missed: 0 };
   return { result: 'evicted', matched, missed: expected - prompt.cachedTokens };
 }
+
+/** `fromDisk`: absent if the server keeps no KV pages on disk. */
+export function tiersOf(
+  diagnosis: CacheDiagnosis,
+  cachedTokens: number,
+  fromDisk: FromDisk | undefined,
+): CacheTiers | null {
+  if (fromDisk === undefined) return null;
+  const diskTokens = Math.min(fromDisk.tokens, cachedTokens);
+  const { miss } = fromDisk;
+  return {
+    memoryTokens: cachedTokens - diskTokens,
+    diskTokens,
+    // New text at the end of a prompt has never been stored, which says nothing about the compared prefix.
+    miss: diagnosis.result === 'evicted' && miss?.reason !== 'in memory' ? miss : null,
+  };
+}
+
+/** The member `cache` of the diagnostics in responses. */
+export interface WireTiers {
+  memory_tokens: number;
+  disk_tokens: number;
+  disk_miss: { reason: string; at: number | null } | null;
+}
+
+export const wireTiers = ({ memoryTokens, diskTokens, miss }: CacheTiers): WireTiers => ({
+  memory_tokens: memoryTokens,
+  disk_tokens: diskTokens,
+  disk_miss: miss === null ? null : { reason: miss.reason.replaceAll(' ', '_'), at: miss.at },
+});
 
 export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number {
   const end = Math.min(a.length, b.length, most);

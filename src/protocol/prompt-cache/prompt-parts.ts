@@ -1,4 +1,4 @@
-// Hashes of the parts of a request that determine its prompt, which show why two prompts differ. Pure.
+// Hashes of the parts of a request that determine its prompt, which show why two prompts differ. No side effects.
 import { hash } from 'node:crypto';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
 

@@ -1,4 +1,4 @@
-// Length limits checked before schema validation, and the default for an item's `type`. Pure.
+// Length limits checked before schema validation, and the default for an item's `type`. No side effects.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';

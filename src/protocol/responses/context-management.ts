@@ -1,4 +1,4 @@
-// The `context_management` parameter of the Responses API. Pure.
+// The `context_management` parameter of the Responses API. No side effects.
 import { z } from 'zod';
 import type { Compaction } from '../context/edits.js';
 import { integer } from '../fields.js';

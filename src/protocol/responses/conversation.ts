@@ -1,5 +1,5 @@
 // Converts items to the messages of the internal request. Reasoning, text and calls of one assistant turn become one
-// message. The turn's tool results follow directly, even if there were other items in between. Pure.
+// message. The turn's tool results follow directly, even if there were other items in between. No side effects.
 import { apiError } from '../../shared/errors.js';
 import type { Content, Message, Thought, ToolCall } from '../../generation/types.js';
 

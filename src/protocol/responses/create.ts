@@ -13,7 +13,7 @@ import { nameIgnored, type Named } from '../ignored.js';
 import { answerBackground, type BackgroundResponses, type BackgroundRun } from './background.js';
 import { eventDialect, type DialectSettings } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
-import { NOTHING_BEFORE, findChainEnqueued, modelOf, readContent } from './input-chain.js';
+import { findBefore, modelOf, readContent } from './input-chain.js';
 import { validateCreateInSlices, parseCreate, type CreateGeneration } from './parse.js';
 import { startResponseRun, type ResponseRun, type ResponseRunDeps, type ResponseRunOptions } from './response-run.js';
 
@@ -101,10 +101,7 @@ async function read(
   const parsed = parseCreate(exchange.body, { ...deps, organizationId });
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued =
-    parsed.previousId === null
-      ? NOTHING_BEFORE
-      : await findChainEnqueued(exchange, deps.responses, organizationId, parsed.previousId);
+  const continued = await findBefore(exchange, deps, organizationId, parsed);
   const { model, created } = await readContent(parsed, continued, {
     organizationId,
     responses: deps.responses,

@@ -1,6 +1,6 @@
-// The `prompt_cache_diagnostics` of a response. Pure.
+// The `prompt_cache_diagnostics` of a response. No side effects.
 import { firstOf } from '../prompt-cache/cache-diagnostics.js';
-import type { CacheDiagnosis } from '../prompt-cache/diagnose.js';
+import { wireTiers, type CacheDiagnosis, type CacheTiers, type WireTiers } from '../prompt-cache/diagnose.js';
 import type { PromptPart } from '../prompt-cache/prompt-parts.js';
 
 /** The reason for each part of the prompt. Changes of other parts are reported as changes of the input. */
@@ -14,7 +14,11 @@ const REASONS = {
 } as const satisfies Partial<Record<PromptPart, string>>;
 const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
 
-export type PromptCacheDiagnostics =
+export type PromptCacheDiagnostics = ComparisonResult & {
+  /** Present if the server keeps KV pages on disk. */
+  cache?: WireTiers;
+};
+type ComparisonResult =
   | {
       type: 'cache_miss';
       reason: (typeof REASONS)[keyof typeof REASONS] | 'input_changed';
@@ -23,8 +27,13 @@ export type PromptCacheDiagnostics =
     }
   | { type: 'cache_hit' | 'comparison_response_not_found' | 'unavailable' };
 
+export const wireDiagnostics = (diagnosis: CacheDiagnosis, tiers: CacheTiers | null): PromptCacheDiagnostics => ({
+  ...comparisonResult(diagnosis),
+  ...(tiers === null ? {} : { cache: wireTiers(tiers) }),
+});
+
 /** The format has no reason for a prefix that the cache no longer had, so `unavailable` is reported. */
-export function wireDiagnostics(diagnosis: CacheDiagnosis): PromptCacheDiagnostics {
+function comparisonResult(diagnosis: CacheDiagnosis): ComparisonResult {
   switch (diagnosis.result) {
     case 'match':
       return { type: 'cache_hit' };

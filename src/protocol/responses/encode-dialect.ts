@@ -1,5 +1,5 @@
 // Chooses the names of the raw-reasoning events. The two standards disagree, and each one's validators reject the
-// other's names. Pure.
+// other's names. No side effects.
 import type { Config } from '../../config/settings.js';
 import { apiError } from '../../shared/errors.js';
 import type { EventDialect } from './encode-items.js';

@@ -1,6 +1,6 @@
 // An output item while it is open. An item emits its start event when it is created, and is closed once. Only an open
 // item accepts deltas, so no delta can precede the start. The state machine (encode.ts) keeps only one item open at a
-// time. Pure.
+// time. No side effects.
 import type { EventWriter } from './encode-writer.js';
 import type { ItemStatus, OutputItem } from './resource.js';
 

@@ -1,4 +1,4 @@
-// The kinds of output items while they are open (encode-search.ts has one more). Pure.
+// The kinds of output items while they are open (encode-search.ts has one more). No side effects.
 import type { JsonSchema, TokenLogprob, Logprob } from '../../generation/types.js';
 import { CustomInputReader } from '../../generation/custom-tools.js';
 import { newItemId, newToolCallId } from '../../shared/ids.js';

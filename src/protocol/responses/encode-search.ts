@@ -1,4 +1,4 @@
-// The output item of a web search that the server runs. Pure.
+// The output item of a web search that the server runs. No side effects.
 import type { SearchOutcome } from '../../generation/web-search/outcome.js';
 import { newItemId } from '../../shared/ids.js';
 import { OpenItemBase, type ClosedStatus } from './encode-item.js';

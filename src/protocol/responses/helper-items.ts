@@ -1,5 +1,5 @@
 // Converts items that Codex writes for its own use and sends in every later turn of a thread. An item with text becomes
-// the standard item with the same meaning. All other items are left out. Pure.
+// the standard item with the same meaning. All other items are left out. No side effects.
 import type { OwnItem } from './items.js';
 import type { WireItem } from './schema-items.js';
 

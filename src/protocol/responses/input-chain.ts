@@ -3,6 +3,7 @@ import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { MAX_CHAIN_SIZE } from '../../storage/response-size.js';
+import type { ConversationItem, ConversationStore } from '../../storage/conversation-store.js';
 import type { ChainedResponse, ResponseStore, StoredItem } from '../../storage/response-store.js';
 import type { CreateGeneration, ParsedCreate } from './parse.js';
 
@@ -22,9 +23,79 @@ export interface Continued {
    * than once.
    */
   release(): void;
+  /** The parameter that named the chain, for errors about its items. Absent: previous_response_id. */
+  param?: 'conversation';
 }
 
+/** Where the items before a request's input are. */
+type Before = Pick<ParsedCreate, 'previousId' | 'conversationId'>;
+
 export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], release: () => undefined };
+
+/**
+ * Finds what a request continues: a response, a conversation or nothing. Rejects with ApiError if it does not exist, or
+ * if the request names both.
+ */
+export function findBefore(
+  exchange: Pick<Exchange, 'enqueue'>,
+  { responses, conversations }: BeforeStores,
+  organizationId: string,
+  { previousId, conversationId }: Before,
+): Promise<Continued> {
+  if (conversationId !== null && previousId !== null)
+    throw apiError('conflicting_parameters', 'conversation and previous_response_id cannot both be given.', PARAM);
+  if (conversationId !== null) return findConversation(exchange, conversations, organizationId, conversationId);
+  if (previousId !== null) return findChainEnqueued(exchange, responses, organizationId, previousId);
+  return Promise.resolve(NOTHING_BEFORE);
+}
+
+export interface BeforeStores {
+  responses: Pick<ResponseStore, 'chain' | 'size' | 'get'>;
+  conversations: Pick<ConversationStore, 'head' | 'items'>;
+}
+
+/** Reads a conversation's items, in the form of a chain. Rejects with ApiError conversation_not_found. */
+async function findConversation(
+  exchange: Pick<Exchange, 'enqueue'>,
+  conversations: BeforeStores['conversations'],
+  organizationId: string,
+  id: string,
+): Promise<Continued> {
+  const head = await conversations.head(organizationId, id);
+  const items = head === null ? null : await exchange.enqueue(head.size, () => conversations.items(organizationId, id));
+  if (head === null || items === null) throw conversationNotFound(id, 'conversation');
+  const { createdAt } = head;
+  const turns: { input: ConversationItem[]; output: ConversationItem[] }[] = [];
+  for (const item of items) {
+    let turn = turns.at(-1);
+    if (turn === undefined || (item.output !== true && turn.output.length > 0))
+      turns.push((turn = { input: [], output: [] }));
+    (item.output === true ? turn.output : turn.input).push(item);
+  }
+  // A conversation has no model, so every request names one.
+  const shared = {
+    organizationId,
+    model: '',
+    createdAt,
+    status: 'completed',
+    background: false,
+    previousId: null,
+  } as const;
+  return {
+    ...NOTHING_BEFORE,
+    chain: turns.map((turn) => ({ id, ...shared, ...turn })),
+    size: head.size,
+    param: 'conversation',
+  };
+}
+
+export function conversationNotFound(id: string, param: string): ApiError {
+  return apiError(
+    'conversation_not_found',
+    `Conversation with id ${JSON.stringify(id.slice(0, 64))} not found.`,
+    param,
+  );
+}
 
 /**
  * Like findChain(), but queued and charged to the organization by the size of the chain, because a short request can
@@ -32,7 +103,7 @@ export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], rele
  */
 export async function findChainEnqueued(
   exchange: Pick<Exchange, 'enqueue'>,
-  responses: Pick<ResponseStore, 'chain' | 'size'>,
+  responses: BeforeStores['responses'],
   organizationId: string,
   id: string,
 ): Promise<Continued> {
@@ -45,7 +116,7 @@ export async function findChainEnqueued(
  * or response_not_usable.
  */
 export async function findChain(
-  responses: Pick<ResponseStore, 'chain'>,
+  responses: Pick<ResponseStore, 'chain' | 'get'>,
   organizationId: string,
   id: string,
 ): Promise<Continued> {
@@ -58,6 +129,14 @@ export async function findChain(
     throw apiError(
       'response_not_usable',
       `The previous response is ${String(last?.status).replace('_', ' ')}; only completed and incomplete responses can be continued.`,
+      PARAM,
+    );
+  }
+  if (chain.length === 1 && (await responses.get(organizationId, id))?.resource['conversation'] != null) {
+    release();
+    throw apiError(
+      'response_not_usable',
+      'The previous response belongs to a conversation. Continue it with the conversation parameter.',
       PARAM,
     );
   }
@@ -77,7 +156,7 @@ export function previousNotFound(id: string): ApiError {
  * there is neither.
  */
 export function modelOf(asked: string | null, chain: readonly ChainedResponse[]): string {
-  const model = asked ?? chain.at(-1)?.model;
+  const model = asked ?? (chain.at(-1)?.model || undefined);
   if (model === undefined)
     throw apiError('missing_required_parameter', 'model is required unless previous_response_id is given.', 'model');
   return model;
@@ -105,14 +184,14 @@ export async function readContent(
   continued: Continued,
   lookup: ContentLookup,
 ): Promise<{ model: ServedModel; created: CreateGeneration }> {
-  const { chain, tail, release } = continued;
+  const { chain, tail, release, param } = continued;
   try {
     const model = lookup.findModel(chain);
     const items = parsed.references.length === 0 ? undefined : await findItems(parsed.references, chain, lookup);
     return {
       model,
       created: lookup.charged(
-        () => parsed.content({ model, chain, unsaved: tail.length, items, release }),
+        () => parsed.content({ model, chain, chainParam: param, unsaved: tail.length, items, release }),
         continued.size ?? 0,
       ),
     };

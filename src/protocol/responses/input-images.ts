@@ -1,5 +1,5 @@
 // Stores the bytes of images with their items. A continued chain uses these bytes, so later changes to the content at a
-// URL have no effect. Pure.
+// URL have no effect. No side effects.
 import type { Message } from '../../generation/types.js';
 import type { StoredItem } from '../../storage/response-store.js';
 

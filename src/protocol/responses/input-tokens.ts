@@ -3,6 +3,7 @@ import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
+import type { ConversationStore } from '../../storage/conversation-store.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import { constraintFields } from '../constraints.js';
 import { countPrompt, findModel, type PromptDeps } from '../admit.js';
@@ -10,7 +11,7 @@ import { annotateModel, callerOf, type Caller } from '../caller.js';
 import { nameLeftOut, type ForeignThinking } from '../foreign-thinking.js';
 import { pick } from './compact.js';
 import { nameIgnoredParts } from './create.js';
-import { NOTHING_BEFORE, findChainEnqueued, modelOf, readContent } from './input-chain.js';
+import { findBefore, modelOf, readContent } from './input-chain.js';
 import { validateCreateInSlices, parseCreate } from './parse.js';
 
 const PATH = '/v1/responses/input_tokens';
@@ -23,6 +24,7 @@ const FIELDS = [
   'model',
   'input',
   'previous_response_id',
+  'conversation',
   'instructions',
   'tools',
   'tool_choice',
@@ -39,6 +41,7 @@ export interface InputTokensDeps extends PromptDeps {
   sealer: Sealer;
   foreignThinking?: ForeignThinking | undefined;
   responses: ResponseStore;
+  conversations: ConversationStore;
 }
 
 export function inputTokensRoute(deps: InputTokensDeps): Route {
@@ -68,10 +71,7 @@ async function read(
   annotateModel(exchange, body);
   const parsed = parseCreate(pick(body, FIELDS), { ...deps, organizationId });
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued =
-    parsed.previousId === null
-      ? NOTHING_BEFORE
-      : await findChainEnqueued(exchange, deps.responses, organizationId, parsed.previousId);
+  const continued = await findBefore(exchange, deps, organizationId, parsed);
   const { model, created } = await readContent(parsed, continued, {
     organizationId,
     responses: deps.responses,

@@ -1,5 +1,5 @@
 // Reads a request's input together with the chain that it continues. Returns the items in their stored form and the
-// messages built from them. Pure.
+// messages built from them. No side effects.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { inOrder, seenBy } from '../../generation/thoughts.js';
 import type { Content, ContentPart, LeftOut, Message } from '../../generation/types.js';
@@ -16,8 +16,9 @@ import { keptItem, ORIGIN, RESULTS, textItem, toKept, type KeptItem, type KeptPa
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
 
-/** The path in errors about items of the chain, which have no path in the request. */
+/** The paths in errors about items of the chain, which have no path in the request. */
 const CHAIN = 'previous_response_id';
+const CHAINS = [CHAIN, 'conversation'];
 
 export interface InputContext {
   organizationId: string;
@@ -27,6 +28,8 @@ export interface InputContext {
   /** Whether a reference to unknown reasoning is an error. */
   rejects: boolean;
   chain: readonly ChainedResponse[];
+  /** The parameter that named the chain. Absent: previous_response_id. */
+  chainParam?: 'conversation' | undefined;
   /** Stored items that the request refers to; see references(). */
   items: ReadonlyMap<string, StoredItem>;
 }
@@ -79,11 +82,12 @@ export function references(input: readonly WireItem[]): string[] {
 
 /**
  * Throws ApiError 400 invalid_encrypted_content for a summary that this service did not create for this organization
- * and, if `rejects` is set, for such reasoning.
+ * and, if `rejects` is set, for such reasoning. `param`: the parameter that contains the items.
  */
 export function openSeals(
   input: readonly WireItem[],
   { sealer, organizationId, rejects }: Pick<InputContext, 'sealer' | 'organizationId' | 'rejects'>,
+  param = 'input',
 ): OpenedSeals {
   const opened = new Map<number, Opened | null>();
   for (const [index, item] of input.entries()) {
@@ -92,7 +96,7 @@ export function openSeals(
       item.type === 'compaction'
         ? openSummary(sealer, item.encrypted_content, organizationId)
         : sealer.unseal('reasoning', item.encrypted_content, organizationId);
-    const path = `input[${index}]`;
+    const path = `${param}[${index}]`;
     if (value === null && item.type === 'compaction') throw foreignSummary(`${path}.encrypted_content`, path);
     if (value === null && rejects)
       throw apiError('invalid_encrypted_content', `${path}.encrypted_content could not be verified.`, path);
@@ -156,12 +160,15 @@ class Reader {
   /** Size of the items that were read from storage or from a connection's memory; see itemSize(). */
   #size = 0;
 
+  readonly #chainPath: string;
+
   constructor(private readonly context: InputContext) {
+    this.#chainPath = context.chainParam ?? CHAIN;
     for (const { input, output } of context.chain) {
       for (const [index, item] of [...input, ...output].entries()) {
         this.#size += itemSize(item.item);
         if (!this.#chain.has(item.id)) this.#chain.set(item.id, item);
-        this.#place(item, CHAIN, { opened: undefined, isOutput: index >= input.length });
+        this.#place(item, this.#chainPath, { opened: undefined, isOutput: index >= input.length });
       }
       if (this.#size > MAX_CHAIN_SIZE) throw chainTooLong();
     }
@@ -339,7 +346,7 @@ class Reader {
         );
         return;
       case 'reasoning': {
-        const thought = this.#reasoning(kept, opened, path === CHAIN ? `${CHAIN}:${kept.id}` : path);
+        const thought = this.#reasoning(kept, opened, path === this.#chainPath ? `${path}:${kept.id}` : path);
         if (thought === null) conversation.lacksReasoning();
         else if (thought.text !== '' || thought.origin?.block != null) conversation.reason(thought);
         return;
@@ -425,7 +432,7 @@ function toContent(parts: readonly KeptPart[], images: readonly Uint8Array[] | u
     return {
       type: 'image',
       detail: part.detail,
-      path: path.startsWith(CHAIN) ? CHAIN : `${path}[${index}]`,
+      path: CHAINS.find((name) => path.startsWith(name)) ?? `${path}[${index}]`,
       source: bytes === undefined ? { kind: 'url', url: part.image_url } : { kind: 'bytes', bytes },
     };
   });

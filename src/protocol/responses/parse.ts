@@ -1,5 +1,5 @@
-// Converts a create request to a CreateGeneration, or throws the appropriate ApiError. Pure. The stages are: JSON
-// structure and encrypted values (400), then the lookup of chain and model by the caller, then content (422).
+// Converts a create request to a CreateGeneration, or throws the appropriate ApiError. No side effects. The stages are:
+// JSON structure and encrypted values (400), then the lookup of chain and model by the caller, then content (422).
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
@@ -57,6 +57,8 @@ export interface ContentContext {
    * Absent means 0.
    */
   unsaved?: number;
+  /** The parameter that named the chain. Absent: previous_response_id. */
+  chainParam?: 'conversation' | undefined;
   /** The stored items found for `references`. */
   items?: ReadonlyMap<string, StoredItem> | undefined;
   /** Releases the chain. */
@@ -67,6 +69,8 @@ export interface ParsedCreate {
   /** Null: use the previous response's model. */
   model: string | null;
   previousId: string | null;
+  /** The conversation that the request continues and extends. */
+  conversationId: string | null;
   /** IDs of stored items that the input refers to. Items of the chain may be among them. */
   references: readonly string[];
   /** Runs the checks that come after the model lookup. Throws ApiError 422 or 404 item_not_found. */
@@ -81,6 +85,8 @@ export interface CreateGeneration {
   /** The request's own input items with references resolved. withImages() adds the bytes of images. */
   input: InputItem[];
   previousId: string | null;
+  /** The conversation to which the input and the output are added. Null: none. */
+  conversationId: string | null;
   /** `base`: the last stored response of the chain. `tail`: the responses after it, which are not stored. */
   base: string | null;
   tail: readonly ChainedResponse[];
@@ -135,12 +141,16 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   const {
     model = null,
     previous_response_id: previousId = null,
+    conversation = null,
     input = null,
   } = body as {
     model?: string | null;
     previous_response_id?: string | null;
+    conversation?: string | { id: string } | null;
     input?: string | unknown[] | null;
   };
+  const conversationId = typeof conversation === 'object' ? (conversation?.id ?? null) : conversation;
+  const continues = previousId !== null || conversationId !== null;
   const items = Array.isArray(input) ? validateList(itemSchema, input, 'input', withType) : null;
   if (items !== null && !items.ok && items.isShape) throw items.error;
   const seals: OpenedSeals = items?.ok
@@ -151,10 +161,10 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
     options.prewarm ??
     (envelope.ok && (envelope.value.generate === false || envelope.value.prompt_cache_options?.prewarm === true));
   const isEmpty = input === null || (Array.isArray(input) && input.length === 0);
-  if (isEmpty && previousId === null && !prewarm) {
+  if (isEmpty && !continues && !prewarm) {
     throw apiError(
       'missing_required_parameter',
-      `input ${input === null ? 'is required unless previous_response_id is given' : 'must not be empty'}.`,
+      `input ${input === null ? 'is required unless previous_response_id or conversation is given' : 'must not be empty'}.`,
       'input',
     );
   }
@@ -163,6 +173,7 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   return {
     model,
     previousId,
+    conversationId,
     references: items?.ok ? references(items.value) : [],
     content(found) {
       if (!envelope.ok) throw envelope.error;
@@ -204,6 +215,14 @@ function toGeneration(
   const store = create.store !== false;
   const background = create.background === true;
   if (background && !store) refuse('conflicting_parameters', 'background', 'background: true requires store: true.');
+  const conversationId =
+    typeof create.conversation === 'object' ? (create.conversation?.id ?? null) : (create.conversation ?? null);
+  if (conversationId !== null && !store)
+    refuse(
+      'conflicting_parameters',
+      'conversation',
+      'conversation requires store: true, because the response is added to the stored conversation.',
+    );
 
   const { model, chain, unsaved = 0, items = new Map<string, StoredItem>(), release = () => undefined } = context;
   const input = readInput(wire, seals, {
@@ -284,7 +303,8 @@ function toGeneration(
     windowStart: input.windowStart,
     compactions: input.compactions,
     previousId: create.previous_response_id ?? null,
-    base: chain[chain.length - 1 - unsaved]?.id ?? null,
+    conversationId,
+    base: conversationId === null ? (chain[chain.length - 1 - unsaved]?.id ?? null) : null,
     tail: unsaved === 0 ? [] : chain.slice(-unsaved),
     release,
     store,
@@ -304,6 +324,7 @@ function toGeneration(
       instructions,
       model: model.asked,
       previous_response_id: create.previous_response_id ?? null,
+      conversation: conversationId === null ? null : { id: conversationId },
       tools: tools.wire,
       tool_choice: toolChoice.wire,
       parallel_tool_calls: parallelToolCalls,
@@ -337,7 +358,7 @@ function toGeneration(
 
 /** Rejects known fields that this server does not support. */
 function refuseUnserved(create: CreateEnvelope): void {
-  for (const name of ['conversation', 'prompt', 'moderation'] as const) {
+  for (const name of ['prompt', 'moderation'] as const) {
     if (create[name] != null) refuse('unsupported_parameter', name, `${name} is not supported.`);
   }
 }

@@ -1,5 +1,5 @@
 // The response resource and its output items. All fields are always present, because validators and typed clients
-// require them. Pure.
+// require them. No side effects.
 import type { OutputFormat } from '../../generation/types.js';
 import type { ResponseStatus } from '../../storage/response-store.js';
 import type { Usage } from '../usage.js';
@@ -119,6 +119,7 @@ export interface ResourceEcho {
   instructions: string | null;
   model: string;
   previous_response_id: string | null;
+  conversation: { id: string } | null;
   tools: WireTool[];
   tool_choice: WireToolChoice;
   parallel_tool_calls: boolean;

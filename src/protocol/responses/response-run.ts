@@ -8,6 +8,7 @@ import { ApiError, toApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EndReason, LeftOut } from '../../generation/types.js';
 import { newResponseId } from '../../shared/ids.js';
+import type { ConversationStore } from '../../storage/conversation-store.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';
@@ -34,6 +35,7 @@ import type { RunningResponses } from './stored-running.js';
 export interface ResponseRunDeps extends CompactContextDeps {
   foreignThinking?: ForeignThinking | undefined;
   responses: ResponseStore;
+  conversations: ConversationStore;
   running: RunningResponses;
 }
 
@@ -136,7 +138,10 @@ export class ResponseRun implements RunSink {
   readonly #madeAt = madeAt();
   readonly #createdAt = Math.floor(this.#madeAt);
   /** The parts of the request that are needed until the end. Excludes the messages, which may be large. */
-  readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
+  readonly #created: Pick<
+    CreateGeneration,
+    'store' | 'background' | 'prewarm' | 'previousId' | 'conversationId' | 'base' | 'tail'
+  >;
   readonly #compactionItem: CompactionItem | null;
   readonly #compactionUsage: Usage | null;
   #resolve!: (end: ResponseRunEnd) => void;
@@ -152,8 +157,8 @@ export class ResponseRun implements RunSink {
     const { organizationId } = admitted.caller.identity;
     const { sealer } = deps;
     const { request } = admitted;
-    const { store, background, prewarm, previousId, base, tail } = created;
-    this.#created = { store, background, prewarm, previousId, base, tail };
+    const { store, background, prewarm, previousId, conversationId, base, tail } = created;
+    this.#created = { store, background, prewarm, previousId, conversationId, base, tail };
     this.#author = new Author(organizationId, admitted);
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
@@ -224,6 +229,7 @@ export class ResponseRun implements RunSink {
 
   /** Frees the input after it has been stored. Later saves do not change the stored input. */
   forgetInput(): void {
+    if (this.#created.conversationId !== null) return; // still to be added to the conversation
     this.#input = [];
   }
 
@@ -255,8 +261,8 @@ export class ResponseRun implements RunSink {
     this.#author.take(event);
     if (event.type === 'started') {
       this.#nameLeftOut(this.#author.leftOut);
-      const diagnosis = this.admitted.diagnostics?.diagnosis ?? null;
-      if (diagnosis !== null) this.#machine.resource.prompt_cache_diagnostics = wireDiagnostics(diagnosis);
+      const { diagnosis = null, tiers = null } = this.admitted.diagnostics ?? {};
+      if (diagnosis !== null) this.#machine.resource.prompt_cache_diagnostics = wireDiagnostics(diagnosis, tiers);
     }
     if (event.type === 'finished') {
       this.#reason = event.reason;
@@ -291,6 +297,7 @@ export class ResponseRun implements RunSink {
       else this.#machine.end(this.#reason, usage, now());
       const record = this.record();
       await this.#save(record);
+      await this.#extendConversation(record);
       this.#machine.terminal();
       this.#resolve({ record, error: null, announced: this.#machine.started && this.options.take !== null });
     } catch (error) {
@@ -348,6 +355,16 @@ export class ResponseRun implements RunSink {
             input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input],
           };
     await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
+  }
+
+  /** Adds the response's items to its conversation. A conversation that was deleted in the meantime stays deleted. */
+  async #extendConversation({ organizationId, input, output }: ResponseRecord): Promise<void> {
+    const { conversationId, prewarm } = this.#created;
+    if (conversationId === null || prewarm) return;
+    await this.deps.conversations.append(organizationId, conversationId, [
+      ...input,
+      ...output.map((item) => ({ ...item, output: true })),
+    ]);
   }
 
   /** Adds the tokens used to write the summary. */

@@ -106,6 +106,7 @@ export const inputSchema = z.union([text, z.array(itemSchema).max(MAX_ITEMS)]);
 // Only for the published schema; parse.ts rejects a body without these fields.
 const hasInput = given('input', { allOf: [component('ResponseInput')], minItems: 1 });
 const hasPrevious = given('previous_response_id', { type: 'string' });
+const hasConversation = { required: ['conversation'] };
 const hasModel = given('model', { type: 'string' });
 
 const createFields = z.object({
@@ -113,6 +114,7 @@ const createFields = z.object({
   input: inputSchema.nullish(),
   instructions: text.nullish(),
   previous_response_id: text.nullish(),
+  conversation: z.union([text, z.object({ id: text })]).nullish(),
   store: z.boolean().nullish(),
   background: z.boolean().nullish(),
   stream: z.boolean().nullish(),
@@ -161,7 +163,6 @@ const createFields = z.object({
   access_programs: z.unknown().optional(),
   ignore_eos: z.boolean().nullish(),
 
-  conversation: z.unknown().optional(),
   prompt: z.unknown().optional(),
   moderation: z.unknown().optional(),
 });
@@ -172,6 +173,7 @@ export const createSchema = createFields.meta({
       anyOf: [
         hasInput,
         hasPrevious,
+        hasConversation,
         given('generate', { const: false }),
         given('prompt_cache_options', { type: 'object', ...given('prewarm', { const: true }) }),
       ],
@@ -198,6 +200,7 @@ export const inputTokensSchema = createFields
     model: true,
     input: true,
     previous_response_id: true,
+    conversation: true,
     instructions: true,
     tools: true,
     tool_choice: true,
@@ -209,7 +212,7 @@ export const inputTokensSchema = createFields
     max_output_tokens: true,
   })
   .extend(constraintFields)
-  .meta({ allOf: [{ anyOf: [hasInput, hasPrevious] }, { anyOf: [hasModel, hasPrevious] }] });
+  .meta({ allOf: [{ anyOf: [hasInput, hasPrevious, hasConversation] }, { anyOf: [hasModel, hasPrevious] }] });
 
 export const compactSchema = createFields
   .pick({

@@ -20,7 +20,7 @@ export class SocketMemory {
    * requested it.
    */
   constructor(
-    private readonly responses: Pick<ResponseStore, 'chain' | 'size'>,
+    private readonly responses: Pick<ResponseStore, 'chain' | 'size' | 'get'>,
     private readonly maxBytes: number,
   ) {}
 

@@ -1,4 +1,4 @@
-// WebSocket messages other than response events: client messages and error messages. Pure.
+// WebSocket messages other than response events: client messages and error messages. No side effects.
 import { apiError, errorHeaders, type ApiError } from '../../shared/errors.js';
 import { parseJsonBody } from '../../http/json.js';
 

@@ -18,7 +18,7 @@ import type { Caller } from '../caller.js';
 import { nameIgnoredParts } from './create.js';
 import { nameLeftOut } from '../foreign-thinking.js';
 import { eventDialect, type DialectSettings } from './encode-dialect.js';
-import { NOTHING_BEFORE, modelOf, readContent } from './input-chain.js';
+import { findBefore, modelOf, readContent } from './input-chain.js';
 import { parseCreate, type CreateGeneration, type ParsedCreate } from './parse.js';
 import { SocketMemory } from './socket-memory.js';
 import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId, type Fields } from './socket-message.js';
@@ -245,8 +245,8 @@ class Session implements SocketListener {
     const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
     const { organizationId } = socket.identity;
     const continued =
-      parsed.previousId === null
-        ? NOTHING_BEFORE
+      parsed.previousId === null || parsed.conversationId !== null
+        ? await findBefore({ enqueue: (size, work) => current.turn.read(size, work) }, deps, organizationId, parsed)
         : await this.#memory.find(organizationId, parsed.previousId, (size, work) => current.turn.read(size, work));
     return readContent(parsed, continued, {
       organizationId,
@@ -299,7 +299,7 @@ class Session implements SocketListener {
     if (error !== null && !announced) throw error;
     if (error !== null) {
       this.#forgetContinued(current);
-    } else if (record.status !== 'cancelled' && this.socket.open) {
+    } else if (record.status !== 'cancelled' && this.socket.open && record.resource['conversation'] === null) {
       this.#memory.remember(record, created.store, created, current.bytes);
     }
     current.turn.end(error?.status ?? (this.socket.open && record.status !== 'cancelled' ? 200 : 0), error);

@@ -1,4 +1,5 @@
-// A request's tools: the supported ones, with the names that the model sees, and the types of the ignored ones. Pure.
+// A request's tools: the supported ones, with the names that the model sees, and the types of the ignored ones. No side
+// effects.
 import { apiError } from '../../shared/errors.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { checkToolSchemas } from '../../generation/output-format.js';

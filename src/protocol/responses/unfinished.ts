@@ -1,5 +1,5 @@
 // Finishes background responses that were interrupted because their process or thread ended, using the events in their
-// logs. Pure.
+// logs. No side effects.
 import type { LogFinalizer, StoredItem } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import { isTerminal, terminalEvents, unbroken } from './replay.js';

@@ -6,9 +6,12 @@ import type { Route } from '../../http/exchange.js';
 import type { GenerationDeps } from '../../protocol/admit.js';
 import { Affinity } from '../../protocol/affinity.js';
 import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js';
+import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
+import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
 import { messagesRoutes } from '../../protocol/messages/routes.js';
 import { openApiRoute } from '../../protocol/openapi/routes.js';
+import { rerankRoutes } from '../../protocol/rerank/routes.js';
 import { responsesRoutes } from '../../protocol/responses/routes.js';
 import { responsesSocket } from '../../protocol/responses/socket.js';
 import { RunningResponses } from '../../protocol/responses/stored-running.js';
@@ -50,7 +53,7 @@ export function openGeneration({
   config,
   telemetry,
   shared,
-  storage: { responses, bus },
+  storage: { responses, conversations, bus },
   recorders: { usage, requests },
   background: { background },
   budgets: { budgetGate },
@@ -86,6 +89,7 @@ export function openGeneration({
       sealer,
       foreignThinking,
       responses,
+      conversations,
       settings: config.responses,
       background,
       running,
@@ -98,6 +102,8 @@ export function openGeneration({
         openApiRoute({ maxN: config.limits.max_n }),
         chat,
         completionsRoute(generation),
+        embeddingsRoute(generation),
+        ...rerankRoutes(generation),
         ...tokenRoutes({
           ...generation,
           foreignThinking,
@@ -106,6 +112,7 @@ export function openGeneration({
         }),
         ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),
         ...responsesRoutes(stored),
+        ...conversationRoutes({ conversations, sealer, foreignThinking }),
       ],
       sockets: [
         responsesSocket({ ...stored, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.ws.max_message_bytes }),

@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KvTier } from '../../engine/kv-tier/kv-tier.js';
-import { partsOfLabel } from '../../engine/kv-tier/messages.js';
+import { isPinLabel, keptForPin, labelOf, partsOfLabel } from '../../engine/kv-tier/labels.js';
 import { TierState } from '../../engine/kv-tier/tier-state.js';
 import type { TierReport } from '../../engine/kv-tier/messages.js';
 import type { PageTierTotals } from '../../telemetry/types.js';
@@ -33,6 +33,9 @@ const REPORT_MS = 2_000;
 /** A response is stored after its pages, so pages without a response are erased only after this time. */
 const UNSTORED_S = 600;
 const LOOK_AT = 500;
+/** How often, and of how many organizations at a time, deletion by another process is noticed. */
+const DELETED_MS = 5_000;
+const DELETED_AT = 200;
 /** Time between two log lines about the same problem. */
 const LOG_MS = 600_000;
 
@@ -49,7 +52,7 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
       await rm(pagesFolder(config.data_dir), { recursive: true, force: true });
       return { tier: null };
     }
-    const { organizationKeys, directory, responses } = storage;
+    const { organizationKeys, directory, responses, promptPins } = storage;
     const keyOf = async (id: string): Promise<Uint8Array | null> => {
       if ((await directory.organizations.get(id)) === null) return null;
       const { box } = secrets;
@@ -91,7 +94,14 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
       const some = olderThanS === 0 ? labels : labels.slice(at, at + LOOK_AT);
       at += some.length;
       const gone: string[] = [];
+      const pinned = new Set(
+        (await promptPins.all()).map(({ id, organizationId }) => labelOf(organizationId, keptForPin(id))),
+      );
       for (const label of some) {
+        if (isPinLabel(label)) {
+          if (!pinned.has(label)) gone.push(label);
+          continue;
+        }
         const { organizationId, kept } = partsOfLabel(label);
         if ((await responses.head(organizationId, kept)) === null) gone.push(label);
       }
@@ -103,9 +113,24 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
     const timer = setInterval(() => void looked(UNSTORED_S), LOOK_MS);
     timer.unref();
     undo.add(() => clearInterval(timer));
+    let next = 0;
+    const eraseDeleted = async (): Promise<void> => {
+      const ids = await tier.organizations();
+      if (next >= ids.length) next = 0;
+      const some = ids.slice(next, next + DELETED_AT);
+      next += some.length;
+      for (const id of some) if ((await directory.organizations.get(id)) === null) await tier.eraseOrganization(id);
+    };
+    const deleted = setInterval(() => {
+      eraseDeleted().catch((err: unknown) => log.error({ err }, 'cannot look for deleted organizations'));
+    }, DELETED_MS);
+    deleted.unref();
+    undo.add(() => clearInterval(deleted));
+    const nameOf = (file: string): string =>
+      engines.pool.engines().find((engine) => engine.file === file)?.names[0] ?? '';
     const watch = setInterval(() => {
       void tier.report().then((report) => {
-        if (report !== null) telemetry.pageTier(totalsOf(report));
+        if (report !== null) telemetry.pageTier(totalsOf(report, nameOf));
       });
     }, REPORT_MS);
     watch.unref();
@@ -114,7 +139,20 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
   });
 }
 
-function totalsOf({ counts, bytes, hits, misses, importedTokens, savedMs, skippedPages }: TierReport): PageTierTotals {
+function totalsOf(
+  { counts, bytes, hits, misses, importedTokens, savedMs, skippedPages, uses }: TierReport,
+  nameOf: (file: string) => string,
+): PageTierTotals {
+  const models = new Map<string, { prompt: number; memory: number; disk: number }>();
+  for (const { file, promptTokens, memoryTokens, diskTokens } of uses) {
+    const name = nameOf(file);
+    if (name === '') continue; // the model is not served any more
+    const one = models.get(name) ?? { prompt: 0, memory: 0, disk: 0 };
+    one.prompt += promptTokens;
+    one.memory += memoryTokens;
+    one.disk += diskTokens;
+    models.set(name, one);
+  }
   const { written, writtenBytes, read, readBytes, evicted, erased, skipped, dropped } = counts;
   return {
     pages: { written, read, evicted, erased, skipped: skipped + skippedPages, ...dropped },
@@ -125,6 +163,7 @@ function totalsOf({ counts, bytes, hits, misses, importedTokens, savedMs, skippe
     tokens: importedTokens,
     savedSeconds: savedMs / 1000,
     usedBytes: bytes,
+    models,
   };
 }
 

@@ -21,6 +21,7 @@ import type { Engines } from './engines.js';
 import type { Live } from './live.js';
 import type { Mail } from './mail.js';
 import type { Models } from './models.js';
+import type { PromptCacheModule } from './prompt-cache.js';
 import type { Storage } from './storage.js';
 
 export interface Operator extends Module {
@@ -45,6 +46,7 @@ export interface OperatorContext extends AppContext {
   dynamicModels: DynamicModelsModule;
   live: Live;
   dashboard: Dashboard;
+  promptCache: PromptCacheModule;
 }
 
 export function openOperator({
@@ -61,6 +63,7 @@ export function openOperator({
   dynamicModels: { hub, served },
   live: { live },
   dashboard: { guard, organizationLimits, monthTokens },
+  promptCache: { promptCache },
 }: OperatorContext): Promise<Operator> {
   const { log } = telemetry;
   const { bus, directory, tuneRuns, requests: requestLog, usage, prices, budgets, history } = storage;
@@ -122,6 +125,7 @@ export function openOperator({
       organizationLimits,
       monthTokens,
       alerts,
+      promptCache,
     };
     const admin =
       primary && config.admin.token !== null

@@ -14,11 +14,14 @@ import { eraseWithResponses, openTierClient } from '../tier-client.js';
 import type { EraseGate } from '../../storage/erase-gate.js';
 import { LmdbAlertStore } from '../../storage/lmdb/alerts/alert-store.js';
 import { LmdbClockRecords } from '../../storage/lmdb/clock-record.js';
+import { LmdbConversationStore } from '../../storage/lmdb/conversations/conversation-store.js';
 import { openStore } from '../../storage/lmdb/lmdb-store.js';
 import { PostgresAlertProcesses } from '../../storage/postgres/alerts/alert-processes.js';
 import { PostgresAlertStore } from '../../storage/postgres/alerts/alert-store.js';
+import { PostgresConversationStore } from '../../storage/postgres/conversations/conversation-store.js';
 import { PostgresClockRecords } from '../../storage/postgres/clock-record.js';
 import { openSharedDatabase } from '../../storage/postgres/shared-database.js';
+import type { ConversationStore } from '../../storage/conversation-store.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import { openClockGuard } from '../clock-guard.js';
 import { reportStorageFailure } from '../lmdb-failure.js';
@@ -37,6 +40,7 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   /** Decides whether expired data may be erased. */
   readonly gate: EraseGate;
   readonly responses: ResponseStore;
+  readonly conversations: ConversationStore;
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
@@ -79,6 +83,13 @@ export function openStorage({
     const opening = { gate, bus: threads, settings: config.responses, primary, log, undo };
     const { responses, bus, watch, lease, skew } =
       database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
+    const conversations =
+      database === null
+        ? new LmdbConversationStore(store, config.responses, { gate })
+        : new PostgresConversationStore(database.database, config.responses, {
+            gate,
+            now: () => database.clock.now() / 1000,
+          });
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
     const tierClient = openTierClient(config, shared, threads.index);
@@ -105,6 +116,7 @@ export function openStorage({
       bus,
       gate,
       responses,
+      conversations,
       tierClient,
       watch,
       changes,
@@ -112,6 +124,7 @@ export function openStorage({
         eraseOrganization: (id) =>
           Promise.all([
             responses.eraseOrganization(id),
+            conversations.eraseOrganization(id),
             saved.eraseOrganization(id),
             requests.eraseOrganization(id),
             stores.organizationKeys.erase(id),

@@ -1,4 +1,4 @@
-// Classifies database errors, and converts them to errors for clients. Pure.
+// Classifies database errors, and converts them to errors for clients. No side effects.
 
 import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';

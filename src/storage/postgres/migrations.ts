@@ -28,6 +28,7 @@ import { responsePreviews } from './migrations/013-response-previews.js';
 import { keyAddresses } from './migrations/014-key-addresses.js';
 import { serviceAccounts } from './migrations/015-service-accounts.js';
 import { alerts } from './migrations/016-alerts.js';
+import { conversations } from './migrations/017-conversations.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
 /** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
@@ -48,6 +49,7 @@ export const MIGRATIONS: readonly Migration[] = [
   keyAddresses,
   serviceAccounts,
   alerts,
+  conversations,
 ];
 
 /** ID of the advisory lock for changes to tables: arbitrary, but constant. */

@@ -1,4 +1,4 @@
-// Sort key of a request-log entry in time order, and the size that counts toward the log's byte limit. Pure.
+// Sort key of a request-log entry in time order, and the size that counts toward the log's byte limit. No side effects.
 
 import { apiError } from '../../shared/errors.js';
 import type { RequestEntry, RequestText } from '../../shared/request-entry.js';

@@ -104,8 +104,8 @@ async function work(folder: string): Promise<void> {
   for (const { seed, tokens, isWritten } of checked) {
     const pages = await tiered.read(request(seed).prompt, 100);
     if (pages.tokens > 0) read++;
-    if (isWritten && pages.tokens !== FULL_PAGES && pages.reason !== 'in memory')
-      say({ type: 'wrong', text: `only ${pages.tokens} tokens of prompt ${seed} are found (${pages.reason})` });
+    if (isWritten && pages.tokens !== FULL_PAGES && pages.miss?.reason !== 'in memory')
+      say({ type: 'wrong', text: `only ${pages.tokens} tokens of prompt ${seed} are found (${pages.miss?.reason})` });
     pages.release();
     const again = (await tiered.answer({ ...request(seed), organization: 100 }, false)).tokens.join(' ');
     if (again !== tokens) say({ type: 'wrong', text: `prompt ${seed} gives ${again} instead of ${tokens}` });

@@ -1,7 +1,7 @@
 // The page store on real files: what was written is read back, also after a restart; nothing damaged is returned; what
 // is erased is in no file.
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -292,5 +292,96 @@ t.test('random changes give the pages that a model of the store expects', async 
     }
   }
   t.pass();
+  await store.close();
+});
+
+t.test('a smaller budget is enforced on the files of an earlier process', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder);
+  for (let seed = 1; seed <= 40; seed++) await put(store, 20, seed);
+  await put(store, 20, 100, 'org_a pin:one');
+  for (let seed = 1; seed <= 5; seed++) await readAll(store, 20, seed);
+  const before = store.bytes;
+  await store.close();
+  const maxBytes = Math.floor(before / 3);
+  const again = await opened(folder, { maxBytes });
+  const size = (): number =>
+    readdirSync(folder)
+      .filter((name) => name.endsWith('.pages'))
+      .reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+  t.ok(size() <= maxBytes, `${size()} of ${maxBytes}`);
+  t.ok(again.store.bytes <= maxBytes && again.store.bytes > maxBytes / 2, 'no more than necessary is evicted');
+  t.ok(again.store.counts.evicted > 0);
+  t.equal(await readAll(again.store, 20, 100), 20, 'a pinned prompt stays');
+  let left = 0;
+  for (let seed = 1; seed <= 40; seed++) left += await readAll(again.store, 20, seed);
+  t.ok(left > 0);
+  t.same(again.store.counts.dropped, { corrupt: 0, unreadable: 0, interrupted: 0 }, 'moved records are intact');
+  await put(again.store, 20, 200);
+  t.equal(await readAll(again.store, 20, 200), 20);
+  t.ok(size() <= maxBytes);
+  await again.store.close();
+  const { store: last } = await opened(folder, { maxBytes });
+  t.equal(await readAll(last, 20, 100), 20);
+  t.equal(await readAll(last, 20, 200), 20);
+  await last.close();
+});
+
+t.test('pages of a pinned prompt are not evicted', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder, { maxBytes: 400_000 });
+  await put(store, 20, 1, 'org_a pin:one');
+  for (let seed = 2; seed <= 40; seed++) await put(store, 20, seed);
+  t.ok(store.counts.evicted > 0);
+  t.equal(await readAll(store, 20, 1), 20);
+  const erased = await store.eraseWhere({ keepPinned: true });
+  t.ok(erased.records > 0 && erased.bytes > 0);
+  t.equal(await readAll(store, 20, 1), 20, 'clearing keeps it');
+  t.equal(await readAll(store, 20, 40), 2);
+  const slotBytes = Number(
+    readdirSync(folder)
+      .find((name) => name.endsWith('.pages'))!
+      .split('-')[0],
+  );
+  const engine = ENGINE.key.toString('hex');
+  t.same(store.usage(), [{ engine, organization: 'org_a', pages: 20, bytes: 20 * slotBytes }]);
+  await store.eraseLabels(['org_a pin:one']);
+  t.equal(await readAll(store, 20, 1), 0);
+  t.same(store.usage(), []);
+  await store.close();
+});
+
+t.test('the store says why a page is missing', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder, { maxBytes: 400_000, now: () => 1000 });
+  const why = (seed: number, engine = ENGINE): unknown => {
+    const { missing } = store.lookUp(engine, ORGANIZATION, textOf(20, seed), 20);
+    return missing === null ? null : store.whyMissing(engine, missing);
+  };
+  await put(store, 20, 1, 'org_a resp_1');
+  t.equal(why(1), null);
+  t.equal(why(50), 'never stored');
+  t.equal(why(1, { ...ENGINE, key: Buffer.alloc(32, 9) }), 'other engine');
+  await store.eraseLabels(['org_a resp_1']);
+  t.same(why(1), { reason: 'erased', at: 1000 });
+  await put(store, 20, 1);
+  t.equal(why(1), null);
+  for (let seed = 2; seed <= 40; seed++) await put(store, 20, seed);
+  t.same(why(1), { reason: 'evicted', at: 1000 });
+  await store.close();
+});
+
+t.test('all parts of a page stay as long as a label needs it', async (t) => {
+  const folder = folderOf(t);
+  let now = 1000;
+  const { store } = await opened(folder, { now: () => now });
+  const pages = pagesOf(4).map(({ index, parts }) => ({ index, parts: { ...parts, window: bytesOf(index, 9) } }));
+  await store.put({ engine: ENGINE, organization: ORGANIZATION, text: textOf(4), pages, label: 'org_a r', keepS: 60 });
+  now += 100;
+  await store.eraseExpired();
+  t.same(
+    store.find(ENGINE, ORGANIZATION, textOf(4), 4),
+    Array.from({ length: 4 }, () => ['full', 'window']),
+  );
   await store.close();
 });

@@ -144,6 +144,9 @@ void EventReader::read_record(std::map<RequestId, Outcome>& outcomes) {
     case EventKind::kTokens:
       for (auto n = get<uint32_t>(); n > 0; --n) choice.tokens.push_back(get<TokenId>());
       break;
+    case EventKind::kVector:
+      for (auto n = get<uint32_t>(); n > 0; --n) outcome.vector.push_back(get<float>());
+      break;
     case EventKind::kFinished:
       choice.finished = true;
       choice.reason = static_cast<FinishReason>(section);

@@ -1,4 +1,4 @@
-// Requests of every kind, and a check that their output is the same with draft tokens as without. Tests only.
+// Requests of every kind, and a check that their output is the same with draft tokens as without. For tests only.
 #pragma once
 
 #include <future>

@@ -1,4 +1,4 @@
-// Lists the test cases of all architectures. Tests only.
+// Lists the test cases of all architectures. For tests only.
 #pragma once
 
 #include "model/architecture_cases.h"

@@ -1,5 +1,5 @@
 // For every architecture, a small random model and a reference network in float64. The model's metadata is chosen so
-// that each part affects the result. Tests only.
+// that each part affects the result. For tests only.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // Like architecture_cases.h, for gated delta nets (arXiv:2412.06464), written from the reference code (transformers'
 // modeling_qwen3_next and modeling_qwen3_5). The recurrent state is updated token by token in float64, following the
-// formula. Tests only.
+// formula. For tests only.
 #pragma once
 
 #include "model/recurrent_parts.h"

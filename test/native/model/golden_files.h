@@ -1,4 +1,4 @@
-// The model files that have golden vectors: logits from llama.cpp and from exact arithmetic. Tests only.
+// The model files that have golden vectors: logits from llama.cpp and from exact arithmetic. For tests only.
 #pragma once
 
 namespace monolith::testing {

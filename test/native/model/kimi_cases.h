@@ -1,5 +1,5 @@
 // Like architecture_cases.h, for Kimi Linear (arXiv:2510.26692), written from the reference code (modeling_kimi). Its
-// delta net has a separate decay for each key dimension, and its MLA layers have no RoPE. Tests only.
+// delta net has a separate decay for each key dimension, and its MLA layers have no RoPE. For tests only.
 #pragma once
 
 #include "model/delta_net_cases.h"

@@ -1,5 +1,5 @@
 // Like architecture_cases.h, for models with MoE layers after dense layers, models whose routers select by more than a
-// softmax, and gpt-oss. Tests only.
+// softmax, and gpt-oss. For tests only.
 #pragma once
 
 #include "model/architecture_cases.h"

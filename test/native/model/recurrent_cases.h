@@ -1,5 +1,5 @@
 // All test cases with recurrent state. The test cases with short convolutions are defined here (LFM2: transformers'
-// modeling_lfm2). Tests only.
+// modeling_lfm2). For tests only.
 #pragma once
 
 #include "model/delta_net_cases.h"

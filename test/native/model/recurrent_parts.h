@@ -1,4 +1,4 @@
-// Common parts of the float64 networks with recurrent state. Tests only.
+// Common parts of the float64 networks with recurrent state. For tests only.
 #pragma once
 
 #include "model/architecture_cases.h"

@@ -1,6 +1,6 @@
 // Like architecture_cases.h, for state-space models (Mamba-2, arXiv:2405.21060), written from the reference code
 // (transformers' modeling_mamba2, modeling_nemotron_h, modeling_falcon_h1). The recurrent state is updated token by
-// token in float64, following the formula. Tests only.
+// token in float64, following the formula. For tests only.
 #pragma once
 
 #include "model/recurrent_parts.h"

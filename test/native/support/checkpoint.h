@@ -1,5 +1,5 @@
 // A golden GGUF file in float32, and functions that reverse the conversion to GGUF. They follow the published layout of
-// each checkpoint and share no code with the converter under test. Tests only.
+// each checkpoint and share no code with the converter under test. For tests only.
 #pragma once
 
 #include <cmath>

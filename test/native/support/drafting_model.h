@@ -1,4 +1,4 @@
-// Adds MTP layers to golden files and makes other changes to the tensors in a file. Tests only.
+// Adds MTP layers to golden files and makes other changes to the tensors in a file. For tests only.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Builds EAGLE-3 heads for golden models. Tests may change any part before the file is written. Tests only.
+// Builds EAGLE-3 heads for golden models. Tests may change any part before the file is written. For tests only.
 #pragma once
 
 #include <algorithm>

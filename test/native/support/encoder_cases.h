@@ -1,4 +1,4 @@
-// Test cases for vision-encoder attention: inputs, and expected results in double precision. Tests only.
+// Test cases for vision-encoder attention: inputs, and expected results in double precision. For tests only.
 #pragma once
 
 #include <cmath>

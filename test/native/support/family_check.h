@@ -1,5 +1,5 @@
 // Compares a model family's Hugging Face directory with the golden GGUF file that has the same weights. The logits must
-// be bit-identical, and metadata keys that are in both must have equal values. Tests only.
+// be bit-identical, and metadata keys that are in both must have equal values. For tests only.
 #pragma once
 
 #include <algorithm>

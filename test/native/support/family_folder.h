@@ -1,4 +1,4 @@
-// A model family in the form of the Hugging Face directory that its authors publish. Tests only.
+// A model family in the form of the Hugging Face directory that its authors publish. For tests only.
 #pragma once
 
 #include <functional>

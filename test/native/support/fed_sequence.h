@@ -1,4 +1,4 @@
-// Runs one sequence through a model with a drafter, step by step and without an engine. Tests only.
+// Runs one sequence through a model with a drafter, step by step and without an engine. For tests only.
 #pragma once
 
 #include <algorithm>

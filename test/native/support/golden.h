@@ -1,5 +1,5 @@
 // Golden vectors: prompts with the logits from exact arithmetic, and the rules for comparing an engine's logits with
-// them. Tests only.
+// them. For tests only.
 #pragma once
 
 #include <algorithm>

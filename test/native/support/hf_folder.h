@@ -1,5 +1,5 @@
 // Builds Hugging Face directories from GGUF files. This is the reverse of the conversion under test, but implemented
-// independently. Tests only.
+// independently. For tests only.
 #pragma once
 
 #include <sys/stat.h>

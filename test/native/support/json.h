@@ -1,4 +1,4 @@
-// A small JSON parser for test data, only as strict as needed to detect a damaged file. Tests only.
+// A small JSON parser for test data, only as strict as needed to detect a damaged file. For tests only.
 #pragma once
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// Loads a model file with a CPU backend and computes golden prompts. Tests only.
+// Loads a model file with a CPU backend and computes golden prompts. For tests only.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Loads a small model with a backend and computes its logits for a few tokens. Tests only.
+// Loads a small model with a backend and computes its logits for a few tokens. For tests only.
 #pragma once
 
 #include <algorithm>

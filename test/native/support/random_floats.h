@@ -1,4 +1,4 @@
-// Random inputs for kernels, and bitwise comparison of results. Tests only.
+// Random inputs for kernels, and bitwise comparison of results. For tests only.
 #pragma once
 
 #include <cstdint>

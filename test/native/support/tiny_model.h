@@ -1,4 +1,4 @@
-// Builds a complete small model as a GGUF image. Tests may change any part before the image is written. Tests only.
+// Builds a complete small model as a GGUF image. Tests may change any part before the image is written. For tests only.
 #pragma once
 
 #include <unistd.h>

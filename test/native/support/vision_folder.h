@@ -1,6 +1,6 @@
 // From a GGUF pair (text model and vision file), builds the Hugging Face directory that the model's authors would
 // publish. This reverses the conversion under test, but was written independently of it, based on the layouts of
-// transformers' classes. Tests only.
+// transformers' classes. For tests only.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The vision vectors: llama.cpp's results at each stage for several images, for pairs of a text model and a vision
-// file. Located in $MONOLITH_VISION, test/data/vision or ../shared/vision. Tests only.
+// file. Located in $MONOLITH_VISION, test/data/vision or ../shared/vision. For tests only.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // Builds small vision files of every kind, and a test image. Tests may change any part of a file before it is written.
-// Tests only.
+// For tests only.
 #pragma once
 
 #include <cstdint>

@@ -24,6 +24,7 @@ import { DisposableStack } from '../../../src/server/disposable-stack.js';
 import type { ThreadBus } from '../../../src/shared/bus.js';
 import type { UsageSink } from '../../../src/shared/usage-sink.js';
 import { OPEN_GATE } from '../../../src/storage/erase-gate.js';
+import { LmdbConversationStore } from '../../../src/storage/lmdb/conversations/conversation-store.js';
 import type { ResponseStore } from '../../../src/storage/response-store.js';
 import type { Telemetry } from '../../../src/telemetry/types.js';
 import { LmdbUsageStore } from '../../../src/storage/lmdb/usage/usage-store.js';
@@ -184,6 +185,7 @@ export class SimThread {
           ...generation,
           sealer: SEALER,
           responses,
+          conversations: new LmdbConversationStore(store, config.responses),
           settings: config.responses,
           background,
           running: new RunningResponses(bus, background),

@@ -1,4 +1,4 @@
-// Chooses the kernels for a matmul. Any thread.
+// Chooses the kernels for a matmul. Safe on any thread.
 #pragma once
 
 #include "backend/cpu/matmul/row_tiles.h"

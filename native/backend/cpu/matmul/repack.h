@@ -1,4 +1,4 @@
-// Conversion between GGUF's row-major blocks and panels (layout: panels.h). Pure functions; any thread.
+// Conversion between GGUF's row-major blocks and panels (layout: panels.h). No side effects; safe on any thread.
 #pragma once
 
 #include <cstddef>

@@ -241,6 +241,11 @@ inline void soften(const AttentionTile& tile, const SpanView& view, float* state
     for (int at = view.from(i); at < view.to(i); ++at)
       scores[at] += slope * static_cast<float>(view.begin + at + 1 - tile.limits[i]);
   }
+  for (int i = 0; tile.bias != nullptr && i < tile.n_queries; ++i) {
+    float* const scores = tile.scores + i * kScoreStride;
+    const float* const bias = tile.bias + view.begin - (tile.first_query + i);
+    for (int at = view.from(i); at < view.to(i); ++at) scores[at] += bias[at];
+  }
   for_queries([&](float* scores, int low, int high, float* state) {
     for (int64_t d = 0; d <= padded_dim; d += kLanes) store(state + d, splat(0.0f));
     state[padded_dim] = largest_score(scores, low, high);

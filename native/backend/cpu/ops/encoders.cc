@@ -103,17 +103,21 @@ void CpuBackend::store_encoder_keys(const EncoderKeys& keys, const float* k, con
 }
 
 void CpuBackend::attend_rows(const RowAttention& call) {
-  if (call.keys.fixed16) return fixed16_attend(*fixed16_, pool_, fixed16_attention_, call);
   const EncoderKeys& keys = call.keys;
+  const int n_heads = call.n_heads > 0 ? call.n_heads : keys.n_heads, of_each = n_heads / keys.n_heads;
+  if (keys.fixed16) {
+    assert(n_heads == keys.n_heads && call.bias == nullptr);
+    return fixed16_attend(*fixed16_, pool_, fixed16_attention_, call);
+  }
   const int dim = keys.head_dim;
   assert(dim <= ops_scratch_.max_head_dim_ && pool_.size() <= ops_scratch_.threads_);
   const KeyLayout layout(keys);
   const int64_t state_floats = attention_state_floats(dim);
   const int64_t tiles = (int64_t{call.n_rows} + kTileQueries - 1) / kTileQueries;
-  pool_.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
+  pool_.parallel_for(tiles * n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t piece = begin; piece < end; ++piece) {
       // Tiles of the same head are computed one after another, so the head's keys and values stay in the cache.
-      const int64_t head = piece / tiles, first = piece % tiles * kTileQueries;
+      const int64_t head = piece / tiles, key_head = head / of_each, first = piece % tiles * kTileQueries;
       const int n = static_cast<int>(std::min<int64_t>(kTileQueries, call.n_rows - first));
       float* const packed = ops_scratch_.tile(thread);
       float* const scores = packed + kTileQueries * round_up_to_lanes(dim);
@@ -132,16 +136,18 @@ void CpuBackend::attend_rows(const RowAttention& call) {
                                .q_stride = n,
                                .pages = reinterpret_cast<const int32_t*>(keys.memory),
                                .keys = reinterpret_cast<const std::byte*>(keys.memory + layout.keys_at +
-                                                                          head * layout.pages * layout.key_page),
-                               .values = reinterpret_cast<const std::byte*>(keys.memory + layout.values_at +
-                                                                            head * layout.pages * layout.value_page),
+                                                                          key_head * layout.pages * layout.key_page),
+                               .values = reinterpret_cast<const std::byte*>(
+                                   keys.memory + layout.values_at + key_head * layout.pages * layout.value_page),
                                .key_page_bytes = static_cast<size_t>(layout.key_page) * sizeof(float),
                                .value_page_bytes = static_cast<size_t>(layout.value_page) * sizeof(float),
                                .value_stride = layout.value_stride,
                                .type = KvType::kF32,
                                .soft_cap = 0.0f,
                                .scores = scores,
-                               .rows = nullptr};
+                               .rows = nullptr,
+                               .bias = call.bias == nullptr ? nullptr : call.bias + head * call.bias_stride,
+                               .first_query = call.first_position + static_cast<int>(first)};
       const int first_span = tile.starts[0] / kAttentionSpan,
                 n_spans = (tile.limits[n - 1] + kAttentionSpan - 1) / kAttentionSpan;
       ops_.attention_span(tile, first_span, states);

@@ -76,6 +76,9 @@ struct AttentionTile {
   int64_t key_stride = 0;
   // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = none.
   const float* slopes = nullptr;
+  // Added to query i's score of a position: bias[position - (first_query + i)]. Null = none.
+  const float* bias = nullptr;
+  int first_query = 0;
 };
 
 // Distance between the weights of two queries. A tile's scratch memory holds the weights as 16-bit integers, the

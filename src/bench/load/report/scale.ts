@@ -1,4 +1,4 @@
-// Chart scales. Pure.
+// Chart scales. No side effects.
 
 /** Returns at most about six round values, from 0 up to a value of at least `most`. */
 export function ticks(most: number): number[] {

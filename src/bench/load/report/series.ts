@@ -1,5 +1,5 @@
 // Chart series computed from records: latency distributions and time series, each with a limited number of points.
-// Pure.
+// No side effects.
 
 import { ascending, percentileOf } from '../distribution.js';
 import { failed, latencyOf, pooledGaps } from '../objectives.js';

@@ -1,4 +1,4 @@
-// The report as text: table rows for the terminal and the page. Pure.
+// The report as text: table rows for the terminal and the page. No side effects.
 
 import { showObjective } from '../objectives.js';
 import type { Distribution, Repeated, Summary } from '../types.js';

@@ -1,4 +1,4 @@
-// Formats numbers in the notations that Python's two kinds of format strings and round() share. Pure.
+// Formats numbers in the notations that Python's two kinds of format strings and round() share. No side effects.
 
 /** Maximum number of digits after the point. A higher precision is refused. */
 export const MAX_PRECISION = 100;

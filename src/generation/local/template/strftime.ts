@@ -1,4 +1,4 @@
-// Python's datetime.strftime() in the C locale. Pure.
+// Python's datetime.strftime() in the C locale. No side effects.
 import { TemplateFault } from './values.js';
 
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];

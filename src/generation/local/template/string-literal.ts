@@ -1,4 +1,4 @@
-// Decodes the escape sequences of Python's string literals. Pure.
+// Decodes the escape sequences of Python's string literals. No side effects.
 import { TemplateFault } from './values.js';
 
 const ESCAPE =

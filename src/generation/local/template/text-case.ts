@@ -1,4 +1,4 @@
-// Case conversions that JavaScript lacks. Pure.
+// Case conversions that JavaScript lacks. No side effects.
 
 const CASED = /[\p{L}\p{Lowercase}\p{Uppercase}]/u;
 

@@ -1,4 +1,4 @@
-// Turns the addresses in a text into HTML links. Pure.
+// Turns the addresses in a text into HTML links. No side effects.
 
 interface LinkOptions {
   /** Maximum number of characters of the address that are shown. Null: no maximum. */

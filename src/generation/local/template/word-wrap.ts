@@ -1,4 +1,4 @@
-// Wraps a line as Python's module textwrap does. Pure.
+// Wraps a line as Python's module textwrap does. No side effects.
 import { lengthOf } from './code-points.js';
 import { SPACE } from './white-space.js';
 

@@ -1,5 +1,5 @@
 // The engine's options for a request's tools: how calls start, which tools may be called, and whether a call is
-// required. Pure.
+// required. No side effects.
 import type { NativeGrammar } from '../../../engine/addon-grammar-types.js';
 import type { CallOptions } from '../../../engine/addon-types.js';
 import { MAX_TOOLS } from '../../../config/tool-limit.js';

@@ -1,5 +1,5 @@
 // Reads one tool call from the text in which a model writes it. Each syntax has its own reader; all of them emit the
-// same events. Pure.
+// same events. No side effects.
 
 /** Receives a call in this order: started, arguments as they arrive, finished. */
 export interface CallSink {

@@ -1,6 +1,6 @@
 // Finds the calls in a model's text, including the markers, white space and separators around them, and recovers text
 // that only looked like a call. Text arrives in chunks, and the result does not depend on where it is split. One
-// instance per choice. Pure.
+// instance per choice. No side effects.
 //
 //   between ──'{', a name, '<function='──► call ──complete──► between
 //      │                                    ├──broken────► (nothing more is read)

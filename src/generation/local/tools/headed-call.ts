@@ -1,5 +1,5 @@
 // Reads calls with a header before their JSON arguments, as Mistral, Kimi, DeepSeek and gpt-oss write them. The header
-// contains the tool's name, possibly a number, and markers. Each syntax defines its own header. Pure.
+// contains the tool's name, possibly a number, and markers. Each syntax defines its own header. No side effects.
 import type { CallableTools, CallReader, CallSink, CallState } from './call-reader.js';
 import { At, JsonScanner } from './json-scanner.js';
 

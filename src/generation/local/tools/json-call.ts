@@ -1,6 +1,6 @@
 // Reads a call written as a JSON object: {"name": "get_weather", "arguments": {...}}. Keys may come in any order,
 // unknown keys are skipped, and the arguments may be a string that contains their JSON. The arguments are emitted
-// character by character, as the model wrote them, as long as they are valid JSON. Pure.
+// character by character, as the model wrote them, as long as they are valid JSON. No side effects.
 import { MAX_HELD, type CallableTools, type CallReader, type CallSink, type CallState } from './call-reader.js';
 import { At, isJsonSpace, JsonScanner } from './json-scanner.js';
 

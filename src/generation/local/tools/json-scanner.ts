@@ -1,5 +1,5 @@
 // Checks whether a text is the beginning of a JSON object. Reads character by character and keeps only the nesting. The
-// accepted text is always a prefix of some valid object (RFC 8259, strict grammar). Pure.
+// accepted text is always a prefix of some valid object (RFC 8259, strict grammar). No side effects.
 import { MAX_CALL_DEPTH } from '../../../shared/json-depth.js';
 
 /** The position of the next character in the grammar. */

@@ -1,6 +1,6 @@
 // Reads calls whose arguments are in a notation close to JSON: Python's, as LFM2 writes it, and Gemma 4's, which has
 // names without quotes and strings between markers. The arguments are emitted as the equivalent JSON, with strings
-// emitted as they arrive. Pure.
+// emitted as they arrive. No side effects.
 import type { CallableTools, CallSink } from './call-reader.js';
 import { endsInHalf, TextCall } from './text-call.js';
 

@@ -5,7 +5,7 @@
 //
 // The tool's schema distinguishes "5" from 5, an empty value from an empty array, and objects from arrays. If it allows
 // several types, text that is valid JSON of an allowed type is read as that. Calls are emitted as the equivalent JSON
-// object: strings as they arrive, other values when they are complete. Pure.
+// object: strings as they arrive, other values when they are complete. No side effects.
 import type { GrammarOptions } from '../../../engine/addon-grammar-types.js';
 import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './call-reader.js';
 import { endsInHalf, jsonWord, TextCall } from './text-call.js';

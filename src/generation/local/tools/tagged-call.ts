@@ -9,7 +9,7 @@
 //
 // Each syntax defines its own tags. Values have no quotes; the tool's schema decides which are strings, unless the tag
 // does. Calls are emitted as the equivalent JSON object: strings as they arrive, other values when they are complete.
-// Pure.
+// No side effects.
 import type { GrammarOptions } from '../../../engine/addon-grammar-types.js';
 import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './call-reader.js';
 import { endsInHalf, jsonWord, TextCall } from './text-call.js';

@@ -1,5 +1,5 @@
 // The kinds of a tool's argument values in syntaxes without quotes: the tool's schema decides whether text is a string
-// or JSON. Both the reader of such calls and their grammar use this. Pure.
+// or JSON. Both the reader of such calls and their grammar use this. No side effects.
 import { isObject, ValueTypes } from './value-types.js';
 
 export type ParametersSchema = Readonly<Record<string, unknown>> | null;

@@ -1,5 +1,5 @@
 // Determines the JSON types that the schema allows for a value at any position of a tool's arguments. For syntaxes that
-// write numbers and strings alike. Pure.
+// write numbers and strings alike. No side effects.
 
 export type Schema = Readonly<Record<string, unknown>>;
 

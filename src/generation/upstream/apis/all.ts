@@ -3,12 +3,14 @@ import type { UpstreamApi as ApiName } from '../../../config/upstream.js';
 import type { UpstreamApi } from './api.js';
 import { chatCompletions } from './chat-completions.js';
 import { completions } from './completions.js';
+import { embeddings } from './embeddings.js';
 import { messages } from './messages.js';
 import { responses } from './responses.js';
 
 export const APIS: Readonly<Record<ApiName, UpstreamApi>> = {
   'chat-completions': chatCompletions,
   completions,
+  embeddings,
   responses,
   messages,
 };

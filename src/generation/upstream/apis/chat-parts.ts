@@ -1,5 +1,5 @@
 // Parts shared by the chat completions and completions formats: sampling, log probabilities, usage and end reasons.
-// Pure.
+// No side effects.
 import type { Upstream } from '../../../config/upstream.js';
 import { apiError } from '../../../shared/errors.js';
 import type { EndReason, GenerationRequest, TokenLogprob } from '../../types.js';

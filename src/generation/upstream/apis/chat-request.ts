@@ -1,5 +1,5 @@
 // Builds requests in the chat completions format, for vLLM, SGLang, llama-server, Ollama, TensorRT-LLM and hosted
-// models. Pure.
+// models. No side effects.
 import { withMembers } from '../../../shared/exact-json.js';
 import type { Upstream } from '../../../config/upstream.js';
 import { isGbnf } from '../../output-format.js';

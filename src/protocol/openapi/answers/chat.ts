@@ -2,7 +2,7 @@
 import { z } from 'zod';
 
 const count = () => z.int().min(0);
-const finishReason = z.enum(['stop', 'length', 'tool_calls']);
+const finishReason = z.enum(['stop', 'length', 'tool_calls', 'function_call']);
 
 const candidate = z.strictObject({ token: z.string(), logprob: z.number(), bytes: z.array(z.int().min(0).max(255)) });
 const logprobs = z.strictObject({
@@ -68,6 +68,7 @@ export const chatCompletion = z.strictObject({
           reasoning_content: z.string().optional(),
           reasoning: z.string().optional(),
           tool_calls: z.array(toolCall).min(1).optional(),
+          function_call: z.strictObject({ name: z.string(), arguments: z.string() }).optional(),
           refusal: z.null(),
           annotations: z.array(z.never()),
         }),
@@ -113,6 +114,7 @@ export const chatCompletionChunk = z.strictObject({
         reasoning_content: z.string().optional(),
         reasoning: z.string().optional(),
         tool_calls: z.array(toolCallDelta).length(1).optional(),
+        function_call: z.strictObject({ name: z.string().optional(), arguments: z.string() }).optional(),
       }),
       logprobs: logprobs.nullable(),
       finish_reason: finishReason.nullable(),

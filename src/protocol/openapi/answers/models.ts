@@ -22,6 +22,8 @@ export const chatModel = z.strictObject({
   max_model_len: z.int(),
   context_length: z.int(),
   max_output_tokens: z.int(),
+  task: z.enum(['generation', 'embedding', 'ranking']).nullable(),
+  embedding_dimensions: z.array(z.int().min(1)).nullable(),
   input_modalities: z.array(z.enum(['text', 'image'])),
   reasoning_efforts: z.array(effort),
   default_reasoning_effort: effort,

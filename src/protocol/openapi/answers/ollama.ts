@@ -75,9 +75,19 @@ export const ollamaModel = z.strictObject({
   template: z.string(),
   details,
   model_info: z.record(z.string(), z.unknown()),
-  capabilities: z.array(z.enum(['completion', 'tools', 'thinking', 'vision'])),
+  capabilities: z.array(z.enum(['completion', 'embedding', 'tools', 'thinking', 'vision'])),
   modified_at: date,
 });
+
+export const ollamaEmbed = z.strictObject({
+  model: z.string(),
+  embeddings: z.array(z.array(z.number())),
+  total_duration: count.optional(),
+  load_duration: count.optional(),
+  prompt_eval_count: count.optional(),
+});
+
+export const ollamaEmbedding = z.strictObject({ embedding: z.array(z.number()) });
 
 export const ollamaVersion = z.strictObject({ version: z.string() });
 

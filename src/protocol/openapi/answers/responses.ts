@@ -1,6 +1,7 @@
 // Schemas of the Responses API's responses, as published in openapi.json. They describe exactly what this server sends;
 // the two published standards that they follow are more permissive in places.
 import { z } from 'zod';
+import { cacheTiers } from './cache-tiers.js';
 
 const count = () => z.int().min(0);
 const text = z.string();
@@ -30,8 +31,12 @@ const cacheDiagnostics = z.discriminatedUnion('type', [
     ]),
     cache_missed_tokens: count(),
     comparison_reusable_tokens: count(),
+    cache: cacheTiers.optional(),
   }),
-  z.strictObject({ type: z.enum(['cache_hit', 'comparison_response_not_found', 'unavailable']) }),
+  z.strictObject({
+    type: z.enum(['cache_hit', 'comparison_response_not_found', 'unavailable']),
+    cache: cacheTiers.optional(),
+  }),
 ]);
 
 export const outputItem = z.discriminatedUnion('type', [
@@ -133,6 +138,7 @@ export const response = z.strictObject({
   instructions: text.nullable(),
   model: text,
   previous_response_id: text.nullable(),
+  conversation: z.strictObject({ id: text }).nullable().optional(), // absent in responses stored by earlier releases
   output: z.array(outputItem),
   tools: z.array(z.union([tool, customTool, searchTool, z.looseObject({ type: z.literal('namespace'), name: text })])),
   tool_choice: z.union([

@@ -1,4 +1,4 @@
-// Converts between the times in rows (milliseconds since the Unix epoch) and in records (RFC 3339). Pure.
+// Converts between the times in rows (milliseconds since the Unix epoch) and in records (RFC 3339). No side effects.
 
 export const dateOf = (ms: number): string => new Date(ms).toISOString();
 export const dateOrNull = (ms: number | null): string | null => (ms === null ? null : dateOf(ms));

@@ -1,6 +1,6 @@
 // Converts stored responses to and from table rows. Data is split into rows by how it is read: `responses` has the
 // access fields, resource and output; input is stored in pages, so that reading one item costs no more than reading its
-// page; an item is stored once, with the response that introduced it. Pure.
+// page; an item is stored once, with the response that introduced it. No side effects.
 //
 //   responses         one row per response                   response_items    where an item is, by its id
 //   response_inputs   pages of its own input                 response_events   its log, several events per row

@@ -1,4 +1,5 @@
-// Compares decode steps that are replayed from a CUDA graph with the same steps launched kernel by kernel. Tests only.
+// Compares decode steps that are replayed from a CUDA graph with the same steps launched kernel by kernel. For tests
+// only.
 #pragma once
 
 #include <optional>

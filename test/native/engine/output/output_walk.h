@@ -1,4 +1,4 @@
-// Runs the state machine of an output step by step, without a model. Tests only.
+// Runs the state machine of an output step by step, without a model. For tests only.
 #pragma once
 
 #include <algorithm>

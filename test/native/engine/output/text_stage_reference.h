@@ -1,5 +1,5 @@
 // Reference for the text stage: a simple algorithm that sees the whole text. Also checks the stage against it for a
-// given way of splitting the text into tokens. Tests only.
+// given way of splitting the text into tokens. For tests only.
 #pragma once
 
 #include <algorithm>

@@ -57,10 +57,11 @@ class TierConsumer {
   }
 
   // Opens an import and returns the leading pages that are in the pool.
-  std::vector<uint8_t> open(uint64_t id, uint64_t organization, const GenerationRequest& request) {
+  std::vector<uint8_t> open(uint64_t id, uint64_t organization, const GenerationRequest& request, bool pinned = false) {
     engine_.open_import({.id = id,
                          .organization = organization,
-                         .text = PageText::of(request.prompt, request.spans, static_cast<int>(request.prompt.size()))});
+                         .text = PageText::of(request.prompt, request.spans, static_cast<int>(request.prompt.size())),
+                         .pinned = pinned});
     std::vector<uint8_t> held;
     CHECK(wait_until([&] {
       return std::erase_if(replies_, [&](ImportReply& reply) {
@@ -472,6 +473,84 @@ TEST(holds_yield_to_sequences_that_need_the_pages) {
   large.max_tokens = 20;
   uint32_t cached = 1;
   run(consumer, large, &cached);
+  CHECK_EQ(cached, 0u);
+  CHECK(pages_come_back(*engine));
+}
+
+// A request of 7 with 6 full pages, the most that can be pinned in a pool of 24 pages.
+GenerationRequest pinned_request() {
+  GenerationRequest request = first_request();
+  request.retain.clear();
+  request.prompt = test_prompt(100, 1);
+  request.max_tokens = 4;
+  return request;
+}
+
+GenerationRequest other_request(int n_tokens, int seed) {
+  GenerationRequest request = pinned_request();
+  request.prompt = test_prompt(n_tokens, seed);
+  return request;
+}
+
+TEST(pinned_pages_are_evicted_only_if_no_sequence_could_run_otherwise) {
+  EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
+  setup.limits.n_pages = 24;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  const GenerationRequest request = pinned_request();
+  run(consumer, request);
+  CHECK_EQ(tier.open(1, 7, request, true).size(), size_t{6});
+  for (int seed = 2; seed < 6; ++seed) run(consumer, other_request(200, seed));
+  uint32_t cached = 0;
+  run(consumer, request, &cached);
+  CHECK_EQ(cached, 96u);
+  engine->clear_cache(std::nullopt);
+  run(consumer, request, &cached);
+  CHECK_EQ(cached, 96u);
+  run(consumer, other_request(340, 7));
+  run(consumer, request, &cached);
+  CHECK(cached < 96u);
+  // The pages that the last request computed are pinned again by another import.
+  engine->close_import(1);
+  CHECK_EQ(tier.open(2, 7, request, true).size(), size_t{6});
+  engine->close_import(2);
+  for (int seed = 2; seed < 6; ++seed) run(consumer, other_request(200, seed));
+  run(consumer, request, &cached);
+  CHECK_EQ(cached, 0u);
+  CHECK(pages_come_back(*engine));
+}
+
+TEST(pinned_imports_hold_a_quarter_of_the_pool_at_most) {
+  EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
+  setup.limits.n_pages = 24;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  run(consumer, other_request(200, 1));
+  CHECK_EQ(tier.open(1, 7, other_request(200, 1), true).size(), size_t{6});
+}
+
+TEST(the_cache_of_one_organization_or_of_all_can_be_cleared) {
+  auto engine = start_engine(of_model("models/llama.q8_0.gguf", KvType::kF16));
+  if (!engine) return;
+  Consumer consumer(*engine);
+  GenerationRequest own = pinned_request(), others = pinned_request();
+  others.organization = 8;
+  run(consumer, own);
+  run(consumer, others);
+  engine->clear_cache(7);
+  uint32_t cached = 1;
+  run(consumer, own, &cached);
+  CHECK_EQ(cached, 0u);
+  run(consumer, others, &cached);
+  CHECK_EQ(cached, 96u);
+  engine->clear_cache(std::nullopt);
+  run(consumer, own, &cached);
+  CHECK_EQ(cached, 0u);
+  run(consumer, others, &cached);
   CHECK_EQ(cached, 0u);
   CHECK(pages_come_back(*engine));
 }

@@ -1,4 +1,4 @@
-// Runs one fuzz input. Shared by the fuzz target and the test that uses damaged files. Tests only.
+// Runs one fuzz input. Shared by the fuzz target and the test that uses damaged files. For tests only.
 #pragma once
 
 #include <cstddef>

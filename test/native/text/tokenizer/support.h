@@ -1,4 +1,4 @@
-// Builds small vocabularies in memory, and provides shorthands for tests. Tests only.
+// Builds small vocabularies in memory, and provides shorthands for tests. For tests only.
 #pragma once
 
 #include <memory>

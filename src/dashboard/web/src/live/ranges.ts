@@ -1,4 +1,4 @@
-// The time ranges of the live view. Pure.
+// The time ranges of the live view. No side effects.
 
 export type LiveRange = '5m' | '1h' | '6h' | '24h' | '7d' | '30d';
 export const LIVE_RANGES: readonly { value: LiveRange; label: string; seconds: number; words: string }[] = [

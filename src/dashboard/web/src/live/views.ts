@@ -1,4 +1,4 @@
-// Declares every number and chart of the live view. Pure.
+// Declares every number and chart of the live view. No side effects.
 
 import type { EngineSample, LiveSample, Percentiles } from '../../../../shared/wire/live.js';
 import type { TunableName } from '../../../../shared/wire/tunables.js';

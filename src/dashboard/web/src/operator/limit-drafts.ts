@@ -1,4 +1,5 @@
-// Form state for an organization's limits: for each model and kind of limit, the typed text or "no limit". Pure.
+// Form state for an organization's limits: for each model and kind of limit, the typed text or "no limit". No side
+// effects.
 
 import type { LimitOverrides, LimitValues } from '../../../../shared/wire/limits.js';
 

@@ -1,4 +1,5 @@
-// The logarithmic scale of a slider. Ranges span several powers of ten, and small values must stay reachable. Pure.
+// The logarithmic scale of a slider. Ranges span several powers of ten, and small values must stay reachable. No side
+// effects.
 
 /** Number of positions of the slider. */
 export const STEPS = 200;

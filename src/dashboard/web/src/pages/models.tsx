@@ -76,7 +76,7 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
           model.quantization,
           model.file_bytes === null ? null : bytes(model.file_bytes),
         ].filter((part) => part !== null);
-  const images = model.input_modalities.includes('image');
+  const generates = model.task === null || model.task === 'generation';
   return (
     <section className="panel model-card" aria-labelledby={`model-${model.id}`}>
       <header className="panel-head">
@@ -114,43 +114,18 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
             <dt>Context</dt>
             <dd>{count(model.context_window)} tokens</dd>
           </div>
-          <div>
-            <dt>Maximum output</dt>
-            <dd>{count(model.max_output_tokens)} tokens</dd>
-          </div>
-          <div>
-            <dt>Input</dt>
-            <dd>{images ? 'Text and images' : 'Text'}</dd>
-          </div>
-          <div>
-            <dt>Supports</dt>
-            <dd>Tools, structured output</dd>
-          </div>
-          <div>
-            <dt>Reasoning</dt>
-            <dd>
-              {model.reasoning_efforts.length === 0 ? (
-                'No'
-              ) : (
-                <>
-                  {model.reasoning_efforts.join(', ')}
-                  <span className="cell-sub">default {model.default_reasoning_effort}</span>
-                </>
-              )}
-            </dd>
-          </div>
-          <div>
-            <dt>Sampling defaults</dt>
-            <dd>
-              <ul className="pairs">
-                {Object.entries(model.sampling_defaults).map(([name, value]) => (
-                  <li key={name}>
-                    <code>{name}</code> {value}
-                  </li>
-                ))}
-              </ul>
-            </dd>
-          </div>
+          {generates ? (
+            <GenerationFacts model={model} />
+          ) : (
+            <div>
+              <dt>Output</dt>
+              <dd>
+                {model.task === 'ranking'
+                  ? 'Relevance of documents'
+                  : `Vectors${model.embedding_dimensions === null ? '' : ` of ${model.embedding_dimensions.join(', ')} dimensions`}`}
+              </dd>
+            </div>
+          )}
           {build.length > 0 && (
             <div>
               <dt>{model.upstream === null ? 'Weights' : 'Runs on'}</dt>
@@ -158,7 +133,7 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
             </div>
           )}
         </dl>
-        {model.lifecycle !== 'retired' && (
+        {model.lifecycle !== 'retired' && generates && (
           <div>
             <LinkButton href={`/playground?model=${encodeURIComponent(model.id)}`} size="small">
               Try in the playground
@@ -167,5 +142,51 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
         )}
       </div>
     </section>
+  );
+}
+
+/** The facts of a model that generates text. */
+function GenerationFacts({ model }: { model: DashboardModel }): ReactNode {
+  const images = model.input_modalities.includes('image');
+  return (
+    <>
+      <div>
+        <dt>Maximum output</dt>
+        <dd>{count(model.max_output_tokens)} tokens</dd>
+      </div>
+      <div>
+        <dt>Input</dt>
+        <dd>{images ? 'Text and images' : 'Text'}</dd>
+      </div>
+      <div>
+        <dt>Supports</dt>
+        <dd>Tools, structured output</dd>
+      </div>
+      <div>
+        <dt>Reasoning</dt>
+        <dd>
+          {model.reasoning_efforts.length === 0 ? (
+            'No'
+          ) : (
+            <>
+              {model.reasoning_efforts.join(', ')}
+              <span className="cell-sub">default {model.default_reasoning_effort}</span>
+            </>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Sampling defaults</dt>
+        <dd>
+          <ul className="pairs">
+            {Object.entries(model.sampling_defaults).map(([name, value]) => (
+              <li key={name}>
+                <code>{name}</code> {value}
+              </li>
+            ))}
+          </ul>
+        </dd>
+      </div>
+    </>
   );
 }

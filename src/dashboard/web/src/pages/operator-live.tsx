@@ -20,6 +20,7 @@ import type { ChartOf, Shown } from '../live/live-charts.js';
 import { LiveSenders } from '../live/live-senders.js';
 import { EngineTable } from '../live/engine-table.js';
 import { EngineTiles, ServerTiles, TotalTiles } from '../live/live-tiles.js';
+import { PromptCachePanel } from '../live/prompt-cache-panel.js';
 import { LIVE_RANGES, wordsOf } from '../live/ranges.js';
 import type { LiveRange, Span } from '../live/ranges.js';
 import { ofEngine } from '../live/samples.js';
@@ -192,6 +193,9 @@ export function OperatorLive(): ReactNode {
               />
             </section>
           )}
+          <section className="live-part" aria-label="Prompt cache">
+            <PromptCachePanel />
+          </section>
           <Changes marks={changes} />
         </>
       )}

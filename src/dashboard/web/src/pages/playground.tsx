@@ -56,7 +56,9 @@ export function Playground(): ReactNode {
       }
     >
       {(data) => {
-        const served = data.filter(({ lifecycle }) => lifecycle !== 'retired');
+        const served = data.filter(
+          ({ lifecycle, task }) => lifecycle !== 'retired' && (task === null || task === 'generation'),
+        );
         return served.length === 0 ? (
           <>
             <PageHeader title="Playground" />

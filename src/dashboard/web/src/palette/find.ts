@@ -1,4 +1,4 @@
-// Finds and ranks the command palette's entries. Pure.
+// Finds and ranks the command palette's entries. No side effects.
 
 export interface PaletteItem {
   /** Unique within the palette. */

@@ -1,5 +1,5 @@
 // Code that sends the playground's request with an API key, for curl, the OpenAI clients and the Anthropic client.
-// Never contains the key itself. Pure.
+// Never contains the key itself. No side effects.
 
 import type { ChatBody, ChatMessage, ContentPart } from './chat-wire.js';
 

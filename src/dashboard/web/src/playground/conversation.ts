@@ -1,4 +1,4 @@
-// A playground conversation: its turns, and their conversion to request messages. Pure.
+// A playground conversation: its turns, and their conversion to request messages. No side effects.
 
 import type { Answer } from './chat-stream.js';
 import type { ChatMessage, ContentPart } from './chat-wire.js';

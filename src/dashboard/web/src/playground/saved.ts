@@ -1,4 +1,4 @@
-// Converts the playground's state to and from its saved form. Images and failed responses are omitted. Pure.
+// Converts the playground's state to and from its saved form. Images and failed responses are omitted. No side effects.
 
 import type { SavedContent, SavedTurn } from '../../../../shared/wire/playground.js';
 import { sent, timing } from './chat-stream.js';

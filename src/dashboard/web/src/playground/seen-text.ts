@@ -1,4 +1,4 @@
-// Describes how a model processes an image. Pure.
+// Describes how a model processes an image. No side effects.
 import type { DashboardImagePlan } from '../../../../shared/wire/playground.js';
 
 /** "1600 × 1200, processed in 4 × 3 tiles of 364 × 364 and as a whole, 1,088 tokens" */

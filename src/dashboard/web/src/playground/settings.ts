@@ -1,5 +1,5 @@
 // Request settings as the user typed them; an empty field means the model's default. Parsing them returns the request
-// fields, or an error for each invalid field. Pure.
+// fields, or an error for each invalid field. No side effects.
 
 import type { ChatBody, FunctionTool, ResponseFormat } from './chat-wire.js';
 

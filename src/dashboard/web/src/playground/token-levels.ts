@@ -1,4 +1,4 @@
-// Maps a token's probability to a CSS class and a description. Pure.
+// Maps a token's probability to a CSS class and a description. No side effects.
 
 /** Likely tokens get no background, so that unlikely ones stand out. */
 const LEVELS: readonly (readonly [least: number, level: string])[] = [

@@ -7,7 +7,7 @@ import { CopyButton } from '../components/copy.js';
 import { Dialog } from '../components/dialog.js';
 import { Code } from '../components/page.js';
 import { Loaded, Notice, Skeleton } from '../components/states.js';
-import { clock, count, date } from '../format.js';
+import { clock, count, date, dateTime } from '../format.js';
 import { OutcomeBadge, time } from './request-table.js';
 
 const PHASES = [
@@ -248,6 +248,7 @@ function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }
           </span>
         )}
       </p>
+      <CacheTiers parameters={parameters} />
       {difference !== null && (
         <>
           <Said who={`before token ${difference.at + 1}`} text={difference.before} />
@@ -259,7 +260,49 @@ function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }
   );
 }
 
-const CACHE_FIELDS: ReadonlySet<string> = new Set(['cache_comparison', 'cache_matched_tokens', 'cache_missed_tokens']);
+/** Where the cached tokens came from, and why pages on disk were not used. Only if the server keeps pages on disk. */
+function CacheTiers({ parameters }: Pick<RequestDetail, 'parameters'>): ReactNode {
+  const memory = parameters?.['cache_memory_tokens'];
+  const disk = parameters?.['cache_disk_tokens'];
+  const miss = parameters?.['cache_disk_miss'];
+  const at = parameters?.['cache_disk_miss_at'];
+  if (typeof memory !== 'number' || typeof disk !== 'number') return null;
+  return (
+    <p>
+      {count(memory)} tokens came from memory, {count(disk)} from disk.
+      {typeof miss === 'string' && (
+        <>
+          {' '}
+          {DISK_MISSES[miss] ?? miss}
+          {typeof at === 'number' && <span className="muted"> {dateTime(1000 * at)}</span>}
+        </>
+      )}
+    </p>
+  );
+}
+
+const DISK_MISSES: Record<string, string> = {
+  never_stored: 'The rest was never stored on disk.',
+  other_engine: 'The rest is stored on disk for another version of the model or other engine settings.',
+  evicted: 'The rest was evicted from disk.',
+  erased: 'The rest was erased from disk.',
+  expired: 'The rest has expired on disk.',
+  damaged: 'The rest was damaged on disk.',
+  below_minimum: 'The prompt is shorter than kv.min_tokens.',
+  no_room: 'There was no room in memory for the rest.',
+  model_unknown: 'The files of the model had not been identified yet.',
+  unreadable: 'The rest could not be read from disk.',
+};
+
+const CACHE_FIELDS: ReadonlySet<string> = new Set([
+  'cache_comparison',
+  'cache_matched_tokens',
+  'cache_missed_tokens',
+  'cache_memory_tokens',
+  'cache_disk_tokens',
+  'cache_disk_miss',
+  'cache_disk_miss_at',
+]);
 
 function Parameters({ detail: { parameters } }: { detail: RequestDetail }): ReactNode {
   const entries = Object.entries(parameters ?? {}).filter(([name]) => !CACHE_FIELDS.has(name));

@@ -1,23 +1,22 @@
-// Reads `prompt`: a string, a list of token IDs, or a list whose entries are strings or lists of token IDs. Validated
-// by hand, because a schema would report one error per entry, possibly a hundred thousand. Pure.
-import { apiError, type ApiError } from '../../shared/errors.js';
-import { MAX_PROMPTS } from './schema.js';
+// Reads a field that is a string, a list of token IDs, or a list whose entries are strings or lists of token IDs.
+// Validated by hand, because a schema would report one error per entry, possibly a hundred thousand. No side effects.
+import { apiError, type ApiError } from '../shared/errors.js';
 
-export type Prompts = readonly (string | readonly number[])[];
+export type TextsOrTokens = readonly (string | readonly number[])[];
 
-/** Throws ApiError 400 for an invalid prompt, and 422 for a list that is empty or too long. */
-export function readPrompts(prompt: unknown): Prompts {
-  if (prompt === undefined || prompt === null) throw fault('missing_required_parameter', 'prompt', 'is required');
-  if (typeof prompt === 'string') return [prompt];
-  if (!Array.isArray(prompt))
-    throw fault('invalid_type', 'prompt', 'must be a string, a list of token IDs, or a list of either');
-  const list: readonly unknown[] = prompt;
-  if (list.length === 0) throw fault('missing_required_parameter', 'prompt', 'must not be empty');
-  if (typeof list[0] === 'number') return [readTokens(list, 'prompt')];
-  if (list.length > MAX_PROMPTS) throw fault('array_too_long', 'prompt', `may have at most ${MAX_PROMPTS} entries`);
+/** Throws ApiError 400 for an invalid value, and 422 for a list with more than `most` entries. */
+export function readTextsOrTokens(value: unknown, field: string, most: number): TextsOrTokens {
+  if (value === undefined || value === null) throw fault('missing_required_parameter', field, 'is required');
+  if (typeof value === 'string') return [value];
+  if (!Array.isArray(value))
+    throw fault('invalid_type', field, 'must be a string, a list of token IDs, or a list of either');
+  const list: readonly unknown[] = value;
+  if (list.length === 0) throw fault('missing_required_parameter', field, 'must not be empty');
+  if (typeof list[0] === 'number') return [readTokens(list, field)];
+  if (list.length > most) throw fault('array_too_long', field, `may have at most ${most} entries`);
   const texts = typeof list[0] === 'string';
   return list.map((entry, index) => {
-    const path = `prompt[${index}]`;
+    const path = `${field}[${index}]`;
     if (texts ? typeof entry !== 'string' : !Array.isArray(entry))
       throw fault(
         'invalid_type',

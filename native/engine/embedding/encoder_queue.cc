@@ -1,0 +1,65 @@
+#include "engine/embedding/encoder_queue.h"
+
+#include <algorithm>
+
+namespace monolith {
+
+void EncoderQueue::add(std::unique_ptr<EncoderJob>& job) {
+  const auto at = std::ranges::find(lines_, job->organization, &Line::organization);
+  if (at != lines_.end()) return at->jobs.push_back(std::move(job));
+  lines_.emplace_back(job->organization);
+  try {
+    lines_.back().jobs.push_back(std::move(job));
+  } catch (...) {
+    lines_.pop_back();
+    throw;
+  }
+}
+
+std::vector<std::unique_ptr<EncoderJob>> EncoderQueue::take_batch(int max_rows,
+                                                                  const std::function<int(size_t)>& rows_of) {
+  std::vector<std::unique_ptr<EncoderJob>> batch;
+  int left = max_rows;
+  for (size_t n_blocked = 0; n_blocked < lines_.size();) {
+    if (next_ >= lines_.size()) next_ = 0;
+    Line& line = lines_[next_];
+    EncoderJob& first = *line.jobs.front();
+    if (first.channel->full()) {
+      ++n_blocked;
+      ++next_;
+      continue;
+    }
+    const int rows = rows_of(first.tokens.size());
+    if (rows > left && !batch.empty()) break;
+    n_blocked = 0;
+    left -= rows;
+    batch.push_back(std::move(line.jobs.front()));
+    line.jobs.pop_front();
+    if (line.jobs.empty())
+      lines_.erase(lines_.begin() + static_cast<ptrdiff_t>(next_));
+    else
+      ++next_;
+  }
+  return batch;
+}
+
+std::vector<std::unique_ptr<EncoderJob>> EncoderQueue::remove_if(
+    const std::function<bool(const EncoderJob&)>& matches) {
+  std::vector<std::unique_ptr<EncoderJob>> removed;
+  for (size_t i = 0; i < lines_.size();) {
+    std::deque<std::unique_ptr<EncoderJob>>& jobs = lines_[i].jobs;
+    const auto kept = std::stable_partition(jobs.begin(), jobs.end(), [&](const auto& job) { return !matches(*job); });
+    std::move(kept, jobs.end(), std::back_inserter(removed));
+    jobs.erase(kept, jobs.end());
+    if (!jobs.empty()) {
+      ++i;
+      continue;
+    }
+    lines_.erase(lines_.begin() + static_cast<ptrdiff_t>(i));
+    if (next_ > i) --next_;
+  }
+  if (next_ >= lines_.size()) next_ = 0;
+  return removed;
+}
+
+}  // namespace monolith

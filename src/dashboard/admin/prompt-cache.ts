@@ -1,0 +1,84 @@
+// The prompt cache, for operators: state, emptying it, pinned prompts.
+
+import { z } from 'zod';
+import { apiError } from '../../shared/errors.js';
+import type { Route } from '../../http/exchange.js';
+import {
+  MAX_PINNED_CHARACTERS,
+  type PinnedPrompt,
+  type PromptCacheCleared,
+  type PromptCacheCommand,
+  type PromptCacheState,
+} from '../../shared/wire/prompt-cache.js';
+import type { NoteOperation, OperatorGuard } from './operator-guard.js';
+
+const pinBody = z.object({
+  model: z.string().min(1).max(128),
+  organization: z.string().min(1).max(128).nullish(),
+  prompt: z.string().min(1).max(MAX_PINNED_CHARACTERS),
+});
+/** Up to six bytes per character in JSON, and the other fields. */
+const MAX_PIN_BYTES = 6 * MAX_PINNED_CHARACTERS + 4_096;
+
+export interface PromptCacheDeps {
+  promptCache: { run(command: PromptCacheCommand): Promise<PromptCacheState | PromptCacheCleared | PinnedPrompt> };
+  note: NoteOperation;
+}
+
+export function promptCacheRoutes(guard: OperatorGuard, { promptCache, note }: PromptCacheDeps): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/prompt-cache',
+      handler: async ({ exchange }) => exchange.json(200, await promptCache.run({ type: 'state' })),
+    }),
+
+    guard({
+      method: 'DELETE',
+      path: '/prompt-cache',
+      handler: async ({ exchange, actor }) => {
+        const model = named(exchange.query, 'model');
+        const organization = named(exchange.query, 'organization');
+        const cleared = await promptCache.run({ type: 'clear', model, organization });
+        await note(
+          actor,
+          'prompt_cache.cleared',
+          [model ?? 'all models', organization ?? 'all organizations'].join(', '),
+        );
+        exchange.json(200, cleared);
+      },
+    }),
+
+    guard({
+      method: 'POST',
+      path: '/prompt-cache/pinned',
+      body: pinBody,
+      maxBodyBytes: MAX_PIN_BYTES,
+      handler: async ({ exchange, actor, body: { model, organization = null, prompt } }) => {
+        const pinned = (await promptCache.run({ type: 'warm', model, organization, prompt })) as PinnedPrompt;
+        await note(actor, 'prompt_cache.pinned', `${pinned.id} (${model}, ${pinned.organization})`);
+        exchange.json(200, pinned);
+      },
+    }),
+
+    guard({
+      method: 'DELETE',
+      path: '/prompt-cache/pinned/:pin',
+      handler: async ({ exchange, actor }) => {
+        const pinned = (await promptCache.run({
+          type: 'unpin',
+          id: exchange.params['pin'] as string,
+        })) as PinnedPrompt;
+        await note(actor, 'prompt_cache.unpinned', `${pinned.id} (${pinned.model}, ${pinned.organization})`);
+        exchange.json(200, pinned);
+      },
+    }),
+  ];
+}
+
+/** Null if the parameter is absent. */
+function named(query: URLSearchParams, name: string): string | null {
+  const value = query.get(name);
+  if (value === '') throw apiError('invalid_query_parameter', `${name} must not be empty.`, name);
+  return value;
+}

@@ -1,0 +1,87 @@
+// Embeddings from an upstream model. Vectors are passed on as the server scales them, unless `models.<id>.normalize` is
+// set. One instance per model and HTTP worker. Event-loop thread only.
+import type { CatalogModel } from '../../engine/catalog.js';
+import { apiError } from '../../shared/errors.js';
+import { normalized } from '../normalized.js';
+import type { PoolingRequest } from '../pooling.js';
+import { embeddingPrompt } from '../embedding-prompt.js';
+import type { Pooler, PreparedPooling, RequestContext } from '../provider.js';
+import { WITHOUT_TEXT } from '../without-text.js';
+import type { AnswerOptions } from './answer-events.js';
+import { EmbeddingsApi, MAX_DIMENSIONS } from './apis/embeddings.js';
+import { UpstreamRun, type RunDeps } from './run.js';
+
+/** Average number of UTF-8 bytes per token, for the estimate that is reserved. */
+const BYTES_PER_TOKEN = 3.5;
+/** Bytes of a vector's value in base64. */
+const BYTES_PER_VALUE = 6;
+
+export class UpstreamPooler implements Pooler {
+  readonly task = 'embedding';
+  readonly dimensions = null;
+  readonly shorterDimensions: readonly number[];
+
+  /** `deps`: those of the model's runs. */
+  constructor(
+    private readonly model: CatalogModel,
+    private readonly deps: RunDeps,
+  ) {
+    this.shorterDimensions = model.embedding_dimensions ?? [];
+  }
+
+  prepare(request: PoolingRequest, context: RequestContext): Promise<PreparedPooling> {
+    const { inputs, dimensions, truncation } = request;
+    if (dimensions !== null && !this.shorterDimensions.includes(dimensions))
+      throw apiError(
+        'unsupported_value',
+        this.shorterDimensions.length === 0
+          ? `dimensions: models.<id>.embedding_dimensions lists no dimensions for ${this.model.id}.`
+          : `dimensions must be one of ${this.shorterDimensions.join(', ')} for ${this.model.id} (got ${dimensions}).`,
+        'dimensions',
+      );
+    if (truncation?.side === 'start')
+      throw apiError('unsupported_value', 'truncate: START is not supported for upstream models.', 'truncate');
+    const prompt = embeddingPrompt(request, this.model.embedding_prompts ?? {}, this.model.id);
+    const api = new EmbeddingsApi(request, prompt);
+    const estimate = inputs.reduce(
+      (sum, input) =>
+        sum +
+        (input.kind === 'tokens'
+          ? input.tokens.length
+          : Math.ceil(
+              Buffer.byteLength(input.kind === 'text' ? prompt + input.text : input.document) / BYTES_PER_TOKEN,
+            )),
+      0,
+    );
+    const facts: AnswerOptions = {
+      n: 1,
+      stop: [],
+      maxCalls: 0,
+      estimatedPrompt: estimate,
+      cap: 0,
+      context: null,
+      maxTextBytes: inputs.length * MAX_DIMENSIONS * BYTES_PER_VALUE,
+      logprobs: false,
+      keepsContent: false,
+    };
+    const written = { api, body: api.body(), leftOut: undefined, ignored: [] };
+    const scales = this.model.normalize === true;
+    return Promise.resolve({
+      promptTokens: { tokens: estimate, exact: false },
+      maxTokens: 0,
+      cappedByContext: false,
+      n: 1,
+      ignoredKeywords: [],
+      truncated: [],
+      width: null,
+      results: () => (scales ? api.vectors.map(normalized) : api.vectors),
+      start: (onEvent) =>
+        // Another model's vectors cannot be compared with this model's, so there is no fallback.
+        new UpstreamRun(
+          { ...this.deps, fallback: null },
+          { request: { ...WITHOUT_TEXT, model: this.model.id }, facts, context, api: () => written },
+          onEvent,
+        ).start(),
+    });
+  }
+}

@@ -1,0 +1,68 @@
+// OpenAI's deprecated function calling: `functions`, `function_call` and messages with the role "function", converted
+// to tools, a tool choice and tool results. The response to a request with `functions` has the old form, too.
+// No side effects.
+import { apiError } from '../../shared/errors.js';
+import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
+import type { ToolInput } from '../tools.js';
+import { toToolChoice } from '../tools.js';
+import type { ToolTurns } from '../tool-turns.js';
+import type { ChatEnvelopeFields, ChatMessage } from './schema.js';
+
+type FunctionFields = Pick<ChatEnvelopeFields, 'functions' | 'function_call' | 'tools' | 'tool_choice'>;
+
+/** Throws ApiError conflicting_parameters if a request mixes the old parameters with those that replaced them. */
+export function checkFunctionFields({ functions, function_call: choice, ...chat }: FunctionFields): void {
+  if (functions != null && chat.tools != null)
+    throw apiError('conflicting_parameters', 'functions and tools cannot both be given.', 'functions');
+  if (choice != null && chat.tool_choice != null)
+    throw apiError('conflicting_parameters', 'function_call and tool_choice cannot both be given.', 'function_call');
+  if (choice != null && choice !== 'none' && functions == null)
+    throw apiError('conflicting_parameters', 'function_call requires functions.', 'function_call');
+}
+
+export function functionInputs({ functions }: FunctionFields): ToolInput[] {
+  return (functions ?? []).map((given, index) => ({ path: `functions[${index}]`, ...given }));
+}
+
+/** Throws ApiError tool_not_found if `function_call` names a function that the request does not define. */
+export function functionChoice(
+  tools: readonly ToolDefinition[],
+  { function_call: choice }: FunctionFields,
+): ToolChoice {
+  if (choice == null || typeof choice === 'string') return toToolChoice(tools, choice ?? null, null);
+  if (tools.every(({ name }) => name !== choice.name))
+    throw apiError('tool_not_found', 'function_call names a function that is not in functions.', 'function_call');
+  return toToolChoice(tools, 'required', [choice.name]);
+}
+
+type FunctionCall = NonNullable<Extract<ChatMessage, { role: 'assistant' }>['function_call']>;
+type FunctionResult = Extract<ChatMessage, { role: 'function' }>;
+
+/** Gives the function calls of a conversation IDs, because the old format matches results with calls by name only. */
+export class FunctionTurns {
+  #open: { id: string; name: string } | null = null;
+
+  constructor(private readonly turns: ToolTurns) {}
+
+  /** Returns the call's ID. */
+  call({ name }: FunctionCall, path: string): string {
+    const id = `${path}.function_call`;
+    this.turns.call(id, id, id);
+    this.#open = { id, name };
+    return id;
+  }
+
+  /** Returns the ID of the call that the result belongs to. Throws ApiError tool_call_not_found. */
+  answer({ name }: FunctionResult, path: string): string {
+    const open = this.#open;
+    if (open === null || open.name !== name)
+      throw apiError(
+        'tool_call_not_found',
+        `${path}.name does not match a function_call of the preceding assistant message.`,
+        `${path}.name`,
+      );
+    this.#open = null;
+    this.turns.answer(open.id, `${path}.name`);
+    return open.id;
+  }
+}

@@ -1,0 +1,27 @@
+// Schema of the member `cache` of the prompt cache diagnostics, which two formats share.
+import { z } from 'zod';
+
+const count = () => z.int().min(0);
+
+/** Only if the server keeps KV pages on disk. */
+export const cacheTiers = z.strictObject({
+  memory_tokens: count(),
+  disk_tokens: count(),
+  disk_miss: z
+    .strictObject({
+      reason: z.enum([
+        'never_stored',
+        'other_engine',
+        'evicted',
+        'erased',
+        'expired',
+        'damaged',
+        'below_minimum',
+        'no_room',
+        'model_unknown',
+        'unreadable',
+      ]),
+      at: count().nullable(),
+    })
+    .nullable(),
+});

@@ -1,0 +1,37 @@
+// Writes vectors as JSON. A request for thousands of vectors has a response of 100 MB, so it is written in slices.
+import type { Exchange } from '../../http/exchange.js';
+import { JsonText } from '../../http/json-text.js';
+import { inTurns } from '../../shared/in-turns.js';
+
+export type VectorEncoding = 'float' | 'base64';
+
+/** Approximate number of bytes per value: the value itself, and its text in the response. */
+const BYTES_PER_VALUE: Readonly<Record<VectorEncoding, number>> = { float: 4 + 14, base64: 4 + 6 };
+
+export const vectorBytes = (encoding: VectorEncoding, values: number): number => BYTES_PER_VALUE[encoding] * values;
+
+/** Nine significant digits identify a 32-bit float. */
+const DIGITS = 9;
+
+/** A vector as JSON: a list of numbers, or a string with the little-endian 32-bit floats in base64. */
+export function vectorText(vector: Float32Array, encoding: VectorEncoding): string {
+  if (encoding === 'base64')
+    return `"${Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString('base64')}"`;
+  let text = '[';
+  for (let at = 0; at < vector.length; at++) text += (at === 0 ? '' : ',') + (vector[at] as number).toPrecision(DIGITS);
+  return `${text}]`;
+}
+
+/** Writes `before`, the entries separated by commas, and `after`. Charges the time to the organization. */
+export async function writeVectors(
+  exchange: Exchange,
+  vectors: readonly Float32Array[],
+  entry: (vector: Float32Array, index: number) => string,
+  { before, after }: { readonly before: string; readonly after: string },
+): Promise<JsonText> {
+  const text = new JsonText().add(before);
+  await inTurns(vectors.entries(), ([index, vector]) => {
+    exchange.charged(vector.byteLength, () => text.add((index === 0 ? '' : ',') + entry(vector, index)));
+  });
+  return text.add(after);
+}

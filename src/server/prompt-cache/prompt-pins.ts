@@ -1,0 +1,270 @@
+// Pinned prompts: system prompts whose KV pages stay in memory and on disk. They are computed when they are pinned, and
+// after a restart as soon as their model is loaded; pages that are on disk are read instead. Primary thread only.
+
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Organizations } from '../../accounts/organizations.js';
+import type { SecretBox } from '../../accounts/sealing/secret-box.js';
+import type { PinnedPromptRow, PromptPinStore } from '../../dashboard/admin/prompt-pin-store.js';
+import type { KvTier } from '../../engine/kv-tier/kv-tier.js';
+import { keptForPin } from '../../engine/kv-tier/labels.js';
+import { PAGE_TOKENS } from '../../engine/kv-tier/page-content.js';
+import type { ModelPool } from '../../engine/model-pool.js';
+import type { ServedModels } from '../../generation/served-models.js';
+import { apiError } from '../../shared/errors.js';
+import type { PinnedPrompt } from '../../shared/wire/prompt-cache.js';
+import type { Log } from '../../telemetry/types.js';
+import { compute, sharedPrefix } from './prompt-prefix.js';
+
+/** How often pinned prompts are checked. */
+const LOOK_MS = 5_000;
+/** Time between two attempts to bring all pages of a prompt back; doubled after each, up to MAX_RETRY_MS. */
+const RETRY_MS = 10_000;
+const MAX_RETRY_MS = 600_000;
+/** How long warm() waits until the pages are on disk. */
+const STORED_MS = 20_000;
+const STORED_LOOK_MS = 50;
+const SHOWN_CHARACTERS = 80;
+
+export interface PromptPinDeps {
+  readonly store: PromptPinStore;
+  readonly tier: Pick<KvTier, 'pin' | 'unpin'>;
+  readonly models: ServedModels;
+  readonly pool: Pick<ModelPool, 'engines' | 'get'>;
+  readonly organizations: Pick<Organizations, 'get'>;
+  readonly box: SecretBox;
+  readonly max: number;
+  readonly minTokens: number;
+  readonly log: Log;
+}
+
+interface Pin {
+  row: PinnedPromptRow;
+  readonly prompt: string;
+  /** The shared prefix and the token after it; null until the model has been loaded. */
+  tokens: Int32Array | null;
+  memoryTokens: number;
+  diskTokens: number;
+  problem: string | null;
+  retryMs: number;
+  retryAt: number;
+}
+
+const fullTokens = (tokens: Int32Array): number => tokens.length - 1;
+
+export class PromptPins {
+  readonly #pins = new Map<string, Pin>();
+  readonly #timer: NodeJS.Timeout;
+  #work: Promise<unknown> = Promise.resolve();
+  readonly #stopped = new AbortController();
+
+  private constructor(private readonly deps: PromptPinDeps) {
+    this.#timer = setInterval(() => void this.#inTurn(() => this.#look()), LOOK_MS);
+    this.#timer.unref();
+  }
+
+  static async open(deps: PromptPinDeps): Promise<PromptPins> {
+    const pins = new PromptPins(deps);
+    for (const row of await deps.store.all()) {
+      const opened = deps.box.open('pinned prompt', row.id, row.sealedPrompt);
+      if (opened === null) {
+        deps.log.error({ pin: row.id }, 'cannot read a pinned prompt: it was sealed with a key that is missing');
+        continue;
+      }
+      const kept = opened.current ? row : { ...row, sealedPrompt: deps.box.seal('pinned prompt', row.id, opened.text) };
+      if (!opened.current) await deps.store.put(kept);
+      pins.#pins.set(row.id, newPin(kept, opened.text));
+    }
+    return pins;
+  }
+
+  /** Computes a system prompt and pins it. Throws ApiError. */
+  warm(model: string, organizationId: string, prompt: string): Promise<PinnedPrompt> {
+    return this.#inTurn(async () => {
+      const { store, box, models, max } = this.deps;
+      const { name } = models.find(model);
+      const same = [...this.#pins.values()].find(
+        ({ row, prompt: other }) => row.model === name && row.organizationId === organizationId && other === prompt,
+      );
+      if (same === undefined && this.#pins.size >= max)
+        throw apiError('value_out_of_range', `${max} prompts are pinned, the maximum (kv.max_pinned).`, 'prompt');
+      const id = same?.row.id ?? `pin_${randomBytes(9).toString('hex')}`;
+      const sealedPrompt = box.seal('pinned prompt', id, prompt);
+      const pin =
+        same ?? newPin({ id, model: name, organizationId, sealedPrompt, createdAt: new Date().toISOString() }, prompt);
+      if (same === undefined) {
+        this.#pins.set(id, pin); // from here on, its pages are not taken for those of a removed pin
+        await store.put(pin.row);
+      }
+      try {
+        await models.find(name).ensureLoaded();
+        await this.#fill(pin);
+        await this.#isStored(pin);
+        const needed = fullTokens(pin.tokens!);
+        if (pin.memoryTokens < needed)
+          throw apiError(
+            'value_out_of_range',
+            `${pin.memoryTokens} of ${needed} tokens can be pinned in memory. Pinned prompts may use a quarter of the KV cache (engine.kv_bytes).`,
+            'prompt',
+          );
+        return await this.#shown(pin);
+      } catch (error) {
+        if (same === undefined) await this.#remove(id);
+        throw error;
+      }
+    });
+  }
+
+  /** Throws ApiError 404. */
+  unpin(id: string): Promise<PinnedPrompt> {
+    return this.#inTurn(async () => {
+      const pin = this.#pins.get(id);
+      if (pin === undefined) throw apiError('resource_not_found', 'Pinned prompt not found.', 'id');
+      const shown = await this.#shown(pin);
+      await this.#remove(id);
+      return shown;
+    });
+  }
+
+  /** Oldest first. */
+  list(): Promise<PinnedPrompt[]> {
+    return Promise.all([...this.#pins.values()].map((pin) => this.#shown(pin)));
+  }
+
+  /** Whether a prompt is pinned, or is being pinned. */
+  has(id: string): boolean {
+    return this.#pins.has(id);
+  }
+
+  async close(): Promise<void> {
+    this.#stopped.abort();
+    clearInterval(this.#timer);
+    await this.#work;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#work.then(work);
+    this.#work = result.catch(() => undefined);
+    return result;
+  }
+
+  async #remove(id: string): Promise<void> {
+    const { store, tier } = this.deps;
+    const pin = this.#pins.get(id);
+    if (pin === undefined) return;
+    await store.remove(id);
+    this.#pins.delete(id);
+    await tier.unpin(id, pin.row.organizationId);
+  }
+
+  /** Removes the prompts of deleted organizations, and brings back pages that are missing. */
+  async #look(): Promise<void> {
+    for (const pin of [...this.#pins.values()]) {
+      if (this.#stopped.signal.aborted) return;
+      try {
+        if ((await this.deps.organizations.get(pin.row.organizationId)) === null) {
+          await this.#remove(pin.row.id);
+          continue;
+        }
+        if (this.deps.pool.get(pin.row.model)?.status.state !== 'ready') {
+          Object.assign(pin, { memoryTokens: 0, retryMs: RETRY_MS, retryAt: 0 });
+          continue;
+        }
+        if (pin.tokens !== null) await this.#hold(pin);
+        if (!isComplete(pin) && performance.now() >= pin.retryAt) await this.#fill(pin);
+      } catch (error) {
+        pin.problem = error instanceof Error ? error.message : String(error);
+      }
+    }
+  }
+
+  /** Computes the prompt, or reads it from disk, and holds its pages. */
+  async #fill(pin: Pin): Promise<void> {
+    const { models, organizations, minTokens } = this.deps;
+    const { id, model, organizationId } = pin.row;
+    pin.retryAt = performance.now() + pin.retryMs;
+    pin.retryMs = Math.min(2 * pin.retryMs, MAX_RETRY_MS);
+    const organization = await organizations.get(organizationId);
+    if (organization === null) throw apiError('resource_not_found', 'Organization not found.', 'organization');
+    const provider = models.find(model).ready();
+    const shared = await sharedPrefix(provider, { model, prompt: pin.prompt, organization: organization.tenant });
+    // The last token of a prompt is always computed, so it is not part of a page that can be reused.
+    const full = shared.length - 1 - ((shared.length - 1) % PAGE_TOKENS);
+    if (full < Math.max(minTokens, PAGE_TOKENS))
+      throw apiError(
+        'value_out_of_range',
+        `The system prompt has ${shared.length} tokens that all conversations share. More than ${minTokens} are required (kv.min_tokens).`,
+        'prompt',
+      );
+    pin.tokens = shared.slice(0, full + 1);
+    await compute({
+      provider,
+      model,
+      tokens: pin.tokens,
+      context: { organization: organization.tenant, organizationId },
+      label: keptForPin(id),
+      signal: this.#stopped.signal,
+    });
+    await this.#hold(pin);
+    pin.problem = null;
+  }
+
+  async #hold(pin: Pin): Promise<void> {
+    const { tier, pool, organizations } = this.deps;
+    const { id, model, organizationId } = pin.row;
+    const engine = pool.engines().find(({ names }) => names.includes(model))?.key;
+    const organization = await organizations.get(organizationId);
+    if (engine === undefined || organization === null || pin.tokens === null) return;
+    const state = await tier.pin({
+      pin: id,
+      engine,
+      organization: organization.tenant,
+      organizationId,
+      tokens: pin.tokens,
+    });
+    pin.memoryTokens = state?.memoryTokens ?? 0;
+    pin.diskTokens = state?.diskTokens ?? 0;
+    if (isComplete(pin)) Object.assign(pin, { retryMs: RETRY_MS, retryAt: 0 });
+  }
+
+  /** Waits until the pages are on disk, where they are written after the prompt has been computed. */
+  async #isStored(pin: Pin): Promise<void> {
+    for (const end = performance.now() + STORED_MS; performance.now() < end && !this.#stopped.signal.aborted; ) {
+      await this.#hold(pin);
+      if (isComplete(pin)) return;
+      await sleep(STORED_LOOK_MS);
+    }
+  }
+
+  async #shown({ row, prompt, tokens, memoryTokens, diskTokens, problem }: Pin): Promise<PinnedPrompt> {
+    const isReady = this.deps.pool.get(row.model)?.status.state === 'ready';
+    const complete = tokens !== null && Math.min(memoryTokens, diskTokens) >= fullTokens(tokens);
+    return {
+      id: row.id,
+      model: row.model,
+      organization: row.organizationId,
+      organization_name: (await this.deps.organizations.get(row.organizationId))?.name ?? null,
+      created_at: row.createdAt,
+      start: prompt.slice(0, SHOWN_CHARACTERS),
+      tokens: tokens === null ? null : fullTokens(tokens),
+      memory_tokens: isReady ? memoryTokens : 0,
+      disk_tokens: diskTokens,
+      state: !isReady ? 'waiting' : complete ? 'pinned' : problem === null ? 'partial' : 'failed',
+      problem,
+    };
+  }
+}
+
+const isComplete = ({ tokens, memoryTokens, diskTokens }: Pin): boolean =>
+  tokens !== null && Math.min(memoryTokens, diskTokens) >= fullTokens(tokens);
+
+const newPin = (row: PinnedPromptRow, prompt: string): Pin => ({
+  row,
+  prompt,
+  tokens: null,
+  memoryTokens: 0,
+  diskTokens: 0,
+  problem: null,
+  retryMs: RETRY_MS,
+  retryAt: 0,
+});

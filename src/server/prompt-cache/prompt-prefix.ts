@@ -1,0 +1,88 @@
+// The part of a prompt that all conversations with the same system prompt share, and its computation.
+
+import type { Provider, RequestContext } from '../../generation/provider.js';
+import type { GenerationRequest, Message } from '../../generation/types.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
+import { apiError } from '../../shared/errors.js';
+
+/** Two first turns that differ in their first token. */
+const FIRST_TURNS = ['a', '0'] as const;
+
+const FAILURES: Readonly<Record<string, ErrorCode>> = {
+  queue_timeout: 'capacity_exhausted',
+  shutdown: 'shutting_down',
+};
+
+/**
+ * The leading tokens that all conversations with this system prompt share, as the model's chat template renders it.
+ * Throws ApiError.
+ */
+export async function sharedPrefix(
+  provider: Provider,
+  { model, prompt, organization }: { model: string; prompt: string; organization: number },
+): Promise<Int32Array> {
+  const rendered: ArrayLike<number>[] = [];
+  for (const turn of FIRST_TURNS) {
+    const messages: Message[] = [
+      { role: 'system', content: prompt },
+      { role: 'user', content: turn },
+    ];
+    const prepared = await provider.prepare({ ...fillRequest(model), messages }, { organization });
+    prepared.discard?.();
+    if (prepared.promptIds === undefined)
+      throw apiError('unsupported_value', `${model} is an upstream model: its prompts cannot be pinned.`, 'model');
+    rendered.push(prepared.promptIds);
+  }
+  const [one, other] = rendered as [ArrayLike<number>, ArrayLike<number>];
+  let length = 0;
+  while (length < one.length && one[length] === other[length]) length++;
+  return Int32Array.from(one).subarray(0, length);
+}
+
+export interface Computation {
+  readonly provider: Provider;
+  readonly model: string;
+  readonly tokens: Int32Array;
+  readonly context: RequestContext;
+  /** What the pages are kept for. */
+  readonly label: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Computes a prompt, unless it is cached. The prompt ends where the prefix does, because models with recurrent state can
+ * continue only from the end of a prompt. Rejects with an ApiError.
+ */
+export async function compute({ provider, model, tokens, context, label, signal }: Computation): Promise<void> {
+  const raw = { kind: 'tokens', tokens: [...tokens], path: 'prompt' } as const;
+  const prepared = await provider.prepare({ ...fillRequest(model), messages: [], raw }, context);
+  await new Promise<void>((resolve, reject) => {
+    const running = prepared.start((event) => {
+      if (event.type === 'finished') resolve();
+      else if (event.type === 'failed') reject(apiError(FAILURES[event.code] ?? 'model_error', event.message));
+    }, label);
+    signal.addEventListener('abort', () => {
+      running.cancel();
+      reject(apiError('shutting_down', 'The server is shutting down.'));
+    });
+  });
+}
+
+const fillRequest = (model: string): Omit<GenerationRequest, 'messages'> => ({
+  model,
+  continueFinal: false,
+  sampling: {},
+  n: 1,
+  maxTokens: 0,
+  stop: [],
+  topLogprobs: null,
+  effort: null,
+  reasoningBudget: null,
+  tools: [],
+  toolChoice: { mode: 'none', allowed: null },
+  parallelToolCalls: true,
+  format: { type: 'text' },
+  truncation: 'disabled',
+  promptParam: 'messages',
+  ignoreEos: false,
+});

@@ -1,0 +1,174 @@
+// Tests that every implementation of ConversationStore must pass.
+import t from 'tap';
+import { newConversationId } from '../../src/shared/ids.js';
+import {
+  MAX_CONVERSATION_ITEMS,
+  type ConversationItem,
+  type ConversationStore,
+} from '../../src/storage/conversation-store.js';
+import { itemSize } from '../../src/storage/response-size.js';
+import { DAY, message, START } from './records.js';
+
+export interface OpenedConversations {
+  conversations: ConversationStore;
+  /** Current time in seconds; assign to change it. */
+  clock: { now: number };
+  /** Returns the number of rows in all of the store's tables. */
+  rows(): Promise<number>;
+}
+
+const text = (words: string): ConversationItem => message('user', [{ type: 'input_text', text: words }]);
+const answer = (words: string): ConversationItem => ({
+  ...message('assistant', [{ type: 'output_text', text: words, annotations: [], logprobs: [] }]),
+  output: true,
+});
+const picture = (): ConversationItem =>
+  message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,', detail: 'auto' }], [Buffer.from('png')]);
+
+export function conversationStoreTests({ conversations, clock, rows }: OpenedConversations): void {
+  async function begin(items: readonly ConversationItem[] = [], organizationId = 'org_a'): Promise<string> {
+    const id = newConversationId();
+    await conversations.create({ id, organizationId, createdAt: START, metadata: { k: 'v' } }, items);
+    return id;
+  }
+  const listed = async (
+    id: string,
+    newestFirst = false,
+    after: string | null = null,
+    limit = 100,
+  ): Promise<unknown> => {
+    const page = await conversations.page('org_a', id, { newestFirst, after, limit, images: false });
+    return typeof page === 'string' ? page : [page.items.map((item) => item.id), page.more];
+  };
+  const sizeOf = (items: readonly ConversationItem[]): number =>
+    items.reduce((sum, { item }) => sum + itemSize(item), 0);
+
+  t.afterEach(async () => {
+    clock.now = START + 400 * DAY;
+    await conversations.sweep();
+    if ((await rows()) > 0) throw new Error('expiry left rows behind');
+    clock.now = START;
+  });
+
+  t.test('items are read back in order, with images and the mark of output', async (t) => {
+    const first = [text('one'), picture()];
+    const id = await begin(first);
+    const more = [text('two'), answer('three')];
+    t.equal(await conversations.append('org_a', id, more), true);
+    const items = (await conversations.items('org_a', id))!;
+    t.same(
+      items.map((item) => [item.id, item.item, item.output ?? false]),
+      [...first, ...more].map((item) => [item.id, item.item, item.output ?? false]),
+    );
+    t.equal(Buffer.from(items[1]!.images![0]!).toString(), 'png');
+    t.same(await conversations.head('org_a', id), {
+      id,
+      organizationId: 'org_a',
+      createdAt: START,
+      metadata: { k: 'v' },
+      size: sizeOf([...first, ...more]),
+    });
+    t.equal(Buffer.from((await conversations.item('org_a', id, first[1]!.id))!.images![0]!).toString(), 'png');
+  });
+
+  t.test('pages list each ID once, in both directions', async (t) => {
+    const all = Array.from({ length: 5 }, (_, at) => text(`text ${at}`));
+    const ids = all.map((item) => item.id);
+    const id = await begin(all);
+    await conversations.append('org_a', id, [all[1]!]);
+    t.same(await listed(id), [ids, false]);
+    t.same(await listed(id, true), [ids.toReversed(), false]);
+    t.same(await listed(id, false, ids[1], 2), [ids.slice(2, 4), true]);
+    t.same(await listed(id, true, ids[3], 3), [ids.slice(0, 3).toReversed(), false]);
+    t.equal(await listed(id, false, 'msg_unknown'), 'no item');
+    t.equal((await conversations.items('org_a', id))!.length, 6, 'a repeated item stays in the conversation');
+  });
+
+  t.test('removing an item removes all items with its ID, and their size', async (t) => {
+    const [one, two] = [text('one'), picture()];
+    const id = await begin([one, two, one]);
+    t.equal(await conversations.removeItem('org_a', id, one.id), true);
+    t.same(await listed(id), [[two.id], false]);
+    t.equal((await conversations.head('org_a', id))!.size, sizeOf([two]));
+    t.equal(await conversations.removeItem('org_a', id, one.id), false);
+    t.equal(await conversations.item('org_a', id, one.id), null);
+    const later = text('later');
+    await conversations.append('org_a', id, [later]);
+    t.same(await listed(id), [[two.id, later.id], false], 'new items follow the remaining ones');
+  });
+
+  t.test('metadata is replaced', async (t) => {
+    const id = await begin();
+    t.same((await conversations.setMetadata('org_a', id, { a: 'b' }))!.metadata, { a: 'b' });
+    t.same((await conversations.head('org_a', id))!.metadata, { a: 'b' });
+  });
+
+  t.test('other organizations and unknown IDs find nothing', async (t) => {
+    const one = text('one');
+    const id = await begin([one]);
+    for (const [organization, name] of [
+      ['org_b', id],
+      ['org_a', newConversationId()],
+      ['org_a', 'x'.repeat(5_000)],
+    ] as const) {
+      t.equal(await conversations.head(organization, name), null);
+      t.equal(await conversations.items(organization, name), null);
+      t.equal(await conversations.setMetadata(organization, name, {}), null);
+      t.equal(await conversations.append(organization, name, [text('x')]), false);
+      t.equal(await conversations.item(organization, name, one.id), null);
+      t.equal(await conversations.removeItem(organization, name, one.id), false);
+      t.equal(await conversations.delete(organization, name), false);
+      t.equal(
+        await conversations.page(organization, name, { newestFirst: false, after: null, limit: 1, images: false }),
+        'no conversation',
+      );
+    }
+    t.equal((await conversations.items('org_a', id))!.length, 1);
+  });
+
+  t.test('deleting a conversation or an organization erases all rows', async (t) => {
+    const id = await begin([text('one'), picture()]);
+    t.equal(await conversations.delete('org_a', id), true);
+    t.equal(await conversations.delete('org_a', id), false);
+    t.equal(await rows(), 0);
+    const mine = await begin([picture()]);
+    const theirs = await begin([picture()], 'org_b');
+    await conversations.eraseOrganization('org_b');
+    t.equal(await conversations.head('org_b', theirs), null);
+    t.not(await conversations.head('org_a', mine), null);
+  });
+
+  t.test('a conversation expires 30 days after it was last extended', async (t) => {
+    const id = await begin([text('one')]);
+    clock.now = START + 20 * DAY;
+    await conversations.append('org_a', id, [text('two')]);
+    clock.now = START + 49 * DAY;
+    t.equal(await conversations.sweep(), 0);
+    t.not(await conversations.head('org_a', id), null);
+    clock.now = START + 50 * DAY;
+    t.equal(await conversations.head('org_a', id), null, 'it cannot be read even before the sweep');
+    t.equal(await conversations.append('org_a', id, [text('three')]), false);
+    t.equal(await conversations.sweep(), 1);
+    t.equal(await rows(), 0);
+  });
+
+  t.test('a conversation that would become too large is not changed', async (t) => {
+    const id = await begin([text('one')]);
+    const many = new Array<ConversationItem>(MAX_CONVERSATION_ITEMS).fill(text('x'));
+    await t.rejects(conversations.append('org_a', id, many), { code: 'conversation_too_large', status: 422 });
+    t.equal((await conversations.items('org_a', id))!.length, 1);
+    const large = text('x'.repeat(33 * 1024 ** 2));
+    await t.rejects(conversations.append('org_a', id, [large, large]), { code: 'conversation_too_large' });
+    await t.rejects(begin([large, large]), { code: 'conversation_too_large' });
+    t.equal((await conversations.items('org_a', id))!.length, 1);
+  });
+
+  t.test('concurrent additions are all kept, each in one piece', async (t) => {
+    const id = await begin();
+    const turns = Array.from({ length: 20 }, (_, at) => [text(`question ${at}`), answer(`answer ${at}`)]);
+    await Promise.all(turns.map((turn) => conversations.append('org_a', id, turn)));
+    const ids = (await conversations.items('org_a', id))!.map((item) => item.id);
+    t.equal(ids.length, 40);
+    for (const [question, reply] of turns) t.equal(ids.indexOf(reply!.id), ids.indexOf(question!.id) + 1);
+  });
+}
