@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { LoadOptions } from '../../src/engine/addon-types.js';
-import { EmbedError } from '../../src/engine/embed.js';
+import { EmbedError, embedInputs } from '../../src/engine/embed.js';
+import { EmbedQueue } from '../../src/engine/embed-queue.js';
 import { Engine } from '../../src/engine/engine.js';
 import { loadAddon, packageRoot } from '../../src/engine/load-addon.js';
 import { loadOptions, loadStarter, must } from '../addon/starter.js';
@@ -135,6 +136,37 @@ for (const queueMax of [128, 2])
     t.equal(engine.active, 0);
     t.equal((await engine.embed([Int32Array.of(2, 7, 3)], { organization: 1 })).length, 1, 'the engine continues');
   });
+
+t.test('organizations take turns, and the engine holds at most 64 texts of each', async (t) => {
+  const { engine } = await openEmbedder('bert-mean.q8_0', { queueMax: 1, maxSequences: 1 });
+  t.teardown(() => engine.close());
+  const queue = new EmbedQueue(() => 1);
+  const order: number[] = [];
+  const embed = (organization: number, count: number): Promise<Float32Array[]> =>
+    embedInputs(
+      {
+        queue,
+        generate: (request, onEvent) => {
+          const generation = engine.generate(request, onEvent);
+          order.push(organization);
+          return generation;
+        },
+      },
+      Array.from({ length: count }, () => new Int32Array(64).fill(7)),
+      { organization },
+    );
+  await Promise.all([embed(1, 40), embed(2, 40), embed(3, 40)]);
+  for (const organization of [1, 2, 3]) {
+    const share = order.slice(0, 60).filter((one) => one === organization).length;
+    t.ok(share >= 15 && share <= 25, `organization ${organization} has ${share} of the first 60 texts`);
+  }
+  engine.configure({ queueMax: 512 });
+  order.length = 0;
+  const running = embed(1, 200);
+  t.equal(order.length, 64);
+  await running;
+  t.equal(order.length, 200);
+});
 
 t.test('a call that waits too long fails, and so does one over the limit of waiting calls', async (t) => {
   const { engine } = await openEmbedder('bert-mean.q8_0', { queueMax: 1 });
