@@ -109,6 +109,7 @@ export async function models(argv: string[]): Promise<number> {
       architecture: null,
       parameters: null,
       quantization: null,
+      task: null,
       memory: null,
       fits: null,
     }),
@@ -141,6 +142,7 @@ function upstreamLine({ id, display_name }: CatalogModel, { servers }: Upstream)
     architecture: null,
     parameters: null,
     quantization: null,
+    task: null,
     memory: null,
     fits: null,
   };

@@ -1,16 +1,14 @@
-// Embeds a list of token sequences with one engine: one request per sequence, a limited number of them at a time.
+// Embeds a list of token sequences with one engine: one request per sequence, submitted as the EmbedQueue allows.
 import type { SubmitOptions } from './addon-types.js';
+import type { EmbedCall, EmbedQueue } from './embed-queue.js';
 import type { EngineEvent, FailureCode } from './events.js';
-
-/** Maximum requests of one call that the engine holds at the same time. Enough to fill the steps of any device. */
-const kMostSubmitted = 64;
 
 export interface EmbedOptions {
   /** The organization's 32-bit number: the unit of fair scheduling. */
   organization: number;
   /** Cancels the inputs that are not finished; the promise rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** Maximum queue wait of an input in ms; absent = 30 s. */
+  /** Maximum time in ms without a running input, and maximum queue wait of an input in the engine; absent = 30 s. */
   queueWaitMs?: number;
   /** Maximum time from an input's first step to its end in ms; absent = 1 h. */
   generationMs?: number;
@@ -31,36 +29,46 @@ interface Submitted {
   cancel(): void;
 }
 
-type Generate = (options: SubmitOptions, onEvent: (event: EngineEvent) => void) => Submitted;
+/** The part of an engine that embeds. */
+export interface Embedder {
+  readonly queue: EmbedQueue;
+  generate(options: SubmitOptions, onEvent: (event: EngineEvent) => void): Submitted;
+}
 
 /**
  * Resolves with one vector per input, before normalization, or with a reranker's scores. If an input fails, the others
  * are cancelled. Rejects with an EmbedError, with the signal's reason, or with the errors of NativeChannel.submit.
  */
 export function embedInputs(
-  generate: Generate,
+  embedder: Embedder,
   inputs: readonly Int32Array[],
   options: EmbedOptions,
 ): Promise<Float32Array[]> {
-  return new EmbedRun(generate, inputs, options).promise;
+  return new EmbedRun(embedder, inputs, options).promise;
 }
 
-class EmbedRun {
+class EmbedRun implements EmbedCall {
   readonly promise: Promise<Float32Array[]>;
+  readonly organization: number;
   readonly #vectors: Float32Array[];
   readonly #running = new Set<Submitted>();
+  readonly #queueWaitMs: number;
   #next = 0;
   #left: number;
   #settled = false;
+  /** Runs while the engine holds no input of this call. */
+  #deadline: NodeJS.Timeout | undefined;
   #resolve!: (vectors: Float32Array[]) => void;
   #reject!: (reason: unknown) => void;
-  readonly #onAbort = (): void => this.#fail(this.options.signal?.reason);
+  readonly #onAbort = (): void => this.fail(this.options.signal?.reason);
 
   constructor(
-    private readonly generate: Generate,
+    private readonly embedder: Embedder,
     private readonly inputs: readonly Int32Array[],
     private readonly options: EmbedOptions,
   ) {
+    this.organization = options.organization;
+    this.#queueWaitMs = options.queueWaitMs ?? 30_000;
     this.#vectors = new Array<Float32Array>(inputs.length);
     this.#left = inputs.length;
     this.promise = new Promise((resolve, reject) => {
@@ -68,46 +76,67 @@ class EmbedRun {
       this.#reject = reject;
     });
     const { signal } = options;
-    signal?.addEventListener('abort', this.#onAbort, { once: true });
-    if (signal?.aborted === true) this.#onAbort();
-    else if (this.#left === 0) this.#finish();
-    else this.#submit();
-  }
-
-  #submit(): void {
-    while (!this.#settled && this.#next < this.inputs.length && this.#running.size < kMostSubmitted) {
-      try {
-        this.#start(this.#next);
-      } catch (error) {
-        // The queue is full of other requests: continue when one of this call's inputs has finished.
-        if (this.#running.size > 0 && (error as { code?: unknown }).code === 'queue_full') return;
-        return this.#fail(error);
-      }
-      this.#next++;
+    if (signal?.aborted === true) this.#settleWith(() => this.#reject(signal.reason));
+    else if (this.#left === 0) this.#settleWith(() => this.#resolve(this.#vectors));
+    else {
+      signal?.addEventListener('abort', this.#onAbort, { once: true });
+      embedder.queue.add(this);
+      this.#watchQueueWait();
     }
   }
 
-  #start(index: number): void {
-    const generation = this.generate(this.#request(this.inputs[index] as Int32Array), (event) => {
+  get submitted(): number {
+    return this.#running.size;
+  }
+  get hasMore(): boolean {
+    return !this.#settled && this.#next < this.inputs.length;
+  }
+
+  submitNext(): void {
+    const index = this.#next;
+    const prompt = this.inputs[index] as Int32Array;
+    const generation = this.embedder.generate(this.#request(prompt), (event) => {
       if (event.type === 'vector') this.#vectors[index] = event.values;
-      else if (event.type === 'failed') this.#fail(new EmbedError(event.code, event.message));
-      else if (event.type === 'finished') {
-        this.#running.delete(generation);
-        if (this.#vectors[index] === undefined)
-          this.#fail(new EmbedError('shutdown', 'the engine ended the input before it was embedded'));
-        else if (--this.#left === 0) this.#finish();
-        else this.#submit();
-      }
+      else if (event.type === 'failed') this.fail(new EmbedError(event.code, event.message));
+      else if (event.type === 'finished') this.#finished(index, generation);
     });
+    this.#next++;
     this.#running.add(generation);
+    clearTimeout(this.#deadline);
+  }
+
+  fail(reason: unknown): void {
+    const submitted = this.#running.size;
+    if (!this.#settleWith(() => this.#reject(reason))) return;
+    for (const generation of this.#running) generation.cancel();
+    this.#running.clear();
+    this.embedder.queue.ended(this, submitted, true);
+  }
+
+  #finished(index: number, generation: Submitted): void {
+    if (this.#vectors[index] === undefined)
+      return this.fail(new EmbedError('shutdown', 'the engine ended the input before it was embedded'));
+    this.#running.delete(generation);
+    if (--this.#left === 0) this.#settleWith(() => this.#resolve(this.#vectors));
+    this.embedder.queue.ended(this, 1, this.#left === 0);
+    this.#watchQueueWait();
+  }
+
+  #watchQueueWait(): void {
+    if (this.#settled || this.#running.size > 0) return;
+    clearTimeout(this.#deadline);
+    this.#deadline = setTimeout(
+      () => this.fail(new EmbedError('queue_timeout', 'the inputs waited too long in the queue')),
+      this.#queueWaitMs,
+    );
   }
 
   #request(prompt: Int32Array): SubmitOptions {
-    const { organization, queueWaitMs = 30_000, generationMs = 3_600_000 } = this.options;
+    const { organization, generationMs = 3_600_000 } = this.options;
     return {
       prompt,
       organization,
-      queueWaitMs,
+      queueWaitMs: this.#queueWaitMs,
       generationMs,
       output: 'vector',
       n: 1,
@@ -130,21 +159,13 @@ class EmbedRun {
     };
   }
 
-  #settle(): boolean {
+  /** Returns false, without calling `settle`, if the call is already settled. */
+  #settleWith(settle: () => void): boolean {
     if (this.#settled) return false;
     this.#settled = true;
+    clearTimeout(this.#deadline);
     this.options.signal?.removeEventListener('abort', this.#onAbort);
+    settle();
     return true;
-  }
-
-  #finish(): void {
-    if (this.#settle()) this.#resolve(this.#vectors);
-  }
-
-  #fail(reason: unknown): void {
-    if (!this.#settle()) return;
-    for (const generation of this.#running) generation.cancel();
-    this.#running.clear();
-    this.#reject(reason);
   }
 }

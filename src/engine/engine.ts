@@ -16,11 +16,12 @@ import type {
   TokenizeOptions,
 } from './addon-types.js';
 import { embedInputs, type EmbedOptions } from './embed.js';
+import { EmbedQueue } from './embed-queue.js';
 import { EventBacklog } from './event-backlog.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import type { TierClient } from './kv-tier/tier-client.js';
 import { QueuePace } from './queue-pace.js';
-import { threadCount } from '../shared/thread-count.js';
+import { shareOf, threadCount } from '../shared/thread-count.js';
 
 /**
  * Texts up to this length are tokenized on the event loop, because at about 0.1 ms that is faster than a round trip to
@@ -80,6 +81,7 @@ export class Engine {
   readonly #late = new Set<Listener>(); // listeners whose last event has not been delivered yet
   readonly #backlog = new EventBacklog();
   readonly #pace = new QueuePace();
+  readonly #embedQueue = new EmbedQueue(() => shareOf(this.#native.stats().queueMax));
   #closed: Promise<void> | null = null;
   /**
    * Called after each step's events and their listeners' microtasks, with the time since the engine produced the
@@ -177,7 +179,8 @@ export class Engine {
    * `info.embeddings`. A vector has the same bits in any batch.
    */
   embed(inputs: readonly Int32Array[], options: EmbedOptions): Promise<Float32Array[]> {
-    return embedInputs((request, onEvent) => this.generate(request, onEvent), inputs, options);
+    const generate: Engine['generate'] = (request, onEvent) => this.generate(request, onEvent);
+    return embedInputs({ queue: this.#embedQueue, generate }, inputs, options);
   }
 
   /** The positions of a prompt with its images inserted. Throws like NativeEngine.positions. */

@@ -1,7 +1,7 @@
 // Properties of a model file or folder that can be determined without reading its weights: its architecture, and the
 // memory that loading it would take.
 
-import type { LoadOptions, MemoryPlan } from './addon-types.js';
+import type { LoadOptions, MemoryPlan, ModelInfo } from './addon-types.js';
 import { modelBytes } from './catalog.js';
 import { loadAddon } from './load-addon.js';
 
@@ -10,6 +10,8 @@ export interface FileFact {
   readonly architecture: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
+  /** What the model produces: text, vectors or scores. */
+  readonly task: 'generation' | 'embedding' | 'ranking' | null;
   /**
    * Memory that loading the model would take, in bytes: weights, KV cache, recurrent states and activations. Null: it
    * cannot be loaded.
@@ -53,6 +55,9 @@ export function fitOf(
   return memory <= machine.available ? 'yes' : memory <= machine.total ? 'later' : 'no';
 }
 
+const taskOf = ({ embeddings }: ModelInfo): 'generation' | 'embedding' | 'ranking' =>
+  embeddings === null ? 'generation' : embeddings.pooling === 'rank' ? 'ranking' : 'embedding';
+
 /** Inspects each file once. */
 export class FileFacts {
   readonly #known = new Map<string, Promise<FileFact>>();
@@ -75,6 +80,7 @@ export class FileFacts {
         architecture: model?.architecture ?? null,
         parameters: model?.parameters ?? null,
         quantization: model?.quantization ?? null,
+        task: model === null ? null : taskOf(model),
         memory: plan === null ? null : planBytes(plan),
         plan: plan === null ? null : loadBytes(plan),
         problem: reason,
@@ -85,6 +91,7 @@ export class FileFacts {
         architecture: null,
         parameters: null,
         quantization: null,
+        task: null,
         memory: null,
         plan: null,
         problem: (error as Error).message,

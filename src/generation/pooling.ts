@@ -7,8 +7,8 @@ export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
 export type PoolingTask = 'embedding' | 'ranking';
 
 /**
- * One input. `path`: its path in the client's request. A pair is the query and the document that a reranker compares;
- * its limit applies to the document.
+ * One input. `path`: its path in the client's request; for a pair, the document's. A pair is the query and the document
+ * that a reranker compares; its limit applies to the document.
  */
 export type PoolingInput =
   | { readonly kind: 'text'; readonly text: string; readonly path: string }
@@ -18,6 +18,7 @@ export type PoolingInput =
       readonly query: string;
       readonly document: string;
       readonly path: string;
+      readonly queryPath: string;
     };
 
 /** How an input that is too long is cut: to at most `tokens` tokens, of which the first (`end`) or last are kept. */
@@ -26,6 +27,8 @@ export interface InputTruncation {
   readonly tokens: number | null;
   /** The side that is cut off. */
   readonly side: 'start' | 'end';
+  /** The request field that asks for it. Null: the default of the API format. */
+  readonly field: 'truncate' | 'truncate_prompt_tokens' | null;
 }
 
 export interface PoolingRequest {

@@ -1,12 +1,14 @@
 // Tests embeddings on a real model through the official clients, and details that they do not expose over plain HTTP.
+import { join } from 'node:path';
 import OpenAI from 'openai';
+import OpenAI7 from 'openai-7';
 import { Ollama } from 'ollama';
 import type { EmbeddingCreateParams } from 'openai-7/resources/embeddings';
 import t from 'tap';
 import { publishedAnswers } from '../../src/protocol/openapi/document.js';
 import { embeddingModel } from '../support/pooling-model.js';
 import { ask, get, post } from '../support/wire.js';
-import { embeddedModel, eventually, startMonolith } from './monolith.js';
+import { embeddedModel, eventually, root, startMonolith } from './monolith.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
@@ -19,14 +21,25 @@ const models = {
   raw: { normalize: false, context_window: 64 },
   prompted: { embedding_prompts: { default: 'passage: ' } },
 };
+const files = join(root, 'test', 'data');
+/** Files that no other model has, because models with the same file share one loaded copy. */
+const unloaded = {
+  'unloaded-embed': join(files, 'vectors2', 'models', 'bert-mean.q8_0.gguf'),
+  'unloaded-rank': join(files, 'vectors2', 'models', 'bert-rank.q8_0.gguf'),
+  'unloaded-chat': join(files, 'vectors', 'models', 'llama.q8_0.gguf'),
+};
+const onDemand = Object.fromEntries(Object.keys(unloaded).map((name) => [name, { load: 'demand' }]));
 const server = await startMonolith({
   args: Object.keys(models)
     .flatMap((name) => ['--model', `${name}=${file.path}`])
-    .concat(['--model', `chat=${embeddedModel}`, '--models', JSON.stringify(models)]),
+    .concat(['--model', `chat=${embeddedModel}`])
+    .concat(Object.entries(unloaded).flatMap(([name, path]) => ['--model', `${name}=${path}`]))
+    .concat(['--models', JSON.stringify({ ...models, ...onDemand })]),
   env: off,
 });
 t.teardown(() => server.stop());
-const client = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
+const connection = { apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 };
+const clients = { openai: new OpenAI(connection), 'openai-7': new OpenAI7(connection) };
 const ollama = new Ollama({ host: server.url, headers: { authorization: `Bearer ${server.key}` } });
 
 interface Embeddings {
@@ -47,24 +60,25 @@ const near = (one: readonly number[], other: readonly number[]): boolean =>
 const tokensOf = async (prompt: string): Promise<number[]> =>
   ((await ask(server, '/tokenize', { model: 'embed', prompt })).body as { tokens: number[] }).tokens;
 
-t.test('the client gets vectors of length 1, as floats and in base64', async (t) => {
-  const input = ['The harbour master counted the boats.', 'A completely different text.'];
-  const packed = await client.embeddings.create({ model: 'embed', input });
-  const plain = await client.embeddings.create({ model: 'embed', input, encoding_format: 'float' });
-  t.match(packed, { object: 'list', model: 'embed' });
-  t.same(
-    packed.data.map(({ index, object }) => ({ index, object })),
-    [0, 1].map((index) => ({ index, object: 'embedding' })),
-  );
-  for (const [index, { embedding }] of packed.data.entries()) {
-    t.ok(Math.abs(lengthOf(embedding) - 1) < 1e-5, 'normalized');
-    t.same(Array.from(Float32Array.from(plain.data[index]!.embedding)), Array.from(embedding), 'the same bits');
-  }
-  t.notOk(near(packed.data[0]!.embedding, packed.data[1]!.embedding));
-  const counts = await Promise.all(input.map(tokensOf));
-  const tokens = counts.reduce((sum, { length }) => sum + length, 0);
-  t.same(plain.usage, { prompt_tokens: tokens, total_tokens: tokens });
-});
+for (const [name, { embeddings }] of Object.entries(clients))
+  t.test(`${name} gets vectors of length 1, as floats and in base64`, async (t) => {
+    const input = ['The harbour master counted the boats.', 'A completely different text.'];
+    const packed = await embeddings.create({ model: 'embed', input });
+    const plain = await embeddings.create({ model: 'embed', input, encoding_format: 'float' });
+    t.match(packed, { object: 'list', model: 'embed' });
+    t.same(
+      packed.data.map(({ index, object }) => ({ index, object })),
+      [0, 1].map((index) => ({ index, object: 'embedding' })),
+    );
+    for (const [index, { embedding }] of packed.data.entries()) {
+      t.ok(Math.abs(lengthOf(embedding) - 1) < 1e-5, 'normalized');
+      t.same(Array.from(Float32Array.from(plain.data[index]!.embedding)), Array.from(embedding), 'the same bits');
+    }
+    t.notOk(near(packed.data[0]!.embedding, packed.data[1]!.embedding));
+    const counts = await Promise.all(input.map(tokensOf));
+    const tokens = counts.reduce((sum, { length }) => sum + length, 0);
+    t.same(plain.usage, { prompt_tokens: tokens, total_tokens: tokens });
+  });
 
 t.test('a text and its token IDs give the same vector, alone and in a list', async (t) => {
   const text = 'The second number was the one he trusted.';
@@ -212,6 +226,14 @@ t.test('the model lists show what a model produces', async (t) => {
   t.match(body, { task: 'embedding', embedding_dimensions: [length, 32, 16] });
   t.match((await get(server, '/v1/models/chat')).body, { task: 'generation', embedding_dimensions: null });
   t.same((await ollama.show({ model: 'embed' })).capabilities, ['embedding']);
+  for (const [name, capabilities] of [
+    ['unloaded-embed', ['embedding']],
+    ['unloaded-rank', []],
+    ['unloaded-chat', ['completion', 'tools']],
+  ] as const) {
+    t.same((await ollama.show({ model: name })).capabilities, capabilities);
+    t.match((await get(server, `/v1/models/${name}`)).body, { task: null }, 'not loaded');
+  }
 });
 
 t.test("Ollama's client embeds one text and several", async (t) => {

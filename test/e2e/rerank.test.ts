@@ -1,5 +1,5 @@
 // Tests reranking and scores on a real cross-encoder over plain HTTP, and the vectors of an encoder against its golden
-// values.
+// values. No official client: cohere-ai is not among the packages that this repository installs.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -130,7 +130,9 @@ t.test('long documents are cut, and refused if the request turns that off', asyn
   t.ok(bounded.usage.prompt_tokens - whole.usage.prompt_tokens <= 2, 'three tokens of the document');
   for (const [path, body, param] of [
     ['/v1/rerank', { query, documents: ['short', long], truncate: false }, 'documents[1]'],
-    ['/v1/rerank', { query: long, documents: ['short'] }, 'documents[0]'],
+    ['/v1/rerank', { query: long, documents: ['short'] }, 'query'],
+    ['/v1/score', { text_1: [long], text_2: ['short'], truncate: true }, 'text_1'],
+    ['/v1/score', { text_1: [query, long], text_2: ['a', 'b'] }, 'text_1[1]'],
     ['/v1/score', { text_1: query, text_2: long }, 'text_2'],
   ] as const) {
     const refused = await ask(server, path, { model: 'rank', ...body });
@@ -144,6 +146,24 @@ t.test('long documents are cut, and refused if the request turns that off', asyn
   });
   t.equal(scored.headers.get('x-truncated-inputs'), 'text_2');
   t.equal((scored.body as Scores).usage.prompt_tokens, 20);
+  const narrow = { model: 'rank', text_1: query, text_2: long, truncate_prompt_tokens: 5 };
+  t.match(await ask(server, '/v1/score', narrow), {
+    status: 422,
+    body: { error: { code: 'value_out_of_range', param: 'truncate_prompt_tokens', message: /includ.* text_1/ } },
+  });
+});
+
+t.test('truncate: START keeps the end of a document', async (t) => {
+  const last = documents[2]!;
+  const text_2 = `${'A red car. '.repeat(50)}${last}`;
+  const alone = await score({ text_1: query, text_2: last });
+  const room = { truncate_prompt_tokens: alone.usage.prompt_tokens };
+  t.same((await score({ text_1: query, text_2, truncate: 'START', ...room })).data, alone.data);
+  t.notSame((await score({ text_1: query, text_2, truncate: 'END', ...room })).data, alone.data);
+  const { body } = await ask(server, '/tokenize', { model: 'rank', prompt: last, add_special_tokens: false });
+  const max_tokens_per_doc = (body as { tokens: number[] }).tokens.length;
+  const ranked = await rerank({ documents: [text_2], truncate: 'START', max_tokens_per_doc });
+  t.equal(ranked.results[0]!.relevance_score, alone.data[0]!.score);
 });
 
 t.test('special tokens in texts are plain text', async (t) => {

@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { embeddingModel } from '../support/pooling-model.js';
-import { ask, get } from '../support/wire.js';
-import { startMonolith, type Monolith } from './monolith.js';
+import { ask, get, post } from '../support/wire.js';
+import { eventually, startMonolith, type Monolith } from './monolith.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
@@ -17,16 +17,31 @@ const engine = await startMonolith({
 });
 t.teardown(() => engine.stop());
 
-/** What the next request to the invalid upstream gets. */
+/** What the next request to the invalid upstream gets. Undefined: no response. */
 let invalid: unknown;
+/** The body of the last request to it. */
+let received = '';
+let disconnects = 0;
 const broken = createServer((request, response) => {
-  request.resume();
-  response.setHeader('content-type', 'application/json').end(JSON.stringify(invalid));
+  received = '';
+  request.setEncoding('utf8').on('data', (text: string) => (received += text));
+  request.on('end', () => {
+    if (invalid !== undefined) response.setHeader('content-type', 'application/json').end(JSON.stringify(invalid));
+  });
+  response.on('close', () => {
+    if (!response.writableFinished) disconnects++;
+  });
 }).listen(0, '127.0.0.1');
 t.teardown(() => broken.close());
 await new Promise((resolve) => broken.once('listening', resolve));
 
-const upstream = { url: `${engine.url}/v1`, api: 'embeddings', model: 'embed', key: engine.key };
+const upstream = {
+  url: `${engine.url}/v1`,
+  api: 'embeddings',
+  model: 'embed',
+  key: engine.key,
+  structured_outputs: 'monolith',
+};
 const server = await startMonolith({
   args: [
     '--models',
@@ -34,6 +49,7 @@ const server = await startMonolith({
       far: { upstream, embedding_dimensions: [16], embedding_prompts: { query: 'query: ' } },
       broken: {
         upstream: { url: `http://127.0.0.1:${(broken.address() as AddressInfo).port}/v1`, api: 'embeddings' },
+        embedding_dimensions: [3],
       },
     }),
   ],
@@ -117,6 +133,11 @@ t.test('an invalid response of the upstream is an error', async (t) => {
     const answer = await ask(server, '/v1/embeddings', { model: 'broken', input: ['x', 'y'] });
     t.match(answer, { status: 500, body: { error: { code: 'model_error' } } }, JSON.stringify(body));
   }
+  invalid = { data: [entry(0, [1, 2])] };
+  const shorter = { model: 'broken', input: 'x', dimensions: 3 };
+  t.match(await ask(server, '/v1/embeddings', shorter), { status: 500, body: { error: { message: /requested dim/ } } });
+  invalid = { data: [entry(0, [1, 2, 3])] };
+  t.equal((await ask(server, '/v1/embeddings', shorter)).status, 200);
 });
 
 t.test('a response with lists of numbers, out of order and without usage', async (t) => {
@@ -134,4 +155,46 @@ t.test('a response with lists of numbers, out of order and without usage', async
       [0, 1],
     ],
   );
+});
+
+t.test('an upstream that may not cut inputs gets no field for it', async (t) => {
+  invalid = { data: [{ index: 0, embedding: [0, 1] }] };
+  for (const [path, field] of [
+    ['/api/embed', 'input'],
+    ['/api/embeddings', 'prompt'],
+    ['/v1/embeddings', 'input'],
+  ] as const) {
+    t.equal((await ask(server, path, { model: 'broken', [field]: 'x' })).status, 200, path);
+    t.same(JSON.parse(received), { model: 'broken', input: ['x'], encoding_format: 'base64' });
+  }
+  for (const [path, fields, param] of [
+    ['/api/embed', { truncate: true }, 'truncate'],
+    ['/v1/embeddings', { truncate: 'END' }, 'truncate'],
+    ['/v1/embeddings', { truncate_prompt_tokens: 5 }, 'truncate_prompt_tokens'],
+    ['/v1/embeddings', { truncate: true, truncate_prompt_tokens: -1 }, 'truncate_prompt_tokens'],
+  ] as const) {
+    const refused = await ask(server, path, { model: 'broken', input: 'x', ...fields });
+    t.equal(refused.status, 422);
+    t.match(refused.text, new RegExp(`${param} is not supported for broken`), JSON.stringify(fields));
+  }
+});
+
+t.test('an upstream that cuts inputs does so by default in the format of Ollama', async (t) => {
+  const input = 'and so on and so forth '.repeat(40);
+  t.equal((await ask(server, '/api/embed', { model: 'far', input })).status, 200);
+  t.equal((await ask(server, '/api/embed', { model: 'far', input, truncate: true })).status, 200);
+  t.equal((await ask(server, '/api/embed', { model: 'far', input, truncate: false })).status, 400);
+});
+
+t.test('a client that disconnects cancels the request to the upstream', async (t) => {
+  invalid = undefined;
+  received = '';
+  const before = disconnects;
+  const leaving = new AbortController();
+  const answer = post(server, '/v1/embeddings', { model: 'broken', input: 'x' }, {}, leaving.signal);
+  t.ok(await eventually(() => received !== ''), 'the upstream has the request');
+  t.equal(disconnects, before);
+  leaving.abort();
+  await t.rejects(answer);
+  t.ok(await eventually(() => disconnects > before), 'its connection is closed');
 });

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { EmbedError } from '../../src/engine/embed.js';
+import type { LoadOptions } from '../../src/engine/addon-types.js';
+import { EmbedError, embedInputs } from '../../src/engine/embed.js';
+import { EmbedQueue } from '../../src/engine/embed-queue.js';
 import { Engine } from '../../src/engine/engine.js';
 import { loadAddon, packageRoot } from '../../src/engine/load-addon.js';
 import { loadOptions, loadStarter, must } from '../addon/starter.js';
@@ -12,11 +14,14 @@ interface Golden {
 
 const folder = join(packageRoot, 'test', 'data', 'vectors2', 'models');
 
-async function openEmbedder(name: string): Promise<{ engine: Engine; golden: Golden }> {
+async function openEmbedder(
+  name: string,
+  options: Partial<LoadOptions> = {},
+): Promise<{ engine: Engine; golden: Golden }> {
   const native = await loadAddon().load(
     `embed-${name}-${Math.random()}`,
     join(folder, `${name}.gguf`),
-    { ...loadOptions, maxContext: 448 },
+    { ...loadOptions, maxContext: 448, ...options },
     () => undefined,
   );
   const golden = JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8')) as Golden;
@@ -104,4 +109,76 @@ t.test('draining fails texts that are not embedded', async (t) => {
   );
   engine.drain();
   await t.rejects(running, EmbedError);
+});
+
+const calls = (engine: Engine, count: number, organization: number, signal: AbortSignal): Promise<unknown>[] => {
+  const inputs = Array.from({ length: 100 }, () => new Int32Array(448).fill(7));
+  return Array.from({ length: count }, () =>
+    engine.embed(inputs, { organization, signal }).then(
+      () => 'embedded',
+      (error: unknown) => error,
+    ),
+  );
+};
+
+for (const queueMax of [128, 2])
+  t.test(`calls of one organization leave room for another's, queueMax ${queueMax}`, async (t) => {
+    const { engine } = await openEmbedder('bert-mean.q8_0', { queueMax });
+    t.teardown(() => engine.close());
+    const reason = new Error('client left');
+    const controller = new AbortController();
+    const many = calls(engine, 2, 1, controller.signal);
+    const others = [2, 3, 4].map((organization) => engine.embed([Int32Array.of(2, 7, 3)], { organization }));
+    for (const vectors of await Promise.all(others)) t.equal(vectors.length, 1);
+    t.ok(engine.active > 0, "the first organization's calls still run");
+    controller.abort(reason);
+    t.same(await Promise.all(many), [reason, reason]);
+    t.equal(engine.active, 0);
+    t.equal((await engine.embed([Int32Array.of(2, 7, 3)], { organization: 1 })).length, 1, 'the engine continues');
+  });
+
+t.test('organizations take turns, and the engine holds at most 64 texts of each', async (t) => {
+  const { engine } = await openEmbedder('bert-mean.q8_0', { queueMax: 1, maxSequences: 1 });
+  t.teardown(() => engine.close());
+  const queue = new EmbedQueue(() => 1);
+  const order: number[] = [];
+  const embed = (organization: number, count: number): Promise<Float32Array[]> =>
+    embedInputs(
+      {
+        queue,
+        generate: (request, onEvent) => {
+          const generation = engine.generate(request, onEvent);
+          order.push(organization);
+          return generation;
+        },
+      },
+      Array.from({ length: count }, () => new Int32Array(64).fill(7)),
+      { organization },
+    );
+  await Promise.all([embed(1, 40), embed(2, 40), embed(3, 40)]);
+  for (const organization of [1, 2, 3]) {
+    const share = order.slice(0, 60).filter((one) => one === organization).length;
+    t.ok(share >= 15 && share <= 25, `organization ${organization} has ${share} of the first 60 texts`);
+  }
+  engine.configure({ queueMax: 512 });
+  order.length = 0;
+  const running = embed(1, 200);
+  t.equal(order.length, 64);
+  await running;
+  t.equal(order.length, 200);
+});
+
+t.test('a call that waits too long fails, and so does one over the limit of waiting calls', async (t) => {
+  const { engine } = await openEmbedder('bert-mean.q8_0', { queueMax: 1 });
+  t.teardown(() => engine.close());
+  const controller = new AbortController();
+  const running = calls(engine, 1, 1, controller.signal);
+  const short = { organization: 2, queueWaitMs: 1 };
+  const waiting = Array.from({ length: 20 }, () => engine.embed([new Int32Array(448).fill(7)], short));
+  const results = await Promise.allSettled(waiting);
+  const codes = new Set(results.map((result) => (result as { reason?: { code: string } }).reason?.code));
+  t.ok(codes.has('queue_full'), 'over the limit');
+  t.ok(codes.has('queue_timeout'), 'waited too long');
+  controller.abort();
+  await Promise.all(running);
 });

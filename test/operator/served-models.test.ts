@@ -206,6 +206,7 @@ t.test('a model that exceeds the memory of the machine and a name beyond the lim
     architecture: 'llama',
     parameters: 1,
     quantization: 'Q8_0',
+    task: 'generation',
     plan: null,
     memory: 2 ** 33,
     problem: null,

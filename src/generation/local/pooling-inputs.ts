@@ -119,21 +119,36 @@ export class PoolingInputs {
   }
 
   async #pair(
-    { query, document, path }: Extract<PoolingInput, { kind: 'pair' }>,
+    { query, document, path, queryPath }: Extract<PoolingInput, { kind: 'pair' }>,
     { truncation, maxDocumentTokens }: PlainRequest,
     queries: Map<string, Int32Array>,
   ): Promise<InputTokens> {
+    const { maxTokens } = this.limits;
     const { before, between, after } = (this.#pairParts ??= await this.#findPairParts());
-    const asked = queries.get(query) ?? (await this.#encode(query, false, path, false));
+    const asked = queries.get(query) ?? (await this.#encode(query, false, queryPath, false));
     queries.set(query, asked);
     const whole = await this.#encode(document, false, path, false);
     const around = before.length + asked.length + between.length + after.length;
-    const room = Math.min(this.limits.maxTokens, truncation?.tokens ?? Infinity) - around;
-    const bounded = whole.subarray(0, Math.min(whole.length, maxDocumentTokens ?? Infinity));
-    if (bounded.length > room && (truncation === null || room < 1))
-      throw tooLong(`${path} with its query`, path, around + bounded.length, this.limits.maxTokens);
-    const kept = bounded.subarray(0, room);
-    return { tokens: joined([before, asked, between, kept, after]), isTruncated: kept.length < whole.length };
+    const room = Math.min(maxTokens, truncation?.tokens ?? Infinity) - around;
+    const length = Math.min(whole.length, maxDocumentTokens ?? Infinity);
+    if (length > room) {
+      if (around >= maxTokens)
+        throw apiError(
+          'context_length_exceeded',
+          `${queryPath} has ${asked.length} tokens and ${around - asked.length} are added to each pair, but this model accepts at most ${maxTokens} tokens per pair, including the document.`,
+          queryPath,
+        );
+      if (truncation === null) throw tooLong(`${path} with its query`, path, around + length, maxTokens);
+      if (room < 1)
+        throw apiError(
+          'value_out_of_range',
+          `truncate_prompt_tokens must leave room for at least one token of the document besides the ${around} tokens around it, which include ${queryPath}.`,
+          'truncate_prompt_tokens',
+        );
+    }
+    const size = Math.min(length, room);
+    const kept = truncation?.side === 'start' ? whole.subarray(whole.length - size) : whole.subarray(0, size);
+    return { tokens: joined([before, asked, between, kept, after]), isTruncated: size < whole.length };
   }
 
   async #findPairParts(): Promise<PairParts> {

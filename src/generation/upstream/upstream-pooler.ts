@@ -13,6 +13,8 @@ import { UpstreamRun, type RunDeps } from './run.js';
 
 /** Average number of UTF-8 bytes per token, for the estimate that is reserved. */
 const BYTES_PER_TOKEN = 3.5;
+/** The values of `upstream.structured_outputs` for servers that cut inputs by `truncate_prompt_tokens`. */
+const TRUNCATING: readonly unknown[] = ['vllm', 'monolith'];
 /** Bytes of a vector's value in base64. */
 const BYTES_PER_VALUE = 6;
 
@@ -41,8 +43,15 @@ export class UpstreamPooler implements Pooler {
       );
     if (truncation?.side === 'start')
       throw apiError('unsupported_value', 'truncate: START is not supported for upstream models.', 'truncate');
+    const truncates = TRUNCATING.includes(this.model.upstream?.structured_outputs);
+    if (truncation !== null && truncation.field !== null && !truncates)
+      throw apiError(
+        'unsupported_value',
+        `${truncation.field} is not supported for ${this.model.id}: its upstream cuts inputs only if upstream.structured_outputs is vllm or monolith.`,
+        truncation.field,
+      );
     const prompt = embeddingPrompt(request, this.model.embedding_prompts ?? {}, this.model.id);
-    const api = new EmbeddingsApi(request, prompt);
+    const api = new EmbeddingsApi(request, prompt, truncates);
     const estimate = inputs.reduce(
       (sum, input) =>
         sum +
@@ -72,6 +81,7 @@ export class UpstreamPooler implements Pooler {
       cappedByContext: false,
       n: 1,
       ignoredKeywords: [],
+      // Upstream servers do not report which inputs they cut.
       truncated: [],
       width: null,
       results: () => (scales ? api.vectors.map(normalized) : api.vectors),

@@ -90,7 +90,7 @@ function toRequest({ input, prompt, truncate, dimensions }: EmbedFields, field: 
           path: texts.length === 1 ? field : `${field}[${index}]`,
         })),
     addSpecial: true,
-    truncation: truncate === false ? null : { tokens: null, side: 'end' },
+    truncation: truncate === false ? null : { tokens: null, side: 'end', field: truncate == null ? null : 'truncate' },
     maxDocumentTokens: null,
     promptName: null,
     dimensions: dimensions ?? null,

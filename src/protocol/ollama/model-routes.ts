@@ -27,6 +27,8 @@ export interface OllamaModels {
   /** Throws ApiError 404. */
   find(asked: string, isShown: (name: string) => boolean): { description: ModelDescription; name: string };
   facts(name: string): OllamaModelFacts;
+  /** Determines from the file of a model that has not been loaded yet what it produces. Never rejects. */
+  taskInFile(name: string): Promise<ModelDescription['task']>;
 }
 
 /** Ollama's date for a model that stays loaded until something else unloads it. */
@@ -65,7 +67,7 @@ export function ollamaModelRoutes(models: OllamaModels): Route[] {
   ];
 }
 
-function show(exchange: Exchange, models: OllamaModels): void {
+async function show(exchange: Exchange, models: OllamaModels): Promise<void> {
   const { body, identity } = exchange;
   const asked = modelField(validated(showRequestSchema, body));
   const { description, name } = findTagged(asked, (one) => models.find(one, shownTo(identity)));
@@ -73,6 +75,7 @@ function show(exchange: Exchange, models: OllamaModels): void {
     throw apiError('model_not_allowed', `This API key does not have access to the model "${asked}".`, 'model');
   nameIgnored({ parameters: ineffectiveInOllama(showRequestSchema, body as Record<string, unknown>) }, exchange);
   const facts = models.facts(name);
+  const task = description.task ?? (await models.taskInFile(name));
   const architecture = facts.architecture ?? 'unknown';
   exchange.json(200, {
     license: '',
@@ -91,7 +94,7 @@ function show(exchange: Exchange, models: OllamaModels): void {
         ? {}
         : { [`${architecture}.embedding_length`]: description.embeddingDimensions[0] }),
     },
-    capabilities: capabilities(description, facts),
+    capabilities: capabilities({ ...description, task }, facts),
     modified_at: description.createdAt.toISOString(),
   });
 }
@@ -119,7 +122,7 @@ function capabilities(
 ): string[] {
   if (task === 'embedding') return ['embedding'];
   // Ollama has no name for the capability of a reranker.
-  if (task === 'ranking') return [];
+  if (task === 'ranking' || task === null) return [];
   return [
     'completion',
     ...(chatTemplate === null || chatTemplate.includes('tools') ? ['tools'] : []),

@@ -31,5 +31,9 @@ export function toTruncation(
       'truncate',
     );
   if (refuses || (truncate == null && tokens == null && !byDefault)) return null;
-  return { tokens: tokens == null || tokens === -1 ? null : tokens, side: truncate === 'START' ? 'start' : 'end' };
+  return {
+    tokens: tokens == null || tokens === -1 ? null : tokens,
+    side: truncate === 'START' ? 'start' : 'end',
+    field: tokens != null ? 'truncate_prompt_tokens' : truncate != null ? 'truncate' : null,
+  };
 }

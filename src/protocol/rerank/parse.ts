@@ -82,7 +82,13 @@ function modelIn(body: unknown): string {
 function toRerank(fields: RerankFields, ignored: string[]): RerankRequest {
   const documents = fields.documents.map((document) => (typeof document === 'string' ? document : document.text));
   const inputs = documents.map(
-    (document, index): PoolingInput => ({ kind: 'pair', query: fields.query, document, path: `documents[${index}]` }),
+    (document, index): PoolingInput => ({
+      kind: 'pair',
+      query: fields.query,
+      document,
+      path: `documents[${index}]`,
+      queryPath: 'query',
+    }),
   );
   const truncation = toTruncation(fields, true);
   const perDocument = fields.max_tokens_per_doc ?? (truncation === null ? null : DEFAULT_DOCUMENT_TOKENS);
@@ -109,6 +115,7 @@ function toScore(fields: ScoreFields, ignored: string[]): RankingRequest {
       query: first[first.length === 1 ? 0 : index] as string,
       document,
       path: second.length === 1 ? 'text_2' : `text_2[${index}]`,
+      queryPath: first.length === 1 ? 'text_1' : `text_1[${index}]`,
     }),
   );
   return {

@@ -76,6 +76,10 @@ export function openOllama({
           list: () => models.describe(),
           find: (asked, isShown) => models.describeOne(asked, isShown),
           facts: (name) => factsOf(pool, name),
+          taskInFile: async (name) => {
+            const model = pool.get(name)?.model;
+            return model === undefined || model.upstream !== undefined ? null : (await fileFacts.of(model.file)).task;
+          },
         },
         pulls: {
           check: async (exchange) => {

@@ -15,10 +15,11 @@ export class EmbeddingsApi implements UpstreamApi {
   readonly takesBack = 'text';
   vectors: readonly Float32Array[] = [];
 
-  /** `prompt`: the text that is put before each text. */
+  /** `prompt`: the text that is put before each text. `truncates`: the server has `truncate_prompt_tokens`. */
   constructor(
     private readonly request: PoolingRequest | null,
     private readonly prompt: string,
+    private readonly truncates: boolean,
   ) {}
 
   headers(key: string): Record<string, string> {
@@ -40,13 +41,14 @@ export class EmbeddingsApi implements UpstreamApi {
       encoding_format: 'base64',
       dimensions: request.dimensions ?? undefined,
       add_special_tokens: request.addSpecial ? undefined : false,
-      truncate_prompt_tokens: request.truncation === null ? undefined : (request.truncation.tokens ?? -1),
+      truncate_prompt_tokens:
+        request.truncation === null || !this.truncates ? undefined : (request.truncation.tokens ?? -1),
     });
   }
 
   reader(answer: AnswerEvents, fault: (error: unknown) => UpstreamFault): AnswerReader {
-    const count = this.request?.inputs.length ?? 0;
-    return new EmbeddingsReader(answer, fault, count, (vectors) => {
+    const { inputs, dimensions } = this.request ?? { inputs: [], dimensions: null };
+    return new EmbeddingsReader(answer, fault, { count: inputs.length, dimensions }, (vectors) => {
       this.vectors = vectors;
     });
   }
@@ -59,7 +61,7 @@ class EmbeddingsReader implements AnswerReader {
   constructor(
     private readonly answer: AnswerEvents,
     private readonly fault: (error: unknown) => UpstreamFault,
-    private readonly count: number,
+    private readonly expected: { readonly count: number; readonly dimensions: number | null },
     private readonly keep: (vectors: readonly Float32Array[]) => void,
   ) {}
 
@@ -74,19 +76,22 @@ class EmbeddingsReader implements AnswerReader {
   *whole(body: unknown): Generator<void, void> {
     const { error, usage, data } = objectIn(body);
     if (error != null) throw this.fault(error);
-    const vectors = new Array<Float32Array | undefined>(this.count).fill(undefined);
+    const { count, dimensions } = this.expected;
+    const vectors = new Array<Float32Array | undefined>(count).fill(undefined);
     for (const [position, entry] of listIn(data).entries()) {
       const { index, embedding } = objectIn(entry);
       const place = index === undefined ? position : placeIn(index);
-      if (place >= this.count || vectors[place] !== undefined)
+      if (place >= count || vectors[place] !== undefined)
         throw notUnderstood('with an embedding that was not requested');
       vectors[place] = vectorIn(embedding);
       yield;
     }
     const complete = vectors.filter((vector) => vector !== undefined);
-    if (complete.length < this.count) throw notUnderstood('without an embedding for each input');
+    if (complete.length < count) throw notUnderstood('without an embedding for each input');
     if (complete.some(({ length }) => length !== complete[0]?.length))
       throw notUnderstood('with embeddings of different lengths');
+    if (dimensions !== null && complete.some(({ length }) => length !== dimensions))
+      throw notUnderstood('with embeddings that do not have the requested dimensions');
     this.keep(complete);
     // There are no output tokens, whatever the server reports.
     this.answer.usage({ ...usageIn(usage), completionTokens: 0, reasoningTokens: 0 });
@@ -116,4 +121,4 @@ function vectorIn(value: unknown): Float32Array {
 }
 
 /** The format's path and headers. Requests for text are refused. */
-export const embeddings: UpstreamApi = new EmbeddingsApi(null, '');
+export const embeddings: UpstreamApi = new EmbeddingsApi(null, '', false);
