@@ -56,6 +56,16 @@ const chat: CallSpec = {
         ...calls.map(({ id }) => ({ role: 'tool', tool_call_id: id, content: 'word' })),
       );
     },
+    'messages[assistant].function_call': (body) => {
+      body['messages'] = list(body, 'messages').flatMap((message) =>
+        'function_call' in message
+          ? [message, { role: 'function', name: Object(message['function_call']).name as unknown, content: 'word' }]
+          : [message],
+      );
+    },
+    'messages[function]': before('messages', (entries) => [
+      { role: 'assistant', function_call: { name: entries.at(-1)?.['name'], arguments: '{}' } },
+    ]),
     'messages[tool]': before('messages', (entries) => [
       { role: 'assistant', tool_calls: [chatCall(entries.at(-1)?.['tool_call_id'])] },
     ]),
