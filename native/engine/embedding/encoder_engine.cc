@@ -30,9 +30,11 @@ namespace {
 
 using JobPtr = std::unique_ptr<EncoderJob>;
 
-// While texts wait, their time limits are checked at least this often, even if nothing else happens. After a failed
-// allocation, the next attempt comes after this time.
+// While texts wait, their time limits are checked at least this often, even if nothing else happens.
 constexpr std::chrono::milliseconds kExpiryInterval{100};
+
+// Time from a failed allocation to the next attempt.
+constexpr std::chrono::milliseconds kRetryInterval{10};
 
 // Added to the nice value of the engine's threads. Next to the threads of another engine, they get about a quarter of
 // the time.
@@ -288,7 +290,7 @@ class EncoderEngine final : public Engine {
     std::unique_lock lock(mutex_);
     const auto arrived = [this] { return !inbox_.empty(); };
     if (out_of_memory_) {
-      wake_.wait_for(lock, kExpiryInterval, [this] { return inbox_.close; });
+      wake_.wait_for(lock, kRetryInterval, [this] { return inbox_.close; });
     } else if (batch_.empty() && queue_.empty() && touched_.empty()) {
       counters_.note_idle();
       wake_.wait(lock, arrived);
