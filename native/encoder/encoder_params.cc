@@ -19,9 +19,10 @@ constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxContext = 1 << 20;
 constexpr int64_t kMaxExperts = 1024;
-constexpr int64_t kMaxBuckets = 1 << 12;
 // Distances from this one on share T5's last bucket.
-constexpr float kFarthestBucket = 128;
+constexpr int kFarthestBucket = 128;
+// A quarter of T5's buckets are for exact distances, which must be less than kFarthestBucket.
+constexpr int64_t kMaxBuckets = 4 * (kFarthestBucket - 1);
 
 constexpr std::string_view kBiasName = "attn_rel_b.weight";
 
@@ -36,6 +37,7 @@ struct EncoderTraits {
   bool embedding_norm = false;
   bool embedding_root = false;  // Embeddings are multiplied by sqrt(n_embd).
   bool pre_norms = false;
+  bool first_norm_optional = false;  // With pre-norms: the first layer may have no norm before attention.
   bool branch_norms = false;
   EncoderQkNorm qk_norm = EncoderQkNorm::kNone;
   bool qk_norm_optional = false;
@@ -64,6 +66,7 @@ constexpr std::array kEncoders = {
     EncoderTraits{.name = "modern-bert",
                   .embedding_norm = true,
                   .pre_norms = true,
+                  .first_norm_optional = true,
                   .final_norm = "output_norm.weight",
                   .network = EncoderNetwork::kFusedGated,
                   .activation_key = true,
@@ -290,8 +293,23 @@ Status read_network(const GgufFile& file, const MetadataReader& read, const Enco
   return {};
 }
 
+// Returns the number of rows of the token-type table; 0: there is none. A table may be missing only if the file does
+// not declare several types: converters state one type for models without a table.
+Result<int> read_token_types(const GgufFile& file) {
+  if (const GgufTensor* const types = file.tensor("token_types.weight"))
+    return static_cast<int>(std::clamp<int64_t>(types->shape[1], 0, kMaxWidth));
+  auto declared = file.unsigned_integer("tokenizer.ggml.token_type_count");
+  if (!declared) return declared.error();
+  if (declared->value_or(0) > 1)
+    return Error{ErrorCode::kInvalidFile,
+                 "tensor 'token_types.weight' is missing, but "
+                 "'tokenizer.ggml.token_type_count' is " +
+                     std::to_string(**declared)};
+  return 0;
+}
+
 // Detects optional tensors.
-void read_carried(const GgufFile& file, const EncoderTraits& traits, TextEncoderParams& params) {
+Status read_carried(const GgufFile& file, const EncoderTraits& traits, TextEncoderParams& params) {
   HyperParams& base = params.base;
   const auto carried = [&](std::string_view name) {
     for (int i = 0; i < base.n_layers; ++i)
@@ -306,14 +324,19 @@ void read_carried(const GgufFile& file, const EncoderTraits& traits, TextEncoder
   base.down_bias = carried("ffn_down.bias");
   base.norm_bias = carried("attn_output_norm.bias") || carried("attn_norm.bias");
   params.qk_norm = traits.qk_norm_optional && !carried("attn_q_norm.weight") ? EncoderQkNorm::kNone : traits.qk_norm;
-  if (const GgufTensor* const types = traits.token_types ? file.tensor("token_types.weight") : nullptr)
-    params.n_token_types = static_cast<int>(std::clamp<int64_t>(types->shape[1], 0, kMaxWidth));
+  if (traits.token_types) {
+    auto n_types = read_token_types(file);
+    if (!n_types) return n_types.error();
+    params.n_token_types = *n_types;
+  }
   for (int i = 0; i < base.n_layers; ++i) {
     EncoderLayerParams& layer = params.layers[static_cast<size_t>(i)];
-    layer.first_norm = !params.pre_norms || i > 0 || file.tensor(layer_name(traits, i, "attn_norm.weight")) != nullptr;
+    layer.first_norm =
+        !traits.first_norm_optional || i > 0 || file.tensor(layer_name(traits, i, "attn_norm.weight")) != nullptr;
     layer.own_bias = params.n_buckets > 0 && (i == 0 || file.tensor(layer_name(traits, i, kBiasName)) != nullptr);
     layer.second_norm = !params.pre_norms && file.tensor(layer_name(traits, i, "attn_norm_2.weight")) != nullptr;
   }
+  return {};
 }
 
 // Describes the layers in the fields that decoders use, for ModelInfo.
@@ -332,8 +355,9 @@ int bucket_of(int distance, int n_buckets) {
   distance = std::abs(distance);
   if (distance < exact) return side + distance;
   const float steps = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
-                      std::log(kFarthestBucket / static_cast<float>(exact)) * static_cast<float>(half - exact);
-  return side + std::min(half - 1, exact + static_cast<int>(std::floor(steps)));
+                      std::log(static_cast<float>(kFarthestBucket) / static_cast<float>(exact)) *
+                      static_cast<float>(half - exact);
+  return side + std::clamp(exact + static_cast<int>(std::floor(steps)), exact, half - 1);
 }
 
 }  // namespace
@@ -366,7 +390,7 @@ Result<TextEncoderParams> TextEncoderParams::read(const GgufFile& file, int max_
   params.attention_scale = traits.scores_unscaled ? 1.0f : 1.0f / std::sqrt(static_cast<float>(params.head_dim));
   if (Status s = read_positions(file, read, traits, max_context, params); !s) return s.error();
   if (Status s = read_network(file, read, traits, params); !s) return s.error();
-  read_carried(file, traits, params);
+  if (Status s = read_carried(file, traits, params); !s) return s.error();
   describe_layers(params);
   auto pooling = read_pooling(file, traits.name, Pooling::kMean);
   if (!pooling) return pooling.error();

@@ -2,6 +2,7 @@
 // and never generate. Differences between architectures are data.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,7 @@ struct TextEncoderParams {
   bool relu = false;  // With kPlain: ReLU instead of `activation`.
   std::vector<EncoderLayerParams> layers;
 
+  bool has_windows() const { return std::ranges::any_of(layers, &EncoderLayerParams::windowed); }
   bool has_position_bias() const { return max_alibi_bias > 0 || n_buckets > 0; }
   int64_t q_dim() const { return int64_t{n_heads} * head_dim; }
   int64_t kv_dim() const { return int64_t{n_kv_heads} * head_dim; }

@@ -11,9 +11,6 @@
 namespace monolith {
 namespace {
 
-// Rows of a batch, unless a single text is longer. More rows would not be faster, and the first texts would wait
-// longer.
-constexpr int kBatchRows = 512;
 // A slice has at most this many rows, and fewer if the layers are wide: its thread reacts only between slices.
 constexpr int kMaxSliceRows = 256, kMinSliceRows = 32;
 constexpr int64_t kSliceWork = int64_t{4} << 30;  // Multiplications.
@@ -22,7 +19,7 @@ int pages_of(int64_t n_tokens) { return static_cast<int>((n_tokens + kPageTokens
 
 TextEncoderSizes sizes_of(const TextEncoderParams& p) {
   const int64_t of_row = p.base.n_embd * (2 * p.q_dim() + 2 * p.kv_dim() + int64_t{3} * p.n_ff);
-  return {.batch_rows = std::max(kBatchRows, pages_of(p.max_tokens) * kPageTokens),
+  return {.batch_rows = std::max(TextEncoder::kBatchRows, pages_of(p.max_tokens) * kPageTokens),
           .slice_rows = static_cast<int>(
               std::clamp<int64_t>(kSliceWork / of_row / kPageTokens * kPageTokens, kMinSliceRows, kMaxSliceRows))};
 }
@@ -41,7 +38,7 @@ int64_t key_floats(const TextEncoderParams& p, const EncoderOperations& operatio
 // Floats of the working memory apart from the backend's scratch memory.
 int64_t work_floats(const TextEncoderParams& p, const TextEncoderSizes& sizes, const EncoderOperations& operations) {
   const int64_t slice = sizes.slice_rows;
-  const int64_t rotations = p.rotates ? (p.window_reach > 0 ? 4 : 2) * int64_t{p.max_tokens} * p.head_dim : 0;
+  const int64_t rotations = p.rotates ? (p.has_windows() ? 4 : 2) * int64_t{p.max_tokens} * p.head_dim : 0;
   return sizes.batch_rows * int64_t{p.base.n_embd} + sizes.batch_rows / kPageTokens * key_floats(p, operations) +
          slice * (2 * int64_t{p.base.n_embd} + 2 * p.q_dim() + 2 * p.kv_dim() + 2 * int64_t{p.n_ff} +
                   p.base.experts.count) +
@@ -189,25 +186,26 @@ Status TextEncoder::reserve() {
   router_ = allocate(slice * p.base.experts.count);
   const auto make_rotation = [&](const RopeSet& rope, Rotation& rotation) {
     const int64_t head = p.head_dim, pairs = static_cast<int64_t>(rope.inverse_frequency.size());
-    std::vector<float> own(static_cast<size_t>(p.max_tokens * head), 1.0f), partner(own.size());
-    for (int64_t position = 0; position < p.max_tokens; ++position)
+    rotation = {allocate(p.max_tokens * head), allocate(p.max_tokens * head)};
+    if (!status) return;
+    std::vector<float> own(static_cast<size_t>(head), 1.0f), partner(own.size());
+    for (int64_t position = 0; position < p.max_tokens; ++position) {
       for (int64_t i = 0; i < pairs; ++i) {
         const float angle = static_cast<float>(position) * rope.inverse_frequency[static_cast<size_t>(i)];
         const float c = std::cos(angle) * rope.magnitude, s = std::sin(angle) * rope.magnitude;
         const bool halves = p.rope_style == RopeStyle::kHalves;
-        const auto first = static_cast<size_t>(position * head + (halves ? i : 2 * i));
+        const auto first = static_cast<size_t>(halves ? i : 2 * i);
         const size_t second = first + static_cast<size_t>(halves ? pairs : 1);
         own[first] = own[second] = c;
         partner[first] = -s;
         partner[second] = s;
       }
-    rotation = {allocate(static_cast<int64_t>(own.size())), allocate(static_cast<int64_t>(own.size()))};
-    if (!status) return;
-    backend_.write_floats(rotation.own, own.data(), static_cast<int64_t>(own.size()));
-    backend_.write_floats(rotation.partner, partner.data(), static_cast<int64_t>(partner.size()));
+      backend_.write_floats(rotation.own + position * head, own.data(), head);
+      backend_.write_floats(rotation.partner + position * head, partner.data(), head);
+    }
   };
   if (p.rotates) make_rotation(p.rope, rotation_);
-  if (p.rotates && p.window_reach > 0) make_rotation(p.windowed_rope, windowed_rotation_);
+  if (p.rotates && p.has_windows()) make_rotation(p.windowed_rope, windowed_rotation_);
   if (!status) return status;
   if (p.max_alibi_bias > 0) biases_.push_back(position_bias(p, {}));
   for (size_t i = 0; i < p.layers.size(); ++i) {

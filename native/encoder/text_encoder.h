@@ -10,6 +10,7 @@
 // works on one text, so a vector has the same bits in every batch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,6 +34,10 @@ struct TextEncoderSizes {
 
 class TextEncoder {
  public:
+  // Rows of a batch, unless a single text is longer. More rows would not be faster, and the first texts would wait
+  // longer.
+  static constexpr int kBatchRows = 512;
+
   // `max_context`: limit for the tokens per text; 0: only the file's. Errors: kUnsupported if the backend lacks an
   // operation, and those of TextEncoderParams::read() and load_weights().
   static Result<std::unique_ptr<TextEncoder>> load(const GgufFile& file, Backend& backend, int max_context,
@@ -48,6 +53,9 @@ class TextEncoder {
   // Number of rows that a text takes in a batch.
   static int rows_of(size_t n_tokens);
   int batch_rows() const { return sizes_.batch_rows; }
+  int slice_rows() const { return sizes_.slice_rows; }
+  // Limits the number of rows per slice further. For tests. Called while there is no batch.
+  void limit_slices(int rows) { sizes_.slice_rows = std::clamp(rows, 1, sizes_.slice_rows); }
 
   // Starts a batch and discards the previous one. The texts' rows must fit in batch_rows(), or there must be a single
   // text of at most TextEncoderParams::max_tokens tokens. The tokens must be in range and stay valid until the batch is

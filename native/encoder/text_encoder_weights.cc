@@ -100,7 +100,7 @@ Result<std::vector<WeightSlot>> text_encoder_slots(const GgufFile& file, const T
                                                    TextEncoderWeights& weights) {
   // An encoder computes no logits, so it does not need an output matrix.
   return check_slots(file, list_encoder(params, weights), params.base, [](std::string_view name) {
-    return PoolingHead::uses(name) || name == "output.weight" || name == "output.bias" || name == "rope_freqs.weight";
+    return PoolingHead::uses(name) || name == "output.weight" || name == "output.bias";
   });
 }
 

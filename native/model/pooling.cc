@@ -115,7 +115,6 @@ Result<PoolingHead> PoolingHead::load(const GgufFile& file, const PooledModel& m
   if (!stated) return stated.error();
   const std::string architecture(stated->value_or(""));
   const bool ranks = model.pooling == Pooling::kRank, is_modern_bert = architecture == "modern-bert";
-  head.softmax_ = ranks && architecture.starts_with("qwen3");
   if (model.pooling == Pooling::kMean || (ranks && is_modern_bert))
     head.rows_ = PooledRows::kAll;
   else
@@ -135,6 +134,8 @@ Result<PoolingHead> PoolingHead::load(const GgufFile& file, const PooledModel& m
     layer.norm = std::move(*weight);
   }
   if (!ranks) return head;
+  // The softmax of a single score would always be 1.
+  head.softmax_ = architecture.starts_with("qwen3") && head.dimensions_ > 1;
   if (head.layers_.empty())
     return Error{ErrorCode::kInvalidFile, "'pooling_type' is 4 (rank), but tensor 'cls.output.weight' is missing"};
   auto labels = file.strings(architecture + ".classifier.output_labels");

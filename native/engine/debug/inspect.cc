@@ -4,7 +4,7 @@
 #include <map>
 
 #include "engine/debug/file_hash.h"
-#include "encoder/text_encoder.h"
+#include "engine/embedding/encoder_budget.h"
 #include "engine/kv/page_budget.h"
 #include "formats/gguf/parser.h"
 #include "formats/gguf/tokenizer.h"
@@ -68,17 +68,17 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
 
 // The same for a text encoder.
 Status inspect_encoder(const GgufFile& file, Backend& backend, int max_context, Inspection& result) {
-  auto params = TextEncoderParams::read(file, max_context);
+  auto budget = plan_encoder(file, backend, max_context, memory_for_encoder());
+  if (!budget) return budget.error();
+  auto params = TextEncoderParams::read(file, budget->max_context);
   if (!params) return params.error();
   auto tokenizer = load_tokenizer(file);
   if (!tokenizer) return tokenizer.error();
-  auto plan = TextEncoder::plan(file, backend, max_context);
-  if (!plan) return plan.error();
   auto info = model_info(file, params->base, **tokenizer);
   if (!info) return info.error();
   result.model = std::move(*info);
   result.model->embeddings->max_tokens = params->max_tokens;
-  result.plan = InspectedPlan::of_encoder(*plan, params->max_tokens);
+  result.plan = InspectedPlan::of_encoder(budget->plan, params->max_tokens);
   return {};
 }
 
@@ -152,11 +152,8 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
   return info;
 }
 
-Result<Inspection> inspect(const std::string& path, Backend& backend, const ModelLimits& limits, int max_context,
-                           uint64_t kv_bytes, const ModelFileOptions& options) {
-  auto opened = open_model_file(path, options);
-  if (!opened) return opened.error();
-  const GgufFile& file = **opened;
+Inspection inspect(const GgufFile& file, Backend& backend, const ModelLimits& limits, int max_context,
+                   uint64_t kv_bytes) {
   Inspection result;
   result.file_bytes = file.file_bytes();
   result.file_hash = hash_text(file_hash(file));
@@ -171,6 +168,13 @@ Result<Inspection> inspect(const std::string& path, Backend& backend, const Mode
                                               : inspect_model(file, backend, limits, max_context, kv_bytes, result);
   if (!status) result.reason = status.error().message;
   return result;
+}
+
+Result<Inspection> inspect(const std::string& path, Backend& backend, const ModelLimits& limits, int max_context,
+                           uint64_t kv_bytes, const ModelFileOptions& options) {
+  auto opened = open_model_file(path, options);
+  if (!opened) return opened.error();
+  return inspect(**opened, backend, limits, max_context, kv_bytes);
 }
 
 }  // namespace monolith

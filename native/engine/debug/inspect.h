@@ -100,8 +100,11 @@ struct Inspection {
   std::optional<InspectedPlan> plan;
 };
 
-// Inspects a file without loading the model. `limits` gives the batch size, logit rows and KV type. choose_limits()
-// chooses the context and pages from `max_context` and `kv_bytes`. Returns the errors of open_model_file().
+// Describes a file without loading the model. `limits` gives the batch size, logit rows and KV type. choose_limits()
+// chooses the context and pages from `max_context` and `kv_bytes`.
+Inspection inspect(const GgufFile& file, Backend& backend, const ModelLimits& limits, int max_context,
+                   uint64_t kv_bytes);
+// The same for a path. Returns the errors of open_model_file().
 Result<Inspection> inspect(const std::string& path, Backend& backend, const ModelLimits& limits, int max_context,
                            uint64_t kv_bytes, const ModelFileOptions& options = {});
 

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #if defined(__linux__)
 #include <pthread.h>
@@ -31,6 +32,9 @@ using JobPtr = std::unique_ptr<EncoderJob>;
 
 // While texts wait, their time limits are checked at least this often, even if nothing else happens.
 constexpr std::chrono::milliseconds kExpiryInterval{100};
+
+// Time from a failed allocation to the next attempt.
+constexpr std::chrono::milliseconds kRetryInterval{10};
 
 // Added to the nice value of the engine's threads. Next to the threads of another engine, they get about a quarter of
 // the time.
@@ -124,6 +128,7 @@ class EncoderEngine final : public Engine {
     job->tokens = std::move(params.prompt);
     job->organization = params.organization;
     job->queue_wait_ms = params.queue_wait_ms;
+    job->generation_ms = params.generation_ms;
     job->submitted_at = Clock::now();
     RequestId id = 0;
     {
@@ -249,84 +254,122 @@ class EncoderEngine final : public Engine {
 
   // Main function of the engine thread.
   void run() {
+    Inbox taken;
     for (;;) {
-      Inbox taken = take_inbox();
+      take_inbox(taken);
+      // An error is reported by the next iteration, because that may need memory, too.
       try {
         apply(taken);
-        if (taken.close) {
+        if (taken.close)
           fail_all(FailureCode::kShutdown, "the engine was closed");
-        } else if (counters_.failed.load(std::memory_order_relaxed)) {
-          fail_all(FailureCode::kEngineError, "the engine has stopped on an internal error");
-        } else {
-          advance();
-        }
+        else if (counters_.failed.load(std::memory_order_relaxed))
+          fail_all(FailureCode::kEngineError, failure_);
+        else
+          compute();
+        out_of_memory_ = false;
       } catch (const std::bad_alloc&) {
-        fail_batch(kNoMemory);
+        out_of_memory_ = true;
       } catch (const std::exception& error) {
-        counters_.failed.store(true, std::memory_order_relaxed);
-        fail_all(FailureCode::kEngineError, std::string("internal error: ") + error.what());
+        note_failure(error.what());
       }
       publish();
       if (taken.close) return;
     }
   }
 
-  Inbox take_inbox() {
+  void note_failure(const char* what) noexcept {
+    counters_.failed.store(true, std::memory_order_relaxed);
+    try {
+      failure_ = std::string("internal error: ") + what;
+    } catch (const std::bad_alloc&) {
+      failure_ = "internal error";  // Short enough to need no allocation.
+    }
+  }
+
+  // Waits for work and moves what has arrived into `taken`, unless that still holds entries that could not be applied.
+  void take_inbox(Inbox& taken) {
     std::unique_lock lock(mutex_);
     const auto arrived = [this] { return !inbox_.empty(); };
-    if (batch_.empty() && queue_.empty() && touched_.empty()) {
+    if (out_of_memory_) {
+      wake_.wait_for(lock, kRetryInterval, [this] { return inbox_.close; });
+    } else if (batch_.empty() && queue_.empty() && touched_.empty()) {
       counters_.note_idle();
       wake_.wait(lock, arrived);
       counters_.note_progress(Clock::now());
     } else if (batch_.empty() && (blocked_ || queue_.empty())) {
       wake_.wait_for(lock, kExpiryInterval, arrived);
     }
-    return std::exchange(inbox_, Inbox());
+    if (taken.empty())
+      std::swap(taken, inbox_);
+    else
+      taken.close = inbox_.close;
   }
 
+  // Applies the entries and removes them, except for `close`. If it throws std::bad_alloc, the entries from the failed
+  // one on remain.
   void apply(Inbox& taken) {
     for (JobPtr& job : taken.submitted) {
+      if (!job) continue;  // Applied by an earlier call.
       try {
         queue_.add(job);
       } catch (const std::bad_alloc&) {
-        leave_queue(*job);
         fail(*job, FailureCode::kEngineError, kNoMemory);
+        leave_queue(*job);
+        job.reset();
       }
     }
+    taken.submitted.clear();
     for (const auto& [id, channel] : taken.cancelled) {
       cancel_if([&, wanted = id](const EncoderJob& job) { return job.id == wanted; });
       channel->remember(id);
     }
     for (const auto& channel : taken.closed) cancel_if([&](const EncoderJob& job) { return job.channel == channel; });
+    taken.cancelled.clear();
+    taken.closed.clear();
+    taken.wake = false;
     if (taken.drain) fail_all(FailureCode::kShutdown, "the engine is shutting down");
+    taken.drain = false;
   }
 
   template <typename Matches>
   void cancel_if(Matches&& matches) {
-    for (const JobPtr& job : queue_.remove_if(matches)) {
-      leave_queue(*job);
+    queue_.for_each([&](EncoderJob& job) {
+      if (!matches(job)) return;
       EngineCounters::add(counters_.cancelled_queued, 1);
-      end(*job);
-    }
+      end(job);
+      leave_queue(job);
+    });
     for (const JobPtr& job : batch_) {
-      if (job->cancelled || !matches(*job)) continue;
-      job->cancelled = true;
+      if (job->ended || !matches(*job)) continue;
       EngineCounters::add(counters_.cancelled_prefill, 1);
       end(*job);
     }
-    if (!batch_.empty() && std::ranges::all_of(batch_, [](const JobPtr& job) { return job->cancelled; })) end_batch();
+    end_batch_without_jobs();
+  }
+
+  // Computes a slice, or fails the batch if there was not enough memory for the previous one.
+  void compute() {
+    if (std::exchange(slice_failed_, true))
+      fail_batch(kNoMemory);
+    else
+      advance();
+    slice_failed_ = false;  // Not reached if memory is short.
   }
 
   // Starts a batch if there is none, and computes its next slice.
   void advance() {
     const Clock::time_point now = Clock::now();
-    for (const JobPtr& job : queue_.remove_if([&](const EncoderJob& waiting) {
-           return waiting.queue_wait_ms > 0 &&
-                  now - waiting.submitted_at >= std::chrono::milliseconds(waiting.queue_wait_ms);
-         })) {
-      leave_queue(*job);
-      fail(*job, FailureCode::kQueueTimeout, "the request waited too long for the encoder");
-    }
+    const auto passed = [now](Clock::time_point since, uint32_t limit_ms) {
+      return limit_ms > 0 && now - since >= std::chrono::milliseconds(limit_ms);
+    };
+    queue_.for_each([&](EncoderJob& job) {
+      if (!passed(job.submitted_at, job.queue_wait_ms)) return;
+      fail(job, FailureCode::kQueueTimeout, "the request waited too long for the encoder");
+      leave_queue(job);
+    });
+    for (const JobPtr& job : batch_)
+      if (!job->ended && passed(*job->started_at, job->generation_ms)) finish(*job, FinishReason::kTimeLimit, {});
+    end_batch_without_jobs();
     if (batch_.empty() && !queue_.empty()) begin_batch(now);
     blocked_ = batch_.empty();
     if (blocked_) return;
@@ -338,17 +381,20 @@ class EncoderEngine final : public Engine {
     counters_.note_progress(end);
     if (!done) return;
     for (size_t i = 0; i < batch_.size(); ++i)
-      if (!batch_[i]->cancelled) report(*batch_[i], encoder_->take_result(i));
+      if (!batch_[i]->ended) report(*batch_[i], encoder_->take_result(i));
     end_batch();
   }
 
   void begin_batch(Clock::time_point now) {
-    batch_ = queue_.take_batch(encoder_->batch_rows(), TextEncoder::rows_of);
-    std::vector<std::span<const int32_t>> texts;
+    batch_ = queue_.take_batch(TextEncoder::kBatchRows, TextEncoder::rows_of);
     for (const JobPtr& job : batch_) {
-      texts.emplace_back(job->tokens);
       leave_queue(*job);
       job->started_at = now;
+    }
+    std::vector<std::span<const int32_t>> texts;
+    texts.reserve(batch_.size());
+    for (const JobPtr& job : batch_) {
+      texts.emplace_back(job->tokens);
       const auto n_tokens = static_cast<uint32_t>(job->tokens.size());
       EngineCounters::add(counters_.prompt_tokens, n_tokens);
       EngineCounters::add(counters_.prefill_tokens, n_tokens);
@@ -365,41 +411,51 @@ class EncoderEngine final : public Engine {
     counters_.running.store(0, std::memory_order_relaxed);
   }
 
-  void report(const EncoderJob& job, const std::vector<float>& vector) {
+  // Ends the batch if all of its jobs have ended.
+  void end_batch_without_jobs() {
+    if (!batch_.empty() && std::ranges::all_of(batch_, [](const JobPtr& job) { return job->ended; })) end_batch();
+  }
+
+  void report(EncoderJob& job, const std::vector<float>& vector) {
     if (!std::ranges::all_of(vector, [](float value) { return std::isfinite(value); }))
       return fail(job, FailureCode::kEngineError, "the model computed non-finite values");
+    finish(job, FinishReason::kMaxTokens, vector);
+  }
+
+  // These functions end a job. If one throws std::bad_alloc, the job has not ended.
+  void finish(EncoderJob& job, FinishReason reason, std::span<const float> vector) {
     EventWriter writer(records_of(job), job.id, 0);
-    writer.vector(vector);
-    writer.finished(FinishReason::kMaxTokens, 0, 0, -1, milliseconds_of(Clock::now() - *job.started_at), 0, 0);
+    if (!vector.empty()) writer.vector(vector);
+    writer.finished(reason, 0, 0, -1, milliseconds_of(Clock::now() - *job.started_at), 0, 0);
     EngineCounters::add(counters_.finished, 1);
     end(job);
   }
 
-  void fail(const EncoderJob& job, FailureCode code, std::string_view message) {
-    EngineCounters::add(counters_.failed_requests, 1);
+  void fail(EncoderJob& job, FailureCode code, std::string_view message) {
     EventWriter(records_of(job), job.id, 0).failed(code, message);
+    EngineCounters::add(counters_.failed_requests, 1);
     end(job);
   }
 
-  void fail_batch(std::string_view message) {
+  void fail_batch(std::string_view message, FailureCode code = FailureCode::kEngineError) {
     for (const JobPtr& job : batch_)
-      if (!job->cancelled) fail(*job, FailureCode::kEngineError, message);
+      if (!job->ended) fail(*job, code, message);
     end_batch();
   }
 
   void fail_all(FailureCode code, std::string_view message) {
-    for (const JobPtr& job : queue_.remove_if([](const EncoderJob&) { return true; })) {
-      leave_queue(*job);
-      fail(*job, code, message);
-    }
-    for (const JobPtr& job : batch_)
-      if (!job->cancelled) fail(*job, code, message);
-    end_batch();
+    queue_.for_each([&](EncoderJob& job) {
+      fail(job, code, message);
+      leave_queue(job);
+    });
+    fail_batch(message, code);
   }
 
+  // Called exactly once for each job, when it starts or has ended without being started.
   void leave_queue(const EncoderJob& job) { counters_.queue.give_back(1, job.tokens.size()); }
 
-  void end(const EncoderJob& job) {
+  void end(EncoderJob& job) {
+    job.ended = true;
     const std::lock_guard lock(mutex_);
     live_.erase(job.id);
   }
@@ -444,6 +500,9 @@ class EncoderEngine final : public Engine {
   std::vector<JobPtr> batch_;                      // The jobs that are being computed.
   std::vector<std::shared_ptr<Channel>> touched_;  // Channels with records that are not published yet.
   bool blocked_ = false;                           // The channels of all waiting texts are full.
+  bool out_of_memory_ = false;                     // The last iteration of run() failed to allocate memory.
+  bool slice_failed_ = false;                      // The last slice failed for lack of memory.
+  std::string failure_;                            // The error after which the engine computes nothing any more.
 
   std::thread thread_;
 };

@@ -19,6 +19,7 @@ void EncoderQueue::add(std::unique_ptr<EncoderJob>& job) {
 std::vector<std::unique_ptr<EncoderJob>> EncoderQueue::take_batch(int max_rows,
                                                                   const std::function<int(size_t)>& rows_of) {
   std::vector<std::unique_ptr<EncoderJob>> batch;
+  batch.reserve(static_cast<size_t>(max_rows / rows_of(1)) + 1);  // Jobs that were taken must not be lost.
   int left = max_rows;
   for (size_t n_blocked = 0; n_blocked < lines_.size();) {
     if (next_ >= lines_.size()) next_ = 0;
@@ -43,15 +44,10 @@ std::vector<std::unique_ptr<EncoderJob>> EncoderQueue::take_batch(int max_rows,
   return batch;
 }
 
-std::vector<std::unique_ptr<EncoderJob>> EncoderQueue::remove_if(
-    const std::function<bool(const EncoderJob&)>& matches) {
-  std::vector<std::unique_ptr<EncoderJob>> removed;
+void EncoderQueue::remove_ended() noexcept {
   for (size_t i = 0; i < lines_.size();) {
-    std::deque<std::unique_ptr<EncoderJob>>& jobs = lines_[i].jobs;
-    const auto kept = std::stable_partition(jobs.begin(), jobs.end(), [&](const auto& job) { return !matches(*job); });
-    std::move(kept, jobs.end(), std::back_inserter(removed));
-    jobs.erase(kept, jobs.end());
-    if (!jobs.empty()) {
+    std::erase_if(lines_[i].jobs, [](const auto& job) { return job->ended; });
+    if (!lines_[i].jobs.empty()) {
       ++i;
       continue;
     }
@@ -59,7 +55,6 @@ std::vector<std::unique_ptr<EncoderJob>> EncoderQueue::remove_if(
     if (next_ > i) --next_;
   }
   if (next_ >= lines_.size()) next_ = 0;
-  return removed;
 }
 
 }  // namespace monolith

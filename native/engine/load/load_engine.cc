@@ -9,6 +9,7 @@
 #include "backend/registry/registry.h"
 #include "base/machine_memory.h"
 #include "engine/debug/file_hash.h"
+#include "engine/embedding/encoder_budget.h"
 #include "engine/embedding/encoder_engine.h"
 #include "engine/kv/page_budget.h"
 #include "engine/speculation/draft_model.h"
@@ -86,31 +87,25 @@ Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend
   return draft;
 }
 
-// Returns the backend for a text encoder: the CPU if the device was chosen automatically and does not support encoders.
-Result<std::unique_ptr<Backend>> encoder_backend(std::unique_ptr<Backend> backend, const LoadOptions& options) {
-  if (backend->is_host_memory() || options.backend.device != "auto") return backend;
-  BackendOptions cpu = options.backend;
-  cpu.device = "cpu";
-  return make_backend(cpu);
-}
-
 Result<std::unique_ptr<LoadedEngine>> load_text_encoder(const GgufFile& file, std::unique_ptr<Backend> given,
                                                         const LoadOptions& options, const Model::Progress& progress) {
   if (!options.vision_path.empty() && !options.vision_optional)
     return Error{ErrorCode::kUnsupported,
                  "the model is a text encoder and does not take images; remove its vision file"};
-  auto backend = encoder_backend(std::move(given), options);
+  auto backend = encoder_backend(std::move(given), options.backend);
   if (!backend) return backend.error();
   auto tokenizer = load_tokenizer(file);
   if (!tokenizer) return tokenizer.error();
   MemoryClaim claim;
+  int max_context = 0;
   {
     const std::lock_guard planned(planning());
-    auto plan = TextEncoder::plan(file, **backend, options.max_context);
-    if (!plan) return plan.error();
-    claim.set(plan->total());
+    auto budget = plan_encoder(file, **backend, options.max_context, memory_for_encoder());
+    if (!budget) return budget.error();
+    max_context = budget->max_context;
+    claim.set(budget->plan.total());
   }
-  auto encoder = TextEncoder::load(file, **backend, options.max_context, progress);
+  auto encoder = TextEncoder::load(file, **backend, max_context, progress);
   if (!encoder) return encoder.error();
   const TextEncoderParams& params = (*encoder)->params();
   if (Status status = check_tokens_fit(**tokenizer, params.base); !status) return status.error();
@@ -118,6 +113,7 @@ Result<std::unique_ptr<LoadedEngine>> load_text_encoder(const GgufFile& file, st
   if (!info) return info.error();
   auto loaded = std::make_unique<LoadedEngine>();
   loaded->info = std::move(*info);
+  if (loaded->info.embeddings) loaded->info.embeddings->max_tokens = params.max_tokens;
   loaded->backend = (*backend)->info();
   loaded->plan = InspectedPlan::of_encoder((*encoder)->memory(), params.max_tokens);
   loaded->file_hash = hash_text(file_hash(file));
@@ -239,10 +235,13 @@ LoadOptions for_backend(LoadOptions options, const Backend& backend) {
 Result<InspectedFiles> inspect_files(const std::string& path, const LoadOptions& options) {
   auto backend = make_backend(options.backend);
   if (!backend) return backend.error();
-  auto model = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes,
-                       options.file());
-  if (!model) return model.error();
-  InspectedFiles found{std::move(*model), std::nullopt};
+  auto file = open_model_file(path, options.file());
+  if (!file) return file.error();
+  if (is_text_encoder(**file)) backend = encoder_backend(std::move(*backend), options.backend);
+  if (!backend) return backend.error();
+  InspectedFiles found{
+      inspect(**file, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes),
+      std::nullopt};
   if (options.vision_path.empty()) return found;
   auto vision = inspect_vision(options, path, **backend);
   if (!vision) return vision.error();

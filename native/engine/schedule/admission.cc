@@ -67,7 +67,7 @@ void Admission::remove(ScheduledSequence& sequence) {
   sequence.state = SequenceState::kEnded;
 }
 
-void Admission::start_step() { preempted_now_ = ran_out_of_memory_ = false; }
+void Admission::start_step() { preempted_now_ = ran_out_of_memory_ = lacked_pages_ = false; }
 
 void Admission::preempt_blocked() {
   for (size_t i = running_.size(); i-- > 0;)
@@ -88,10 +88,20 @@ void Admission::preempt(ScheduledSequence& sequence) {
   preempted_now_ = true;
 }
 
+void Admission::preempt_for_pages(ScheduledSequence& sequence) {
+  preempt(sequence);
+  lacked_pages_ = true;
+}
+
+AdmissionResult Admission::no_room() {
+  lacked_pages_ = true;
+  return AdmissionResult::kNoRoom;
+}
+
 bool Admission::make_writable(ScheduledSequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies) {
   while (!pages_.make_writable(sequence, n_tokens, copies)) {
     ScheduledSequence& victim = *running_.back();
-    preempt(victim);
+    preempt_for_pages(victim);
     if (&victim == &sequence) return false;
     // The next attempt checks all pages again: the victim may have been the only sequence that shared one of them.
   }
@@ -105,7 +115,7 @@ void Admission::extend_windows() {
     if (sequence.decoding()) continue;
     pages_.extend_window(sequence, std::ssize(running_));
     while (sequence.state == SequenceState::kRunning && pages_.writable(sequence) < sequence.min_chunk())
-      if (!pages_.add_window_page(sequence)) preempt(*running_.back());
+      if (!pages_.add_window_page(sequence)) preempt_for_pages(*running_.back());
   }
 }
 
@@ -280,7 +290,7 @@ AdmissionResult Admission::try_admit(ScheduledSequence& sequence, std::span<Sche
   const int64_t reserve = std::ssize(running_);
   // The last page of a prompt is never cached, so at least one page is needed. This early check avoids cache look-ups
   // while a long prompt waits for pages.
-  if (!cache_.has_room(1 + reserve, 1 + reserve) || still_lacks_room(sequence)) return AdmissionResult::kNoRoom;
+  if (!cache_.has_room(1 + reserve, 1 + reserve) || still_lacks_room(sequence)) return no_room();
   if (!allocate(sequence)) return AdmissionResult::kNotNow;
   const int64_t available = cache_.available();
   pages_.take_cached_pages(sequence);
@@ -298,7 +308,7 @@ AdmissionResult Admission::try_admit(ScheduledSequence& sequence, std::span<Sche
     sequence.room_needed_at = changes_.count(sequence.organization);
     pages_.release(kv);
     kv.n_computed = kv.n_out_of_window = 0;
-    return wait ? AdmissionResult::kNotNow : AdmissionResult::kNoRoom;
+    return wait ? AdmissionResult::kNotNow : no_room();
   }
   pages_.count_cached(sequence, kv.n_computed);
   if (sequence.choice == 0) {

@@ -70,6 +70,8 @@ class Admission {
   const std::vector<ScheduledSequence*>& running() const { return running_; }      // Oldest first.
   const std::vector<ScheduledSequence*>& preempted() const { return preempted_; }  // Oldest first.
   uint64_t preemptions() const { return preemptions_; }
+  // True if a sequence that could start or continue was left out of this step because there were too few pages.
+  bool lacked_pages() const { return lacked_pages_; }
   // True if a sequence was left out of this step because its memory could not be allocated.
   bool ran_out_of_memory() const { return ran_out_of_memory_; }
 
@@ -88,7 +90,9 @@ class Admission {
   bool preempt_for(const ScheduledSequence& sequence);
   ScheduledSequence* choose_victim() const;
   void preempt(ScheduledSequence& sequence);
+  void preempt_for_pages(ScheduledSequence& sequence);
   AdmissionResult try_admit(ScheduledSequence& sequence, std::span<ScheduledSequence* const> prompts);
+  AdmissionResult no_room();
   bool still_lacks_room(const ScheduledSequence& sequence) const;
   bool allocate(ScheduledSequence& sequence);
 
@@ -106,6 +110,7 @@ class Admission {
   // in turn.
   bool preempted_now_ = false;
   bool ran_out_of_memory_ = false;
+  bool lacked_pages_ = false;
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0;
 };

@@ -40,10 +40,10 @@ void PageTier::yield_before_step() {
 }
 
 void PageTier::yield_after_plan() {
-  const auto n_running = static_cast<int>(scheduler_.running().size());
-  const bool has_others = scheduler_.waiting() > 0 || !scheduler_.preempted().empty();
-  if (has_others && n_running < scheduler_.max_sequences() && importer_.holds_any()) importer_.drop_holds();
-  n_stalled_plans_ = has_others && n_running == 0 ? n_stalled_plans_ + 1 : 0;
+  // Sequences that wait for something else, such as an image or their consumer, do not need the pages yet.
+  const bool lacked_pages = scheduler_.lacked_pages();
+  if (lacked_pages && importer_.holds_any()) importer_.drop_holds();
+  n_stalled_plans_ = lacked_pages && scheduler_.running().empty() ? n_stalled_plans_ + 1 : 0;
   if (n_stalled_plans_ >= kMaxStalledPlans && importer_.pins_any()) importer_.drop_pins();
 }
 

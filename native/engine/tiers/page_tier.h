@@ -52,8 +52,8 @@ class PageTier {
 
   // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
   void yield_before_step();
-  // The same, if the planned step leaves out sequences although slots are free. Drops those of pinned imports only if
-  // several plans in a row had no running sequence although some wait.
+  // The same, if the planned step leaves out sequences for lack of pages. Drops those of pinned imports only if several
+  // plans in a row left out sequences for lack of pages and had no running sequence.
   void yield_after_plan();
   bool pending() const { return exporter_.pending() || importer_.pending(); }
   // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.
@@ -69,7 +69,7 @@ class PageTier {
   PageExporter exporter_;
   PageImporter importer_;
   std::shared_ptr<TierOutbox> outbox_;
-  int n_stalled_plans_ = 0;  // Consecutive plans without a running sequence, while sequences wait.
+  int n_stalled_plans_ = 0;  // Consecutive plans without a running sequence that lacked pages.
 };
 
 }  // namespace monolith

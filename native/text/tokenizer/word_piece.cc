@@ -5,6 +5,7 @@
 #include "text/tokenizer/char_reader.h"
 #include "text/tokenizer/lower_case.h"
 #include "text/tokenizer/normalization.h"
+#include "text/tokenizer/spacing_marks.h"
 
 namespace monolith {
 namespace {
@@ -86,7 +87,8 @@ std::string_view WordPiece::prepare(std::string_view text, bool, std::string& sc
       continue;
     }
     if (options_.cleans && (c.code_point == 0 || c.code_point == kReplacement || is_control(c.code_point))) continue;
-    if (options_.strip_accents && c.is(CharDetail::kMark)) continue;
+    // Accents are nonspacing marks. Spacing marks, such as the vowel signs of Indic scripts, stay.
+    if (options_.strip_accents && c.is(CharDetail::kMark) && !is_spacing_mark(c.code_point)) continue;
     const bool alone = is_punctuation(c) || (options_.splits_chinese && is_chinese(c.code_point));
     if (alone) end_word();
     if (options_.lowercase)

@@ -1,12 +1,15 @@
 // Compares the vectors and scores of every architecture with golden vectors: in exact and in production arithmetic,
 // with every instruction set of this machine. A text's vector must have the same bits alone and in a batch.
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/machine/isa.h"
+#include "backend/registry/registry.h"
 #include "check.h"
 #include "encoder/embedding_fixture.h"
+#include "encoder/text_encoder.h"
 
 namespace monolith::testing {
 namespace {
@@ -84,6 +87,39 @@ TEST(embedding_tokenizers_agree_with_golden_tokens) {
   }
 }
 
+// Fails the test unless the texts have the same bits in slices of different sizes: the largest and the smallest that are
+// used, and others that end in the middle of a page.
+void check_slices(const std::string& name, const std::vector<std::vector<TokenId>>& texts,
+                  const std::vector<std::vector<float>>& expected) {
+  const auto file = GgufFile::open(check::vectors_path("models/" + name + ".gguf"));
+  const auto backend = make_backend({.device = "cpu", .threads = 1});
+  REQUIRE(file.ok() && backend.ok());
+  const auto encoder = TextEncoder::load(**file, **backend, 448, {});
+  REQUIRE(encoder.ok());
+  std::vector<std::span<const int32_t>> batch;
+  for (const int rows : {256, 100, 32, 7}) {
+    (*encoder)->limit_slices(rows);
+    CHECK_EQ((*encoder)->slice_rows(), rows);
+    for (size_t first = 0; first < texts.size();) {
+      batch.clear();
+      for (int left = (*encoder)->batch_rows(); first + batch.size() < texts.size();) {
+        const std::vector<TokenId>& text = texts[first + batch.size()];
+        left -= TextEncoder::rows_of(text.size());
+        if (left < 0) break;
+        batch.emplace_back(text);
+      }
+      (*encoder)->begin(batch);
+      while (!(*encoder)->advance()) continue;
+      for (size_t i = 0; i < batch.size(); ++i)
+        if ((*encoder)->take_result(i) != expected[first + i])
+          check::fail(__FILE__, __LINE__,
+                      name + ": a text of " + std::to_string(batch[i].size()) + " tokens differs in slices of " +
+                          std::to_string(rows));
+      first += batch.size();
+    }
+  }
+}
+
 // Texts of many lengths: shorter and longer than a page, a slice and an attention span.
 TEST(embeddings_have_the_same_bits_alone_and_in_any_batch) {
   for (const char* name : {"bert-mean.q8_0", "modern-bert.q8_0", "jina-bert-v2.q8_0", "gemma-embedding.q8_0",
@@ -100,6 +136,10 @@ TEST(embeddings_have_the_same_bits_alone_and_in_any_batch) {
       if (std::memcmp(alone[0].data(), together[i].data(), alone[0].size() * sizeof(float)) != 0)
         check::fail(__FILE__, __LINE__,
                     std::string(name) + ": a text of " + std::to_string(texts[i].size()) + " tokens differs");
+    }
+    if (loaded->info.embeddings->is_encoder) {
+      check_slices(name, texts, together);
+      continue;
     }
     LoadOptions small;
     small.engine.max_batch_tokens = 32;

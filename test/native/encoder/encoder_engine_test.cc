@@ -26,6 +26,37 @@ TEST(encoder_engine_describes_its_embeddings) {
   CHECK_EQ(info->separator, 3);
 }
 
+TEST(configured_context_limits_the_tokens_of_a_text) {
+  LoadOptions options;
+  options.max_context = 64;
+  const auto loaded = load_embedder("bert-mean.q8_0", options);
+  if (!loaded) return;
+  REQUIRE(loaded->info.embeddings.has_value());
+  CHECK_EQ(loaded->info.embeddings->max_tokens, 64);
+  CHECK_EQ(loaded->engine->max_context(), 64);
+}
+
+// A long text may fill more rows than a batch, but texts that fit in a batch never form a larger one.
+TEST(one_organization_cannot_fill_a_larger_batch) {
+  LoadOptions options;
+  options.max_context = 4096;
+  const auto loaded = load_embedder("modern-bert.q8_0", options);
+  if (!loaded) return;
+  CHECK(loaded->engine->max_context() > 1024);
+  Consumer consumer(*loaded->engine);
+  std::vector<RequestId> ids = {consumer.submit(embedding_request(test_prompt(400, 0)))};
+  for (int i = 0; i < 100; ++i) ids.push_back(consumer.submit(embedding_request(test_prompt(16, i))));
+  int most = 0;
+  consumer.pump_until([&] {
+    int n_running = 0;
+    for (const RequestId id : ids)
+      n_running += consumer.outcomes()[id].started > 0 && !consumer.outcomes()[id].ended() ? 1 : 0;
+    most = std::max(most, n_running);
+    return std::ranges::all_of(ids, [&](RequestId id) { return consumer.outcomes()[id].ended(); });
+  });
+  CHECK(most <= 32);
+}
+
 TEST(reranker_describes_its_labels) {
   const auto loaded = load_embedder("qwen3-rank.q8_0");
   if (!loaded) return;
@@ -89,7 +120,7 @@ TEST(encoder_queue_takes_turns) {
   };
   CHECK(ids(64) == std::vector<RequestId>({1, 4, 6, 2}));
   CHECK(ids(8) == std::vector<RequestId>({5}));  // A text that is longer than the batch is taken alone.
-  CHECK_EQ(queue.remove_if([](const EncoderJob& job) { return job.id == 3; }).size(), size_t{1});
+  queue.for_each([](EncoderJob& job) { job.ended = job.id == 3; });
   CHECK(queue.empty());
 }
 
@@ -131,6 +162,29 @@ TEST(texts_that_wait_too_long_time_out) {
   }
   CHECK(timed_out > 0);
   CHECK_EQ(loaded->engine->stats().waiting, 0);
+}
+
+TEST(texts_that_are_computed_for_too_long_end) {
+  const auto loaded = load_bert();
+  if (!loaded) return;
+  Consumer consumer(*loaded->engine);
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 100; ++i) {
+    GenerationRequest request = embedding_request(test_prompt(448, i));
+    request.generation_ms = 1;
+    ids.push_back(consumer.submit(request));
+  }
+  int cut = 0;
+  for (const RequestId id : ids) {
+    consumer.pump_until_ended(id);
+    const Outcome& outcome = consumer.outcomes()[id];
+    CHECK(!outcome.failed);
+    const bool in_time = !outcome.vector.empty();
+    CHECK(outcome.choices.at(0).reason == (in_time ? FinishReason::kMaxTokens : FinishReason::kTimeLimit));
+    cut += in_time ? 0 : 1;
+  }
+  CHECK(cut > 0);
+  CHECK_EQ(loaded->engine->stats().running, 0);
 }
 
 TEST(drain_fails_waiting_texts_and_refuses_new_ones) {

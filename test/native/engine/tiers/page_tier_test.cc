@@ -522,6 +522,37 @@ TEST(pinned_pages_are_evicted_only_if_no_sequence_could_run_otherwise) {
   CHECK(pages_come_back(*engine));
 }
 
+TEST(pinned_pages_stay_while_all_sequences_wait_for_their_consumer) {
+  EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
+  setup.limits.n_pages = 24;
+  setup.options.channel_bytes_max = 1024;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  TierConsumer tier(*engine);
+  const GenerationRequest request = pinned_request();
+  run(consumer, request);
+  CHECK_EQ(tier.open(1, 7, request, true).size(), size_t{6});
+  const ChannelId undrained = engine->open_channel([] {});
+  GenerationRequest blocked = other_request(32, 9);
+  blocked.max_tokens = 200;
+  blocked.ignore_eos = true;
+  const auto id = engine->submit(undrained, blocked);
+  REQUIRE(id.ok());
+  for (int i = 0; i < 2000 && engine->stats().preemptions == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(engine->stats().preemptions > 0);
+  for (int i = 0; i < 50; ++i) {  // Each one makes the engine plan a step.
+    engine->clear_cache(3);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  engine->close_channel(undrained);
+  for (int seed = 2; seed < 6; ++seed) run(consumer, other_request(200, seed));
+  uint32_t cached = 0;
+  run(consumer, request, &cached);
+  CHECK_EQ(cached, 96u);
+}
+
 TEST(pinned_imports_hold_a_quarter_of_the_pool_at_most) {
   EngineSetup setup = of_model("models/llama.q8_0.gguf", KvType::kF16);
   setup.limits.n_pages = 24;
