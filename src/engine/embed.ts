@@ -98,7 +98,7 @@ class EmbedRun implements EmbedCall {
     const generation = this.embedder.generate(this.#request(prompt), (event) => {
       if (event.type === 'vector') this.#vectors[index] = event.values;
       else if (event.type === 'failed') this.fail(new EmbedError(event.code, event.message));
-      else if (event.type === 'finished') this.#finished(index, generation);
+      else if (event.type === 'finished') this.#finished(index, generation, event.reason === 'time_limit');
     });
     this.#next++;
     this.#running.add(generation);
@@ -113,9 +113,13 @@ class EmbedRun implements EmbedCall {
     this.embedder.queue.ended(this, submitted, true);
   }
 
-  #finished(index: number, generation: Submitted): void {
+  #finished(index: number, generation: Submitted, isLate: boolean): void {
     if (this.#vectors[index] === undefined)
-      return this.fail(new EmbedError('shutdown', 'the engine ended the input before it was embedded'));
+      return this.fail(
+        isLate
+          ? new EmbedError('queue_timeout', 'the input was not embedded within the time limit')
+          : new EmbedError('shutdown', 'the engine ended the input before it was embedded'),
+      );
     this.#running.delete(generation);
     if (--this.#left === 0) this.#settleWith(() => this.#resolve(this.#vectors));
     this.embedder.queue.ended(this, 1, this.#left === 0);
