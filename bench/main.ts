@@ -10,6 +10,7 @@ import { httpBenchCommand } from './http.js';
 import { liveBenchCommand } from './live.js';
 import { makeModelCommand } from './make-model.js';
 import { observingBenchCommand } from './observing.js';
+import { prefixBenchCommand } from './prefix.js';
 import { processesBenchCommand } from './processes.js';
 import { refusedBenchCommand } from './refused.js';
 import { sightBenchCommand } from './sight.js';
@@ -47,6 +48,10 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   live: { about: 'engine cost of operators watching the live view', run: liveBenchCommand },
   'make-model': { about: 'write a model file with random weights to measure with', run: makeModelCommand },
   observing: { about: 'cost of the request log, traces and metrics scrapes', run: observingBenchCommand },
+  prefix: {
+    about: 'KV pages on disk: time to use a stored prefix, conversations larger than memory, cost to other streams',
+    run: prefixBenchCommand,
+  },
   processes: {
     about: 'cost and gain of several processes as one service, and of PostgreSQL compared with LMDB',
     run: processesBenchCommand,

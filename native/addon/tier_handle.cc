@@ -166,6 +166,7 @@ Napi::Function TierHandle::define(Napi::Env env) {
                      {
                          InstanceMethod<&TierHandle::guarded<&TierHandle::acknowledge>>("acknowledge"),
                          InstanceMethod<&TierHandle::guarded<&TierHandle::forget>>("forget"),
+                         InstanceMethod<&TierHandle::guarded<&TierHandle::touch_pool>>("touchPool"),
                          InstanceMethod<&TierHandle::guarded<&TierHandle::open_import>>("openImport"),
                          InstanceMethod<&TierHandle::guarded<&TierHandle::write_import>>("writeImport"),
                          InstanceMethod<&TierHandle::guarded<&TierHandle::close_import>>("closeImport"),
@@ -205,6 +206,10 @@ void TierHandle::acknowledge(const Napi::CallbackInfo& info) {
 
 void TierHandle::forget(const Napi::CallbackInfo&) {
   if (!core_->closed()) core_->engine()->engine->forget_exports();
+}
+
+void TierHandle::touch_pool(const Napi::CallbackInfo&) {
+  if (!core_->closed()) core_->engine()->engine->touch_pool();
 }
 
 void TierHandle::open_import(const Napi::CallbackInfo& info) {

@@ -55,6 +55,7 @@ class TierHandle : public Napi::ObjectWrap<TierHandle> {
   }
   void acknowledge(const Napi::CallbackInfo& info);
   void forget(const Napi::CallbackInfo& info);
+  void touch_pool(const Napi::CallbackInfo& info);
   void open_import(const Napi::CallbackInfo& info);
   void write_import(const Napi::CallbackInfo& info);
   void close_import(const Napi::CallbackInfo& info);

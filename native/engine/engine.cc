@@ -263,6 +263,9 @@ class ThreadedEngine final : public Engine {
   void open_tier(std::shared_ptr<TierOutbox> outbox) override {
     post_to_tier([outbox = std::move(outbox)](PageTier& tier) { tier.open(outbox); });
   }
+  void touch_pool() override {
+    post_to_tier([](PageTier& tier) { tier.touch_pool(); });
+  }
   void forget_exports() override {
     post_to_tier([](PageTier& tier) { tier.forget_exports(); });
   }

@@ -170,6 +170,8 @@ class Engine {
   virtual void open_tier(std::shared_ptr<TierOutbox> outbox) = 0;
   // Exports all pages again that were exported before. For pages that the consumer has dropped.
   virtual void forget_exports() = 0;
+  // Prepares memory for imports, see PageTier::touch_pool().
+  virtual void touch_pool() = 0;
   // Imports, see PageImporter. An import is answered twice: when it was opened, and when its pages were written.
   virtual void open_import(PageImport import) = 0;
   virtual void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) = 0;

@@ -360,6 +360,10 @@ export interface NativeTier {
   /** Exports pages again that were exported before, because they may have been dropped. */
   forget(): void;
   /**
+   * Has the kernel back the first pages of an unused pool with memory, so that the first import does not wait for it.
+   */
+  touchPool(): void;
+  /**
    * Holds the leading pages of a prompt that are in the pool, until closeImport() or until another request needs their
    * memory. Answered by `opened`. `id`: positive, and unique among open imports. `pinned`: the pages are held until
    * closeImport(), unless no sequence could run otherwise.

@@ -12,6 +12,7 @@ export function errorFormatOf(path: string, header: (name: string) => string): E
     /^(\/v[12])?\/(rerank|score)$/.test(path) ||
     path.startsWith('/v1/chat/') ||
     under(path, '/v1/responses') ||
+    under(path, '/v1/conversations') ||
     path.startsWith('/dashboard/api/') ||
     path.startsWith('/admin/api/')
   )

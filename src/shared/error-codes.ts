@@ -292,7 +292,7 @@ export const ERRORS = {
     status: 404,
     meaning: 'No conversation has this ID.',
     cause:
-      'The conversation was deleted, was not used for `responses.retention_days`, or belongs to another organization.',
+      'The conversation was deleted, was not extended for `responses.retention_days`, or belongs to another organization.',
     action: 'Check the ID and the API key, or create a new conversation.',
   },
   resource_not_found: {

@@ -4,11 +4,21 @@
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 import type { ItemPage, ItemPageQuery, StoredItem } from './response-store.js';
-import { MAX_CHAIN_SIZE, itemSize } from './response-size.js';
+import { itemRows, sizeOf } from './response-parts.js';
+import { MAX_CHAIN_SIZE } from './response-size.js';
 
-/** An item of a conversation. `output`: a response generated it. `repeats`: an earlier item has the same ID. */
+/** An item of a conversation. `repeats`: an earlier item has the same ID. */
 export interface ConversationItem extends StoredItem {
+  /** Whether a response generated the item. */
   readonly output?: boolean | undefined;
+}
+
+export interface AppendOptions {
+  /**
+   * Number of items that the response read. If other items have been added since then, its `compaction` items are left
+   * out, because they would replace items that they do not summarize.
+   */
+  readonly read?: number | undefined;
 }
 
 export interface ConversationHead {
@@ -16,11 +26,13 @@ export interface ConversationHead {
   readonly organizationId: string;
   readonly createdAt: number; // seconds
   readonly metadata: Readonly<Record<string, string>>;
+  /** Number of items. */
+  readonly count: number;
   /** Size of all items; see itemSize(). */
   readonly size: number;
 }
 
-export type NewConversation = Omit<ConversationHead, 'size'>;
+export type NewConversation = Omit<ConversationHead, 'count' | 'size'>;
 
 export interface ConversationStore {
   /** Rejects with ApiError 422 if the items are too large. */
@@ -35,9 +47,15 @@ export interface ConversationStore {
   ): Promise<ConversationHead | null>;
   /**
    * Adds all items at the end, or none, and renews the retention. False in the cases in which head() is null. Rejects
-   * with ApiError 422 if the conversation would become too large.
+   * with ApiError 422 if the conversation would become too large; output of responses is always accepted, because it
+   * has already been generated.
    */
-  append(organizationId: string, id: string, items: readonly ConversationItem[]): Promise<boolean>;
+  append(
+    organizationId: string,
+    id: string,
+    items: readonly ConversationItem[],
+    options?: AppendOptions,
+  ): Promise<boolean>;
   /** All items in order, with the bytes of their images. Null in the same cases as head(). */
   items(organizationId: string, id: string): Promise<readonly ConversationItem[] | null>;
   /**
@@ -58,13 +76,25 @@ export interface ConversationStore {
 /** Maximum number of items per conversation. */
 export const MAX_CONVERSATION_ITEMS = 20_000;
 
+/** The items to add to a conversation that has `count` items. See AppendOptions. */
+export const appended = (
+  count: number,
+  items: readonly ConversationItem[],
+  { read = count }: AppendOptions,
+): readonly ConversationItem[] =>
+  read === count ? items : items.filter(({ item, output }) => output !== true || item['type'] !== 'compaction');
+
 /** Throws ApiError 422 if a conversation would have too many items or too much text. Returns the size of the new items. */
-export function checkConversationSize(known: { count: number; size: number }, added: readonly StoredItem[]): number {
-  const size = added.reduce((sum, { item }) => sum + itemSize(item), 0);
-  if (known.count + added.length > MAX_CONVERSATION_ITEMS)
+export function checkConversationSize(
+  known: Pick<ConversationHead, 'count' | 'size'>,
+  added: readonly ConversationItem[],
+): number {
+  const given = added.filter(({ output }) => output !== true);
+  if (given.length > 0 && known.count + given.length > MAX_CONVERSATION_ITEMS)
     throw tooLarge(`A conversation may have at most ${MAX_CONVERSATION_ITEMS} items.`);
-  if (known.size + size > MAX_CHAIN_SIZE) throw tooLarge('The conversation is too large.');
-  return size;
+  if (given.length > 0 && known.size + sizeOf(itemRows(given)) > MAX_CHAIN_SIZE)
+    throw tooLarge('The conversation is too large.');
+  return sizeOf(itemRows(added));
 }
 
 const tooLarge = (message: string): ApiError =>

@@ -287,6 +287,8 @@ const rows: Row[] = [
     ['x', 1, {}],
   ),
   row('functions', [], [[[{ name: 'f' }], 'conflicting_parameters']], [], { tools }),
+  row('functions', [], [[[{ name: 'f' }], 'conflicting_parameters']], [], { tool_choice: 'none' }),
+  row('function_call', [], [['none', 'conflicting_parameters']], [], { tools }),
   row(
     'function_call',
     ['none', 'auto', { name: 'f' }],

@@ -103,6 +103,22 @@ t.test('responses continue and extend a conversation, streamed, in the backgroun
   t.equal(last.usage!.input_tokens, counted, 'counting includes the conversation');
 });
 
+t.test('a compaction trigger replaces the conversation by a summary', async (t) => {
+  const { id: conversation } = await client.conversations.create({ items: [user('A: hello'), user('A: again')] });
+  await client.responses.create({
+    model,
+    reasoning,
+    conversation,
+    input: [{ type: 'compaction_trigger' } as never],
+  });
+  t.same(
+    (await itemsOf(conversation)).map(({ type }) => type),
+    ['message', 'message', 'compaction'],
+  );
+  const { output_text } = await client.responses.create({ model, reasoning, conversation, input: 'A: x' });
+  t.equal(output_text, said('A').content);
+});
+
 t.test('the model sees what remains after an item has been deleted', async (t) => {
   const { id: conversation } = await client.conversations.create({ items: [user('first'), user('second')] });
   const count = async (): Promise<number> =>
@@ -218,6 +234,7 @@ t.test('names what is wrong with a request', async (t) => {
     code: 'missing_required_parameter',
     param: 'metadata',
   });
+  t.same((await client.conversations.update(conversation, { metadata: null })).metadata, {});
   const many = Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, 'v']));
   await t.rejects(client.conversations.create({ metadata: many }), {
     status: 422,

@@ -55,9 +55,9 @@ t.test('function_call forces or prevents a call', async (t) => {
     ...base,
     messages: ask('W'),
     functions,
-    function_call: { name: 'get_weather' },
+    function_call: { name: 'get_time' },
   });
-  t.equal(forced.choices[0]!.message.function_call?.name, 'get_weather');
+  t.equal(forced.choices[0]!.message.function_call?.name, 'get_time', 'the script would call get_weather');
   t.equal(forced.choices[0]!.finish_reason, 'function_call');
   const none = await client.chat.completions.create({
     ...base,

@@ -1,6 +1,6 @@
 // Tests that every implementation of ConversationStore must pass.
 import t from 'tap';
-import { newConversationId } from '../../src/shared/ids.js';
+import { newConversationId, newItemId } from '../../src/shared/ids.js';
 import {
   MAX_CONVERSATION_ITEMS,
   type ConversationItem,
@@ -23,7 +23,16 @@ const answer = (words: string): ConversationItem => ({
   output: true,
 });
 const picture = (): ConversationItem =>
-  message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,', detail: 'auto' }], [Buffer.from('png')]);
+  message(
+    'user',
+    [{ type: 'input_image', image_url: 'data:image/png;base64,cG5n', detail: 'auto' }],
+    [Buffer.from('png')],
+  );
+/** The item as it is stored: without the image's data. */
+const stored = ({ item, images }: ConversationItem): unknown =>
+  images === undefined
+    ? item
+    : { ...item, content: [{ type: 'input_image', image_url: 'data:image/png;base64,', detail: 'auto' }] };
 
 export function conversationStoreTests({ conversations, clock, rows }: OpenedConversations): void {
   async function begin(items: readonly ConversationItem[] = [], organizationId = 'org_a'): Promise<string> {
@@ -41,7 +50,7 @@ export function conversationStoreTests({ conversations, clock, rows }: OpenedCon
     return typeof page === 'string' ? page : [page.items.map((item) => item.id), page.more];
   };
   const sizeOf = (items: readonly ConversationItem[]): number =>
-    items.reduce((sum, { item }) => sum + itemSize(item), 0);
+    items.reduce((sum, item) => sum + itemSize(stored(item) as Record<string, unknown>), 0);
 
   t.afterEach(async () => {
     clock.now = START + 400 * DAY;
@@ -58,7 +67,7 @@ export function conversationStoreTests({ conversations, clock, rows }: OpenedCon
     const items = (await conversations.items('org_a', id))!;
     t.same(
       items.map((item) => [item.id, item.item, item.output ?? false]),
-      [...first, ...more].map((item) => [item.id, item.item, item.output ?? false]),
+      [...first, ...more].map((item) => [item.id, stored(item), item.output ?? false]),
     );
     t.equal(Buffer.from(items[1]!.images![0]!).toString(), 'png');
     t.same(await conversations.head('org_a', id), {
@@ -66,6 +75,7 @@ export function conversationStoreTests({ conversations, clock, rows }: OpenedCon
       organizationId: 'org_a',
       createdAt: START,
       metadata: { k: 'v' },
+      count: 4,
       size: sizeOf([...first, ...more]),
     });
     t.equal(Buffer.from((await conversations.item('org_a', id, first[1]!.id))!.images![0]!).toString(), 'png');
@@ -161,6 +171,26 @@ export function conversationStoreTests({ conversations, clock, rows }: OpenedCon
     await t.rejects(conversations.append('org_a', id, [large, large]), { code: 'conversation_too_large' });
     await t.rejects(begin([large, large]), { code: 'conversation_too_large' });
     t.equal((await conversations.items('org_a', id))!.length, 1);
+  });
+
+  t.test('output that was generated is added even if the conversation becomes too large', async (t) => {
+    const id = await begin([text('x'.repeat(40 * 1024 ** 2))]);
+    t.equal(await conversations.append('org_a', id, [answer('y'.repeat(40 * 1024 ** 2))]), true);
+    await t.rejects(conversations.append('org_a', id, [text('z')]), { code: 'conversation_too_large' });
+  });
+
+  t.test('a summary is left out if items were added that it does not cover', async (t) => {
+    const summary = (): ConversationItem => {
+      const id = newItemId('cmp');
+      return { id, item: { id, type: 'compaction', encrypted_content: 'x' }, output: true };
+    };
+    const id = await begin([text('one')]);
+    const types = async (): Promise<unknown[]> =>
+      (await conversations.items('org_a', id))!.map(({ item }) => item['type']);
+    await conversations.append('org_a', id, [text('two'), summary()], { read: 1 });
+    t.same(await types(), ['message', 'message', 'compaction']);
+    await conversations.append('org_a', id, [text('three'), summary(), answer('four')], { read: 1 });
+    t.same(await types(), ['message', 'message', 'compaction', 'message', 'message']);
   });
 
   t.test('concurrent additions are all kept, each in one piece', async (t) => {

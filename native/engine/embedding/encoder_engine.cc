@@ -171,13 +171,14 @@ class EncoderEngine final : public Engine {
   void compile_grammar(grammar::GrammarOptions, GrammarDone done) override { done({}); }
   bool owns_grammar(const grammar::Grammar&) const override { return false; }
 
-  // An encoder has no KV pages.
+  // An encoder has no KV pages and no prefix cache.
+  void clear_cache(std::optional<uint64_t>) override {}
+  void touch_pool() override {}
   void open_tier(std::shared_ptr<TierOutbox>) override {}
   void forget_exports() override {}
   void open_import(PageImport) override {}
   void write_import(uint64_t, std::vector<ImportedPage>, std::shared_ptr<const void>) override {}
   void close_import(uint64_t) override {}
-  void clear_cache(std::optional<uint64_t>) override {}
   PageSizes page_sizes() const override { return {}; }
   const KvLayout& kv_layout() const override { return layout_; }
   const std::string& cache_identity() const override { return cache_identity_; }

@@ -1,6 +1,8 @@
 #include "engine/tiers/page_tier.h"
 
+#include <algorithm>
 #include <new>
+#include <vector>
 
 namespace monolith {
 namespace {
@@ -12,6 +14,24 @@ constexpr std::chrono::milliseconds kAlone{10};
 constexpr int kMaxStalledPlans = 4;
 
 }  // namespace
+
+// On a CPU, the first page of a layer and head brings a huge page with room for many more (docs/internals/memory.md).
+void PageTier::touch_pool() {
+  if (cache_.pool().touched() > 0) return;
+  const PageSizes& sizes = copier_.sizes();
+  std::vector<std::byte> zeros;
+  try {
+    zeros.resize(std::max(sizes.full, sizes.window));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  const PageId full = sizes.full > 0 ? cache_.allocate() : kNoPage;
+  const PageId window = sizes.window > 0 ? cache_.allocate_window() : kNoPage;
+  for (const PageId page : {full, window})
+    if (page != kNoPage) copier_.write_group(cache_.pool(), page, zeros.data());
+  if (full != kNoPage) cache_.release(full);
+  if (window != kNoPage) cache_.release_window(window);
+}
 
 void PageTier::yield_before_step() {
   if (!importer_.holds_any()) return;

@@ -31,6 +31,9 @@ class PageTier {
     outbox_ = outbox;
     exporter_.open(std::move(outbox));
   }
+  // Has the kernel back the first pages of an unused pool with memory, which may take a second where free memory is
+  // fragmented. Otherwise the first import waits for it.
+  void touch_pool();
   // These functions are documented in PageExporter and PageImporter.
   void forget_exports() { exporter_.forget(); }
   void open_import(PageImport import) {

@@ -1,4 +1,4 @@
-// Writes the table of lower-case mappings: node generate_lower_case.mjs > lower_case.cc, then clang-format -i lower_case.cc
+// Writes the table of lower-case mappings: node generate_lower_case.mjs > lower_case.cc; clang-format -i lower_case.cc
 // The mappings come from the JavaScript engine's own Unicode data. Characters whose lower-case form consists of several
 // characters are left out.
 

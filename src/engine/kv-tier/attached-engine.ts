@@ -12,7 +12,7 @@ import type { EngineIdentity, PageParts, PageStore } from './page-store.js';
 
 const DAY_S = 86_400;
 /** Bytes that are read and handed to the engine in one part. */
-const PART_BYTES = 16 * 1024 ** 2;
+const PART_BYTES = 4 * 1024 ** 2;
 /** Time for one answer from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
@@ -52,7 +52,11 @@ export class AttachedEngine {
   #identity: EngineIdentity | null = null;
   #nextImport = 1;
   #pendingExports: Promise<unknown> = Promise.resolve();
-  #exportsWaiting = 0;
+  /** Exported pages that are not yet stored. */
+  #pagesStoring = 0;
+  /** Pages that the engine exported before it was connected, and pages that have arrived here since. */
+  readonly #exportedBefore: number;
+  #pagesArrived = 0;
   #closed = false;
   #importing = 0;
   /** The open imports that hold the pages of pinned prompts, by pin. */
@@ -68,6 +72,7 @@ export class AttachedEngine {
     private readonly options: LoadOptions,
     private readonly links: EngineLinks,
   ) {
+    this.#exportedBefore = native.stats().pagesExported;
     this.#tier = native.openTier(links.backlogBytes, links.minTokens, (events) => this.#take(events));
   }
 
@@ -75,6 +80,12 @@ export class AttachedEngine {
   identify(files: Buffer): void {
     this.#identity = { key: engineKey(files, this.native, this.options), tokenMs: 1 };
     this.#tier.forget(); // export earlier pages again: they were not stored
+    if (this.links.store.hasEngine(this.#identity.key)) this.#tier.touchPool();
+  }
+  /** Pages of ended requests that are not yet stored. */
+  get pagesWaiting(): number {
+    const { exportsPending, pagesExported } = this.native.stats();
+    return exportsPending + (pagesExported - this.#exportedBefore - this.#pagesArrived) + this.#pagesStoring;
   }
   get key(): Buffer | null {
     return this.#identity?.key ?? null;
@@ -89,10 +100,12 @@ export class AttachedEngine {
   #take(events: readonly TierEvent[]): void {
     for (const event of events) {
       if (event.type === 'export') {
-        this.#exportsWaiting++;
+        const { length } = event.pages;
+        this.#pagesArrived += length;
+        this.#pagesStoring += length;
         this.#pendingExports = this.#pendingExports
           .then(() => this.#store(event))
-          .finally(() => this.#exportsWaiting--);
+          .finally(() => (this.#pagesStoring -= length));
       } else {
         const name = `${event.type} ${event.id}`;
         this.#answers.get(name)?.resolve(event.pages);
@@ -254,13 +267,8 @@ export class AttachedEngine {
 
   /** Waits until everything that the engine has exported is stored, for at most `withinMs`. */
   async drain(withinMs: number): Promise<void> {
-    for (const end = performance.now() + withinMs; performance.now() < end; ) {
-      if (this.native.stats().exportsPending === 0 && this.#exportsWaiting === 0) {
-        await sleep(LOOK_MS); // events that are on their way
-        if (this.#exportsWaiting === 0) return;
-      }
+    for (const end = performance.now() + withinMs; this.pagesWaiting > 0 && performance.now() < end; )
       await sleep(LOOK_MS);
-    }
   }
 
   /** Exports that are not yet being stored are dropped. */

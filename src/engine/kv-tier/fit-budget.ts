@@ -47,8 +47,8 @@ export async function compact(index: PageIndex, slabs: SlabFiles): Promise<void>
       const isEarlier =
         order.get(slab)! < order.get(entry.slot.slab)! || (slab === entry.slot.slab && at < entry.slot.index);
       if (!isEarlier) break;
-      const record = await slabs.read(entry.slot);
-      if (record === null) continue; // dropped when it is read
+      const record = Buffer.allocUnsafe(entry.slot.slab.slotBytes);
+      if (!(await slabs.read(entry.slot, record))) continue; // dropped when it is read
       slab.used.add(at);
       await slabs.write(target.value, record);
       moved.push(target.value);

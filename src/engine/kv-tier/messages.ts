@@ -107,6 +107,8 @@ export interface TierReport {
   readonly importedTokens: number;
   readonly savedMs: number;
   readonly skippedPages: number;
+  /** Pages of ended requests that are not yet stored. */
+  readonly pagesWaiting: number;
   readonly uses: readonly CacheUse[];
 }
 

@@ -67,13 +67,20 @@ export interface ChainPage {
   readonly content: Buffer;
 }
 
-/** The first `count` pages of a text. */
+/** The digests of a text that were needed so far: an import needs them several times. */
+const known = new WeakMap<PositionText, { readonly keys: OrganizationKeys; readonly pages: ChainPage[] }>();
+
+/** The first `count` pages of a text, whose content must not change afterwards. */
 export function* chainPages(keys: OrganizationKeys, text: PositionText, count: number): Generator<ChainPage> {
-  let parent: Buffer = Buffer.alloc(0);
+  let chain = known.get(text);
+  if (chain === undefined || chain.keys !== keys) known.set(text, (chain = { keys, pages: [] }));
+  const { pages } = chain;
   for (let index = 0; index < count; index++) {
-    const content = pageContent(text, index);
-    const digest = chainDigest(keys, parent, content);
-    yield { index, digest, parent, content };
-    parent = digest;
+    if (pages[index] === undefined) {
+      const parent = pages[index - 1]?.digest ?? Buffer.alloc(0);
+      const content = pageContent(text, index);
+      pages.push({ index, digest: chainDigest(keys, parent, content), parent, content });
+    }
+    yield pages[index]!;
   }
 }

@@ -122,14 +122,29 @@ export class PageIndex {
   }
 
   /**
-   * What to evict for a slot of this size: one page of it, or all records of the least useful file. Pinned entries and
-   * those named in `kept` stay.
+   * What to evict for about `count` slots of this size: pages of it, or all records of the least useful file. Pinned
+   * entries and those named in `kept` stay. The deepest pages of a prefix come first.
    */
-  victims(slotBytes: number, kept: ReadonlySet<string>): Entry[] {
+  victims(slotBytes: number, count: number, kept: ReadonlySet<string>): Entry[] {
+    const victims = new Map<string, Entry>();
+    const isLeft = (name: string): boolean => !victims.has(name);
+    let found = this.#leastUseful(slotBytes, (name) => !kept.has(name));
+    if (found === null) return this.#leastUsefulFile(slotBytes, kept);
+    while (found !== null && victims.size < count) {
+      const parts = this.#deepest(found, isLeft);
+      if (parts.some(({ name }) => kept.has(name))) break;
+      for (const part of parts) victims.set(part.name, part);
+      found = this.#leastUseful(slotBytes, (name) => !kept.has(name) && isLeft(name));
+    }
+    return [...victims.values()];
+  }
+
+  /** The entry with the lowest priority in a sample of those with this size and a suitable name. */
+  #leastUseful(slotBytes: number, isSuitable: (name: string) => boolean): Entry | null {
     let found: Entry | null = null;
     for (let tries = 0, seen = 0; tries < 16 * SAMPLE && seen < SAMPLE && this.#list.length > 0; tries++) {
       const entry = this.#list[Math.floor(Math.random() * this.#list.length)]!;
-      if (entry.slot.slab.slotBytes !== slotBytes || kept.has(entry.name) || this.isPinned(entry)) continue;
+      if (entry.slot.slab.slotBytes !== slotBytes || this.isPinned(entry) || !isSuitable(entry.name)) continue;
       seen++;
       if (
         found === null ||
@@ -138,7 +153,10 @@ export class PageIndex {
       )
         found = entry;
     }
-    if (found !== null) return this.#deepest(found, kept);
+    return found;
+  }
+
+  #leastUsefulFile(slotBytes: number, kept: ReadonlySet<string>): Entry[] {
     const means: { slab: Slab; mean: number }[] = [];
     for (const slab of this.slabs.all()) {
       if (slab.slotBytes === slotBytes) continue;
@@ -155,16 +173,16 @@ export class PageIndex {
   }
 
   /** The deepest pages after `entry` leave before it, because nothing could find them any more. */
-  #deepest(entry: Entry, kept: ReadonlySet<string>): Entry[] {
+  #deepest(entry: Entry, isLeft: (name: string) => boolean): Entry[] {
     if (entry.part !== 'full') return [entry];
     let leaf = entry;
     for (;;) {
-      const [child] = this.#children.get(leaf.name) ?? [];
+      const child = [...(this.#children.get(leaf.name) ?? [])].find(isLeft);
       const next = child === undefined ? undefined : this.#entries.get(child);
       if (next === undefined) break;
       leaf = next;
     }
-    return kept.has(leaf.name) ? [] : this.#partsOf(leaf);
+    return this.#partsOf(leaf);
   }
 
   #partsOf({ engine, digest }: Entry): Entry[] {

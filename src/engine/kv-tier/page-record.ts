@@ -78,7 +78,7 @@ export function openRecord(name: RecordName, record: Buffer, encrypts = true): B
     const cipher = createDecipheriv('aes-256-gcm', name.organization.encryption, nonce);
     cipher.setAAD(encrypts ? head : Buffer.concat([head, body]));
     cipher.setAuthTag(record.subarray(end, end + TAG_BYTES));
-    const plain = encrypts ? cipher.update(body) : body;
+    const plain = encrypts ? cipher.update(body) : Buffer.from(body);
     cipher.final();
     return plain.subarray(0, CONTENT_BYTES).equals(name.page.content) ? plain.subarray(CONTENT_BYTES) : null;
   } catch {

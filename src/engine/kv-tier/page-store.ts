@@ -12,6 +12,7 @@ import type { PageFiles } from './page-files.js';
 import { entryName, journaled, PageIndex, type Entry, type StoreUsage } from './page-index.js';
 import { isPinLabel } from './labels.js';
 import { openRecord, PARTS, recordBytes, sealRecord, type PagePart } from './page-record.js';
+import { RecordBuffers } from './record-buffers.js';
 import { RemovedPages, type Removal, type RemovalReason } from './removed-pages.js';
 import { SlabFiles, type Slot } from './slab-files.js';
 
@@ -19,6 +20,10 @@ import { SlabFiles, type Slot } from './slab-files.js';
 const MAX_RECORDS = 400_000;
 /** The time limit of a page is extended only by at least this many seconds. */
 const EXTEND_S = 3_600;
+/** An eviction takes two syncs, so records are evicted together if several slots are needed. */
+const EVICTED_TOGETHER = 32;
+/** Number of records that are read at the same time. */
+const READS = 8;
 
 export interface EngineIdentity {
   /** SHA-256 over everything that changes the bits of a page. */
@@ -58,6 +63,8 @@ export interface PageStoreOptions {
   /** False only in tests. */
   readonly encrypts?: boolean;
   readonly report?: StoreProblem;
+  /** Growth of the journal above four times its content before it is rewritten; for tests. */
+  readonly journalSlackBytes?: number | undefined;
   readonly now?: () => number; // seconds
 }
 
@@ -88,8 +95,11 @@ export class PageStore {
   readonly #journal: Journal;
   readonly #slabs: SlabFiles;
   readonly #index: PageIndex;
+  readonly #buffers = new RecordBuffers();
   /** Entries of the put in progress, which are not evicted for it. */
   readonly #inUse = new Set<string>();
+  /** Entries whose bytes are being overwritten. A read that fails meanwhile does not count as a damaged record. */
+  readonly #leaving = new Set<Entry>();
   /** Labels whose pages were erased recently, so that late pages are not stored. */
   readonly #erasedLabels = new Map<string, number>();
   readonly #removed = new RemovedPages();
@@ -99,7 +109,7 @@ export class PageStore {
   #closed = false;
 
   private constructor(private readonly options: PageStoreOptions) {
-    this.#journal = new Journal(options.folder, options.files);
+    this.#journal = new Journal(options.folder, options.files, options.journalSlackBytes);
     this.#slabs = new SlabFiles(options.folder, options.files, options.maxBytes);
     this.#index = new PageIndex(this.#slabs);
     this.#encrypts = options.encrypts ?? true;
@@ -141,6 +151,10 @@ export class PageStore {
   }
   hasAnyOf(organization: string): boolean {
     return this.#index.hasAnyOf(organization);
+  }
+  hasEngine(key: Buffer): boolean {
+    const engine = hex(key);
+    return this.#index.entries.some((entry) => entry.engine === engine);
   }
   /** Labels that were added at least `olderThanS` seconds ago. */
   labels(olderThanS: number): string[] {
@@ -189,7 +203,8 @@ export class PageStore {
               extended.push(known);
             }
           } else if (data !== undefined) {
-            const entry = await this.#write({ engine, organization, page, part, data, until });
+            const following = pages.length - written.length;
+            const entry = await this.#write({ engine, organization, page, part, data, until, following });
             if (entry === null) this.counts.skipped++;
             else written.push(entry);
           }
@@ -225,6 +240,7 @@ export class PageStore {
     part,
     data,
     until,
+    following,
   }: {
     engine: EngineIdentity;
     organization: OrganizationKeys;
@@ -232,14 +248,17 @@ export class PageStore {
     part: PagePart;
     data: Uint8Array;
     until: number;
+    /** Number of records that are about to be written. */
+    following: number;
   }): Promise<Entry | null> {
     const slotBytes = SlabFiles.slotBytes(recordBytes(data.length));
-    const slot = await this.#room(slotBytes);
+    const slot = await this.#room(slotBytes, following);
     if (slot === null) return null;
     try {
-      const record = Buffer.allocUnsafe(slotBytes);
+      const record = this.#buffers.take(slotBytes);
       sealRecord({ engine: engine.key, organization, page, part }, data, record, this.#encrypts);
       await this.#slabs.write(slot, record);
+      this.#buffers.give(record);
     } catch (error) {
       slot.slab.free(slot.index);
       throw error;
@@ -268,16 +287,15 @@ export class PageStore {
   }
 
   /** Reserves a slot, evicting records if necessary. Null: the budget is too small. */
-  async #room(slotBytes: number): Promise<Slot | null> {
+  async #room(slotBytes: number, following: number): Promise<Slot | null> {
     for (;;) {
       const slot = this.#index.size < MAX_RECORDS ? await this.#slabs.allocate(slotBytes) : null;
       if (slot !== null) return slot;
       if (slotBytes > this.options.maxBytes) return null;
-      const victims = this.#index.victims(slotBytes, this.#inUse);
+      const victims = this.#index.victims(slotBytes, Math.min(following, EVICTED_TOGETHER), this.#inUse);
       if (victims.length === 0) return null;
       const slots = victims.map(({ slot: own }) => own);
-      await this.#slabs.erase(slots);
-      await this.#journal.append(victims.map(({ name }) => ['d', name]));
+      await this.#overwrite(victims);
       for (const entry of victims) {
         this.#index.evict(entry);
         this.#left(entry, 'evicted');
@@ -330,20 +348,16 @@ export class PageStore {
     wanted: ReadonlyMap<number, readonly PagePart[]>,
   ): Promise<Map<number, PageParts>> {
     const read = new Map<number, PageParts>();
-    const last = Math.max(-1, ...wanted.keys());
-    const pending: Promise<void>[] = [];
-    for (const page of chainPages(organization, text, last + 1)) {
-      for (const part of wanted.get(page.index) ?? []) {
+    const pages = [...chainPages(organization, text, Math.max(-1, ...wanted.keys()) + 1)];
+    const left = pages.flatMap((page) => (wanted.get(page.index) ?? []).map((part) => ({ page, part }))).values();
+    const work = async (): Promise<void> => {
+      for (const { page, part } of left) {
         const entry = this.#index.get(nameOf(engine.key, page, part));
-        if (entry === undefined) continue;
-        pending.push(
-          this.#read(entry, engine, organization, page).then((data) => {
-            if (data !== null) read.set(page.index, { ...read.get(page.index), [part]: data });
-          }),
-        );
+        const data = entry === undefined ? null : await this.#read(entry, engine, organization, page);
+        if (data !== null) read.set(page.index, { ...read.get(page.index), [part]: data });
       }
-    }
-    await Promise.all(pending);
+    };
+    await Promise.all(Array.from({ length: READS }, work));
     return read;
   }
 
@@ -355,17 +369,20 @@ export class PageStore {
   ): Promise<Buffer | null> {
     let reason: DropReason;
     try {
-      const record = await this.#slabs.read(entry.slot);
       const name = { engine: engine.key, organization, page, part: entry.part };
-      const data = record === null ? null : openRecord(name, record, this.#encrypts);
+      const buffer = this.#buffers.take(entry.slot.slab.slotBytes);
+      const isComplete = await this.#slabs.read(entry.slot, buffer);
+      const data = isComplete ? openRecord(name, buffer, this.#encrypts) : null;
+      this.#buffers.give(buffer); // after an error it is left to the garbage collector, because it may still be written
       if (data !== null && data.length === entry.bytes) {
         this.#index.touch(entry);
         this.counts.read++;
         this.counts.readBytes += data.length;
         return data;
       }
-      if (this.#index.get(entry.name) !== entry) return null; // evicted or erased while it was read
-      reason = record === null ? 'interrupted' : 'corrupt';
+      // Evicted or erased while it was read.
+      if (this.#index.get(entry.name) !== entry || this.#leaving.has(entry)) return null;
+      reason = isComplete ? 'corrupt' : 'interrupted';
     } catch (error) {
       this.options.report?.('read', error);
       reason = 'unreadable';
@@ -437,8 +454,7 @@ export class PageStore {
     if (left.length === 0) return;
     try {
       // The pages leave the index even if overwriting them fails. In that case, the next start overwrites them.
-      await this.#slabs.erase(left.map(({ slot }) => slot));
-      await this.#journal.append(left.map(({ name }) => ['d', name]));
+      await this.#overwrite(left);
     } catch (error) {
       for (const entry of left) this.#index.unlink(entry);
       this.options.report?.('erase', error);
@@ -451,6 +467,17 @@ export class PageStore {
     this.counts.erased += left.length;
     for (const slab of new Set(left.map(({ slot }) => slot.slab)))
       if (slab.used.size === 0) await this.#slabs.remove(slab);
+  }
+
+  /** Overwrites the records and then removes them from the journal. */
+  async #overwrite(entries: readonly Entry[]): Promise<void> {
+    for (const entry of entries) this.#leaving.add(entry);
+    try {
+      await this.#slabs.erase(entries.map(({ slot }) => slot));
+      await this.#journal.append(entries.map(({ name }) => ['d', name]));
+    } finally {
+      this.#leaving.clear(); // changes run one after another, so all of them are of this one
+    }
   }
 
   /** Writes the order of eviction, and closes the files. */

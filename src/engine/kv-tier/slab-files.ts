@@ -108,10 +108,9 @@ export class SlabFiles {
     return slab.file.write(record, index * slab.slotBytes);
   }
 
-  /** Null if the file is shorter. */
-  async read({ slab, index }: Slot): Promise<Buffer | null> {
-    const record = Buffer.allocUnsafe(slab.slotBytes);
-    return (await slab.file.read(record, index * slab.slotBytes)) === record.length ? record : null;
+  /** Fills `into`, which is as large as the slot. Resolves to false if the file is shorter. */
+  async read({ slab, index }: Slot, into: Buffer): Promise<boolean> {
+    return (await slab.file.read(into, index * slab.slotBytes)) === into.length;
   }
 
   /** Overwrites slots with zeros. Resolves when that is durable. The slots stay reserved. */

@@ -287,8 +287,10 @@ class TierWorker {
 
   #state(): TierReport {
     let skippedPages = this.#skipped;
+    let pagesWaiting = 0;
     for (const engine of this.#engines.values()) {
       skippedPages += engine.skippedPages;
+      pagesWaiting += engine.pagesWaiting;
       // A new engine does not know yet how long a token takes.
       const { tokenMs } = engine;
       if (tokenMs === 0) continue;
@@ -305,6 +307,7 @@ class TierWorker {
       importedTokens: this.#importedTokens,
       savedMs: this.#savedMs,
       skippedPages,
+      pagesWaiting,
       uses: this.#tally.uses((file) => this.#tokenMs(file)),
     };
   }

@@ -12,10 +12,10 @@ type FunctionFields = Pick<ChatEnvelopeFields, 'functions' | 'function_call' | '
 
 /** Throws ApiError conflicting_parameters if a request mixes the old parameters with those that replaced them. */
 export function checkFunctionFields({ functions, function_call: choice, ...chat }: FunctionFields): void {
-  if (functions != null && chat.tools != null)
-    throw apiError('conflicting_parameters', 'functions and tools cannot both be given.', 'functions');
-  if (choice != null && chat.tool_choice != null)
-    throw apiError('conflicting_parameters', 'function_call and tool_choice cannot both be given.', 'function_call');
+  for (const [old, given] of Object.entries({ functions, function_call: choice }))
+    for (const name of ['tools', 'tool_choice'] as const)
+      if (given != null && chat[name] != null)
+        throw apiError('conflicting_parameters', `${old} and ${name} cannot both be given.`, old);
   if (choice != null && choice !== 'none' && functions == null)
     throw apiError('conflicting_parameters', 'function_call requires functions.', 'function_call');
 }

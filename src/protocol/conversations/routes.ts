@@ -72,7 +72,7 @@ function ownRoutes(deps: ConversationDeps): Route[] {
       scope: 'inference',
       async handler(exchange) {
         const { metadata } = body(exchange, conversationUpdateSchema);
-        if (metadata == null) throw apiError('missing_required_parameter', 'metadata is required.', 'metadata');
+        if (metadata === undefined) throw apiError('missing_required_parameter', 'metadata is required.', 'metadata');
         const changed = await conversations.setMetadata(...idOf(exchange), checkMetadata(metadata) ?? {});
         exchange.json(200, shownHead(found(exchange, changed)));
       },
@@ -171,7 +171,7 @@ function sendPage(exchange: Exchange, page: ItemPage, include: readonly string[]
 
 const showsImages = (include: readonly string[]): boolean => include.includes('message.input_image.image_url');
 
-const shownHead = ({ id, createdAt, metadata }: Omit<ConversationHead, 'size'>): object => ({
+const shownHead = ({ id, createdAt, metadata }: Pick<ConversationHead, 'id' | 'createdAt' | 'metadata'>): object => ({
   id,
   object: 'conversation',
   created_at: createdAt,

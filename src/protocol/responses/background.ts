@@ -150,6 +150,7 @@ export class BackgroundResponses {
       dialect,
       errorEvents: true,
       save: (record) => run.save(record),
+      patiently: (work) => run.patiently(work),
       hold: (bytes) => kept.reserve(bytes),
     });
     detached.detach();
@@ -296,7 +297,7 @@ export class BackgroundRun implements EventSource {
   /** Stores the final state. Rejects with ApiError 503 only after a long database outage. */
   async save(record: ResponseRecord): Promise<void> {
     this.#endIsNear();
-    await this.#patiently(() => this.responses.save(record));
+    await this.patiently(() => this.responses.save(record));
   }
 
   /** Stops waiting for an unavailable database. */
@@ -464,7 +465,8 @@ export class BackgroundRun implements EventSource {
     return !this.#isAborted && (!this.#isStored || performance.now() < this.#patientUntil);
   }
 
-  async #patiently(work: () => Promise<void>): Promise<void> {
+  /** Repeats a write that fails because the database is unavailable, for as long as the response may wait. */
+  async patiently(work: () => Promise<void>): Promise<void> {
     for (;;) {
       try {
         return await work();

@@ -3,7 +3,7 @@ import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { MAX_CHAIN_SIZE } from '../../storage/response-size.js';
-import type { ConversationItem, ConversationStore } from '../../storage/conversation-store.js';
+import type { ConversationHead, ConversationItem, ConversationStore } from '../../storage/conversation-store.js';
 import type { ChainedResponse, ResponseStore, StoredItem } from '../../storage/response-store.js';
 import type { CreateGeneration, ParsedCreate } from './parse.js';
 
@@ -23,8 +23,8 @@ export interface Continued {
    * than once.
    */
   release(): void;
-  /** The parameter that named the chain, for errors about its items. Absent: previous_response_id. */
-  param?: 'conversation';
+  /** The conversation whose items the chain contains. Absent: the chain consists of responses. */
+  head?: ConversationHead;
 }
 
 /** Where the items before a request's input are. */
@@ -85,7 +85,7 @@ async function findConversation(
     ...NOTHING_BEFORE,
     chain: turns.map((turn) => ({ id, ...shared, ...turn })),
     size: head.size,
-    param: 'conversation',
+    head: { ...head, count: items.length }, // items may have been added since the head was read
   };
 }
 
@@ -132,13 +132,17 @@ export async function findChain(
       PARAM,
     );
   }
-  if (chain.length === 1 && (await responses.get(organizationId, id))?.resource['conversation'] != null) {
+  try {
+    // Every response of a conversation begins a chain of its own.
+    if (chain.length === 1 && (await responses.get(organizationId, id))?.resource['conversation'] != null)
+      throw apiError(
+        'response_not_usable',
+        'The previous response belongs to a conversation. Continue it with the conversation parameter.',
+        PARAM,
+      );
+  } catch (error) {
     release();
-    throw apiError(
-      'response_not_usable',
-      'The previous response belongs to a conversation. Continue it with the conversation parameter.',
-      PARAM,
-    );
+    throw error;
   }
   return { chain, base: id, tail: [], release };
 }
@@ -184,14 +188,14 @@ export async function readContent(
   continued: Continued,
   lookup: ContentLookup,
 ): Promise<{ model: ServedModel; created: CreateGeneration }> {
-  const { chain, tail, release, param } = continued;
+  const { chain, tail, release, head } = continued;
   try {
     const model = lookup.findModel(chain);
     const items = parsed.references.length === 0 ? undefined : await findItems(parsed.references, chain, lookup);
     return {
       model,
       created: lookup.charged(
-        () => parsed.content({ model, chain, chainParam: param, unsaved: tail.length, items, release }),
+        () => parsed.content({ model, chain, head, unsaved: tail.length, items, release }),
         continued.size ?? 0,
       ),
     };

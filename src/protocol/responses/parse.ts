@@ -6,6 +6,7 @@ import { checkOutputFormat } from '../../generation/output-format.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, Message, OutputFormat } from '../../generation/types.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
+import { checkConversationSize, type ConversationHead } from '../../storage/conversation-store.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling } from '../fields.js';
 import type { Compaction } from '../context/edits.js';
@@ -57,8 +58,8 @@ export interface ContentContext {
    * Absent means 0.
    */
   unsaved?: number;
-  /** The parameter that named the chain. Absent: previous_response_id. */
-  chainParam?: 'conversation' | undefined;
+  /** The conversation whose items the chain contains. Absent: the chain consists of responses. */
+  head?: ConversationHead | undefined;
   /** The stored items found for `references`. */
   items?: ReadonlyMap<string, StoredItem> | undefined;
   /** Releases the chain. */
@@ -85,8 +86,8 @@ export interface CreateGeneration {
   /** The request's own input items with references resolved. withImages() adds the bytes of images. */
   input: InputItem[];
   previousId: string | null;
-  /** The conversation to which the input and the output are added. Null: none. */
-  conversationId: string | null;
+  /** The conversation to which the input and the output are added, with the number of its items so far. Null: none. */
+  storedConversation: { readonly id: string; readonly count: number } | null;
   /** `base`: the last stored response of the chain. `tail`: the responses after it, which are not stored. */
   base: string | null;
   tail: readonly ChainedResponse[];
@@ -227,10 +228,12 @@ function toGeneration(
   const { model, chain, unsaved = 0, items = new Map<string, StoredItem>(), release = () => undefined } = context;
   const input = readInput(wire, seals, {
     ...context,
+    chainParam: context.head === undefined ? undefined : 'conversation',
     items,
     models: [model.asked, model.name],
     rejects: context.foreignThinking === 'reject',
   });
+  if (context.head !== undefined) checkConversationSize(context.head, input.own);
   const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools], {
     searches: context.webSearch !== undefined,
     maxCalls: create.max_tool_calls ?? null,
@@ -304,8 +307,8 @@ function toGeneration(
     windowStart: input.windowStart,
     compactions: input.compactions,
     previousId: create.previous_response_id ?? null,
-    conversationId,
-    base: conversationId === null ? (chain[chain.length - 1 - unsaved]?.id ?? null) : null,
+    storedConversation: context.head === undefined ? null : { id: context.head.id, count: context.head.count },
+    base: context.head === undefined ? (chain[chain.length - 1 - unsaved]?.id ?? null) : null,
     tail: unsaved === 0 ? [] : chain.slice(-unsaved),
     release,
     store,

@@ -57,6 +57,8 @@ export interface ResponseRunOptions {
   onCompacting?: () => void;
   /** Used instead of the store's save(). Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
+  /** Repeats a write that fails because the storage is unavailable. Absent: the write is not repeated. */
+  patiently?: (work: () => Promise<void>) => Promise<void>;
   /**
    * Whether bytes of the HTTP response have already been sent. If so, even an error before the first event must be sent
    * as events.
@@ -108,6 +110,7 @@ export async function startResponseRun(
         {
           ...created,
           prewarm: created.prewarm || created.compactsOnly,
+          storedConversation: created.prewarm ? null : created.storedConversation,
           compacted: managed.compacted,
           compactionUsage: managed.usage,
         },
@@ -140,7 +143,7 @@ export class ResponseRun implements RunSink {
   /** The parts of the request that are needed until the end. Excludes the messages, which may be large. */
   readonly #created: Pick<
     CreateGeneration,
-    'store' | 'background' | 'prewarm' | 'previousId' | 'conversationId' | 'base' | 'tail'
+    'store' | 'background' | 'prewarm' | 'previousId' | 'storedConversation' | 'base' | 'tail'
   >;
   readonly #compactionItem: CompactionItem | null;
   readonly #compactionUsage: Usage | null;
@@ -157,8 +160,8 @@ export class ResponseRun implements RunSink {
     const { organizationId } = admitted.caller.identity;
     const { sealer } = deps;
     const { request } = admitted;
-    const { store, background, prewarm, previousId, conversationId, base, tail } = created;
-    this.#created = { store, background, prewarm, previousId, conversationId, base, tail };
+    const { store, background, prewarm, previousId, storedConversation, base, tail } = created;
+    this.#created = { store, background, prewarm, previousId, storedConversation, base, tail };
     this.#author = new Author(organizationId, admitted);
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
@@ -229,7 +232,7 @@ export class ResponseRun implements RunSink {
 
   /** Frees the input after it has been stored. Later saves do not change the stored input. */
   forgetInput(): void {
-    if (this.#created.conversationId !== null) return; // still to be added to the conversation
+    if (this.#created.storedConversation !== null) return; // still to be added to the conversation
     this.#input = [];
   }
 
@@ -359,12 +362,13 @@ export class ResponseRun implements RunSink {
 
   /** Adds the response's items to its conversation. A conversation that was deleted in the meantime stays deleted. */
   async #extendConversation({ organizationId, input, output }: ResponseRecord): Promise<void> {
-    const { conversationId, prewarm } = this.#created;
-    if (conversationId === null || prewarm) return;
-    await this.deps.conversations.append(organizationId, conversationId, [
-      ...input,
-      ...output.map((item) => ({ ...item, output: true })),
-    ]);
+    const { storedConversation: conversation } = this.#created;
+    if (conversation === null) return;
+    const items = [...input, ...output.map((item) => ({ ...item, output: true }))];
+    const { patiently = (work) => work() } = this.options;
+    await patiently(async () => {
+      await this.deps.conversations.append(organizationId, conversation.id, items, { read: conversation.count });
+    });
   }
 
   /** Adds the tokens used to write the summary. */

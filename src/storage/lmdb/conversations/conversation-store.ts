@@ -12,8 +12,9 @@
 // its items are then erased in short transactions. If a crash interrupts them, the sweep continues.
 
 import { isConversationId } from '../../../shared/ids.js';
-import { checkConversationSize } from '../../conversation-store.js';
+import { appended, checkConversationSize } from '../../conversation-store.js';
 import type {
+  AppendOptions,
   ConversationHead,
   ConversationItem,
   ConversationStore,
@@ -29,15 +30,12 @@ import type { Key, Store, Table } from '../../store.js';
 
 const DAY_S = 86_400;
 const ERASED_AT_ONCE = 500;
-/** Renewing the retention of a conversation at most this often saves writes. */
-const RENEWAL_S = 3_600;
 // Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
 
 interface Head extends Omit<ConversationHead, 'id'> {
   usedAt: number; // seconds
   next: number; // position of the next item
-  count: number;
 }
 
 interface Row extends ItemRow {
@@ -107,10 +105,16 @@ export class LmdbConversationStore implements ConversationStore {
     });
   }
 
-  append(organizationId: string, id: string, items: readonly ConversationItem[]): Promise<boolean> {
+  append(
+    organizationId: string,
+    id: string,
+    all: readonly ConversationItem[],
+    options: AppendOptions = {},
+  ): Promise<boolean> {
     return this.store.transaction(() => {
       const head = this.#readable(organizationId, id);
       if (head === null) return false;
+      const items = appended(head.count, all, options);
       const size = checkConversationSize(head, items);
       void this.#heads.put(id, this.#used(id, this.#added(id, head, items, size)));
       return true;
@@ -240,7 +244,6 @@ export class LmdbConversationStore implements ConversationStore {
   /** Call within a transaction. Returns the head with its retention renewed. */
   #used(id: string, head: Head): Head {
     const usedAt = Math.floor(this.#now());
-    if (usedAt - head.usedAt < RENEWAL_S) return head;
     void this.#times.remove(['used', head.usedAt, id]);
     void this.#times.put(['used', usedAt, id], []);
     return { ...head, usedAt };
@@ -303,10 +306,11 @@ const positionOf = (key: Key): number => (key as [string, number])[1];
 
 const below = (...start: string[]): { from: Key; to: Key } => ({ from: start, to: [...start, AFTER_ALL] });
 
-const headOf = (id: string, { organizationId, createdAt, metadata, size }: Head): ConversationHead => ({
+const headOf = (id: string, { organizationId, createdAt, metadata, count, size }: Head): ConversationHead => ({
   id,
   organizationId,
   createdAt,
   metadata,
+  count,
   size,
 });

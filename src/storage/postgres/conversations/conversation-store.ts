@@ -2,8 +2,9 @@
 // the conversation serializes changes.
 
 import { isConversationId } from '../../../shared/ids.js';
-import { checkConversationSize } from '../../conversation-store.js';
+import { appended, checkConversationSize } from '../../conversation-store.js';
 import type {
+  AppendOptions,
   ConversationHead,
   ConversationItem,
   ConversationStore,
@@ -95,10 +96,16 @@ export class PostgresConversationStore implements ConversationStore {
     return row === undefined ? null : headOf(row);
   }
 
-  append(organizationId: string, id: string, items: readonly ConversationItem[]): Promise<boolean> {
+  append(
+    organizationId: string,
+    id: string,
+    all: readonly ConversationItem[],
+    options: AppendOptions = {},
+  ): Promise<boolean> {
     return this.database.transaction(async (within) => {
       const head = await this.#locked(within, organizationId, id);
       if (head === null) return false;
+      const items = appended(head.items, all, options);
       const size = checkConversationSize({ count: head.items, size: head.size }, items);
       await within.execute(
         'UPDATE conversations SET next = next + $2::int, items = items + $2::int, size = size + $3::bigint, used_at = $4 WHERE id = $1',
@@ -280,10 +287,11 @@ function itemOf({ row, images, repeats }: ItemData): ConversationItem {
   };
 }
 
-const headOf = ({ id, organization, created_at, metadata, size }: HeadRow): ConversationHead => ({
+const headOf = ({ id, organization, created_at, metadata, items, size }: HeadRow): ConversationHead => ({
   id,
   organizationId: organization,
   createdAt: created_at,
   metadata: JSON.parse(metadata) as Record<string, string>,
+  count: items,
   size,
 });

@@ -593,6 +593,26 @@ TEST(imports_above_the_limit_are_refused) {
   CHECK(!tier.refused);
 }
 
+TEST(a_touched_pool_has_all_its_pages) {
+  for (const char* model : {"models/llama.q8_0.gguf", "models/mimo2.q8_0.gguf"}) {
+    EngineSetup setup = of_model(model, KvType::kF16);
+    setup.limits.pages_by_window = true;
+    auto engine = start_engine(setup);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    GenerationRequest request = first_request();
+    request.retain.clear();
+    const TierConsumer tier(*engine);
+    engine->touch_pool();
+    uint32_t cached = 1;
+    const ChoiceOutcome first = run(consumer, request, &cached);
+    CHECK_EQ(cached, 0u);
+    engine->touch_pool();  // The pool is in use, so this changes nothing.
+    check_same(run(consumer, request), first, model);
+    CHECK(pages_come_back(*engine));
+  }
+}
+
 TEST(a_cancelled_sequence_exports_the_pages_that_it_computed) {
   auto engine = start_engine(of_model("models/llama.q8_0.gguf", KvType::kF16));
   if (!engine) return;

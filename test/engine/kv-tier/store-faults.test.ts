@@ -1,0 +1,23 @@
+// Failing disks and damaged files under the page store: one operation per kind of failure, and a few bits. The whole
+// range is in store-faults.slow.ts.
+import { randomInt } from 'node:crypto';
+import t from 'tap';
+import { FAULTS, withBitFlips, withFault } from './store-faults.js';
+
+t.setTimeout(120_000); // the machine may be busy
+
+const BITS = 5;
+
+t.test('a failed operation costs at most the pages concerned', async (t) => {
+  for (const fault of FAULTS) {
+    const operations = await withFault(fault, 0);
+    t.ok(operations > 40);
+    const failing = 1 + randomInt(operations);
+    t.ok((await withFault(fault, failing)) > 0, `${fault} of operation ${failing} of ${operations}`);
+  }
+});
+
+t.test('a changed bit costs at most the pages concerned', async (t) => {
+  await withBitFlips(BITS);
+  t.pass();
+});
