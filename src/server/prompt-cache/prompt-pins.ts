@@ -26,7 +26,7 @@ const MAX_RETRY_MS = 600_000;
 const STORED_MS = 20_000;
 const STORED_LOOK_MS = 50;
 const SHOWN_CHARACTERS = 80;
-/** How often a complete prompt is rendered again. Templates may show the date, and then each time when it changes. */
+/** A complete prompt is rendered again after this time and when the date changes, because templates may show it. */
 const RENDER_MS = 3_600_000;
 const UNREADABLE = 'its text cannot be read, because it was sealed with a key that is missing';
 
@@ -281,9 +281,9 @@ export class PromptPins {
     }
   }
 
-  async #shown({ row, prompt, tokens, memoryTokens, diskTokens, problem }: Pin): Promise<PinnedPrompt> {
+  async #shown(pin: Pin): Promise<PinnedPrompt> {
+    const { row, prompt, tokens, memoryTokens, diskTokens, problem } = pin;
     const isReady = this.deps.pool.get(row.model)?.status.state === 'ready';
-    const complete = tokens !== null && Math.min(memoryTokens, diskTokens) >= fullTokens(tokens);
     return {
       id: row.id,
       model: row.model,
@@ -294,16 +294,7 @@ export class PromptPins {
       tokens: tokens === null ? null : fullTokens(tokens),
       memory_tokens: isReady ? memoryTokens : 0,
       disk_tokens: diskTokens,
-      state:
-        prompt === null
-          ? 'failed'
-          : !isReady
-            ? 'waiting'
-            : complete
-              ? 'pinned'
-              : problem === null
-                ? 'partial'
-                : 'failed',
+      state: prompt === null ? 'failed' : isReady ? stateOf(pin) : 'waiting',
       problem,
     };
   }
@@ -311,6 +302,12 @@ export class PromptPins {
 
 const isComplete = ({ tokens, memoryTokens, diskTokens }: Pin): boolean =>
   tokens !== null && Math.min(memoryTokens, diskTokens) >= fullTokens(tokens);
+
+/** The state of a pin whose model is loaded. */
+function stateOf(pin: Pin): PinnedPrompt['state'] {
+  if (isComplete(pin)) return 'pinned';
+  return pin.problem === null ? 'partial' : 'failed';
+}
 
 const isOutdated = ({ renderedAt, renderedOn }: Pin): boolean =>
   performance.now() - renderedAt > RENDER_MS || renderedOn !== new Date().toDateString();
