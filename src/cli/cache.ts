@@ -34,7 +34,8 @@ clear empties the cache in memory and on disk. Pages of running requests and of 
 warm computes the system prompt in a text file (- for standard input) and pins it: its KV pages stay in memory and on
 disk, also across restarts, until unpin. It requires the setting kv.disk. Requests of the same organization with this
 system prompt and without tools start with it. A prompt is pinned for one organization, because organizations never
-share cached prompts. ORG is an ID or a name (default: the server's first organization).
+share cached prompts. ORG is an ID or a name (default: the server's first organization). If some pages are not on disk
+after 20 seconds, the state is "partial" and the exit status is 1; the prompt stays pinned, and the server keeps trying.
 
 Examples:
   monolith cache
@@ -72,8 +73,13 @@ export async function cache(argv: string[]): Promise<number> {
     process.stderr.write(`monolith: ${printable(answer.message)}\n`);
     return 1;
   }
-  process.stdout.write(values.has('--json') ? `${JSON.stringify(answer.result)}\n` : textOf(answer.result));
-  return 0;
+  const { result } = answer;
+  process.stdout.write(values.has('--json') ? `${JSON.stringify(result)}\n` : textOf(result));
+  if (action !== 'warm' || 'object' in result || result.state === 'pinned') return 0;
+  process.stderr.write(
+    `monolith: the prompt is pinned, but some of its pages are not on disk yet; see "${commandName()} cache"\n`,
+  );
+  return 1;
 }
 
 interface Given {

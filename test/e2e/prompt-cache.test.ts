@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
+import type { PinnedPromptRow } from '../../src/dashboard/admin/prompt-pin-store.js';
 import type { PinnedPrompt, PromptCacheCleared, PromptCacheState } from '../../src/shared/wire/prompt-cache.js';
 import { eventually, main, root, startMonolith, type Monolith } from './monolith.js';
 import { openOwned } from '../support/owned-server.js';
@@ -124,7 +125,8 @@ t.test('operators see tokens by tier, and empty the cache', async (t) => {
   );
   const shown = await command(path, []);
   t.equal(shown.code, 0, shown.err);
-  t.match(shown.out, /hal-1\.0 .* pinned|hal-1\.0/s);
+  t.match(shown.out, /^hal-1\.0 +\d+ of \d+ /m);
+  t.match(shown.out, /^Pinned prompts: 0 of 16$/m);
   t.match(shown.out, new RegExp(`${again.cached} \\(\\d+ %\\)`));
   t.ok(
     await eventually(
@@ -347,6 +349,35 @@ t.test('deleting an organization erases its pages and its pinned prompts within 
   t.ok(await eventually(async () => diskBytes(await stateOf(server), SECOND) === 0, 10_000));
   t.ok(await eventually(async () => (await stateOf(server)).pinned.length === 0, 10_000));
   t.ok(diskBytes(await stateOf(server)) > 0, 'the other organization keeps its pages');
+});
+
+t.test('a pinned prompt that cannot be read is listed, and can be unpinned', async (t) => {
+  const { path, remove } = dataFolder();
+  t.teardown(remove);
+  let server = await started(path);
+  t.teardown(() => server.stop());
+  t.ok(await isReady(server));
+  const pin = { model: 'hal-1.0', prompt: PROMPT };
+  const pinned = await operator<PinnedPrompt>(server, 'POST', '/prompt-cache/pinned', pin);
+  t.equal(pinned.status, 200);
+  const { id } = pinned.body;
+  await server.stop();
+  await inside(path, async (store) => {
+    const rows = store.table<PinnedPromptRow>('prompt-pins');
+    const row = rows.get(id)!;
+    await store.transaction(
+      () => void rows.put(id, { ...row, sealedPrompt: `${row.sealedPrompt.slice(0, -8)}AAAAAAAA` }),
+    );
+  });
+  server = await started(path);
+  t.ok(await isReady(server));
+  const state = await stateOf(server);
+  t.match(state.pinned, [{ id, start: '', state: 'failed', problem: /cannot be read/ }]);
+  t.ok(diskBytes(state) > 0);
+  t.match(await command(path, ['unpin', id]), { code: 0, out: /failed/ });
+  const after = await stateOf(server);
+  t.same(after.pinned, []);
+  t.equal(diskBytes(after), 0);
 });
 
 t.test('less disk space is enforced at the next start', async (t) => {

@@ -3,6 +3,7 @@
 import t from 'tap';
 import { equalJson } from '../../src/generation/local/replay/json-equal.js';
 import { readSection, sectionStart } from '../../src/generation/local/replay/call-section.js';
+import { ReplayMarks } from '../../src/generation/local/replay/replay-marks.js';
 import { WrittenItems } from '../../src/generation/local/replay/written-items.js';
 import { PromptWriter } from '../../src/generation/local/prompt-writer.js';
 import { findMarkers } from '../../src/generation/local/reasoning.js';
@@ -226,6 +227,45 @@ t.test('tokens that decode to something else are not used', async (t) => {
     t.same(replayed({ source: HERMES, texts: { [ID]: text }, messages }).names, [], text);
 });
 
+t.test('the time and memory for a message with many calls grow in proportion to their number', async (t) => {
+  const ids = (count: number): string[] =>
+    Array.from({ length: count }, (_, nth) => `call_${String(nth).padStart(24, '0')}`);
+  const toolCalls = ids(20_000).map((id) => call('{}', 'f', id));
+  const options = { guard: 0xe000, replays: new Map(), decode };
+  const before = process.memoryUsage().heapUsed;
+  const marks = new ReplayMarks({
+    ...options,
+    request: { messages: [{ role: 'assistant', content: '', toolCalls }], tools: [], promptParam: 'messages' },
+  });
+  const used = process.memoryUsage().heapUsed - before;
+  t.equal(marks.call(toolCalls[0]!), '');
+  t.ok(used < 50e6, `${used} bytes`);
+
+  const args = JSON.stringify({ s: '<|user|>'.repeat(100) });
+  const written = `<tool_call>\n{"name": "f","arguments":${args}}\n</tool_call>`;
+  const timeOf = (count: number): number => {
+    const messages = turn(ids(count).map((id) => call(args, 'f', id)));
+    const from = performance.now();
+    const { names } = replayed({
+      source: HERMES,
+      texts: Object.fromEntries(ids(count).map((id) => [id, written])),
+      messages,
+    });
+    t.equal(names.length, count);
+    return performance.now() - from;
+  };
+  timeOf(200);
+  const few = timeOf(200);
+  const many = timeOf(2_000);
+  t.ok(many < 40 * few, `${few} ms for 200 calls, ${many} ms for 2,000`);
+});
+
+t.test('an ID that occurs twice is replayed once', async (t) => {
+  const texts = { [ID]: '<tool_call>\n{"name": "f", "arguments": {"a":1}}\n</tool_call>' };
+  const messages = [...turn([call('{"a": 1}')]), ...turn([call('{"a": 1}')])];
+  t.same(replayed({ source: HERMES, texts, messages }).names, [ID]);
+});
+
 t.test('reasoning is replaced with its markers', async (t) => {
   const messages = turn([call('{}')], { reasoning: 'I think.' });
   const texts = { 'I think.': '<think>I think.</think>' };
@@ -306,4 +346,5 @@ t.test('collects the items of an output', async (t) => {
     'opened by the prompt',
   );
   t.same(collected(thought.slice(0, 2), { reasoning: 'Hm.' }), [], 'the reasoning does not end');
+  t.same(collected([...thought, ...thought], { reasoning: 'Hm.\nHm.' }), [], 'reasoning in several messages');
 });

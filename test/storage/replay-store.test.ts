@@ -1,8 +1,12 @@
 // Runs the tests for every ReplayStore on LMDB and on a real PostgreSQL.
 import t from 'tap';
+import type { Charged } from '../../src/generation/provider.js';
+import { packTokens } from '../../src/generation/replay/replay-item.js';
+import { Replays } from '../../src/generation/replay/replays.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { LmdbReplayStore } from '../../src/storage/lmdb/replays/replay-store.js';
 import { PostgresReplayStore } from '../../src/storage/postgres/replays/replay-store.js';
+import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { databaseFor, postgresFor } from '../support/databases.js';
 import { withoutPostgres } from '../support/postgres.js';
 import { replayStoreTests, row } from './replay-store.js';
@@ -27,6 +31,38 @@ t.test('LMDB: nothing is left of erased items', async (t) => {
   await replays.eraseOrganization('org_a');
   for (const name of ['replays', 'replays-by-time', 'replays-by-response', 'replay-sizes'] as const)
     t.same([...store.table(name).keys()], [], name);
+});
+
+t.test('a request looks up no more items than fit in its prompt', async (t) => {
+  const store = await openStore(t.testdir());
+  t.teardown(() => store.close());
+  const kept = new LmdbReplayStore(store, 1 << 24);
+  const keys = Array.from({ length: 1_000 }, (_, nth) => `c${nth}`);
+  const tokens = packTokens(new Int32Array(10));
+  await kept.save(keys.map((key) => row(key, { model: 'm', tokens })));
+  let read = 0;
+  const charged: Charged = (bytes, work) => {
+    read += bytes;
+    return work();
+  };
+  const find = async (maxTokens: number): Promise<string[]> => {
+    const replays = new Replays(kept, {
+      keepS: 60,
+      responseS: 60,
+      log: createTelemetry({ format: 'json', level: 'warn' }).log,
+    });
+    t.teardown(() => replays.close());
+    const wanted = { organizationId: 'org_a', model: 'm', keys };
+    return [...(await replays.find(wanted, { maxTokens, charged })).keys()];
+  };
+  t.same(await find(10_000), keys);
+  t.equal(read, 10_000);
+  read = 0;
+  t.same(await find(50), keys.slice(0, 5), 'the first keys');
+  t.ok(read <= 500, `${read} bytes`);
+  read = 0;
+  t.equal((await find(3_000)).length, 300);
+  t.ok(read <= 5_120, `${read} bytes: two batches`);
 });
 
 if (withoutPostgres === false) {

@@ -73,7 +73,7 @@ export interface ErasedPages {
   readonly bytes: number;
 }
 
-/** What is stored of one organization for one model file. */
+/** An organization's pages for one model file. */
 export interface StoredPages {
   readonly file: string;
   readonly organization: string;

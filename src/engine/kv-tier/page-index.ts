@@ -30,7 +30,7 @@ export interface Entry {
   at: number; // index in the list of all entries
 }
 
-/** What is stored of one organization for one engine key. */
+/** An organization's pages for one engine key. */
 export interface StoreUsage {
   readonly engine: string;
   readonly organization: string;
@@ -38,7 +38,7 @@ export interface StoreUsage {
   readonly bytes: number;
 }
 
-/** What names a record: part, engine key and digest, both in hexadecimal. */
+/** The name of a record: part, engine key and digest, the last two in hexadecimal. */
 export const entryName = (part: PagePart, engine: string, digest: string): string => `${part}:${engine}:${digest}`;
 const slotName = (slab: Slab, index: number): string => `${slab.name}/${index}`;
 
@@ -229,6 +229,29 @@ export class PageIndex {
     }
   }
 
+  /**
+   * The last page of the only prefix that a pinned prompt needs from now on: `leaf`, or a page after it if the label
+   * has one, because a prompt is stored in parts. `replaced`: whether the label has other last pages.
+   */
+  pinnedLeaf(label: string, leaf: string): { leaf: string; replaced: boolean } {
+    const leaves = [...(this.#labels.get(label) ?? [])];
+    const deepest = leaves.find((one) => this.#isWithin(leaf, one)) ?? leaf;
+    return { leaf: deepest, replaced: leaves.some((one) => one !== deepest) };
+  }
+  #isWithin(name: string, leaf: string): boolean {
+    for (const entry of this.#chain(leaf)) if (entry.name === name) return true;
+    return false;
+  }
+
+  /** Like refer(), but the label no longer needs other prefixes. Returns the entries that no label needs any more. */
+  referOnly(label: string, leaf: string, at: number): Entry[] {
+    const former = [...(this.#labels.get(label) ?? [])];
+    for (const one of former) this.#count(label, one, -1);
+    this.#dropLabel(label);
+    this.refer(label, leaf, at);
+    return former.flatMap((one) => [...this.#chain(one)].filter(({ references }) => references === 0));
+  }
+
   /** Removes a label. Returns the entries that no label needs any more; null: the label is unknown. */
   release(label: string): Entry[] | null {
     const leaves = this.#labels.get(label);
@@ -331,7 +354,7 @@ export class PageIndex {
     }
     if (entry.part !== 'full') return;
     const parent = entryName('full', entry.engine, entry.parent);
-    // What needed this page still needs the pages before it.
+    // The labels of this page still need the pages before it.
     for (const label of this.#labelsOf.get(entry.name) ?? []) {
       const leaves = this.#labels.get(label)!;
       leaves.delete(entry.name);

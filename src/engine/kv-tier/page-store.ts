@@ -10,6 +10,7 @@ import { Journal } from './journal.js';
 import { chainPages, type ChainPage, type OrganizationKeys, type PositionText } from './page-content.js';
 import type { PageFiles } from './page-files.js';
 import { entryName, journaled, PageIndex, type Entry, type StoreUsage } from './page-index.js';
+import { isPinLabel } from './labels.js';
 import { openRecord, PARTS, recordBytes, sealRecord, type PagePart } from './page-record.js';
 import { RecordBuffers } from './record-buffers.js';
 import { RemovedPages, type Removal, type RemovalReason } from './removed-pages.js';
@@ -452,7 +453,7 @@ export class PageStore {
     const left = entries.filter((entry) => this.#index.get(entry.name) === entry);
     if (left.length === 0) return;
     try {
-      // Nobody finds them any more, even if overwriting fails; then the next start tries again.
+      // The pages leave the index even if overwriting them fails. In that case, the next start overwrites them.
       await this.#overwrite(left);
     } catch (error) {
       for (const entry of left) this.#index.unlink(entry);
@@ -514,8 +515,21 @@ export class PageStore {
   }
 
   async #refer(label: string, leaf: Entry): Promise<void> {
-    if (this.#index.refers(label, leaf.name)) return;
     const now = this.#now();
+    if (isPinLabel(label)) {
+      // The prompt's tokens or the engine key may have changed since it was last stored.
+      const { leaf: last, replaced } = this.#index.pinnedLeaf(label, leaf.name);
+      if (replaced) {
+        await this.#journal.append([
+          ['x', label],
+          ['r', label, last, now],
+        ]);
+        await this.#erase(this.#index.withDescendants(this.#index.referOnly(label, last, now)));
+        return;
+      }
+      if (last !== leaf.name) return;
+    }
+    if (this.#index.refers(label, leaf.name)) return;
     await this.#journal.append([['r', label, leaf.name, now]]);
     this.#index.refer(label, leaf.name, now);
   }

@@ -147,8 +147,9 @@ export class Prompter {
    * signal's reason if it aborts.
    */
   async prompt(request: GenerationRequest, size: PromptSize, context: RequestContext): Promise<Prompt> {
-    const how = await this.#writing(request, context);
-    const prompt = await enqueue(preparing, size, context, () => this.#fitted(request, how, size));
+    const prompt = await enqueue(preparing, size, context, async () =>
+      this.#fitted(request, await this.#writing(request, context), size),
+    );
     if (prompt.length >= this.contextWindow) throw this.#tooLong(String(prompt.length), request);
     return prompt;
   }
@@ -158,9 +159,9 @@ export class Prompter {
    * 503, or the signal's reason.
    */
   async count(request: GenerationRequest, context: RequestContext): Promise<Pick<Prompt, 'length' | 'replayed'>> {
-    const how = await this.#writing(request, context);
     const size = promptSizeOf(request);
     return enqueue(counting, size, context, async () => {
+      const how = await this.#writing(request, context);
       if (request.truncation === 'disabled') return this.#countWhole(request, how, size);
       const least = shortest(request);
       const minSize = promptSizeOf(least);
@@ -215,21 +216,27 @@ export class Prompter {
   ): Promise<ReadonlyMap<string, Int32Array> | undefined> {
     if (this.replays === null || organizationId === undefined || raw !== undefined) return undefined;
     let characters = 0;
-    const texts: string[] = [];
+    const reasoning: { readonly at: number; readonly text: string }[] = [];
     const keys: string[] = [];
-    for (const message of messages) {
+    // Newest first, because truncation drops the oldest messages.
+    for (const message of messages.toReversed()) {
       if (message.role !== 'assistant') continue;
       for (const { id } of this.findsCalls ? (message.toolCalls ?? []) : []) {
         const key = keyOfCallId(id);
         if (key !== null) keys.push(key);
       }
       if (this.markers === null || message.reasoning === undefined || message.reasoning === '') continue;
-      texts.push(message.reasoning);
+      const at = keys.push('') - 1;
+      reasoning.push({ at, text: message.reasoning });
       characters += message.reasoning.length;
     }
-    if (texts.length > 0) keys.push(...charged(characters, () => texts.map(reasoningKey)));
     if (keys.length === 0) return undefined;
-    const found = await this.replays.find(organizationId, this.engine.fileHash, keys);
+    if (reasoning.length > 0)
+      charged(characters, () => {
+        for (const { at, text } of reasoning) keys[at] = reasoningKey(text);
+      });
+    const limits = { maxTokens: this.contextWindow, charged };
+    const found = await this.replays.find({ organizationId, model: this.engine.fileHash, keys }, limits);
     return found.size === 0 ? undefined : found;
   }
 

@@ -18,12 +18,15 @@ export interface ReplayRow {
 export type FoundReplay = Pick<ReplayRow, 'key' | 'model' | 'tokens' | 'expiresAt'>;
 
 export interface ReplayStore {
-  /** Stores all rows or none. If an organization exceeds its limit, its rows that expire first are erased. */
+  /**
+   * Stores all rows or none. If an organization exceeds its limit, its rows that expire first are erased, here or by
+   * sweep().
+   */
   save(rows: readonly ReplayRow[]): Promise<void>;
   /** The organization's rows with these keys that have not expired, in any order. */
   find(organizationId: string, keys: readonly string[]): Promise<readonly FoundReplay[]>;
   eraseResponse(organizationId: string, responseId: string): Promise<void>;
   eraseOrganization(organizationId: string): Promise<void>;
-  /** Erases expired rows. Resolves to their number. */
+  /** Erases expired rows, and rows over the limit if save() has not. Resolves to their number. */
   sweep(): Promise<number>;
 }

@@ -3,7 +3,8 @@
 import { BatchWriter } from '../../storage/batch-writer.js';
 import type { Log } from '../../telemetry/types.js';
 import { callKey, packTokens, reasoningKey, unpackTokens, type WrittenItem } from './replay-item.js';
-import type { ReplayRow, ReplayStore } from './replay-store.js';
+import type { Charged } from '../provider.js';
+import type { FoundReplay, ReplayRow, ReplayStore } from './replay-store.js';
 
 /** Items of this thread are readable by other threads and processes after about this time. */
 const FLUSH_MS = 20;
@@ -21,12 +22,28 @@ const CACHE_MS = 60_000;
 const LATE_MS = 2_000;
 /** Maximum number of items that one request looks up; further ones are not replayed. */
 const MAX_KEYS = 8_192;
+/** Maximum number of items that are read at once. */
+const FIND_BATCH = 256;
 const LOG_MS = 60_000;
+
+export interface WantedReplays {
+  readonly organizationId: string;
+  /** Only items that this model wrote are found. */
+  readonly model: string;
+  /** The most important ones first. */
+  readonly keys: readonly string[];
+}
+
+export interface FindLimits {
+  /** The search ends when the items found have more tokens than this: a prompt with all of them does not fit. */
+  readonly maxTokens: number;
+  readonly charged: Charged;
+}
 
 /** What the prompt builder needs. */
 export interface ReplaySource {
-  /** The tokens of the organization's items with these keys, if this model wrote them. */
-  find(organizationId: string, model: string, keys: readonly string[]): Promise<ReadonlyMap<string, Int32Array>>;
+  /** The tokens of the organization's items, by key. */
+  find(wanted: WantedReplays, limits: FindLimits): Promise<ReadonlyMap<string, Int32Array>>;
 }
 
 /** The items of one choice, and how long they are kept. */
@@ -78,23 +95,36 @@ export class Replays implements ReplaySource {
     });
   }
 
-  async find(organizationId: string, model: string, keys: readonly string[]): Promise<ReadonlyMap<string, Int32Array>> {
+  async find(
+    { organizationId, model, keys }: WantedReplays,
+    { maxTokens, charged }: FindLimits,
+  ): Promise<ReadonlyMap<string, Int32Array>> {
     const found = new Map<string, Int32Array>();
-    const missing: string[] = [];
-    for (const key of new Set(keys)) {
-      const cached = this.#cached(organizationId, key);
-      if (cached === undefined) missing.push(key);
-      else if (cached.model === model) found.set(key, cached.ids);
-    }
-    if (missing.length === 0) return found;
+    const wanted = [...new Set(keys)].slice(0, Math.min(MAX_KEYS, maxTokens)); // an item has at least one token
+    let tokens = 0;
+    const add = (key: string, ids: Int32Array): void => {
+      tokens += ids.length;
+      if (tokens <= maxTokens) found.set(key, ids);
+    };
     try {
-      for (const row of await this.store.find(organizationId, missing.slice(0, MAX_KEYS))) {
-        const ids = unpackTokens(row.tokens);
-        if (ids === null) continue;
-        const leftMs = 1_000 * (row.expiresAt - this.#now());
-        if (leftMs <= 0) continue;
-        this.#keep(organizationId, row.key, { model: row.model, ids, responseId: null }, leftMs);
-        if (row.model === model) found.set(row.key, ids);
+      for (let at = 0; at < wanted.length && tokens <= maxTokens; at += FIND_BATCH) {
+        if (at > 0) await new Promise(setImmediate); // other requests have their turn
+        const missing: string[] = [];
+        for (const key of wanted.slice(at, at + FIND_BATCH)) {
+          const cached = this.#cached(organizationId, key);
+          if (cached === undefined) missing.push(key);
+          else if (cached.model === model) add(key, cached.ids);
+        }
+        if (missing.length === 0 || tokens > maxTokens) continue;
+        const rows = await this.store.find(organizationId, missing);
+        const bytes = rows.reduce((sum, row) => sum + row.tokens.length, 0);
+        charged(bytes, () => {
+          for (const row of rows) {
+            if (tokens > maxTokens) return;
+            const ids = this.#unpacked(organizationId, row);
+            if (ids !== null && row.model === model) add(row.key, ids);
+          }
+        });
       }
     } catch (err) {
       if (performance.now() - this.#loggedAt > LOG_MS) {
@@ -103,6 +133,15 @@ export class Replays implements ReplaySource {
       }
     }
     return found;
+  }
+
+  /** Also caches the tokens. Null: they have expired, or cannot be unpacked. */
+  #unpacked(organizationId: string, { key, model, tokens, expiresAt }: FoundReplay): Int32Array | null {
+    const ids = unpackTokens(tokens);
+    const leftMs = 1_000 * (expiresAt - this.#now());
+    if (ids === null || leftMs <= 0) return null;
+    this.#keep(organizationId, key, { model, ids, responseId: null }, leftMs);
+    return ids;
   }
 
   record({ organizationId, model, items, callId, responseId }: Recorded): void {

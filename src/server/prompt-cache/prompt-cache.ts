@@ -94,16 +94,18 @@ export class OwnPromptCache implements PromptCache {
     const { pool, disk } = this.deps;
     const only = model === null ? null : this.#engine(model);
     const organization = wanted === null ? null : await this.#organization(wanted);
-    const cleared: string[] = [];
-    for (const { status, names } of only === null ? pool.engines() : [only]) {
-      if (status.state !== 'ready') continue;
-      status.engine.clearCache(organization?.tenant);
-      cleared.push(...names);
-    }
+    const clearMemory = (): string[] =>
+      (only === null ? pool.engines() : [only]).flatMap(({ status, names }) => {
+        if (status.state !== 'ready') return [];
+        status.engine.clearCache(organization?.tenant);
+        return names;
+      });
+    // Pages in memory may be written to disk, and pages on disk read into memory, while the other ones are removed.
+    clearMemory();
     const erased = await disk?.tier.clear(organization?.id ?? null, only?.file ?? null);
     return {
       object: 'prompt_cache.cleared',
-      models: cleared,
+      models: clearMemory(),
       disk_records: erased?.records ?? 0,
       disk_bytes: erased?.bytes ?? 0,
     };

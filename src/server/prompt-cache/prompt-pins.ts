@@ -10,6 +10,7 @@ import type { KvTier } from '../../engine/kv-tier/kv-tier.js';
 import { keptForPin } from '../../engine/kv-tier/labels.js';
 import { PAGE_TOKENS } from '../../engine/kv-tier/page-content.js';
 import type { ModelPool } from '../../engine/model-pool.js';
+import type { Provider } from '../../generation/provider.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import { apiError } from '../../shared/errors.js';
 import type { PinnedPrompt } from '../../shared/wire/prompt-cache.js';
@@ -25,6 +26,9 @@ const MAX_RETRY_MS = 600_000;
 const STORED_MS = 20_000;
 const STORED_LOOK_MS = 50;
 const SHOWN_CHARACTERS = 80;
+/** A complete prompt is rendered again after this time and when the date changes, because templates may show it. */
+const RENDER_MS = 3_600_000;
+const UNREADABLE = 'its text cannot be read, because it was sealed with a key that is missing';
 
 export interface PromptPinDeps {
   readonly store: PromptPinStore;
@@ -40,9 +44,13 @@ export interface PromptPinDeps {
 
 interface Pin {
   row: PinnedPromptRow;
-  readonly prompt: string;
+  /** Null if it cannot be read. */
+  readonly prompt: string | null;
   /** The shared prefix and the token after it; null until the model has been loaded. */
   tokens: Int32Array | null;
+  /** When the prompt was last rendered (performance.now()), and the local date then. */
+  renderedAt: number;
+  renderedOn: string;
   memoryTokens: number;
   diskTokens: number;
   problem: string | null;
@@ -56,10 +64,11 @@ export class PromptPins {
   readonly #pins = new Map<string, Pin>();
   readonly #timer: NodeJS.Timeout;
   #work: Promise<unknown> = Promise.resolve();
+  #lookWaits = false;
   readonly #stopped = new AbortController();
 
   private constructor(private readonly deps: PromptPinDeps) {
-    this.#timer = setInterval(() => void this.#inTurn(() => this.#look()), LOOK_MS);
+    this.#timer = setInterval(() => this.#lookSoon(), LOOK_MS);
     this.#timer.unref();
   }
 
@@ -69,6 +78,7 @@ export class PromptPins {
       const opened = deps.box.open('pinned prompt', row.id, row.sealedPrompt);
       if (opened === null) {
         deps.log.error({ pin: row.id }, 'cannot read a pinned prompt: it was sealed with a key that is missing');
+        pins.#pins.set(row.id, { ...newPin(row, null), problem: UNREADABLE });
         continue;
       }
       const kept = opened.current ? row : { ...row, sealedPrompt: deps.box.seal('pinned prompt', row.id, opened.text) };
@@ -78,7 +88,10 @@ export class PromptPins {
     return pins;
   }
 
-  /** Computes a system prompt and pins it. Throws ApiError. */
+  /**
+   * Computes a system prompt and pins it. Returns it in the state `partial` if some of its pages are not on disk after
+   * 20 seconds. Throws ApiError.
+   */
   warm(model: string, organizationId: string, prompt: string): Promise<PinnedPrompt> {
     return this.#inTurn(async () => {
       const { store, box, models, max } = this.deps;
@@ -97,9 +110,9 @@ export class PromptPins {
         await store.put(pin.row);
       }
       try {
-        await models.find(name).ensureLoaded();
+        await models.find(name).ensureLoaded({ signal: this.#stopped.signal });
         await this.#fill(pin);
-        await this.#isStored(pin);
+        await this.#waitUntilStored(pin);
         const needed = fullTokens(pin.tokens!);
         if (pin.memoryTokens < needed)
           throw apiError(
@@ -139,13 +152,28 @@ export class PromptPins {
   async close(): Promise<void> {
     this.#stopped.abort();
     clearInterval(this.#timer);
-    await this.#work;
+    await this.#work; // ends soon: what it waits for is canceled by the signal
   }
 
+  /** Rejects work whose turn comes after the server has started to shut down. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#work.then(work);
+    const result = this.#work.then(() => {
+      if (this.#stopped.signal.aborted) throw apiError('shutting_down', 'The server is shutting down.');
+      return work();
+    });
     this.#work = result.catch(() => undefined);
     return result;
+  }
+
+  /** At most one look waits for its turn. */
+  #lookSoon(): void {
+    if (this.#lookWaits) return;
+    this.#lookWaits = true;
+    const look = this.#inTurn(() => {
+      this.#lookWaits = false;
+      return this.#look();
+    });
+    void look.catch(() => undefined); // the server is shutting down
   }
 
   async #remove(id: string): Promise<void> {
@@ -166,12 +194,14 @@ export class PromptPins {
           await this.#remove(pin.row.id);
           continue;
         }
+        if (pin.prompt === null) continue;
         if (this.deps.pool.get(pin.row.model)?.status.state !== 'ready') {
           Object.assign(pin, { memoryTokens: 0, retryMs: RETRY_MS, retryAt: 0 });
           continue;
         }
         if (pin.tokens !== null) await this.#hold(pin);
-        if (!isComplete(pin) && performance.now() >= pin.retryAt) await this.#fill(pin);
+        const isDue = performance.now() >= pin.retryAt;
+        if (isDue && (!isComplete(pin) || (isOutdated(pin) && (await this.#hasChanged(pin))))) await this.#fill(pin);
       } catch (error) {
         pin.problem = error instanceof Error ? error.message : String(error);
       }
@@ -180,14 +210,39 @@ export class PromptPins {
 
   /** Computes the prompt, or reads it from disk, and holds its pages. */
   async #fill(pin: Pin): Promise<void> {
-    const { models, organizations, minTokens } = this.deps;
     const { id, model, organizationId } = pin.row;
     pin.retryAt = performance.now() + pin.retryMs;
     pin.retryMs = Math.min(2 * pin.retryMs, MAX_RETRY_MS);
-    const organization = await organizations.get(organizationId);
-    if (organization === null) throw apiError('resource_not_found', 'Organization not found.', 'organization');
+    const { provider, organization, tokens } = await this.#rendered(pin);
+    pin.tokens = tokens;
+    await compute({
+      provider,
+      model,
+      tokens: pin.tokens,
+      context: { organization, organizationId },
+      label: keptForPin(id),
+      signal: this.#stopped.signal,
+    });
+    await this.#hold(pin);
+    pin.problem = null;
+  }
+
+  /** Whether the template renders the prompt differently than before. */
+  async #hasChanged(pin: Pin): Promise<boolean> {
+    const { tokens } = await this.#rendered(pin);
+    return Buffer.compare(bytesOf(tokens), bytesOf(pin.tokens ?? new Int32Array())) !== 0;
+  }
+
+  /** Renders the prompt. `tokens`: the full pages that all conversations share, and one token more. */
+  async #rendered(pin: Pin): Promise<{ provider: Provider; organization: number; tokens: Int32Array }> {
+    const { models, organizations, minTokens } = this.deps;
+    const { model, organizationId } = pin.row;
+    if (pin.prompt === null) throw apiError('internal_error', UNREADABLE);
+    Object.assign(pin, { renderedAt: performance.now(), renderedOn: new Date().toDateString() });
+    const organization = (await organizations.get(organizationId))?.tenant;
+    if (organization === undefined) throw apiError('resource_not_found', 'Organization not found.', 'organization');
     const provider = models.find(model).ready();
-    const shared = await sharedPrefix(provider, { model, prompt: pin.prompt, organization: organization.tenant });
+    const shared = await sharedPrefix(provider, { model, prompt: pin.prompt, organization });
     // The last token of a prompt is always computed, so it is not part of a page that can be reused.
     const full = shared.length - 1 - ((shared.length - 1) % PAGE_TOKENS);
     if (full < Math.max(minTokens, PAGE_TOKENS))
@@ -196,17 +251,7 @@ export class PromptPins {
         `The system prompt has ${shared.length} tokens that all conversations share. More than ${minTokens} are required (kv.min_tokens).`,
         'prompt',
       );
-    pin.tokens = shared.slice(0, full + 1);
-    await compute({
-      provider,
-      model,
-      tokens: pin.tokens,
-      context: { organization: organization.tenant, organizationId },
-      label: keptForPin(id),
-      signal: this.#stopped.signal,
-    });
-    await this.#hold(pin);
-    pin.problem = null;
+    return { provider, organization, tokens: shared.slice(0, full + 1) };
   }
 
   async #hold(pin: Pin): Promise<void> {
@@ -227,8 +272,8 @@ export class PromptPins {
     if (isComplete(pin)) Object.assign(pin, { retryMs: RETRY_MS, retryAt: 0 });
   }
 
-  /** Waits until the pages are on disk, where they are written after the prompt has been computed. */
-  async #isStored(pin: Pin): Promise<void> {
+  /** Waits until the pages are on disk, where they are written after the prompt has been computed, or for STORED_MS. */
+  async #waitUntilStored(pin: Pin): Promise<void> {
     for (const end = performance.now() + STORED_MS; performance.now() < end && !this.#stopped.signal.aborted; ) {
       await this.#hold(pin);
       if (isComplete(pin)) return;
@@ -236,20 +281,20 @@ export class PromptPins {
     }
   }
 
-  async #shown({ row, prompt, tokens, memoryTokens, diskTokens, problem }: Pin): Promise<PinnedPrompt> {
+  async #shown(pin: Pin): Promise<PinnedPrompt> {
+    const { row, prompt, tokens, memoryTokens, diskTokens, problem } = pin;
     const isReady = this.deps.pool.get(row.model)?.status.state === 'ready';
-    const complete = tokens !== null && Math.min(memoryTokens, diskTokens) >= fullTokens(tokens);
     return {
       id: row.id,
       model: row.model,
       organization: row.organizationId,
       organization_name: (await this.deps.organizations.get(row.organizationId))?.name ?? null,
       created_at: row.createdAt,
-      start: prompt.slice(0, SHOWN_CHARACTERS),
+      start: prompt?.slice(0, SHOWN_CHARACTERS) ?? '',
       tokens: tokens === null ? null : fullTokens(tokens),
       memory_tokens: isReady ? memoryTokens : 0,
       disk_tokens: diskTokens,
-      state: !isReady ? 'waiting' : complete ? 'pinned' : problem === null ? 'partial' : 'failed',
+      state: prompt === null ? 'failed' : isReady ? stateOf(pin) : 'waiting',
       problem,
     };
   }
@@ -258,10 +303,23 @@ export class PromptPins {
 const isComplete = ({ tokens, memoryTokens, diskTokens }: Pin): boolean =>
   tokens !== null && Math.min(memoryTokens, diskTokens) >= fullTokens(tokens);
 
-const newPin = (row: PinnedPromptRow, prompt: string): Pin => ({
+/** The state of a pin whose model is loaded. */
+function stateOf(pin: Pin): PinnedPrompt['state'] {
+  if (isComplete(pin)) return 'pinned';
+  return pin.problem === null ? 'partial' : 'failed';
+}
+
+const isOutdated = ({ renderedAt, renderedOn }: Pin): boolean =>
+  performance.now() - renderedAt > RENDER_MS || renderedOn !== new Date().toDateString();
+
+const bytesOf = (tokens: Int32Array): Buffer => Buffer.from(tokens.buffer, tokens.byteOffset, tokens.byteLength);
+
+const newPin = (row: PinnedPromptRow, prompt: string | null): Pin => ({
   row,
   prompt,
   tokens: null,
+  renderedAt: 0,
+  renderedOn: '',
   memoryTokens: 0,
   diskTokens: 0,
   problem: null,

@@ -3,7 +3,7 @@
 import type { Provider, RequestContext } from '../../generation/provider.js';
 import type { GenerationRequest, Message } from '../../generation/types.js';
 import type { ErrorCode } from '../../shared/error-codes.js';
-import { apiError } from '../../shared/errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 
 /** Two first turns that differ in their first token. */
 const FIRST_TURNS = ['a', '0'] as const;
@@ -56,16 +56,27 @@ export interface Computation {
 export async function compute({ provider, model, tokens, context, label, signal }: Computation): Promise<void> {
   const raw = { kind: 'tokens', tokens: [...tokens], path: 'prompt' } as const;
   const prepared = await provider.prepare({ ...fillRequest(model), messages: [], raw }, context);
-  await new Promise<void>((resolve, reject) => {
-    const running = prepared.start((event) => {
-      if (event.type === 'finished') resolve();
-      else if (event.type === 'failed') reject(apiError(FAILURES[event.code] ?? 'model_error', event.message));
-    }, label);
-    signal.addEventListener('abort', () => {
-      running.cancel();
-      reject(apiError('shutting_down', 'The server is shutting down.'));
+  const stopping = (): ApiError => apiError('shutting_down', 'The server is shutting down.');
+  if (signal.aborted) {
+    prepared.discard?.();
+    throw stopping();
+  }
+  let abort: (() => void) | null = null;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const running = prepared.start((event) => {
+        if (event.type === 'finished') resolve();
+        else if (event.type === 'failed') reject(apiError(FAILURES[event.code] ?? 'model_error', event.message));
+      }, label);
+      abort = () => {
+        running.cancel();
+        reject(stopping());
+      };
+      signal.addEventListener('abort', abort, { once: true });
     });
-  });
+  } finally {
+    if (abort !== null) signal.removeEventListener('abort', abort);
+  }
 }
 
 const fillRequest = (model: string): Omit<GenerationRequest, 'messages'> => ({

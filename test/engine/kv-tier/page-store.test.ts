@@ -371,6 +371,38 @@ t.test('the store says why a page is missing', async (t) => {
   await store.close();
 });
 
+t.test('a pinned prompt keeps only the pages of its present tokens and engine', async (t) => {
+  const folder = folderOf(t);
+  const { store } = await opened(folder);
+  const pinned = (seed: number, pages: number, engine = ENGINE): Promise<void> =>
+    store.put({
+      engine,
+      organization: ORGANIZATION,
+      text: textOf(pages, seed),
+      pages: pagesOf(pages, seed),
+      label: 'org_a pin:one',
+      keepS: 0,
+    });
+  await pinned(1, 6);
+  await put(store, 4, 1, 'org_a resp_1');
+  await pinned(1, 3);
+  t.equal(await readAll(store, 6), 6, 'a part of the same prompt replaces nothing');
+  await pinned(1, 8);
+  t.equal(await readAll(store, 8), 8);
+  await pinned(2, 5);
+  t.equal(await readAll(store, 5, 2), 5);
+  t.equal(await readAll(store, 8), 4, 'the former pages are erased, except those of a stored response');
+  await pinned(2, 5, { ...ENGINE, key: Buffer.alloc(32, 9) });
+  t.equal(await readAll(store, 5, 2), 2, 'the pages of another engine key');
+  t.equal(store.records, 4 + 5);
+  await store.close();
+  const again = await opened(folder);
+  t.equal(again.store.records, 4 + 5);
+  await again.store.eraseLabels(['org_a pin:one']);
+  t.equal(again.store.records, 4);
+  await again.store.close();
+});
+
 t.test('all parts of a page stay as long as a label needs it', async (t) => {
   const folder = folderOf(t);
   let now = 1000;

@@ -7,6 +7,7 @@ import type { ReasoningMarkers } from '../reasoning.js';
 import type { ToolSyntax } from '../tools/syntax.js';
 import { hasSections, readSection, sectionStart, type CallSection } from './call-section.js';
 import { equalJson } from './json-equal.js';
+import { isLead, isReasoning } from './same-reasoning.js';
 
 /** The items by the number in their mark. `name`: the call's ID, or the path of the reasoning. */
 export type ReplayedItems = readonly { readonly ids: Int32Array; readonly name: string }[];
@@ -16,16 +17,21 @@ export interface ReplayMarksOptions {
   /** The tokens of items, by key. */
   readonly replays: ReadonlyMap<string, Int32Array>;
   readonly request: Pick<GenerationRequest, 'messages' | 'tools' | 'promptParam'>;
-  /** Returns the text of tokens, including special tokens. */
+  /** Returns the text of tokens, including special tokens; '' for tokens of another vocabulary. */
   readonly decode: (ids: Int32Array) => string;
 }
 
 interface Marked {
   readonly ids: Int32Array;
   readonly name: string;
-  /** The call and those after it in its message. Null: reasoning. */
-  readonly calls: readonly ToolCall[] | null;
+  /** The call's place in its message. Null: reasoning. */
+  readonly call: CallPlace | null;
   readonly reasoning: string;
+}
+
+interface CallPlace {
+  readonly toolCalls: readonly ToolCall[];
+  readonly nth: number;
 }
 
 interface Splice {
@@ -34,15 +40,29 @@ interface Splice {
   readonly item: Marked;
 }
 
-/** The rendering of a call may be longer than its JSON text by this factor, and by this many characters. */
+/** A mark's place in the prompt. `before`: where the item before it ends, or its mark if that was not replaced. */
+interface Place {
+  readonly plain: string;
+  readonly before: number;
+  readonly at: number;
+}
+
+/** The rendering of calls may be longer than their JSON texts by this factor, and by this many characters. */
 const MAX_GROWTH = 8;
 const MAX_AROUND = 16_384;
+
+/** Each character of reasoning may have a guard before it. */
+const MAX_GUARDED = 2;
+/** Maximum number of characters between reasoning and the marker that closes it. */
+const MAX_SPACE = 64;
 
 export class ReplayMarks {
   readonly #marked: Marked[] = [];
   readonly #guard: string;
-  readonly #followers = new Map<ToolCall, readonly ToolCall[]>();
+  readonly #callPlaces = new Map<ToolCall, CallPlace>();
   readonly #paths = new Map<string, string>();
+  /** The calls that have a mark. A key belongs to one call, so a repeated ID is not replayed again. */
+  readonly #calls = new Set<string>();
   readonly #tools: Map<string, Readonly<Record<string, unknown>> | null>;
 
   constructor(private readonly options: ReplayMarksOptions) {
@@ -53,7 +73,7 @@ export class ReplayMarks {
       if (message.role !== 'assistant') continue;
       const { toolCalls = [], reasoning, thoughts } = message;
       toolCalls.forEach((call, nth) => {
-        this.#followers.set(call, toolCalls.slice(nth));
+        this.#callPlaces.set(call, { toolCalls, nth });
         if (!this.#tools.has(call.name)) this.#tools.set(call.name, null);
       });
       if (reasoning !== undefined)
@@ -65,16 +85,17 @@ export class ReplayMarks {
   call(call: ToolCall): string {
     const key = keyOfCallId(call.id);
     const ids = key === null ? undefined : this.options.replays.get(key);
-    const calls = this.#followers.get(call);
-    if (ids === undefined || calls === undefined) return '';
-    return this.#mark({ ids, name: call.id, calls, reasoning: '' });
+    const place = this.#callPlaces.get(call);
+    if (key === null || ids === undefined || place === undefined || this.#calls.has(key)) return '';
+    this.#calls.add(key);
+    return this.#mark({ ids, name: call.id, call: place, reasoning: '' });
   }
 
   /** Returns the text of a reasoning block with a mark, if its tokens are known. Templates trim the text's ends. */
   reasoning(text: string, shielded: string): string {
     const ids = this.options.replays.get(reasoningKey(text));
     if (ids === undefined) return shielded;
-    const mark = this.#mark({ ids, name: this.#paths.get(text) ?? 'reasoning', calls: null, reasoning: text });
+    const mark = this.#mark({ ids, name: this.#paths.get(text) ?? 'reasoning', call: null, reasoning: text });
     const begun = shielded.length - shielded.trimStart().length;
     return shielded.slice(0, begun) + mark + shielded.slice(begun);
   }
@@ -94,15 +115,17 @@ export class ReplayMarks {
     markers: ReasoningMarkers | null,
   ): { text: string; items: ReplayedItems } | null {
     const splices: Splice[] = [];
+    let before = 0; // where the search for an item's start ends
     for (const { item, at } of this.#places(marked, plain)) {
-      const from = splices.at(-1)?.end ?? 0;
+      const place = { plain, before, at };
       const splice =
-        item.calls === null
+        item.call === null
           ? markers === null
             ? null
-            : this.#reasoningAt(plain, at, item, markers)
-          : this.#callsAt(plain, at, item, syntax);
-      if (splice !== null && splice.start >= from) splices.push(splice);
+            : this.#reasoningAt(place, item, markers)
+          : this.#callsAt(place, item, item.call, syntax);
+      if (splice !== null) splices.push(splice);
+      before = Math.max(at, splice?.end ?? 0);
     }
     if (splices.length === 0) return null;
     const parts: string[] = [];
@@ -136,18 +159,25 @@ export class ReplayMarks {
     return at === plain.length ? places : [];
   }
 
-  #callsAt(plain: string, at: number, item: Marked, syntax: ToolSyntax): Splice | null {
+  #callsAt(
+    { plain, before, at }: Place,
+    item: Marked,
+    { toolCalls, nth }: CallPlace,
+    syntax: ToolSyntax,
+  ): Splice | null {
     if (!hasSections(syntax)) return null;
-    const start = plain.lastIndexOf(syntax.bare ? syntax.engineOpen : syntax.open, at);
+    const start = lastStart(plain, syntax.bare ? syntax.engineOpen : syntax.open, before, at);
     if (start === -1) return null;
-    const calls = item.calls as readonly ToolCall[];
+    const text = this.options.decode(item.ids);
+    const written = sectionStart(text, 0, syntax) === 0 ? readSection(text, 0, syntax, this.#tools) : null;
+    if (written === null) return null;
+    // A section with more calls than the written one is longer than this window, or is read to its end.
+    const calls = toolCalls.slice(nth, nth + written.calls.length);
+    if (!isSame(written, calls)) return null;
     const length = calls.reduce((sum, { arguments: given }) => sum + MAX_GROWTH * given.length, MAX_AROUND);
     const window = plain.slice(start, start + length);
     const shown = readSection(window.replaceAll(this.#guard, ''), 0, syntax, this.#tools);
-    if (shown === null || !isSame(shown, calls)) return null;
-    const text = this.options.decode(item.ids);
-    const written = sectionStart(text, 0, syntax) === 0 ? readSection(text, 0, syntax, this.#tools) : null;
-    if (written === null || written.calls.length !== shown.calls.length || !isSame(written, calls)) return null;
+    if (shown === null || shown.calls.length !== calls.length || !isSame(shown, calls)) return null;
     // The template may show the call's ID, which the model has not written.
     if (!written.calls.every(({ around }, nth) => around === shown.calls[nth]?.around)) return null;
     const end = endLike(written, text, shown, window.replaceAll(this.#guard, ''));
@@ -156,23 +186,25 @@ export class ReplayMarks {
     return stop <= at ? null : { start, end: stop, item };
   }
 
-  #reasoningAt(plain: string, at: number, item: Marked, { open, close, label }: ReasoningMarkers): Splice | null {
-    const start = plain.lastIndexOf(open, at);
+  #reasoningAt({ plain, before, at }: Place, item: Marked, { open, close, label }: ReasoningMarkers): Splice | null {
+    const start = lastStart(plain, open, before, at);
     if (start === -1 || !isLead(plain.slice(start + open.length, at), label)) return null;
-    const closed = plain.indexOf(close, at);
+    const window = plain.slice(at, at + MAX_GUARDED * item.reasoning.length + MAX_SPACE + close.length);
+    const closed = window.indexOf(close);
     if (closed === -1) return null;
-    const text = item.reasoning.trim();
-    if (plain.slice(at, closed).replaceAll(this.#guard, '').trim() !== text) return null;
+    if (window.slice(0, closed).replaceAll(this.#guard, '').trim() !== item.reasoning.trim()) return null;
     const written = this.options.decode(item.ids);
     if (!written.startsWith(open) || !written.endsWith(close)) return null;
-    const inside = written.slice(open.length, -close.length).trim();
-    const isWritten = inside === text || (inside.endsWith(text) && isLead(inside.slice(0, -text.length), label));
-    return isWritten ? { start, end: closed + close.length, item } : null;
+    const isWritten = isReasoning(written.slice(open.length, -close.length), item.reasoning, label);
+    return isWritten ? { start, end: at + closed + close.length, item } : null;
   }
 }
 
-/** Whether a text before reasoning is only white space, or the label. */
-const isLead = (text: string, label: string | undefined): boolean => text.trim() === '' || text.trim() === label;
+/** The last place at or before `at`, but not before `before`, where `marker` starts; -1 if there is none. */
+function lastStart(plain: string, marker: string, before: number, at: number): number {
+  const found = plain.slice(before, at + marker.length).lastIndexOf(marker, at - before);
+  return found === -1 ? -1 : before + found;
+}
 
 /** Whether the section consists of the first of these calls. */
 const isSame = ({ calls: read }: CallSection, calls: readonly ToolCall[]): boolean =>

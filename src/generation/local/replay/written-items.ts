@@ -7,11 +7,13 @@ import type { ReasoningMarkers } from '../reasoning.js';
 import type { CallableTools } from '../tools/call-reader.js';
 import type { ToolSyntax } from '../tools/syntax.js';
 import { readSection, sectionStart, type ReadCall } from './call-section.js';
+import { isReasoning } from './same-reasoning.js';
+import { TokenText } from './token-text.js';
 
 /** Tokens of a choice after this many are not searched for items. */
 const MAX_CHOICE_TOKENS = 4 * MAX_ITEM_TOKENS;
 
-/** After this many texts that only looked like calls, no further calls of the choice are searched for. */
+/** Maximum number of places in a choice that start like a call without being one. The search stops after them. */
 const MAX_FOREIGN = 16;
 
 export interface WritingRules {
@@ -81,7 +83,10 @@ export class WrittenItems {
       const close = start === -1 ? -1 : output.text.indexOf(markers.close, start);
       if (close === -1) return items;
       from = close + markers.close.length;
-      const ids = output.between(start, from);
+      const begin = this.rules.opened.length > 0 ? 0 : start + markers.open.length;
+      // Reasoning that consists of several messages is returned as one text, which is no block of the output.
+      const isBlock = isReasoning(output.text.slice(begin, close), choice.reasoning, markers.label);
+      const ids = isBlock ? output.between(start, from) : null;
       if (ids !== null) add(items, { kind: 'reasoning', text: choice.reasoning, ids: joined(this.rules.opened, ids) });
     }
     this.#calls(choice, output, from, items);
@@ -135,48 +140,6 @@ function joined(one: Int32Array, other: Int32Array): Int32Array {
   both.set(one);
   both.set(other, one.length);
   return both;
-}
-
-/** The text of tokens, and where in it each token starts. */
-class TokenText {
-  private constructor(
-    readonly text: string,
-    private readonly ids: readonly number[],
-    private readonly starts: readonly number[], // in bytes, and the end of the text
-  ) {}
-
-  /** Null if the tokens are not valid UTF-8. */
-  static of(engine: Pick<Engine, 'tokenBytes'>, ids: readonly number[]): TokenText | null {
-    const parts = ids.map((id) => engine.tokenBytes(id));
-    const starts = [0];
-    for (const { length } of parts) starts.push((starts.at(-1) as number) + length);
-    try {
-      const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(parts));
-      return new TokenText(text, ids, starts);
-    } catch {
-      return null;
-    }
-  }
-
-  /** The tokens of a part of the text. Null if it starts or ends within a token. */
-  between(start: number, end: number): Int32Array | null {
-    const before = Buffer.byteLength(this.text.slice(0, start));
-    const first = this.#indexOf(before);
-    const last = this.#indexOf(before + Buffer.byteLength(this.text.slice(start, end)));
-    return first === null || last === null ? null : Int32Array.from(this.ids.slice(first, last));
-  }
-
-  /** The first token that starts at this byte. */
-  #indexOf(byte: number): number | null {
-    let low = 0;
-    let high = this.starts.length - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.starts[middle] as number) < byte) low = middle + 1;
-      else high = middle;
-    }
-    return this.starts[low] === byte ? low : null;
-  }
 }
 
 /**

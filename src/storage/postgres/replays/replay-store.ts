@@ -5,9 +5,11 @@ import type { Database } from '../database.js';
 
 /** Rows erased by one statement. */
 const ERASED_AT_ONCE = 1_000;
+/** Estimated size of a row and its index entries, apart from its tokens. */
+const ROW_BYTES = 256;
 
 export class PostgresReplayStore implements ReplayStore {
-  /** `maxBytes`: maximum size of one organization's tokens. */
+  /** `maxBytes`: maximum size of one organization's rows. */
   constructor(
     private readonly sql: Database,
     private readonly maxBytes: number,
@@ -81,14 +83,14 @@ export class PostgresReplayStore implements ReplayStore {
     const gone = await this.sql.query(
       `DELETE FROM replays USING (
          SELECT organization_id, key,
-           sum(octet_length(tokens)) OVER (PARTITION BY organization_id ORDER BY expires_at DESC, key) AS total
+           sum(octet_length(tokens) + $2) OVER (PARTITION BY organization_id ORDER BY expires_at DESC, key) AS total
          FROM replays WHERE organization_id IN (
-           SELECT organization_id FROM replays GROUP BY organization_id HAVING sum(octet_length(tokens)) > $1
+           SELECT organization_id FROM replays GROUP BY organization_id HAVING sum(octet_length(tokens) + $2) > $1
          )
        ) AS counted
        WHERE replays.organization_id = counted.organization_id AND replays.key = counted.key AND total > $1
        RETURNING 1`,
-      [this.maxBytes],
+      [this.maxBytes, ROW_BYTES],
     );
     return gone.length;
   }
