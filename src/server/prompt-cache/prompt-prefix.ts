@@ -2,6 +2,7 @@
 
 import type { Provider, RequestContext } from '../../generation/provider.js';
 import type { GenerationRequest, Message } from '../../generation/types.js';
+import { WITHOUT_TEXT } from '../../generation/without-text.js';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 
@@ -80,20 +81,7 @@ export async function compute({ provider, model, tokens, context, label, signal 
 }
 
 const fillRequest = (model: string): Omit<GenerationRequest, 'messages'> => ({
+  ...WITHOUT_TEXT,
   model,
-  continueFinal: false,
-  sampling: {},
-  n: 1,
-  maxTokens: 0,
-  stop: [],
-  topLogprobs: null,
-  effort: null,
-  reasoningBudget: null,
-  tools: [],
-  toolChoice: { mode: 'none', allowed: null },
-  parallelToolCalls: true,
-  format: { type: 'text' },
-  truncation: 'disabled',
   promptParam: 'messages',
-  ignoreEos: false,
 });
