@@ -257,8 +257,9 @@ t.test('a damaged database file is refused with an error before LMDB maps it', a
         `from ${bounds[0]} to ${bounds[1]}`,
       );
   }
-  for (const flags of [0, 1, 3]) {
-    // Flag 2 is a leaf page.
+  // Flag 1 is a branch page, flag 2 a leaf page. With many tables, the root is a branch page.
+  const rootFlags = content.readUInt16LE(4096 * root + 18);
+  for (const flags of [0, 1, 2, 3].filter((one) => one !== rootFlags)) {
     fresh(() => overwrite(4096 * root + 18, new Uint8Array([flags])));
     for (const look of [checkHead, checkWhole])
       t.throws(
