@@ -32,6 +32,8 @@ interface Submitted {
 /** The part of an engine that embeds. */
 export interface Embedder {
   readonly queue: EmbedQueue;
+  /** Whether the engine ends its requests because it is about to be unloaded. */
+  readonly isDraining?: boolean;
   generate(options: SubmitOptions, onEvent: (event: EngineEvent) => void): Submitted;
 }
 
@@ -116,7 +118,7 @@ class EmbedRun implements EmbedCall {
   #finished(index: number, generation: Submitted, isLate: boolean): void {
     if (this.#vectors[index] === undefined)
       return this.fail(
-        isLate
+        isLate && this.embedder.isDraining !== true
           ? new EmbedError('queue_timeout', 'the input was not embedded within the time limit')
           : new EmbedError('shutdown', 'the engine ended the input before it was embedded'),
       );

@@ -81,6 +81,7 @@ export class Engine {
   readonly #late = new Set<Listener>(); // listeners whose last event has not been delivered yet
   readonly #backlog = new EventBacklog();
   readonly #pace = new QueuePace();
+  #isDraining = false;
   readonly #embedQueue = new EmbedQueue(() => shareOf(this.#native.stats().queueMax));
   #closed: Promise<void> | null = null;
   /**
@@ -232,8 +233,13 @@ export class Engine {
   clearCache(organization?: number): void {
     this.#native.clearCache(organization);
   }
+  /** Whether drain() has been called. */
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
   /** Ends running requests with `time_limit` and refuses new ones. */
   drain(): void {
+    this.#isDraining = true;
     this.#native.drain();
   }
 

@@ -58,7 +58,7 @@ export function fitOf(
 const taskOf = ({ embeddings }: ModelInfo): 'generation' | 'embedding' | 'ranking' =>
   embeddings === null ? 'generation' : embeddings.pooling === 'rank' ? 'ranking' : 'embedding';
 
-/** Inspects each file once. */
+/** Inspects each file once, or again as long as it cannot be loaded, because that may depend on free memory. */
 export class FileFacts {
   readonly #known = new Map<string, Promise<FileFact>>();
 
@@ -67,7 +67,12 @@ export class FileFacts {
   /** Never rejects. */
   of(file: string): Promise<FileFact> {
     let fact = this.#known.get(file);
-    if (fact === undefined) this.#known.set(file, (fact = this.#look(file)));
+    if (fact !== undefined) return fact;
+    fact = this.#look(file).then((found) => {
+      if (found.plan === null) this.#known.delete(file);
+      return found;
+    });
+    this.#known.set(file, fact);
     return fact;
   }
 

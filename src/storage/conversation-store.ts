@@ -19,6 +19,8 @@ export interface AppendOptions {
    * out, because they would replace items that they do not summarize.
    */
   readonly read?: number | undefined;
+  /** Adds nothing if the conversation already has an item with this ID, so that an unconfirmed write can be repeated. */
+  readonly unless?: string | undefined;
 }
 
 export interface ConversationHead {

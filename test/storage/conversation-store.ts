@@ -193,6 +193,15 @@ export function conversationStoreTests({ conversations, clock, rows }: OpenedCon
     t.same(await types(), ['message', 'message', 'compaction', 'message', 'message']);
   });
 
+  t.test('a repeated addition changes nothing', async (t) => {
+    const id = await begin();
+    const turn = [text('one'), answer('two')];
+    const options = { unless: turn[1]!.id };
+    t.equal(await conversations.append('org_a', id, turn, options), true);
+    t.equal(await conversations.append('org_a', id, turn, options), true);
+    t.equal((await conversations.items('org_a', id))!.length, 2);
+  });
+
   t.test('concurrent additions are all kept, each in one piece', async (t) => {
     const id = await begin();
     const turns = Array.from({ length: 20 }, (_, at) => [text(`question ${at}`), answer(`answer ${at}`)]);

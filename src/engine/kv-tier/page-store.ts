@@ -184,6 +184,8 @@ export class PageStore {
     if (label !== null && this.#erasedLabels.has(label)) return;
     const byIndex = new Map(pages.map(({ index, parts }) => [index, parts]));
     const written: Entry[] = [];
+    // Number of records of this call that have not been handled yet.
+    let left = pages.reduce((sum, { parts }) => sum + PARTS.filter((part) => parts[part] !== undefined).length, 0);
     let leaf: Entry | null = null;
     const until = keepS > 0 ? this.#now() + keepS : 0;
     const extended: Entry[] = [];
@@ -203,11 +205,11 @@ export class PageStore {
               extended.push(known);
             }
           } else if (data !== undefined) {
-            const following = pages.length - written.length;
-            const entry = await this.#write({ engine, organization, page, part, data, until, following });
+            const entry = await this.#write({ engine, organization, page, part, data, until, following: left });
             if (entry === null) this.counts.skipped++;
             else written.push(entry);
           }
+          if (data !== undefined) left--;
         }
         const own = this.#index.get(nameOf(engine.key, page, 'full'));
         if (own === undefined) {

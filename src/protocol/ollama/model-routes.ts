@@ -122,7 +122,7 @@ function capabilities(
 ): string[] {
   if (task === 'embedding') return ['embedding'];
   // Ollama has no name for the capability of a reranker.
-  if (task === 'ranking' || task === null) return [];
+  if (task === 'ranking') return [];
   return [
     'completion',
     ...(chatTemplate === null || chatTemplate.includes('tools') ? ['tools'] : []),

@@ -367,7 +367,10 @@ export class ResponseRun implements RunSink {
     const items = [...input, ...output.map((item) => ({ ...item, output: true }))];
     const { patiently = (work) => work() } = this.options;
     await patiently(async () => {
-      await this.deps.conversations.append(organizationId, conversation.id, items, { read: conversation.count });
+      await this.deps.conversations.append(organizationId, conversation.id, items, {
+        read: conversation.count,
+        unless: output[0]?.id,
+      });
     });
   }
 

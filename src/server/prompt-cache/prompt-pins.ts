@@ -202,6 +202,7 @@ export class PromptPins {
         if (pin.tokens !== null) await this.#hold(pin);
         const isDue = performance.now() >= pin.retryAt;
         if (isDue && (!isComplete(pin) || (isOutdated(pin) && (await this.#hasChanged(pin))))) await this.#fill(pin);
+        else if (isComplete(pin)) pin.problem = null;
       } catch (error) {
         pin.problem = error instanceof Error ? error.message : String(error);
       }

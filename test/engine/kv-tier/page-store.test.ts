@@ -235,6 +235,24 @@ t.test('the files stay within the budget; the least useful pages go first', asyn
     });
   t.ok(store.bytes <= 40 * 4096, `${store.bytes} after ${sizes}`);
   t.same(store.find(ENGINE, ORGANIZATION, textOf(3, 32), 3)[2], ['full', 'snapshot']);
+  // In a full store, a snapshot takes the place of another one.
+  for (let seed = 40; seed < 50; seed++) {
+    await store.put({
+      engine: ENGINE,
+      organization: ORGANIZATION,
+      text: textOf(3, seed),
+      pages: [0, 1, 2].map((index) => ({
+        index,
+        parts: {
+          full: bytesOf(index, index < 2 ? 0 : seed),
+          ...(index === 2 ? { snapshot: Buffer.alloc(20_000, seed) } : {}),
+        },
+      })),
+      label: null,
+      keepS: 0,
+    });
+    t.same(store.find(ENGINE, ORGANIZATION, textOf(3, seed), 3)[2], ['full', 'snapshot'], `snapshot ${seed}`);
+  }
   await store.close();
   const again = await opened(folder, { maxBytes: 40 * 4096 });
   t.ok(again.store.records > 5);

@@ -114,6 +114,7 @@ export class LmdbConversationStore implements ConversationStore {
     return this.store.transaction(() => {
       const head = this.#readable(organizationId, id);
       if (head === null) return false;
+      if (options.unless !== undefined && this.#position(id, options.unless) !== null) return true;
       const items = appended(head.count, all, options);
       const size = checkConversationSize(head, items);
       void this.#heads.put(id, this.#used(id, this.#added(id, head, items, size)));

@@ -105,6 +105,7 @@ export class PostgresConversationStore implements ConversationStore {
     return this.database.transaction(async (within) => {
       const head = await this.#locked(within, organizationId, id);
       if (head === null) return false;
+      if (options.unless !== undefined && (await first(within, id, options.unless)) !== null) return true;
       const items = appended(head.items, all, options);
       const size = checkConversationSize({ count: head.items, size: head.size }, items);
       await within.execute(
@@ -132,7 +133,7 @@ export class PostgresConversationStore implements ConversationStore {
     { newestFirst, after, limit, images }: ItemPageQuery,
   ): Promise<ItemPage | 'no conversation' | 'no item'> {
     if ((await this.#head(this.database, organizationId, id)) === null) return 'no conversation';
-    const start = after === null ? null : await this.#first(id, after);
+    const start = after === null ? null : await first(this.database, id, after);
     if (after !== null && start === null) return 'no item';
     const shown = images ? 'images' : "'{}'::bytea[] AS images";
     const rows = await this.database.query<ItemData>(
@@ -148,7 +149,7 @@ export class PostgresConversationStore implements ConversationStore {
 
   async item(organizationId: string, id: string, itemId: string): Promise<StoredItem | null> {
     if ((await this.#head(this.database, organizationId, id)) === null) return null;
-    const found = await this.#first(id, itemId);
+    const found = await first(this.database, id, itemId);
     return found === null ? null : itemOf(found);
   }
 
@@ -224,14 +225,15 @@ export class PostgresConversationStore implements ConversationStore {
     );
     return row ?? null;
   }
+}
 
-  async #first(id: string, itemId: string): Promise<ItemData | null> {
-    const [row] = await this.database.query<ItemData>(
-      'SELECT row, images, repeats, position FROM conversation_items WHERE conversation_id = $1 AND item_key = $2 ORDER BY position LIMIT 1',
-      [id, itemKey(itemId)],
-    );
-    return row ?? null;
-  }
+/** The first item with this ID; null if there is none. */
+async function first(sql: Queryable, id: string, itemId: string): Promise<ItemData | null> {
+  const [row] = await sql.query<ItemData>(
+    'SELECT row, images, repeats, position FROM conversation_items WHERE conversation_id = $1 AND item_key = $2 ORDER BY position LIMIT 1',
+    [id, itemKey(itemId)],
+  );
+  return row ?? null;
 }
 
 /** Call within a transaction that has locked the conversation. */
