@@ -1,6 +1,6 @@
-// Operations of vision encoders, which not every backend supports (Backend::encoders()). They run between the same
-// begin_step() and end_step() as Operations, under the same contract: the bits of a row depend only on the row's own
-// inputs, never on other rows in the call or on threads. No operation allocates memory.
+// Operations of vision and text encoders, which not every backend supports (Backend::encoders()). They run between the
+// same begin_step() and end_step() as Operations, under the same contract: the bits of a row depend only on the row's
+// own inputs, never on other rows in the call or on threads. No operation allocates memory.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct TableTaps {
   const float* weights;  // Host memory, [n_rows][conv_kernel_size]. Taps of weight 0 are skipped.
 };
 
-// Rotary embedding of a vision encoder. A head's dimensions are split into sections of `section`. In each section,
+// Rotary embedding of an encoder. A head's dimensions are split into sections of `section`. In each section,
 // pairs are either neighbors or half a section apart. Their factors are given for every dimension of a row.
 struct RowRotation {
   const float* own;      // Shape [n_rows][head_dim]: cosines.
@@ -41,8 +41,8 @@ struct RowRotation {
   int section;  // Even; divides head_dim.
 };
 
-// Keys and values of all rows of an image piece, in the backend's own layout. A row of keys has n_heads * head_dim
-// elements.
+// Keys and values of all rows of an image piece or of a text, in the backend's own layout. A row of keys has n_heads *
+// head_dim elements.
 struct EncoderKeys {
   float* memory;  // EncoderOperations::encoder_key_floats() floats for these sizes.
   int max_rows;
@@ -60,11 +60,11 @@ struct RowAttention {
   int n_rows;
   float scale;
   float* out;  // Shape [n_rows][n_heads][head_dim]; must not be q.
-  // Number of query heads: a multiple of keys.n_heads. Query head h uses key head h / (n_heads / keys.n_heads). 0: as
-  // many as keys.n_heads.
+  // Number of query heads, a multiple of keys.n_heads; 0: keys.n_heads. Query head h uses key head
+  // h / (n_heads / keys.n_heads).
   int n_heads = 0;
-  // Host memory: added to the scaled scores of head h: bias[h * bias_stride + key position - query position]. The first
-  // query is at `first_position`. Null: none.
+  // Position bias in host memory: bias[h * bias_stride + key position - query position] is added to the scaled scores
+  // of head h. The first query has position `first_position`. Null: no position bias.
   const float* bias = nullptr;
   int64_t bias_stride = 0;
   int first_position = 0;
@@ -84,7 +84,7 @@ class EncoderOperations {
   virtual void store_encoder_keys(const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
                                   int first_row, int n_rows) = 0;
   // out[row] = attention of each head of q[row] over the stored rows starts[row] .. limits[row] - 1, at least one row.
-  // With 16-bit integers, there are as many query heads as key heads and no bias.
+  // If keys.fixed16 is set, the number of query heads must equal keys.n_heads, and bias must be null.
   virtual void attend_rows(const RowAttention& call) = 0;
   // out[i] = factor times the sum of rows i * group .. i * group + group - 1 of x, added in order.
   virtual void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) = 0;

@@ -79,7 +79,7 @@ class ThreadPool {
 };
 
 // Permanently lowers the calling thread's priority. Has no effect on systems without per-thread priorities.
-// `by`: how much to add to the nice value.
+// `by`: amount added to the thread's nice value, up to the maximum of 19.
 void lower_priority(int by = 10);
 
 }  // namespace monolith

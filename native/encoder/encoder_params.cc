@@ -19,9 +19,10 @@ constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxContext = 1 << 20;
 constexpr int64_t kMaxExperts = 1024;
-// Distances from this one on share T5's last bucket.
+// T5: all distances of at least this many tokens share the last bucket of their direction.
 constexpr int kFarthestBucket = 128;
-// A quarter of T5's buckets are for exact distances, which must be less than kFarthestBucket.
+// T5: in each direction, the first n_buckets / 4 buckets stand for one distance each. These distances must be less than
+// kFarthestBucket.
 constexpr int64_t kMaxBuckets = 4 * (kFarthestBucket - 1);
 
 constexpr std::string_view kBiasName = "attn_rel_b.weight";
@@ -37,7 +38,7 @@ struct EncoderTraits {
   bool embedding_norm = false;
   bool embedding_root = false;  // Embeddings are multiplied by sqrt(n_embd).
   bool pre_norms = false;
-  bool first_norm_optional = false;  // With pre-norms: the first layer may have no norm before attention.
+  bool first_norm_optional = false;  // With pre-norms: layer 0 may lack the norm before attention.
   bool branch_norms = false;
   EncoderQkNorm qk_norm = EncoderQkNorm::kNone;
   bool qk_norm_optional = false;
@@ -46,9 +47,10 @@ struct EncoderTraits {
   std::string_view final_norm = {};
   EncoderNetwork network = EncoderNetwork::kPlain;
   Activation activation = Activation::kGelu;
-  bool activation_key = false;  // Reads hidden_act.
-  bool optional_gate = false;   // The network is gated if the file has ffn_gate, or twice as many rows in ffn_up.
-  // Layers with a window: all but one of each period, which is the first or the last one.
+  bool activation_key = false;  // The metadata key hidden_act selects the activation.
+  bool optional_gate = false;   // kGated if the file has ffn_gate; kFusedGated if ffn_up has 2 * n_ff rows.
+  // One layer in every `window_period` layers attends to the whole text, the others have a sliding window. It is the
+  // first of the period if full_layers_first, otherwise the last. 0: no sliding windows.
   int window_period = 0;
   bool full_layers_first = false;
   bool experts = false;
@@ -120,7 +122,7 @@ const EncoderTraits* find_encoder(const GgufFile& file) {
   return found == kEncoders.end() ? nullptr : &*found;
 }
 
-// Keeps the first error of a list of assignments.
+// Assigns results to fields until the first error, which status() returns.
 class Reading {
  public:
   template <typename T, typename U>
@@ -141,9 +143,9 @@ std::string layer_name(const EncoderTraits& traits, int layer, std::string_view 
   return std::string(traits.layer_prefix) + std::to_string(layer) + "." + std::string(name);
 }
 
-// Converted T5 encoders state neither attention.causal nor pooling_type, and their attention is bidirectional.
-// llama.cpp's default for attention.causal is true. It applies to files that were made for llama.cpp's pooling, such as
-// the golden files.
+// Reads attention.causal, which only T5 files may set to true. If a T5 file lacks the key, the default depends on
+// pooling_type. Converters do not write pooling_type for T5, and the attention of such files is bidirectional. Files
+// with pooling_type, such as the test suite's golden files, were made for llama.cpp, where the default is causal.
 Status read_causal(const MetadataReader& read, const EncoderTraits& traits, TextEncoderParams& params) {
   constexpr std::string_view kKey = "attention.causal";
   if (traits.positions != Positions::kBuckets) return read.refuse_unless(kKey, 0, "causal attention in an encoder");
@@ -293,8 +295,9 @@ Status read_network(const GgufFile& file, const MetadataReader& read, const Enco
   return {};
 }
 
-// Returns the number of rows of the token-type table; 0: there is none. A table may be missing only if the file does
-// not declare several types: converters state one type for models without a table.
+// Returns the number of rows of the token-type table, or 0 if the file has no table. A missing table is an error if the
+// file declares two or more token types. One type is accepted, because converters also write 1 for models without a
+// table.
 Result<int> read_token_types(const GgufFile& file) {
   if (const GgufTensor* const types = file.tensor("token_types.weight"))
     return static_cast<int>(std::clamp<int64_t>(types->shape[1], 0, kMaxWidth));
@@ -308,7 +311,7 @@ Result<int> read_token_types(const GgufFile& file) {
   return 0;
 }
 
-// Detects optional tensors.
+// Sets the parameters that depend on which optional tensors the file contains.
 Status read_carried(const GgufFile& file, const EncoderTraits& traits, TextEncoderParams& params) {
   HyperParams& base = params.base;
   const auto carried = [&](std::string_view name) {
@@ -339,7 +342,7 @@ Status read_carried(const GgufFile& file, const EncoderTraits& traits, TextEncod
   return {};
 }
 
-// Describes the layers in the fields that decoders use, for ModelInfo.
+// Fills base.layers, which encoders do not use, because ModelInfo is built from it.
 void describe_layers(TextEncoderParams& params) {
   LayerParams layer;
   layer.n_heads = params.n_heads;
@@ -394,7 +397,7 @@ Result<TextEncoderParams> TextEncoderParams::read(const GgufFile& file, int max_
   describe_layers(params);
   auto pooling = read_pooling(file, traits.name, Pooling::kMean);
   if (!pooling) return pooling.error();
-  // A file without pooling still describes an embedding model.
+  // An encoder always produces a vector, so mean pooling replaces a pooling_type of 0 (none).
   base.pooling = *pooling == Pooling::kNone ? Pooling::kMean : *pooling;
   return params;
 }

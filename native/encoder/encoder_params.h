@@ -1,5 +1,5 @@
-// Hyper-parameters of text encoders: models with bidirectional attention that compute vectors or scores of whole texts
-// and never generate. Differences between architectures are data.
+// Hyper-parameters of text encoders: models such as BERT that compute an embedding or scores of a whole text and never
+// generate text. All architectures share one implementation, which these parameters configure.
 #pragma once
 
 #include <algorithm>
@@ -16,53 +16,54 @@ namespace monolith {
 enum class EncoderNetwork : uint8_t {
   kPlain,  // W_down activation(W_up x)
   kGated,  // W_down (activation(W_gate x) * W_up x)
-  // The same, with both matrices in one tensor: the first half of its rows is activated.
+  // Like kGated, but W_gate and W_up are one tensor: the first half of its rows is W_gate.
   kFusedGated,
 };
 
 enum class EncoderQkNorm : uint8_t {
   kNone,
-  kEachHead,  // An RMS norm of each head.
-  kWholeRow,  // A layer norm of the whole row.
+  kEachHead,  // RMS norm over each head separately.
+  kWholeRow,  // Layer norm over all heads of a token together.
 };
 
 struct EncoderLayerParams {
-  bool windowed = false;     // Tokens attend only to positions within TextEncoderParams::window_reach.
-  bool mixture = false;      // The feed-forward network is a mixture of experts.
-  bool first_norm = true;    // With pre-norms: whether there is a norm before attention.
-  bool own_bias = false;     // The layer has its own T5 bias table; other layers use the first layer's.
-  bool second_norm = false;  // With post-norms: whether the layer's input is added and normalized a second time.
+  bool windowed = false;   // Sliding-window attention, see TextEncoderParams::window_reach.
+  bool mixture = false;    // The feed-forward network is a mixture of experts.
+  bool first_norm = true;  // With pre-norms: the layer has a norm before attention.
+  bool own_bias = false;   // The layer has its own T5 bias table; other layers use the first layer's.
+  // With post-norms: after the norm of attention, the layer's input is added once more, and the sum is normalized.
+  bool second_norm = false;
 };
 
 struct TextEncoderParams {
-  // Sizes, norm kind, pooling and experts, in the fields that decoders use for the same purpose.
+  // Sizes, norm kind, pooling and experts. Only the fields that encoders and decoders have in common are set.
   HyperParams base;
   std::string_view layer_prefix;           // "blk." or "enc.blk."
-  std::string_view attention_output_name;  // Name of the output projection within a layer, without suffix.
+  std::string_view attention_output_name;  // Tensor name of the output projection, without layer prefix and ".weight".
   int n_heads = 0, n_kv_heads = 0, head_dim = 0, n_ff = 0;
   int max_tokens = 0;  // Maximum number of tokens per text.
 
-  int n_token_types = 0;  // Rows of the token-type table, whose first row is added to every token; 0: no table.
-  // Norms before attention and the feed-forward network (pre-norms), or of the sums with the residual stream
-  // (post-norms).
+  int n_token_types = 0;  // Rows of the token-type table; only row 0 is used, for every token. 0: no table.
+  // True (pre-norms): the inputs of attention and of the feed-forward network are normalized. False (post-norms): the
+  // residual stream is normalized after the output of each of the two blocks has been added to it.
   bool pre_norms = false;
-  bool branch_norms = false;         // With pre-norms: the outputs of both blocks are normalized before they are added.
-  std::string_view final_norm_name;  // Empty: there is no final norm.
+  bool branch_norms = false;         // With pre-norms: the output of each block is normalized before it is added.
+  std::string_view final_norm_name;  // Tensor name; empty: no final norm.
 
-  bool rotates = false;  // Whether queries and keys pass through RoPE.
+  bool rotates = false;  // Queries and keys are rotated (RoPE).
   RopeStyle rope_style = RopeStyle::kHalves;
-  RopeSet rope, windowed_rope;  // For layers without and with a window.
-  int window_reach = 0;      // Layers with a window: maximum distance between a token and the positions it attends to.
-  float max_alibi_bias = 0;  // Symmetric ALiBi: the score is reduced by the distance times alibi_slope(); 0: none.
-  bool causal = false;       // Tokens attend only to positions up to their own.
-  int n_buckets = 0;         // T5: number of buckets of the relative position bias; 0: none.
+  RopeSet rope, windowed_rope;  // For layers without and with a sliding window.
+  int window_reach = 0;         // Windowed layers: maximum distance of attended positions, in both directions.
+  float max_alibi_bias = 0;     // Symmetric ALiBi: distance * alibi_slope() is subtracted from a score; 0: no ALiBi.
+  bool causal = false;          // Tokens attend only to positions up to their own.
+  int n_buckets = 0;            // T5: number of relative-position buckets; 0: no such bias.
   float attention_scale = 1;
   EncoderQkNorm qk_norm = EncoderQkNorm::kNone;
   bool fused_qkv = false;
 
   EncoderNetwork network = EncoderNetwork::kPlain;
   Activation activation = Activation::kGelu;
-  bool relu = false;  // With kPlain: ReLU instead of `activation`.
+  bool relu = false;  // With kPlain: ReLU replaces `activation`.
   std::vector<EncoderLayerParams> layers;
 
   bool has_windows() const { return std::ranges::any_of(layers, &EncoderLayerParams::windowed); }
@@ -70,18 +71,19 @@ struct TextEncoderParams {
   int64_t q_dim() const { return int64_t{n_heads} * head_dim; }
   int64_t kv_dim() const { return int64_t{n_kv_heads} * head_dim; }
 
-  // `max_context`: limit for max_tokens; 0: only the file's. Errors name the key: kInvalidFile (missing, out of range),
-  // kUnsupported.
+  // `max_context`: limit for max_tokens in addition to the file's context length; 0: no additional limit. Errors name
+  // the metadata key: kInvalidFile if it is missing or out of range, kUnsupported if this build does not support it.
   static Result<TextEncoderParams> read(const GgufFile& file, int max_context);
 };
 
-// Whether the file's architecture is a text encoder.
+// Returns true if the file's architecture is a text encoder.
 bool is_text_encoder(const GgufFile& file);
-// Returns "bert, nomic-bert, ...", for error messages.
+// Returns the names of all supported architectures, separated by commas, for error messages.
 std::string known_encoders();
 
-// Returns the attention bias of each head by distance: [n_heads][2 * max_tokens - 1], where the middle element is for a
-// token's own position and the next one for the position after it. `buckets`: T5's table, [bucket][n_heads].
+// Returns the bias that is added to attention scores, [n_heads][2 * max_tokens - 1]. Element max_tokens - 1 + d of a
+// head is the bias for a key d positions after the query (d < 0: before it). `buckets`: T5's table, [bucket][n_heads];
+// empty for ALiBi.
 std::vector<float> position_bias(const TextEncoderParams& params, const std::vector<float>& buckets);
 
 }  // namespace monolith

@@ -11,9 +11,10 @@
 namespace monolith {
 namespace {
 
-// A slice has at most this many rows, and fewer if the layers are wide: its thread reacts only between slices.
+// Maximum and minimum number of rows per slice. Models with wide layers get smaller slices, because the engine thread
+// handles cancellations only between slices.
 constexpr int kMaxSliceRows = 256, kMinSliceRows = 32;
-constexpr int64_t kSliceWork = int64_t{4} << 30;  // Multiplications.
+constexpr int64_t kSliceWork = int64_t{4} << 30;  // Target work of one layer on a slice, in multiplications.
 
 int pages_of(int64_t n_tokens) { return static_cast<int>((n_tokens + kPageTokens - 1) / kPageTokens); }
 
@@ -35,7 +36,7 @@ int64_t key_floats(const TextEncoderParams& p, const EncoderOperations& operatio
   return operations.encoder_key_floats(kPageTokens, p.n_kv_heads, p.head_dim);
 }
 
-// Floats of the working memory apart from the backend's scratch memory.
+// Returns the size of the working memory in floats, without the backend's scratch memory and the position bias.
 int64_t work_floats(const TextEncoderParams& p, const TextEncoderSizes& sizes, const EncoderOperations& operations) {
   const int64_t slice = sizes.slice_rows;
   const int64_t rotations = p.rotates ? (p.has_windows() ? 4 : 2) * int64_t{p.max_tokens} * p.head_dim : 0;
@@ -45,15 +46,16 @@ int64_t work_floats(const TextEncoderParams& p, const TextEncoderSizes& sizes, c
          rotations;
 }
 
-// Whether a matrix is stored and multiplied as 16-bit integers: 16-bit weights of the layers, where the backend
-// supports it. Such integers are about as accurate as 16-bit floats, and faster than converting the weights to 32 bits.
+// Returns true if a matrix is stored and multiplied as 16-bit integers. This applies to the layers' F16 and BF16
+// matrices if the backend supports it. It is about as accurate as 16-bit floats and faster than converting the weights
+// to 32-bit floats.
 bool takes_fixed16(const WeightSlot& slot, const TextEncoderParams& p, const Backend& backend) {
   const bool is_16_bit = slot.tensor->type == TensorType::kF16 || slot.tensor->type == TensorType::kBF16;
   return slot.matrix != nullptr && is_16_bit && slot.name.starts_with(p.layer_prefix) && slot.shape[2] == 1 &&
          slot.scale == nullptr && !slot.tensor->fp8 && backend.supports(Fixed16Heads{p.head_dim}).ok();
 }
 
-// Moves the slots for which takes_fixed16() returns true out of `slots`.
+// Removes the slots for which takes_fixed16() returns true from `slots` and returns them.
 std::vector<WeightSlot> split_fixed16(std::vector<WeightSlot>& slots, const TextEncoderParams& p,
                                       const Backend& backend) {
   const auto kept =
@@ -275,7 +277,7 @@ void TextEncoder::compute(int first, int count) {
   }
 }
 
-// Calls `work` for the part of each text in rows [first, first + count).
+// Calls `work` once per text that has rows in [first, first + count), with the Part that lies in this range.
 template <typename Work>
 void TextEncoder::for_parts(int first, int count, Work&& work) const {
   for (const Text& text : texts_) {
@@ -306,7 +308,7 @@ void TextEncoder::embed(int first, int count) {
   if (base.embedding_norm) apply_norm(base, weights_.embedding_norm, backend_, x, rows, base.n_embd, x);
 }
 
-// Returns the input of a block: `x`, or its norm if the model has pre-norms.
+// Returns the input of a block: `x` itself, or the normalized `x` if the model has pre-norms.
 const float* TextEncoder::norm_before(const NormWeights& norm, const float* x, int count) {
   if (!params_.pre_norms || norm.weight == nullptr) return x;
   apply_norm(params_.base, norm, backend_, x, RowCount::fixed(count), params_.base.n_embd, normed_);
@@ -399,7 +401,8 @@ void TextEncoder::run_layer(int first, int count) {
   apply_norm(base, own.ffn_norm, backend_, branch_, rows, base.n_embd, x);
 }
 
-// Adds a block's output to the residual stream. Overwrites the output.
+// Adds the output `branch` of a block to the residual stream `x`, normalized first if the model has branch norms.
+// `branch` may be overwritten.
 void TextEncoder::add_branch(const float* branch, const NormWeights& branch_norm, int count, float* x) {
   const RowCount rows = RowCount::fixed(count);
   if (branch_norm.weight != nullptr)

@@ -1,13 +1,14 @@
-// Runs a text encoder: computes the vectors of a batch of texts, one slice of rows after another, so that its thread
-// can check for cancellations and other work in between. Used on the backend's thread.
+// Runs a text encoder on a batch of texts. Every call to advance() computes one slice of the batch's rows, so that the
+// engine thread can handle cancellations and other work between slices. Used only on the backend's thread.
 //
 //   x = embedding * scale + token type + learned position, normalized   [tokens of all texts][n_embd]
 //   pre-norms:   x += attention(norm(x));  x += network(norm(x))        the outputs optionally normalized
 //   post-norms:  x = norm(x + attention(x));  x = norm(x + network(x))
 //   vector = head(pool(norm(x)))
 //
-// The texts of a batch are packed into consecutive rows. Every operation works on rows, except for attention, which
-// works on one text, so a vector has the same bits in every batch.
+// A row is one token. The texts of a batch are packed into consecutive rows. All operations work on each row
+// independently, except for attention, which works within one text. A text's vector therefore has the same bits in
+// every batch.
 #pragma once
 
 #include <algorithm>
@@ -26,23 +27,24 @@
 
 namespace monolith {
 
-// Sizes of the working memory.
+// Sizes of the working memory that load() allocates.
 struct TextEncoderSizes {
-  int batch_rows = 0;  // Maximum number of rows of a batch, with each text rounded up to a whole page.
+  int batch_rows = 0;  // Maximum sum of TextEncoder::rows_of() over the texts of a batch.
   int slice_rows = 0;  // Maximum number of rows per slice.
 };
 
 class TextEncoder {
  public:
-  // Rows of a batch, unless a single text is longer. More rows would not be faster, and the first texts would wait
-  // longer.
+  // Maximum number of rows of a batch, unless the batch is a single longer text. Larger batches would not be faster,
+  // and short texts would wait longer for the batch to end.
   static constexpr int kBatchRows = 512;
 
-  // `max_context`: limit for the tokens per text; 0: only the file's. Errors: kUnsupported if the backend lacks an
-  // operation, and those of TextEncoderParams::read() and load_weights().
+  // `max_context`: limit for the tokens per text in addition to the file's; 0: no additional limit. Errors:
+  // kUnsupported if the backend lacks an operation, kOutOfMemory, and the errors of TextEncoderParams::read() and
+  // load_weights().
   static Result<std::unique_ptr<TextEncoder>> load(const GgufFile& file, Backend& backend, int max_context,
                                                    const Model::Progress& progress);
-  // The memory that load() allocates, computed without allocating it.
+  // Returns the memory that load() would allocate, without allocating it.
   static Result<MemoryPlan> plan(const GgufFile& file, Backend& backend, int max_context);
 
   const TextEncoderParams& params() const { return params_; }
@@ -50,20 +52,20 @@ class TextEncoder {
   const MemoryPlan& memory() const { return plan_; }
   Backend& backend() const { return backend_; }
 
-  // Number of rows that a text takes in a batch.
+  // Returns the number of batch rows that a text occupies: its tokens, rounded up to whole pages.
   static int rows_of(size_t n_tokens);
   int batch_rows() const { return sizes_.batch_rows; }
   int slice_rows() const { return sizes_.slice_rows; }
-  // Limits the number of rows per slice further. For tests. Called while there is no batch.
+  // Reduces the maximum number of rows per slice. Only for tests, and only while no batch is running.
   void limit_slices(int rows) { sizes_.slice_rows = std::clamp(rows, 1, sizes_.slice_rows); }
 
-  // Starts a batch and discards the previous one. The texts' rows must fit in batch_rows(), or there must be a single
-  // text of at most TextEncoderParams::max_tokens tokens. The tokens must be in range and stay valid until the batch is
-  // done.
+  // Starts a batch and discards the previous one. The sum of rows_of() over the texts must not exceed batch_rows(), and
+  // each text must have 1 to TextEncoderParams::max_tokens tokens. Token IDs must be in range. The token arrays must
+  // stay valid until the batch is done.
   void begin(std::span<const std::span<const int32_t>> texts);
-  // Computes the next slice. Returns true if the batch is done.
+  // Computes the next slice of the batch. Returns true if the batch is done.
   bool advance();
-  // Result of a text of a batch that is done.
+  // Moves out the vector or scores of one text. Called after advance() has returned true.
   std::vector<float> take_result(size_t text) { return std::move(results_[text]); }
 
  private:
@@ -72,15 +74,15 @@ class TextEncoder {
   struct Text {
     std::span<const int32_t> tokens;
     int first_row = 0;
-    int64_t keys_at = 0;  // Offset of its keys and values in `keys_`.
+    int64_t keys_at = 0;  // Offset of the text's keys and values in `keys_`, in floats.
     int n_rows() const { return static_cast<int>(tokens.size()); }
   };
-  // Consecutive rows of one text within a slice.
+  // The rows of one text that lie in the current slice.
   struct Part {
     const Text& text;
-    int first = 0;  // Position of the first row in the text.
+    int first = 0;  // Position in the text of the part's first row.
     int n_rows = 0;
-    int at = 0;  // Index of the first row in the slice.
+    int at = 0;  // Index in the slice of the part's first row.
   };
 
   TextEncoder(TextEncoderParams params, Backend& backend) : params_(std::move(params)), backend_(backend) {}
@@ -96,12 +98,12 @@ class TextEncoder {
   void for_parts(int first, int count, Work&& work) const;
 
   const TextEncoderLayer& current() const { return weights_.layers[static_cast<size_t>(layer_)]; }
-  // Returns the current layer's bias for the first head and a distance of 0; null: none.
+  // Returns a pointer to the current layer's position bias of head 0 at distance 0, or null without position bias.
   const float* current_bias() const;
   const EncoderLayerParams& current_params() const { return params_.layers[static_cast<size_t>(layer_)]; }
   const float* norm_before(const NormWeights& norm, const float* x, int count);
   void add_branch(const float* branch, const NormWeights& branch_norm, int count, float* x);
-  // Multiplies one input by several matrices, each with the arithmetic of its type.
+  // Multiplies `x` by several matrices: those in `fixed16_` in 16-bit integers, the others with Operations::matmul().
   void multiply(std::span<const MatmulTarget> targets, const float* x, int count);
   void project(const Matrix& weight, const float* bias, const float* x, int count, float* out);
   void normalize_qk(const NormWeights& norm, int n_heads, int count, float* x);
@@ -114,23 +116,26 @@ class TextEncoder {
   Backend& backend_;
   TextEncoderSizes sizes_;
   TextEncoderWeights weights_;
-  std::unordered_set<const Matrix*> fixed16_;  // The matrices from EncoderOperations::fixed16_matrix().
+  std::unordered_set<const Matrix*> fixed16_;  // Matrices created by EncoderOperations::fixed16_matrix().
   PoolingHead head_;
   MemoryPlan plan_{};
 
-  float* x_ = nullptr;     // [batch rows][n_embd], the residual stream.
-  float* keys_ = nullptr;  // Keys and values of the current layer.
-  // [slice rows] times the widths n_embd, q_dim, kv_dim, kv_dim, q_dim, n_ff, n_ff, n_experts.
+  float* x_ = nullptr;     // Residual stream, [batch rows][n_embd].
+  float* keys_ = nullptr;  // Keys and values of all texts in the current layer.
+  // Scratch memory for one slice, [slice rows][width]. Widths: n_embd (normed_, branch_), q_dim (q_, attended_), kv_dim
+  // (k_, v_), n_ff (gate_, up_), number of experts (router_).
   float *normed_ = nullptr, *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *attended_ = nullptr;
   float *branch_ = nullptr, *gate_ = nullptr, *up_ = nullptr, *router_ = nullptr;
-  // RoPE factors, [max_tokens][head_dim], for layers without and with a window.
+  // RoPE factors, [max_tokens][head_dim], see RowRotation. One table for layers without a sliding window and one for
+  // layers with a window.
   struct Rotation {
     float *own = nullptr, *partner = nullptr;
   };
   Rotation rotation_, windowed_rotation_;
-  // The tables from position_bias(), by layer. Layers without a table use the first one. Empty: there is no bias.
+  // Tables from position_bias(), indexed by layer. Layers without a table of their own use layer 0's. Empty: the model
+  // has no position bias.
   std::vector<std::vector<float>> biases_;
-  std::vector<int32_t> starts_, limits_;  // Of the rows of a part, for attention.
+  std::vector<int32_t> starts_, limits_;  // RowAttention::starts and limits for the rows of a part.
   std::vector<int32_t> tokens_, positions_, types_;
 
   std::vector<Text> texts_;

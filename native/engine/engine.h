@@ -170,13 +170,14 @@ class Engine {
   virtual void open_tier(std::shared_ptr<TierOutbox> outbox) = 0;
   // Exports all pages again that were exported before. For pages that the consumer has dropped.
   virtual void forget_exports() = 0;
-  // Prepares memory for imports, see PageTier::touch_pool().
+  // Commits memory of an unused page pool, so that the first import is fast; see PageTier::touch_pool().
   virtual void touch_pool() = 0;
   // Imports, see PageImporter. An import is answered twice: when it was opened, and when its pages were written.
   virtual void open_import(PageImport import) = 0;
   virtual void write_import(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner) = 0;
   virtual void close_import(uint64_t id) = 0;
-  // Empties the prefix cache of one organization or of all, except for pages in use and pages of pinned imports.
+  // Evicts the prefix cache of one organization; nullopt: of all organizations. Pages that running requests use and
+  // pages of open imports, pinned or not, are kept.
   virtual void clear_cache(std::optional<uint64_t> organization) = 0;
   // Bytes of a page, in the order in which exports and imports hold them.
   virtual PageSizes page_sizes() const = 0;

@@ -29,8 +29,8 @@
 //   kTokens     u32 n_tokens, then an i32 each: the ids of all tokens generated since the last kTokens record,
 //               including the token that ended the choice. Precedes the text that the tokens start. Only for requests
 //               with return_tokens
-//   kVector     u32 n_values, then an f32 each: the prompt's pooled vector before normalization, or its scores. Only for
-//               requests with output kVector: once, before kFinished
+//   kVector     u32 n_values, then an f32 each: the prompt's embedding, not normalized to unit length, or its scores.
+//               Emitted once, before kFinished, and only for requests with output kVector
 //
 // The tokens of a choice arrive in order. No record of a request follows its last choice's kFinished or its kFailed.
 // After cancel() has returned, drain_channel() returns no record of the request, even if it had ended before.

@@ -122,7 +122,7 @@ enum class OutputKind : uint8_t {
   // Log-probabilities of the prompt's tokens. Needs the logits of every prompt position except the last; ends with the
   // prompt.
   kLogprobs,
-  kVector,   // The pooled vector of the prompt, or its scores (PoolingHead); ends with the prompt.
+  kVector,   // Embedding or scores of the prompt (PoolingHead). The request ends with the prefill.
   kNothing,  // No output: only fills the prefix cache with the prompt's pages.
 };
 

@@ -235,7 +235,7 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
 Status check_request(const GenerationRequest& request, const RequestBounds& bounds) {
   const auto [n_vocab, max_context] = std::pair(bounds.n_vocab, bounds.max_context);
   if (request.prompt.empty()) return invalid("prompt must have at least one token");
-  // The last position of the context is reserved for a generated token.
+  // Every output kind except kVector leaves the last position of the context free for a generated token.
   const auto longest = static_cast<size_t>(request.output == OutputKind::kVector ? max_context : max_context - 1);
   if (request.prompt.size() > longest)
     return Error{ErrorCode::kTooLong, "prompt has " + std::to_string(request.prompt.size()) +

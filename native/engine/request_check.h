@@ -21,7 +21,7 @@ struct RequestBounds {
   int64_t input_width = 0;  // Floats per row of an embedding span.
   // Maximum length of a bidirectional span, which must be computed in one step; 0 = no bidirectional spans.
   int most_bidirectional_rows = 0;
-  bool has_pooling = false;  // True if the model computes vectors (Model::pooling_head()).
+  bool has_pooling = false;  // True if the model computes embeddings or scores (Model::pooling_head()).
   bool uses_mrope = false;   // True if the model uses M-RoPE (HyperParams::uses_mrope()).
 };
 

@@ -35,7 +35,7 @@ Sequence::Sequence(Request& owner, int choice_index)
   organization = params.organization;
   n_choices = params.n;
   generates = params.output == OutputKind::kTokens;
-  // A vector depends on the hidden states of all positions, which the prefix cache does not keep.
+  // A vector depends on the hidden states of all prompt tokens. The prefix cache does not store hidden states.
   uses_cache = params.use_prefix_cache && params.output != OutputKind::kVector;
   spans = params.spans;
   tokens = params.prompt;

@@ -41,7 +41,7 @@ struct Sequence : ScheduledSequence {
   OutputState output;
   PenaltyCounts counts;
   std::optional<PredictedText> prediction;  // Set by allocate() if the request has one.
-  PooledText pooled;                        // The vector of an OutputKind::kVector request so far.
+  PooledText pooled;                        // OutputKind::kVector: pools the hidden states computed so far.
   std::unique_ptr<SequenceDrafts> drafts;   // Speculative-decoding state; created with the first draft tokens.
   std::optional<Clock::time_point> first_token_at;
 

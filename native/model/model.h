@@ -334,7 +334,8 @@ struct HyperParams {
   bool head_gates = false;
   HeadGate head_gate = HeadGate::kSigmoid;
 
-  // How the hidden states after the final norm become the vector of a text; kNone: the model only generates text.
+  // How the hidden states after the final norm are combined into one vector per text. kNone: the model only generates
+  // text.
   Pooling pooling = Pooling::kNone;
 
   bool tied_output;  // The file has no output.weight, so the embedding table is used.
@@ -435,7 +436,8 @@ struct Batch {
   // not run.
   std::span<const HiddenRange> hidden = {};
   std::span<const EmbeddedRows> embedded = {};  // Tokens from embedding spans, in ascending order.
-  // Whether Model::hidden_states() is called after the step. Only for models with a PoolingHead.
+  // If true, the step keeps the hidden states of all tokens for Model::hidden_states(). Only for models with a
+  // PoolingHead.
   bool keeps_hidden_states = false;
 };
 
@@ -477,10 +479,11 @@ class Model {
   // are asserted).
   virtual const float* forward(const Batch& batch) = 0;
 
-  // How hidden states become the vector of a text; null if the model does not compute vectors.
+  // Returns the layers that compute the embedding or scores of a text from its hidden states. Null if the model only
+  // generates text.
   virtual const PoolingHead* pooling_head() const { return nullptr; }
-  // Returns the hidden states of all tokens of the last step after the final norm, [tokens][n_embd] in host memory, if
-  // its batch had keeps_hidden_states. Valid until the next call to forward(). Waits for the step.
+  // Waits for the last step and returns the hidden states of all its tokens after the final norm, [tokens][n_embd] in
+  // host memory. Requires Batch::keeps_hidden_states in that step. Valid until the next call to forward().
   virtual const float* hidden_states() { return nullptr; }
 
   // Whether the model has a drafter that forward() feeds.

@@ -24,7 +24,8 @@ constexpr std::array kRankLayers = {HeadTensors{"cls.weight", "cls.bias"},
                                     HeadTensors{"cls.output.weight", "cls.output.bias"}};
 constexpr std::string_view kRankNorm = "cls.norm.weight";
 
-// Sums in 16 interleaved chains, so that the compiler can vectorize the loop without changing the result.
+// Dot product. Keeps 16 separate sums in a fixed order of additions, so that the compiler can vectorize the loop
+// without changing the result.
 float dot(const float* x, const float* y, int64_t n) {
   std::array<float, 16> sums{};
   int64_t i = 0;
@@ -134,7 +135,7 @@ Result<PoolingHead> PoolingHead::load(const GgufFile& file, const PooledModel& m
     layer.norm = std::move(*weight);
   }
   if (!ranks) return head;
-  // The softmax of a single score would always be 1.
+  // A single score gets no softmax, which would always return 1.
   head.softmax_ = architecture.starts_with("qwen3") && head.dimensions_ > 1;
   if (head.layers_.empty())
     return Error{ErrorCode::kInvalidFile, "'pooling_type' is 4 (rank), but tensor 'cls.output.weight' is missing"};

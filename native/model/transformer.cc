@@ -104,7 +104,8 @@ static size_t host_logit_count(const HyperParams& params, const ModelLimits& lim
   return static_cast<size_t>(rows) * static_cast<size_t>(params.n_vocab);
 }
 
-// Number of floats in the host copy of the hidden states.
+// Returns the size of the host copy of the hidden states, in floats. 0 if the model has no pooling, or if the backend
+// computes in host memory.
 static size_t host_state_count(const HyperParams& params, const ModelLimits& limits, const Backend& backend) {
   if (backend.is_host_memory() || params.pooling == Pooling::kNone) return 0;
   return static_cast<size_t>(limits.max_batch_tokens) * static_cast<size_t>(params.n_embd);

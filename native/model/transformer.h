@@ -90,7 +90,7 @@ class Transformer final : public Model {
   size_t n_tables_ = 1;
   std::vector<float> host_logits_;
   PoolingHead pooling_head_;
-  std::vector<float> host_states_;                     // Empty if the backend computes in host memory.
+  std::vector<float> host_states_;                     // Host copy of final_states; empty if they are in host memory.
   int n_hidden_states_ = 0;                            // Number of tokens in the last step.
   std::vector<std::vector<Segment>> last_segments_;    // One list per entry of logit_tables_.
   std::vector<std::span<const Segment>> logit_lists_;  // The lists in last_segments_, indexed by page table.

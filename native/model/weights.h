@@ -87,8 +87,9 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
 // The same for the tensors of an EAGLE-3 head (HyperParams::draft.eagle), which has its own file.
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights);
 
-// Finds the tensors of slots that were listed elsewhere and checks them as weight_slots() does. Other tensors in the file
-// are refused unless `is_harmless` returns true for their name.
+// Looks up the tensors of `slots` in the file and checks them as weight_slots() does. For models whose slots are not
+// listed by weight_slots(), such as text encoders. Returns an error if the file has any other tensor, unless
+// `is_harmless` returns true for its name.
 Result<std::vector<WeightSlot>> check_slots(const GgufFile& file, std::vector<WeightSlot> slots,
                                             const HyperParams& params,
                                             const std::function<bool(std::string_view)>& is_harmless);

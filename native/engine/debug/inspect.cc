@@ -66,7 +66,7 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
   return {};
 }
 
-// The same for a text encoder.
+// Fills in the model and memory plan of a text encoder, as inspect_model() does for other models.
 Status inspect_encoder(const GgufFile& file, Backend& backend, int max_context, Inspection& result) {
   auto budget = plan_encoder(file, backend, max_context, memory_for_encoder());
   if (!budget) return budget.error();

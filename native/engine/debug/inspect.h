@@ -15,16 +15,16 @@
 
 namespace monolith {
 
-// How a model embeds or scores text.
+// How an embedding model or a reranker processes texts.
 struct EmbeddingInfo {
-  int dimensions = 0;  // Number of values in a text's result.
+  int dimensions = 0;  // Number of values per text: dimensions of the embedding, or number of scores.
   Pooling pooling = Pooling::kNone;
-  bool is_encoder = false;          // The model only embeds; it cannot generate text.
+  bool is_encoder = false;          // The model is a text encoder and cannot generate text.
   int max_tokens = 0;               // Maximum number of tokens per text.
   std::vector<std::string> labels;  // Names of a reranker's scores; empty if the file does not state them.
-  // Tokens that EncodeOptions::add_special adds before and after a text.
+  // Special tokens that EncodeOptions::add_special adds before and after a text.
   std::vector<TokenId> prefix, suffix;
-  TokenId separator = kNoToken;  // The token between two parts of a text; kNoToken if the file does not state it.
+  TokenId separator = kNoToken;  // Token between the two texts of a pair; kNoToken if the file does not state it.
 };
 
 // Properties of a model that this build can run. Strings are copied from the file and may be invalid UTF-8.
@@ -44,10 +44,10 @@ struct ModelInfo {
   std::vector<TokenId> end_of_generation;
   // Spellings of all control tokens, and of user-defined tokens that begin with '<' or '['.
   std::vector<std::string> special_tokens;
-  std::optional<EmbeddingInfo> embeddings;  // Empty if the model does not compute vectors.
+  std::optional<EmbeddingInfo> embeddings;  // Not set if the model only generates text.
 };
 
-// Returns an empty value if the pooling is kNone.
+// Returns nullopt if the pooling is kNone.
 Result<std::optional<EmbeddingInfo>> embedding_info(const GgufFile& file, const PoolingHead& head, bool is_encoder,
                                                     int max_tokens, const Tokenizer& tokenizer);
 Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer);
@@ -82,7 +82,7 @@ struct InspectedPlan {
             .context = limits.max_context,
             .filled = monolith::filled(params, memory.layout)};
   }
-  // The same for a text encoder, which has no pages.
+  // Returns the plan of a text encoder, which has no KV pages.
   static InspectedPlan of_encoder(const MemoryPlan& memory, int max_tokens) {
     InspectedPlan plan{.memory = memory, .context = max_tokens};
     plan.memory.layout.full = 0;
@@ -100,11 +100,12 @@ struct Inspection {
   std::optional<InspectedPlan> plan;
 };
 
-// Describes a file without loading the model. `limits` gives the batch size, logit rows and KV type. choose_limits()
-// chooses the context and pages from `max_context` and `kv_bytes`.
+// Describes a model file without loading the model. `limits` specifies the batch size, logit rows and KV type.
+// choose_limits() derives the context length and the number of pages from `max_context` and `kv_bytes`. Text encoders
+// use only `max_context`.
 Inspection inspect(const GgufFile& file, Backend& backend, const ModelLimits& limits, int max_context,
                    uint64_t kv_bytes);
-// The same for a path. Returns the errors of open_model_file().
+// Opens the file at `path` and inspects it. Returns the errors of open_model_file().
 Result<Inspection> inspect(const std::string& path, Backend& backend, const ModelLimits& limits, int max_context,
                            uint64_t kv_bytes, const ModelFileOptions& options = {});
 

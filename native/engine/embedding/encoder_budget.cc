@@ -21,7 +21,8 @@ Result<EncoderBudget> plan_encoder(const GgufFile& file, Backend& backend, int m
   if (fits(*plan)) return EncoderBudget{max_context, *plan};
   auto params = TextEncoderParams::read(file, max_context);
   if (!params) return params.error();
-  // In units of a batch, because the memory of a batch is needed for shorter texts, too.
+  // Searches for the longest text length that fits, in multiples of kBatchRows. A smaller length would hardly save
+  // memory, because the working memory always has room for kBatchRows rows.
   constexpr int kUnit = TextEncoder::kBatchRows;
   int fitting = 0, too_large = max_context > 0 ? 0 : (params->max_tokens + kUnit - 1) / kUnit;
   EncoderBudget budget;

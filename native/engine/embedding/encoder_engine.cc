@@ -30,14 +30,14 @@ namespace {
 
 using JobPtr = std::unique_ptr<EncoderJob>;
 
-// While texts wait, their time limits are checked at least this often, even if nothing else happens.
+// Maximum interval between two checks of the time limits of waiting texts.
 constexpr std::chrono::milliseconds kExpiryInterval{100};
 
-// Time from a failed allocation to the next attempt.
+// Delay after a failed memory allocation before the engine thread tries again.
 constexpr std::chrono::milliseconds kRetryInterval{10};
 
-// Added to the nice value of the engine's threads. Next to the threads of another engine, they get about a quarter of
-// the time.
+// Added to the nice value of the engine's threads. If they compete for a core with the threads of another engine, they
+// get about a quarter of its time.
 constexpr int kEncoderNice = 5;
 
 constexpr const char* kNoMemory = "there is not enough memory for this request";
@@ -45,7 +45,7 @@ constexpr const char* kOnlyVectors = "output: this model is a text encoder: it e
 
 float milliseconds_of(Clock::duration duration) { return std::chrono::duration<float, std::milli>(duration).count(); }
 
-// Lowers the priority of the calling thread once.
+// Lowers the priority of the calling thread. Further calls on the same thread have no effect.
 void lower_own_priority() {
   thread_local bool lowered = false;
   if (std::exchange(lowered, true)) return;
@@ -163,7 +163,7 @@ class EncoderEngine final : public Engine {
         was_live = true;
       }
     }
-    // The request has already ended. Its last record is published but may not be drained yet.
+    // The request has already ended. Its last record has been published, but may not have been drained yet.
     if (!was_live) return channel->discard(id);
     channel->forget(id);
     post([&](Inbox& inbox) {
@@ -171,12 +171,12 @@ class EncoderEngine final : public Engine {
       live_.erase(id);
     });
   }
-  void finish(RequestId, int) override {}  // A text has no output that could end early.
+  void finish(RequestId, int) override {}  // No effect, because a vector has no output that could end early.
 
   void compile_grammar(grammar::GrammarOptions, GrammarDone done) override { done({}); }
   bool owns_grammar(const grammar::Grammar&) const override { return false; }
 
-  // An encoder has no KV pages and no prefix cache.
+  // An encoder has no KV pages and no prefix cache, so these functions do nothing or return empty values.
   void clear_cache(std::optional<uint64_t>) override {}
   void touch_pool() override {}
   void open_tier(std::shared_ptr<TierOutbox>) override {}
@@ -207,7 +207,7 @@ class EncoderEngine final : public Engine {
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
 
  private:
-  // Everything that callers have posted since the thread last looked. Bounded by the queue limits and the number of
+  // Messages from other threads to the engine thread. Their number is bounded by the queue limits and the number of
   // channels.
   struct Inbox {
     std::vector<JobPtr> submitted;
@@ -257,7 +257,7 @@ class EncoderEngine final : public Engine {
     Inbox taken;
     for (;;) {
       take_inbox(taken);
-      // An error is reported by the next iteration, because that may need memory, too.
+      // A failure is reported to clients by the next iteration, because the report may need memory, too.
       try {
         apply(taken);
         if (taken.close)
@@ -282,11 +282,12 @@ class EncoderEngine final : public Engine {
     try {
       failure_ = std::string("internal error: ") + what;
     } catch (const std::bad_alloc&) {
-      failure_ = "internal error";  // Short enough to need no allocation.
+      failure_ = "internal error";  // Short enough to be stored without an allocation.
     }
   }
 
-  // Waits for work and moves what has arrived into `taken`, unless that still holds entries that could not be applied.
+  // Waits for work and moves the inbox into `taken`. If `taken` still has entries that could not be applied, only
+  // `close` is copied.
   void take_inbox(Inbox& taken) {
     std::unique_lock lock(mutex_);
     const auto arrived = [this] { return !inbox_.empty(); };
@@ -305,11 +306,11 @@ class EncoderEngine final : public Engine {
       taken.close = inbox_.close;
   }
 
-  // Applies the entries and removes them, except for `close`. If it throws std::bad_alloc, the entries from the failed
-  // one on remain.
+  // Applies the entries of `taken` and removes all of them except `close`. If this throws std::bad_alloc, the entries
+  // that have not been applied yet remain, and the next call applies them.
   void apply(Inbox& taken) {
     for (JobPtr& job : taken.submitted) {
-      if (!job) continue;  // Applied by an earlier call.
+      if (!job) continue;  // This job was applied by an earlier call.
       try {
         queue_.add(job);
       } catch (const std::bad_alloc&) {
@@ -347,16 +348,16 @@ class EncoderEngine final : public Engine {
     end_batch_without_jobs();
   }
 
-  // Computes a slice, or fails the batch if there was not enough memory for the previous one.
+  // Computes the next slice. If the previous slice ran out of memory, fails the batch instead.
   void compute() {
     if (std::exchange(slice_failed_, true))
       fail_batch(kNoMemory);
     else
       advance();
-    slice_failed_ = false;  // Not reached if memory is short.
+    slice_failed_ = false;  // Not reached if an allocation failed.
   }
 
-  // Starts a batch if there is none, and computes its next slice.
+  // Ends texts that are over their time limits. Starts a batch if none is running, and computes its next slice.
   void advance() {
     const Clock::time_point now = Clock::now();
     const auto passed = [now](Clock::time_point since, uint32_t limit_ms) {
@@ -411,7 +412,7 @@ class EncoderEngine final : public Engine {
     counters_.running.store(0, std::memory_order_relaxed);
   }
 
-  // Ends the batch if all of its jobs have ended.
+  // Ends the batch early if all of its jobs have already ended, for example because they were cancelled.
   void end_batch_without_jobs() {
     if (!batch_.empty() && std::ranges::all_of(batch_, [](const JobPtr& job) { return job->ended; })) end_batch();
   }
@@ -422,7 +423,7 @@ class EncoderEngine final : public Engine {
     finish(job, FinishReason::kMaxTokens, vector);
   }
 
-  // These functions end a job. If one throws std::bad_alloc, the job has not ended.
+  // finish() and fail() end a job. If they throw std::bad_alloc, the job has not ended.
   void finish(EncoderJob& job, FinishReason reason, std::span<const float> vector) {
     EventWriter writer(records_of(job), job.id, 0);
     if (!vector.empty()) writer.vector(vector);
@@ -451,7 +452,8 @@ class EncoderEngine final : public Engine {
     fail_batch(message, code);
   }
 
-  // Called exactly once for each job, when it starts or has ended without being started.
+  // Frees the job's share of the queue limits. Called exactly once per job: when its batch starts, or when the job ends
+  // before that.
   void leave_queue(const EncoderJob& job) { counters_.queue.give_back(1, job.tokens.size()); }
 
   void end(EncoderJob& job) {
@@ -469,15 +471,15 @@ class EncoderEngine final : public Engine {
     std::erase_if(touched_, [](const auto& channel) { return channel->publish(); });
   }
 
-  // Lowers the priority of every thread that takes part in the computation. A worker that sleeps is reached by a later
-  // call.
+  // Lowers the priority of all threads that compute. Called for every slice, because a worker thread that takes no task
+  // of a call keeps its priority until a later call.
   void lower_priorities() {
     lower_own_priority();
     backend_->run_on_host(
         int64_t{4} * backend_->host_threads(), [](const void*, int64_t, int) { lower_own_priority(); }, nullptr);
   }
 
-  const std::unique_ptr<Backend> backend_;  // Declared first, because it must outlive the encoder.
+  const std::unique_ptr<Backend> backend_;  // Declared before encoder_, because it must outlive it.
   const std::unique_ptr<TextEncoder> encoder_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const int n_vocab_;
@@ -497,12 +499,12 @@ class EncoderEngine final : public Engine {
 
   // Used by the engine thread only.
   EncoderQueue queue_;
-  std::vector<JobPtr> batch_;                      // The jobs that are being computed.
-  std::vector<std::shared_ptr<Channel>> touched_;  // Channels with records that are not published yet.
-  bool blocked_ = false;                           // The channels of all waiting texts are full.
-  bool out_of_memory_ = false;                     // The last iteration of run() failed to allocate memory.
-  bool slice_failed_ = false;                      // The last slice failed for lack of memory.
-  std::string failure_;                            // The error after which the engine computes nothing any more.
+  std::vector<JobPtr> batch_;                      // Jobs of the batch that is being computed.
+  std::vector<std::shared_ptr<Channel>> touched_;  // Channels with records that have not been published yet.
+  bool blocked_ = false;        // No batch could start, because the queue is empty or its channels are full.
+  bool out_of_memory_ = false;  // An allocation failed in the last iteration of run().
+  bool slice_failed_ = false;   // An allocation failed during the last slice.
+  std::string failure_;         // Message of the error that stopped the engine for good.
 
   std::thread thread_;
 };

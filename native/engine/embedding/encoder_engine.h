@@ -1,9 +1,9 @@
-// The engine of a text encoder (native/encoder): accepts only requests for vectors (OutputKind::kVector). It packs
-// waiting texts into batches and computes them slice by slice on its own thread. Cancellations take effect between
-// slices; the rows of a cancelled text are computed with its batch, but its result is dropped.
+// Engine for text encoders (native/encoder). It accepts only requests for vectors (OutputKind::kVector), packs waiting
+// texts into batches, and computes a batch slice by slice on its own thread. Cancellations take effect between slices.
+// The rows of a cancelled text are still computed if other texts of the batch remain, but the result is dropped.
 //
-// The engine's threads have a lower priority than those of other engines, so that embedding texts does not delay the
-// tokens of a model that generates on the same cores.
+// The encoder's threads have a lower priority than the threads of other engines, so that embedding texts does not delay
+// the tokens of a model that generates text on the same cores.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace monolith {
 
-// Takes ownership of the parts and starts the engine thread.
+// Takes ownership of the encoder, backend and tokenizer, and starts the engine thread.
 Result<std::unique_ptr<Engine>> start_encoder_engine(std::unique_ptr<TextEncoder> encoder,
                                                      std::unique_ptr<Backend> backend,
                                                      std::shared_ptr<const Tokenizer> tokenizer,

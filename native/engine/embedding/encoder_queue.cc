@@ -19,7 +19,8 @@ void EncoderQueue::add(std::unique_ptr<EncoderJob>& job) {
 std::vector<std::unique_ptr<EncoderJob>> EncoderQueue::take_batch(int max_rows,
                                                                   const std::function<int(size_t)>& rows_of) {
   std::vector<std::unique_ptr<EncoderJob>> batch;
-  batch.reserve(static_cast<size_t>(max_rows / rows_of(1)) + 1);  // Jobs that were taken must not be lost.
+  // Reserved first: an allocation that fails after a job was removed from the queue would lose the job.
+  batch.reserve(static_cast<size_t>(max_rows / rows_of(1)) + 1);
   int left = max_rows;
   for (size_t n_blocked = 0; n_blocked < lines_.size();) {
     if (next_ >= lines_.size()) next_ = 0;

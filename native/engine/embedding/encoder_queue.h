@@ -1,5 +1,5 @@
-// The texts that wait for a text encoder, and the order in which they are computed: organizations take turns, one text
-// at a time; within an organization, texts are computed in order of arrival. Engine thread only.
+// Queue of the texts that wait for a text encoder. Organizations take turns, one text per turn. The texts of one
+// organization are computed in order of arrival. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,24 @@ struct EncoderJob {
   std::shared_ptr<Channel> channel;
   std::vector<TokenId> tokens;
   uint64_t organization = 0;
-  uint32_t queue_wait_ms = 0;  // Limit for the time in the queue; 0: no limit.
-  uint32_t generation_ms = 0;  // Limit for the time from then on; 0: no limit.
+  uint32_t queue_wait_ms = 0;  // Maximum time in the queue, in ms; 0: no limit.
+  uint32_t generation_ms = 0;  // Maximum time from the start of the job's batch, in ms; 0: no limit.
   Clock::time_point submitted_at;
   std::optional<Clock::time_point> started_at;
-  bool ended = false;  // Its end was reported, or it was cancelled: nothing more is reported about it.
+  bool ended = false;  // The job was finished, failed or cancelled. No further event of it is emitted.
 };
 
 class EncoderQueue {
  public:
   bool empty() const { return lines_.empty(); }
-  // If that throws std::bad_alloc, `job` keeps the job.
+  // Adds a job. If this throws std::bad_alloc, the queue is unchanged and `job` still owns the job.
   void add(std::unique_ptr<EncoderJob>& job);
-  // Takes jobs for the next batch, whose total number of rows is at most `max_rows`, or a single job. Texts of a
-  // channel whose consumer has too many undrained results must wait. `rows_of` returns the rows of a text of that many
-  // tokens, which never decrease with its length. If this throws std::bad_alloc, no job was taken.
+  // Removes and returns the jobs of the next batch: jobs with at most `max_rows` rows in total, or a single longer job.
+  // Skips an organization while the channel of its first job is full, that is, while earlier results have not been
+  // drained. `rows_of` returns the number of rows for a number of tokens and must not decrease. If this throws
+  // std::bad_alloc, no job was removed.
   std::vector<std::unique_ptr<EncoderJob>> take_batch(int max_rows, const std::function<int(size_t)>& rows_of);
-  // Calls `visit` for every job. Then removes the jobs that have ended, also if `visit` throws.
+  // Calls `visit` for every job, then removes the jobs that have ended. They are also removed if `visit` throws.
   template <typename Visit>
   void for_each(Visit&& visit) {
     const Removal removal{*this};

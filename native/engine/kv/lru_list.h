@@ -17,7 +17,7 @@ class LruList {
   explicit LruList(int64_t n_ids) { links_.reserve(static_cast<size_t>(n_ids)); }
 
   Id oldest() const { return oldest_; }
-  // The entry that became unused next after `id`; kNone if `id` is the newest.
+  // Returns the entry that follows `id` in order from oldest to newest; kNone if `id` is the newest.
   Id newer(Id id) const { return link(id).newer; }
   uint64_t last_used(Id id) const { return link(id).last_used; }
 

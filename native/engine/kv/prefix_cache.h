@@ -96,7 +96,8 @@ class PrefixCache {
   void share_window(PageId page);
   // `first_to_leave`: the page becomes the first to be evicted instead of the last.
   void release_window(PageId page, bool first_to_leave = false);
-  // Evicts all nodes without references, of one organization or of all. O(nodes).
+  // Evicts all unreferenced nodes of `organization`; nullopt: of all organizations. Takes time linear in the number of
+  // unreferenced nodes.
   void clear(std::optional<uint64_t> organization);
   // Releases all nodes and pages of one sequence, deepest first, and clears the tables.
   void release_all(KvState& kv);

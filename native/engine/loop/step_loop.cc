@@ -191,7 +191,7 @@ std::optional<Clock::time_point> StepLoop::complete() {
   if (!in_flight_.plan) return std::nullopt;
   const InFlight step = in_flight_;
   const float* logits = step.logits;
-  // Null if no item needs hidden states.
+  // Hidden states of the step's tokens; null if no request of the step needs them.
   const float* states = std::ranges::any_of(step.plan->items, wants_vector) ? model_.hidden_states() : nullptr;
   std::span<const int32_t> tasks = samples_.tasks();
   for (const StepPlan::Item& item : step.plan->items) {

@@ -46,7 +46,8 @@ class TokenAcceptor {
   // Emits the log-probabilities of the prompt tokens that an item has computed. `tasks`: sampling tasks of these
   // tokens.
   void take_scores(const StepPlan::Item& item, std::span<const int32_t> tasks);
-  // Adds the hidden states of an item's tokens to the sequence's vector. Emits the vector after the last token.
+  // Pools the hidden states of an item's tokens into the vector of its sequence. Emits the vector once all prompt
+  // tokens have been added. `states`: [tokens of the item][n_embd].
   void take_states(const StepPlan::Item& item, const float* states);
 
  private:

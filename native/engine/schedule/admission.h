@@ -70,7 +70,8 @@ class Admission {
   const std::vector<ScheduledSequence*>& running() const { return running_; }      // Oldest first.
   const std::vector<ScheduledSequence*>& preempted() const { return preempted_; }  // Oldest first.
   uint64_t preemptions() const { return preemptions_; }
-  // True if a sequence that could start or continue was left out of this step because there were too few pages.
+  // True if a sequence that was otherwise ready was not admitted to this step, or was preempted, for lack of free
+  // pages.
   bool lacked_pages() const { return lacked_pages_; }
   // True if a sequence was left out of this step because its memory could not be allocated.
   bool ran_out_of_memory() const { return ran_out_of_memory_; }

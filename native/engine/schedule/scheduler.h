@@ -114,7 +114,7 @@ class Scheduler {
   const WaitingQueue& waiting_queue() const { return admission_.waiting(); }
   const std::vector<ScheduledSequence*>& running() const { return admission_.running(); }
   const std::vector<ScheduledSequence*>& preempted() const { return admission_.preempted(); }
-  // True if the last plan left out a sequence that could start or continue, because there were too few pages.
+  // True if the last plan did not admit, or preempted, a sequence that was otherwise ready, for lack of free pages.
   bool lacked_pages() const { return admission_.lacked_pages(); }
   // True if the last plan left out a sequence whose memory could not be allocated (Request::out_of_memory).
   bool ran_out_of_memory() const { return admission_.ran_out_of_memory(); }

@@ -18,7 +18,7 @@ struct StepPlan {
     int n_tokens;
     bool is_last;                       // True if the step computes the sequence's last token.
     bool wants_logits;                  // True if the logits of the item's last token are needed.
-    int first_position = 0;             // Position of the first of the tokens.
+    int first_position = 0;             // Position in the sequence of the item's first token.
     int n_drafts = 0;                   // Draft tokens computed after the item's tokens; the logits of each are needed.
     int first_chunk = 0, n_chunks = 0;  // Range in `chunks`; empty for models without recurrent state.
     // Number of consecutive prompt tokens whose logits give the log-probability of the token after them.

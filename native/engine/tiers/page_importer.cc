@@ -94,7 +94,7 @@ int64_t PageImporter::max_held() const {
 bool PageImporter::write_page(Open& import, const ImportedPage& page, int64_t n_running) {
   KvState& kv = import.kv;
   if (page.index > kv.n_indexed() || page.index >= full_pages(import.text)) return false;
-  // Imports leave a page for each running sequence.
+  // One free page is left for each running sequence.
   const int64_t reserve = 1 + n_running;
   if (!cache_.has_room(1 + reserve, 1 + reserve) || n_held(import) >= max_held()) return false;
   const bool is_new = page.index == kv.n_indexed();

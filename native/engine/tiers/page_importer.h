@@ -6,8 +6,8 @@
 // request that waits for them is admitted. Holds yield: they are dropped as soon as running or waiting sequences could
 // need their pages (StepLoop), and after kMaxHold. The pages then stay in the cache as the most recently used ones.
 //
-// A pinned import holds its pages until it is closed. Its holds are dropped only if the engine could not run a single
-// sequence otherwise (drop_pins()).
+// A pinned import holds its pages until it is closed, without a time limit. There is one exception: if no sequence at
+// all can run for lack of pages, drop_pins() drops the holds of all pinned imports.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,8 @@ struct PageImport {
 
 class PageImporter {
  public:
-  static constexpr size_t kMaxOpen = 64;      // Maximum number of open imports that are not pinned.
-  static constexpr size_t kMaxPinned = 1024;  // Maximum number of pinned imports.
+  static constexpr size_t kMaxOpen = 64;      // Maximum number of open unpinned imports.
+  static constexpr size_t kMaxPinned = 1024;  // Maximum number of open pinned imports.
   static constexpr std::chrono::seconds kMaxHold{60};
 
   // `note_added` is called with the organization after pages were added to its part of the cache.
@@ -66,11 +66,11 @@ class PageImporter {
   // Writes one page. `n_running`: number of running sequences, for each of which one page is left.
   void advance(int64_t n_running);
 
-  // Drops references to pages, so that they can be evicted. Imports stay open. Pinned imports keep their pages.
+  // Drops the page references of all unpinned imports, so that the pages can be evicted. The imports stay open.
   void drop_holds();
-  // Drops the holds of pinned imports.
+  // Drops the page references of all pinned imports, so that the pages can be evicted. The imports stay open.
   void drop_pins();
-  // Drops the holds of imports that were opened more than kMaxHold ago, and closes them, unless they are pinned.
+  // Closes all unpinned imports that were opened kMaxHold or longer ago, and drops their page references.
   void expire(Clock::time_point now);
   bool holds_any() const { return n_held_ > 0; }
   bool pins_any() const { return n_pinned_ > 0; }
@@ -82,7 +82,7 @@ class PageImporter {
   struct Open {
     uint64_t organization = 0;
     PageText text;
-    KvState kv;  // The held nodes. Empty after drop_holds() or drop_pins().
+    KvState kv;  // Nodes and pages that this import references. Empty after they were dropped.
     Clock::time_point opened_at;
     bool pinned = false;
   };
@@ -96,7 +96,8 @@ class PageImporter {
   };
 
   int64_t& n_held(const Open& import) { return import.pinned ? n_pinned_ : n_held_; }
-  // Maximum number of nodes that pinned imports hold, and also that other imports hold: a quarter of the pool.
+  // Returns the maximum number of nodes that all pinned imports together may hold: a quarter of the pool. The same
+  // maximum applies separately to all unpinned imports together.
   int64_t max_held() const;
   bool write_page(Open& import, const ImportedPage& page, int64_t n_running);
   bool add_node(Open& import, const ImportedPage& page);
@@ -109,7 +110,7 @@ class PageImporter {
   const std::function<void(uint64_t)> note_added_;
   std::unordered_map<uint64_t, Open> open_;
   std::deque<Write> writes_;
-  int64_t n_held_ = 0, n_pinned_ = 0;  // Held nodes of imports that are not pinned, and of pinned ones.
+  int64_t n_held_ = 0, n_pinned_ = 0;  // Number of nodes held by unpinned and by pinned imports.
   size_t n_open_pinned_ = 0;           // Number of open pinned imports.
   uint64_t n_imported_ = 0;
 };

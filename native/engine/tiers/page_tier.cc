@@ -10,12 +10,13 @@ namespace {
 // Shares of a step that copies may take while sequences decode, and the limit of one call if none does.
 constexpr int kImportShare = 20, kExportShare = 50;  // One part in this many.
 constexpr std::chrono::milliseconds kAlone{10};
-// After this many plans in a row without a running sequence, pinned pages yield to the waiting ones.
+// After this many consecutive plans that lacked pages and had no running sequence, pinned pages become evictable.
 constexpr int kMaxStalledPlans = 4;
 
 }  // namespace
 
-// On a CPU, the first page of a layer and head brings a huge page with room for many more (docs/internals/memory.md).
+// Writes zeros to one page and one window page. On a CPU, the first page of each layer and head commits a huge page,
+// which has room for many more pages (docs/internals/memory.md).
 void PageTier::touch_pool() {
   if (cache_.pool().touched() > 0) return;
   const PageSizes& sizes = copier_.sizes();
@@ -40,7 +41,7 @@ void PageTier::yield_before_step() {
 }
 
 void PageTier::yield_after_plan() {
-  // Sequences that wait for something else, such as an image or their consumer, do not need the pages yet.
+  // Only sequences that lack pages count. Sequences that wait for an image or for their consumer do not need pages yet.
   const bool lacked_pages = scheduler_.lacked_pages();
   if (lacked_pages && importer_.holds_any()) importer_.drop_holds();
   n_stalled_plans_ = lacked_pages && scheduler_.running().empty() ? n_stalled_plans_ + 1 : 0;

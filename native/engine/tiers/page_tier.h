@@ -31,8 +31,8 @@ class PageTier {
     outbox_ = outbox;
     exporter_.open(std::move(outbox));
   }
-  // Has the kernel back the first pages of an unused pool with memory, which may take a second where free memory is
-  // fragmented. Otherwise the first import waits for it.
+  // Commits memory for the first pages of an unused pool, so that the first import does not have to wait for the
+  // kernel. This may take a second if free memory is fragmented. Does nothing if pages of the pool have been used.
   void touch_pool();
   // These functions are documented in PageExporter and PageImporter.
   void forget_exports() { exporter_.forget(); }
@@ -43,7 +43,7 @@ class PageTier {
     if (outbox_) importer_.write(id, std::move(pages), std::move(owner), outbox_);
   }
   void close_import(uint64_t id) { importer_.close(id); }
-  // See PrefixCache::clear(). Pages of pinned and other open imports stay.
+  // Calls PrefixCache::clear(). Pages of open imports, pinned or not, are kept, because the imports reference them.
   void clear_cache(std::optional<uint64_t> organization) { cache_.clear(organization); }
 
   PageExporter& exporter() { return exporter_; }
@@ -52,8 +52,8 @@ class PageTier {
 
   // Drops the holds of imports if the step being planned could need their pages. Called before a step is planned.
   void yield_before_step();
-  // The same, if the planned step leaves out sequences for lack of pages. Drops those of pinned imports only if several
-  // plans in a row left out sequences for lack of pages and had no running sequence.
+  // Drops the holds of unpinned imports if the step that was just planned leaves out sequences for lack of pages. Also
+  // drops the holds of pinned imports if several consecutive plans lacked pages and had no running sequence.
   void yield_after_plan();
   bool pending() const { return exporter_.pending() || importer_.pending(); }
   // Copies pages. `step`: duration of the last step; while sequences decode, the copies take a small share of it.
@@ -69,7 +69,7 @@ class PageTier {
   PageExporter exporter_;
   PageImporter importer_;
   std::shared_ptr<TierOutbox> outbox_;
-  int n_stalled_plans_ = 0;  // Consecutive plans without a running sequence that lacked pages.
+  int n_stalled_plans_ = 0;  // Consecutive plans that lacked pages and had no running sequence.
 };
 
 }  // namespace monolith

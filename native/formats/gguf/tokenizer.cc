@@ -94,8 +94,8 @@ Status recognize_phi3(const GgufFile& file, TokenizerSpec& spec) {
   return {};
 }
 
-// BERT files state the tokens around a text as [CLS] and [SEP]. llama.cpp ends every text with [SEP], even if the file
-// states another EOS token.
+// Sets the special tokens before and after a text for BERT tokenizers. [CLS] is used as BOS token if the file has no
+// BOS token. [SEP] replaces the file's EOS token, because llama.cpp ends every text with [SEP].
 Status read_bert_ids(const GgufFile& file, TokenizerSpec& spec) {
   if (spec.model != "bert") return {};
   std::optional<uint64_t>& bos = spec.id_of(TokenRole::kBos);

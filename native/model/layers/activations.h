@@ -13,7 +13,7 @@ namespace monolith {
 struct Activations {
   float* x = nullptr;  // The residual stream.
   float* normed = nullptr;
-  float* final_states = nullptr;  // Hidden states after the final norm, for models with pooling.
+  float* final_states = nullptr;  // Hidden states after the final norm; only for models with pooling.
   float* q = nullptr;
   float* k = nullptr;
   float* v = nullptr;

@@ -1,6 +1,6 @@
 // Writes the table of lower-case mappings: node generate_lower_case.mjs > lower_case.cc; clang-format -i lower_case.cc
-// The mappings come from the JavaScript engine's own Unicode data. Characters whose lower-case form consists of several
-// characters are left out.
+// The mappings come from the JavaScript engine's Unicode data. Characters are omitted if their lower-case form consists
+// of several characters.
 
 const runs = [];
 for (let first = 0; first <= 0x10ffff; first++) {
@@ -10,7 +10,8 @@ for (let first = 0; first <= 0x10ffff; first++) {
   if (lower.length !== 1 || distance === 0) continue;
   const run = runs.at(-1);
   const step = run === undefined ? 0 : first - run.last;
-  // A run consists of consecutive or of every second code point, because cases alternate in some alphabets.
+  // A run contains consecutive code points (step 1) or every second one (step 2), because upper-case and lower-case
+  // letters alternate in some alphabets.
   if (run?.distance === distance && (run.step === step || (run.step === 0 && step <= 2))) {
     run.last = first;
     run.step = step;

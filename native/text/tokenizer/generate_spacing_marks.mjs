@@ -1,6 +1,6 @@
 // Writes the table of spacing and enclosing marks:
 // node generate_spacing_marks.mjs > spacing_marks.cc, then clang-format -i spacing_marks.cc
-// The categories come from the JavaScript engine's own Unicode data.
+// The Unicode categories come from the JavaScript engine's Unicode data.
 
 const ranges = [];
 for (let codePoint = 0; codePoint <= 0x10ffff; codePoint++) {

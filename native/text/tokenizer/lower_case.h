@@ -1,4 +1,4 @@
-// Lower-case forms of single characters. The table is constant; any thread.
+// Converts single characters to lower case. No side effects; safe on any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace monolith {
 
-// Appends the lower-case form of a code point. `bytes`: its own bytes, which are appended if it has no such form or if
-// the form consists of several characters.
+// Appends the lower-case form of a code point to `out`. Appends `bytes`, the UTF-8 bytes of the code point itself, if
+// it has no lower-case form or if that form consists of several characters.
 void append_lower_case(uint32_t code_point, std::string_view bytes, std::string& out);
 
 }  // namespace monolith

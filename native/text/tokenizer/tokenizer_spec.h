@@ -70,10 +70,11 @@ struct TokenizerSpec {
   std::optional<bool> strip_first_space;
   // Unigram: both collapse runs of spaces to one space; remove_extra_whitespaces also removes spaces at both ends.
   std::optional<bool> remove_extra_whitespaces, collapse_spaces;
-  // WordPiece: lower-case the text (default: true), remove accents (default: as lowercase), split Chinese characters and
-  // remove control characters (default: true). Other families refuse lowercase.
+  // WordPiece only: whether to convert text to lower case, to remove accents, to treat each Chinese character as a
+  // word, and to remove control characters. All default to true, except that strip_accents defaults to the value of
+  // lowercase. SentencePiece tokenizers whose model is not "whitespace" return an error if lowercase is true.
   std::optional<bool> lowercase, strip_accents, split_chinese, clean_text;
-  std::optional<uint64_t> max_word_chars;  // WordPiece: longer words become one unknown token; 0 or absent: no limit.
+  std::optional<uint64_t> max_word_chars;  // WordPiece: longer words become the unknown token; 0 or absent: no limit.
   std::optional<bool> words_apart;   // SentencePiece and Unigram: every space starts a word that is merged separately.
   std::optional<bool> fuse_unknown;  // SentencePiece: consecutive unknown characters become one unknown token.
   std::optional<bool> explicit_ids;  // `role_ids` have no defaults.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kReplacement = 0xFFFD;
 
-// The blocks of Chinese characters, as in Hugging Face's tokenizers.
+// Unicode blocks of Chinese characters, the same ones as in Hugging Face's tokenizers.
 constexpr struct {
   uint32_t first, last;
 } kChinese[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},
@@ -22,7 +22,8 @@ bool is_chinese(uint32_t c) {
   return std::ranges::any_of(kChinese, [c](const auto& block) { return c >= block.first && c <= block.last; });
 }
 
-// Control and format characters (Cc, Cf), private use (Co) and surrogates, apart from white space.
+// Returns true for control characters (Cc), format characters (Cf), private-use characters (Co) and surrogates. Must
+// not be called for white space.
 bool is_control(uint32_t c) {
   if (c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0xAD) return true;
   if (c < 0x600) return false;
@@ -34,7 +35,7 @@ bool is_control(uint32_t c) {
          (c >= 0xE0020 && c <= 0xE007F) || c >= 0xF0000;
 }
 
-// BERT treats all ASCII characters except letters, digits, spaces and controls as punctuation.
+// BERT treats all printable ASCII characters except letters, digits and the space as punctuation.
 bool is_punctuation(const Char& c) {
   if (c.code_point < 0x80)
     return (c.code_point >= 33 && c.code_point <= 47) || (c.code_point >= 58 && c.code_point <= 64) ||
@@ -69,7 +70,7 @@ std::vector<PieceTrie::Entry> WordPiece::entries_of(const Vocabulary& vocabulary
   return entries;
 }
 
-// Separates words by single spaces.
+// Returns the normalized text, with single spaces between words.
 std::string_view WordPiece::prepare(std::string_view text, bool, std::string& scratch) const {
   std::string decomposed;
   if (options_.strip_accents && normalize(text, NormalForm::kNfd, decomposed)) text = decomposed;
@@ -87,7 +88,7 @@ std::string_view WordPiece::prepare(std::string_view text, bool, std::string& sc
       continue;
     }
     if (options_.cleans && (c.code_point == 0 || c.code_point == kReplacement || is_control(c.code_point))) continue;
-    // Accents are nonspacing marks. Spacing marks, such as the vowel signs of Indic scripts, stay.
+    // Accents are nonspacing marks. Spacing marks, such as the vowel signs of Indic scripts, are not removed.
     if (options_.strip_accents && c.is(CharDetail::kMark) && !is_spacing_mark(c.code_point)) continue;
     const bool alone = is_punctuation(c) || (options_.splits_chinese && is_chinese(c.code_point));
     if (alone) end_word();

@@ -1,8 +1,8 @@
-// WordPiece (tokenizer.ggml.model "bert"): the text is normalized and split into words, and each word into the longest
-// tokens that match from left to right. A word that does not consist of tokens becomes one unknown token.
+// WordPiece tokenizer (tokenizer.ggml.model "bert"). The text is normalized and split into words. Each word is split
+// into tokens from left to right, always taking the longest token that matches. If no token matches somewhere in a
+// word, the whole word becomes one unknown token.
 //
-// In GGUF's form of the vocabulary, tokens that start a word begin with "▁", and tokens that continue a word are
-// written as they are.
+// In GGUF files, tokens that start a word begin with "▁". Tokens that continue a word have no prefix ("##" is removed).
 #pragma once
 
 #include <memory>
@@ -24,9 +24,9 @@ class WordPiece final : public Tokenizer {
   struct Options {
     bool lowercase = true;
     bool strip_accents = true;
-    bool splits_chinese = true;  // Every Chinese character is a word.
+    bool splits_chinese = true;  // Every Chinese character is a separate word.
     bool cleans = true;          // Control characters are removed.
-    size_t max_word_chars = 0;   // Longer words become one unknown token; 0: no limit.
+    size_t max_word_chars = 0;   // Longer words become the unknown token; 0: no limit.
   };
 
   WordPiece(std::unique_ptr<const Vocabulary> vocabulary, const Options& options);
@@ -36,7 +36,7 @@ class WordPiece final : public Tokenizer {
   void encode_word(std::string_view word, size_t n_chars, std::vector<TokenId>& out) const;
 
   Options options_;
-  PieceTrie pieces_;  // Tokens, with "▁" replaced by a space.
+  PieceTrie pieces_;  // All normal tokens, with "▁" replaced by a space.
 };
 
 }  // namespace monolith

@@ -76,7 +76,8 @@ struct AttentionTile {
   int64_t key_stride = 0;
   // ALiBi: query i's score of a position is reduced by slopes[i] times its distance from limits[i] - 1. Null = none.
   const float* slopes = nullptr;
-  // Added to query i's score of a position: bias[position - (first_query + i)]. Null = none.
+  // Position bias: bias[position - (first_query + i)] is added to query i's score of a position. first_query is the
+  // position of query 0. Null = no position bias.
   const float* bias = nullptr;
   int first_query = 0;
 };
