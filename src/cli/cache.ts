@@ -1,4 +1,5 @@
-// monolith cache: shows and empties the prompt cache of the server that uses the data directory, and pins prompts.
+// The `monolith cache` command: shows and clears the prompt cache of the server that uses the data directory, and pins
+// prompts.
 
 import { readFileSync } from 'node:fs';
 import { noWords, UsageError } from '../config/arguments.js';
@@ -104,7 +105,7 @@ function commandOf(action: string, words: readonly string[], { model, organizati
   return { type: 'warm', model, organization, prompt: promptIn(file) };
 }
 
-/** Without the line break at the end that editors add. */
+/** Reads a prompt from a file. Removes the line break that editors add at the end. */
 function promptIn(file: string): string {
   let text: string;
   try {

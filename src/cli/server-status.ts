@@ -1,4 +1,4 @@
-// Asks the server that uses a data directory for its status, and sends it commands for the prompt cache.
+// Requests the status of the server that uses a data directory, and sends prompt-cache commands to this server.
 
 import { existsSync } from 'node:fs';
 import { request } from 'node:http';
@@ -7,7 +7,7 @@ import type { PromptCacheAnswer, PromptCacheCommand } from '../shared/wire/promp
 import { statusSocketPath, withStatusSocket } from '../storage/status-socket-path.js';
 
 const ANSWER_MS = 3_000;
-/** A long prompt takes minutes to compute. */
+/** Timeout of a prompt-cache command in ms. The prefill of a long prompt takes minutes. */
 const COMMAND_MS = 900_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 
@@ -29,8 +29,8 @@ export async function serverStatus(dataDir: string): Promise<LocalStatus | null>
 }
 
 /**
- * Null if no server uses the data directory. Throws an Error if the user has no permission to connect to the server, or
- * if it ends before it has answered.
+ * Sends a command to the server and returns its answer. Returns null if no server uses the data directory. Throws an
+ * Error if the user has no permission to connect to the server, or if the server exits before it answers.
  */
 export async function promptCacheAnswer(
   dataDir: string,

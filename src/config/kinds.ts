@@ -535,7 +535,7 @@ export interface ModelSettings {
   readonly overrides: Readonly<Record<string, ModelOverride>>;
 }
 
-/** Maximum number of prompts of an embedding model, and their maximum length in characters. */
+/** Maximum number of named prompts of an embedding model, and maximum length of each in characters. */
 export const MAX_EMBEDDING_PROMPTS = 64;
 export const MAX_PROMPT_TEXT = 4_096;
 

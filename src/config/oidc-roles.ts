@@ -1,4 +1,4 @@
-// Schema of `oidc.roles`: how a claim of the OpenID Connect provider decides a user's role at each sign-in. No side
+// Schema of `oidc.roles`, which maps a claim of the OpenID Connect provider to a user's role at each sign-in. No side
 // effects.
 import { z } from 'zod';
 

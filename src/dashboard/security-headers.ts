@@ -24,7 +24,7 @@ export const API_HEADERS: HeaderList = [
  */
 export const PAGE_HEADERS: HeaderList = pageHeaders("'self'");
 
-/** The API reference is the same, except that Swagger UI sets inline styles. */
+/** Headers of the API reference page. They also allow inline styles, because Swagger UI sets them. */
 export const REFERENCE_HEADERS: HeaderList = pageHeaders("'self' 'unsafe-inline'");
 
 function pageHeaders(styles: string): HeaderList {

@@ -145,19 +145,19 @@ export interface ModelInfo {
   eos: string | null; // token texts
   endOfGeneration: number[];
   specialTokens: string[]; // texts of control tokens, and of user-defined tokens that start with '<' or '['
-  embeddings: EmbeddingInfo | null; // null: the model does not compute vectors
+  embeddings: EmbeddingInfo | null; // null if the model cannot compute embeddings or scores
 }
 
 /** How a model embeds or scores text. */
 export interface EmbeddingInfo {
-  dimensions: number; // values per text: those of its vector, or the number of scores of a reranker
+  dimensions: number; // values per text: the length of its vector, or the number of scores of a reranker
   pooling: 'mean' | 'cls' | 'last' | 'rank'; // rank: the result holds scores instead of a vector
-  encoder: boolean; // the model only embeds; it cannot generate text
+  encoder: boolean; // whether the model is an encoder that computes only embeddings or scores and cannot generate text
   maxTokens: number; // maximum tokens per text, including special tokens
-  labels: readonly string[]; // names of a reranker's scores; empty if the file does not state them
-  prefix: readonly number[]; // tokens that TokenizeOptions.addSpecial adds before a text
-  suffix: readonly number[]; // and after it
-  separator: number | null; // token between two parts of a text, such as a query and a document; null: not stated
+  labels: readonly string[]; // names of a reranker's scores; empty if the model file does not name them
+  prefix: readonly number[]; // tokens that TokenizeOptions.addSpecial inserts before a text
+  suffix: readonly number[]; // tokens that TokenizeOptions.addSpecial appends to a text
+  separator: number | null; // token between two parts of a text, such as query and document; null: no token
 }
 
 /** How an image of a given size is processed. */
@@ -197,8 +197,8 @@ export interface SubmitOptions {
   organization: number; // the organization's 32-bit number
   n: number;
   maxTokens: number; // per choice; at least 1 for output 'tokens', otherwise 0
-  // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector: only the prompt's
-  // vector or scores, as a 'vector' event; requires ModelInfo.embeddings
+  // 'tokens' (default): generated tokens; 'logprobs': only the prompt's logprobs; 'nothing': only fills the prefix
+  // cache; 'vector': only the prompt's vector or scores, as a 'vector' event, which requires ModelInfo.embeddings
   output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';
   temperature: number;
   topK: number;
@@ -360,13 +360,14 @@ export interface NativeTier {
   /** Exports pages again that were exported before, because they may have been dropped. */
   forget(): void;
   /**
-   * Has the kernel back the first pages of an unused pool with memory, so that the first import does not wait for it.
+   * Makes the operating system allocate memory for the first pages of an unused pool, so that the first import does not
+   * wait for the allocation.
    */
   touchPool(): void;
   /**
-   * Holds the leading pages of a prompt that are in the pool, until closeImport() or until another request needs their
-   * memory. Answered by `opened`. `id`: positive, and unique among open imports. `pinned`: the pages are held until
-   * closeImport(), unless no sequence could run otherwise.
+   * Holds those leading pages of a prompt that are in the pool, until closeImport() or until another request needs
+   * their memory. Answered by `opened`. `id`: positive, and unique among open imports. `pinned`: other requests do not
+   * take the pages before closeImport(), unless no sequence could run otherwise.
    */
   openImport(id: number, organization: number, tokens: Int32Array, spans: readonly PromptSpan[], pinned: boolean): void;
   /** Copies pages into the pool, in ascending order without gaps after the held ones. Answered by `written`. */
@@ -514,7 +515,9 @@ export interface NativeEngine {
   /** Cost of each operation since the engine started; null without LoadOptions.profile. For benchmarks. */
   profile(): OpFigures[] | null;
   configure(tunables: NativeTunables): void; // applies from the next step or submission, clamped to what was allocated
-  /** Empties the prefix cache of one organization or of all, except for pages in use and pinned pages. */
+  /**
+   * Clears the prefix cache of one organization, or of all if none is given. Pages in use and pinned pages are kept.
+   */
   clearCache(organization?: number): void;
   drain(): void;
   close(): Promise<void>; // closes this handle; the engine stops when its last handle is closed

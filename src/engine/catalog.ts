@@ -98,11 +98,17 @@ const catalogModel = z.strictObject({
    * without the formatting they were trained on.
    */
   white_space: z.enum(['compact', 'flexible']).optional(),
-  /** Shorter vector lengths that an embedding model is trained for; absent: what its family documents. */
+  /**
+   * Shorter vector lengths that an embedding model was trained for. If absent, the documented lengths of its model
+   * family.
+   */
   embedding_dimensions: embeddingDimensions.optional(),
-  /** Texts that an embedding model expects before its inputs, by name; `default` applies if none is named. */
+  /** Named texts that an embedding model expects before its inputs. `default` applies if the request names none. */
   embedding_prompts: embeddingPrompts.optional(),
-  /** Whether embeddings are scaled to length 1; absent: unless the model's own files leave that step out. */
+  /**
+   * Whether embeddings are scaled to length 1. If absent, they are, unless the model's own files omit the
+   * normalization.
+   */
   normalize: z.boolean().optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']),
   sampling,

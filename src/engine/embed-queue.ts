@@ -1,26 +1,35 @@
-// Divides one engine's queue among the organizations that embed texts. The engine's queue is shared, and a call may have
-// thousands of texts, so this queue submits a limited number of each organization's texts at a time. The organization
-// with the fewest submitted texts goes first, and its calls take turns. Event-loop thread only.
+// Schedules embedding inputs of several organizations on one engine. A call may have thousands of texts, so the queue
+// limits how many texts of each organization the engine holds at a time. It serves the organization with the fewest
+// texts in the engine first. The calls of one organization take turns. Event-loop thread only.
 import { shareOf } from '../shared/thread-count.js';
 
-/** Maximum texts of one organization that the engine holds at a time. Enough to fill the steps of any device. */
+/**
+ * Maximum number of texts per organization that the engine holds at a time. Large enough to fill the batches of any
+ * device.
+ */
 const kMostSubmitted = shareOf(64);
 
-/** Milliseconds until the next attempt if the engine's queue is full: other threads may have filled it. */
+/**
+ * Delay in ms before submission is retried when the engine's queue is full. Other threads share that queue and may have
+ * filled it.
+ */
 const kRetryMs = 10;
 
-/** A call with texts that are not submitted yet. */
+/** An embedding call that still has texts to submit. */
 export interface EmbedCall {
   readonly organization: number;
-  /** Texts of this call that the engine holds. */
+  /** Number of this call's texts that the engine holds. */
   readonly submitted: number;
   readonly hasMore: boolean;
-  /** Submits the next text. Throws like NativeChannel.submit. */
+  /** Submits the next text. Throws the errors of NativeChannel.submit. */
   submitNext(): void;
   fail(reason: unknown): void;
 }
 
-/** The waiting calls of one organization, the next one first. Kept while it has calls or submitted texts. */
+/**
+ * The waiting calls of one organization in the order of service. Kept while the organization has waiting calls or
+ * submitted texts.
+ */
 interface Line {
   readonly calls: Set<EmbedCall>;
   submitted: number;
@@ -34,7 +43,10 @@ export class EmbedQueue {
   /** `maxWaiting`: returns the maximum number of waiting calls per organization. */
   constructor(private readonly maxWaiting: () => number) {}
 
-  /** Adds a call. Fails it with the code queue_full if its organization has too many waiting calls. */
+  /**
+   * Adds a call and submits its texts as far as the limits allow. Fails the call with the code queue_full if its
+   * organization has too many waiting calls.
+   */
   add(call: EmbedCall): void {
     const line = this.#lines.get(call.organization) ?? { calls: new Set(), submitted: 0 };
     this.#lines.set(call.organization, line);
@@ -46,7 +58,7 @@ export class EmbedQueue {
     call.fail(Object.assign(new Error(message), { code: 'queue_full' }));
   }
 
-  /** The engine no longer holds `texts` texts of the call. `isOver`: the call submits no more. */
+  /** Records that the engine no longer holds `texts` texts of the call. `isOver`: the call submits no further texts. */
   ended(call: EmbedCall, texts: number, isOver: boolean): void {
     const line = this.#lines.get(call.organization);
     if (line === undefined) return;
@@ -56,9 +68,11 @@ export class EmbedQueue {
     this.#serve();
   }
 
-  /** Submits texts until no organization may submit more or the engine's queue is full. */
+  /**
+   * Submits texts until every organization has reached its limit or has no more texts, or the engine's queue is full.
+   */
   #serve(): void {
-    if (this.#isServing) return; // called by a call that #submit() failed
+    if (this.#isServing) return; // re-entered by ended(), when #submit() fails a call
     this.#isServing = true;
     clearTimeout(this.#retry);
     for (let next = this.#next(); next !== null; next = this.#next()) {
@@ -77,7 +91,7 @@ export class EmbedQueue {
     return best === null || call === undefined ? null : { line: best, call };
   }
 
-  /** Returns false if the engine's queue is full. */
+  /** Submits the next text of a call, or fails the call. Returns false if the engine's queue is full. */
   #submit(line: Line, call: EmbedCall): boolean {
     try {
       call.submitNext();
@@ -88,7 +102,7 @@ export class EmbedQueue {
       return true;
     }
     line.submitted++;
-    // The call and its organization move to the end.
+    // The call moves to the end of its organization's line, and the organization to the end of #lines.
     line.calls.delete(call);
     if (call.hasMore) line.calls.add(call);
     this.#lines.delete(call.organization);

@@ -4,17 +4,20 @@ import type { EmbedCall, EmbedQueue } from './embed-queue.js';
 import type { EngineEvent, FailureCode } from './events.js';
 
 export interface EmbedOptions {
-  /** The organization's 32-bit number: the unit of fair scheduling. */
+  /** The organization's 32-bit number. Requests are scheduled fairly between these numbers. */
   organization: number;
-  /** Cancels the inputs that are not finished; the promise rejects with the signal's reason. */
+  /** When aborted, cancels the unfinished inputs and rejects the promise with the signal's reason. */
   signal?: AbortSignal;
-  /** Maximum time in ms without a running input, and maximum queue wait of an input in the engine; absent = 30 s. */
+  /**
+   * Maximum time in ms during which the engine holds none of the inputs. Also the maximum time in ms that one input
+   * waits in the engine's queue. Default: 30 s.
+   */
   queueWaitMs?: number;
-  /** Maximum time from an input's first step to its end in ms; absent = 1 h. */
+  /** Maximum time in ms from the first engine step of an input until its result. Default: 1 h. */
   generationMs?: number;
 }
 
-/** An input that the engine accepted could not be embedded. */
+/** An input failed in the engine, or inputs waited too long in the queue. */
 export class EmbedError extends Error {
   constructor(
     readonly code: FailureCode,
@@ -29,7 +32,7 @@ interface Submitted {
   cancel(): void;
 }
 
-/** The part of an engine that embeds. */
+/** The parts of an engine that embedInputs() uses. */
 export interface Embedder {
   readonly queue: EmbedQueue;
   /** Whether the engine ends its requests because it is about to be unloaded. */
@@ -38,8 +41,9 @@ export interface Embedder {
 }
 
 /**
- * Resolves with one vector per input, before normalization, or with a reranker's scores. If an input fails, the others
- * are cancelled. Rejects with an EmbedError, with the signal's reason, or with the errors of NativeChannel.submit.
+ * Embeds each input. Resolves with one pooled vector per input, which is not normalized, or with the scores of a
+ * reranker. If an input fails, the other inputs are cancelled. Rejects with an EmbedError, with the signal's reason, or
+ * with an error of NativeChannel.submit.
  */
 export function embedInputs(
   embedder: Embedder,
@@ -58,7 +62,7 @@ class EmbedRun implements EmbedCall {
   #next = 0;
   #left: number;
   #settled = false;
-  /** Runs while the engine holds no input of this call. */
+  /** Fails the call after `queueWaitMs`. Armed while the engine holds no input of this call. */
   #deadline: NodeJS.Timeout | undefined;
   #resolve!: (vectors: Float32Array[]) => void;
   #reject!: (reason: unknown) => void;
@@ -165,7 +169,7 @@ class EmbedRun implements EmbedCall {
     };
   }
 
-  /** Returns false, without calling `settle`, if the call is already settled. */
+  /** Marks the call as settled and calls `settle`. If the call is already settled, does nothing and returns false. */
   #settleWith(settle: () => void): boolean {
     if (this.#settled) return false;
     this.#settled = true;

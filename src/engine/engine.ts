@@ -176,8 +176,8 @@ export class Engine {
   }
 
   /**
-   * Embeds token sequences: one pooled vector per input, before normalization, or a reranker's scores. Requires
-   * `info.embeddings`. A vector has the same bits in any batch.
+   * Embeds token sequences. Resolves with one pooled vector per input, which is not normalized, or with the scores of a
+   * reranker. Requires `info.embeddings`. An input's vector is bit-identical in every batch.
    */
   embed(inputs: readonly Int32Array[], options: EmbedOptions): Promise<Float32Array[]> {
     const generate: Engine['generate'] = (request, onEvent) => this.generate(request, onEvent);
@@ -229,7 +229,9 @@ export class Engine {
   configure(tunables: NativeTunables): void {
     this.#native.configure(tunables);
   }
-  /** Empties the prefix cache of one organization or of all, except for pages in use and pinned pages. */
+  /**
+   * Clears the prefix cache of one organization, or of all if none is given. Pages in use and pinned pages are kept.
+   */
   clearCache(organization?: number): void {
     this.#native.clearCache(organization);
   }

@@ -61,7 +61,7 @@ export interface TokensEvent {
   choice: number;
   ids: number[];
 }
-/** The prompt's pooled vector before normalization, or a reranker's scores. Precedes `finished`. */
+/** The prompt's pooled vector, which is not normalized, or the scores of a reranker. The `finished` event follows. */
 export interface VectorEvent {
   type: 'vector';
   values: Float32Array;

@@ -10,7 +10,7 @@ export interface FileFact {
   readonly architecture: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** What the model produces: text, vectors or scores. */
+  /** What the model produces: text (`generation`), vectors (`embedding`) or scores (`ranking`). */
   readonly task: 'generation' | 'embedding' | 'ranking' | null;
   /**
    * Memory that loading the model would take, in bytes: weights, KV cache, recurrent states and activations. Null: it

@@ -1,16 +1,16 @@
-// The files that sentence-transformers adds to a Hugging Face directory: modules.json, which lists the steps after the
-// encoder, and config_sentence_transformers.json, which contains the prompts that the model was trained with.
+// Reads the files that sentence-transformers adds to a Hugging Face model directory. modules.json lists the steps after
+// the encoder. config_sentence_transformers.json contains the prompts that the model was trained with.
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { MAX_EMBEDDING_PROMPTS, MAX_PROMPT_TEXT } from '../config/kinds.js';
 
 export interface SentenceFiles {
-  /** Whether vectors are scaled to length 1. True if the model does not list its steps. */
+  /** Whether vectors are scaled to length 1. True if there is no valid modules.json. */
   readonly normalizes: boolean;
-  /** Prompts by name. */
+  /** Texts that the model expects before its inputs, by name. */
   readonly prompts: Readonly<Record<string, string>>;
-  /** The prompt for texts without a named one. */
+  /** The prompt that applies if the request names none. Null if there is no default. */
   readonly defaultPrompt: string | null;
 }
 
@@ -22,7 +22,7 @@ const promptFile = z.object({
   default_prompt_name: z.string().nullish().catch(undefined),
 });
 
-/** `path`: a model file or directory. Missing and invalid files are treated like absent ones. */
+/** `path`: a model directory; a model file has no such settings. Missing and invalid files are ignored. */
 export function readSentenceFiles(path: string): SentenceFiles {
   const steps = modules.safeParse(jsonIn(path, 'modules.json')).data;
   const config = promptFile.safeParse(jsonIn(path, 'config_sentence_transformers.json')).data;

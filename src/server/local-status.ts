@@ -1,6 +1,6 @@
-// Serves commands that run on the same machine with the same data directory: the server's status (monolith ps, rm and
-// run), and the prompt cache (monolith cache). The file permissions of the socket decide who may connect, so no API key
-// is needed and none is created.
+// Serves `monolith` commands on the same machine and data directory over a socket: the server's status (monolith ps, rm
+// and run) and the prompt cache (monolith cache). The file permissions of the socket decide which users may connect, so
+// no API key is needed.
 
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -66,10 +66,10 @@ export async function openLocalStatus(dataDir: string, deps: LocalStatusDeps): P
   };
 }
 
-/** Bytes of a command; a prompt has at most six bytes per character in JSON. */
+/** Maximum size of a command in bytes. JSON takes at most six bytes per character of a prompt. */
 const MAX_COMMAND_BYTES = 6 * MAX_PINNED_CHARACTERS + 4_096;
 
-/** Runs a PromptCacheCommand. The response is a PromptCacheAnswer. */
+/** Runs the PromptCacheCommand in the request body and responds with a PromptCacheAnswer. */
 async function answerCommand(request: IncomingMessage, response: ServerResponse, deps: LocalStatusDeps): Promise<void> {
   try {
     const chunks: Buffer[] = [];

@@ -1,4 +1,4 @@
-// Erases the tokens of calls and reasoning: together with the stored response that they belong to, and when they expire.
+// Erases stored token IDs of tool calls and reasoning when their stored response is deleted or when they expire.
 
 import type { ReplayStore } from '../generation/replay/replay-store.js';
 import type { Replays } from '../generation/replay/replays.js';
@@ -8,7 +8,7 @@ import type { Log } from '../telemetry/types.js';
 
 const SWEEP_MS = 300_000;
 
-/** From now on, deleting a response also erases the tokens that belong to it. */
+/** Wraps `responses.delete` so that deleting a response also erases the token IDs that belong to the response. */
 export function eraseReplaysWithResponses(responses: ResponseStore, replays: Replays, log: Log): void {
   const remove = responses.delete.bind(responses);
   responses.delete = async (organizationId, id) => {
@@ -23,7 +23,7 @@ export function eraseReplaysWithResponses(responses: ResponseStore, replays: Rep
   };
 }
 
-/** Erases expired items periodically. Returns a function that stops this. */
+/** Periodically erases expired token IDs. Returns a function that stops the sweep. */
 export function sweepReplays(
   store: Pick<ReplayStore, 'sweep'>,
   gate: Pick<EraseGate, 'allows'>,

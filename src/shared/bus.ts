@@ -52,7 +52,7 @@ export interface BusTopics {
   'live.sample': { message: { sample: string }; answer: void };
   /** The asked thread's counts since the last sample (src/dashboard/admin/live-view.ts). */
   'live.collect': { message: Record<string, never>; answer: LiveCollected };
-  /** Runs an operator's command for the prompt cache; only the primary thread answers. */
+  /** Runs an operator's prompt-cache command. Only the primary thread answers. */
   'prompt_cache.command': { message: PromptCacheCommand; answer: PromptCacheAnswer };
 }
 export type Topic = keyof BusTopics;

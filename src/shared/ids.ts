@@ -47,13 +47,13 @@ export function hex(length: number): string {
   return text;
 }
 
-/** ID of the response to a rerank or score request. */
+/** Returns the ID of the response to a rerank or score request. */
 export const newRankingId = (kind: 'rerank' | 'score'): string => `${kind}-${base62(24)}`;
 export const newRequestId = (): string => `req_${base62(24)}`;
 export const newChatCompletionId = (): string => `chatcmpl-${base62(29)}`;
 export const newCompletionId = (): string => `cmpl-${base62(29)}`;
 export const newMessageId = (): string => `msg_${base62(24)}`;
-/** The random part of a tool call's ID. */
+/** Returns the random part of a tool call's ID. */
 export const newCallKey = (): string => base62(24);
 export const newToolCallId = (key = newCallKey()): string => `call_${key}`;
 export const newToolUseId = (key = newCallKey()): string => `toolu_${key}`;

@@ -1,13 +1,13 @@
-// Processes a long list without blocking the event loop.
+// Processes a long list in short slices, so that the event loop is not blocked.
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextIteration } from 'node:timers/promises';
 
-/** Milliseconds of work after which other requests get a turn. */
+/** Time in ms after which a slice ends. Other requests are processed between two slices. */
 const SLICE_MS = 2;
 
 /**
- * Calls `work` for each entry, and gives other requests a turn every few milliseconds. Throws the signal's reason if it
- * is aborted in the meantime.
+ * Calls `work` for each entry. Lets the event loop process other requests every few milliseconds. Throws the signal's
+ * reason if the signal is aborted in the meantime.
  */
 export async function inTurns<T>(
   entries: Iterable<T>,

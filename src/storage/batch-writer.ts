@@ -29,7 +29,7 @@ export interface BatchWriterOptions<T> {
   /** Maximum number of entries per write. */
   batch?: number;
   maxWaiting?: number;
-  /** Maximum time between an entry and its write. */
+  /** Maximum time in ms between the arrival of an entry and its write. */
   flushMs?: number;
 }
 

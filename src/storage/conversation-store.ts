@@ -1,5 +1,6 @@
-// Storage port for conversations: lists of items that requests read and extend (see docs/internals/storage.md for the
-// implementations). Every write resolves when it is durable. Other organizations' conversations are treated as unknown.
+// Storage port for conversations, which are lists of items that requests read and extend (see docs/internals/storage.md
+// for the implementations). Every write resolves when it is durable. A conversation of another organization is treated
+// as unknown.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
@@ -7,16 +8,16 @@ import type { ItemPage, ItemPageQuery, StoredItem } from './response-store.js';
 import { itemRows, sizeOf } from './response-parts.js';
 import { MAX_CHAIN_SIZE } from './response-size.js';
 
-/** An item of a conversation. `repeats`: an earlier item has the same ID. */
+/** An item of a conversation. `repeats`: whether an earlier item has the same ID. */
 export interface ConversationItem extends StoredItem {
-  /** Whether a response generated the item. */
+  /** Whether the model generated the item in a response. */
   readonly output?: boolean | undefined;
 }
 
 export interface AppendOptions {
   /**
-   * Number of items that the response read. If other items have been added since then, its `compaction` items are left
-   * out, because they would replace items that they do not summarize.
+   * Number of conversation items that this response had as input. If items have been added since, its `compaction`
+   * items are not stored, because they would replace items that they do not summarize.
    */
   readonly read?: number | undefined;
   /** Adds nothing if the conversation already has an item with this ID, so that an unconfirmed write can be repeated. */
@@ -26,31 +27,31 @@ export interface AppendOptions {
 export interface ConversationHead {
   readonly id: string;
   readonly organizationId: string;
-  readonly createdAt: number; // seconds
+  readonly createdAt: number; // seconds since 1970
   readonly metadata: Readonly<Record<string, string>>;
-  /** Number of items. */
+  /** Number of items in the conversation. */
   readonly count: number;
-  /** Size of all items; see itemSize(). */
+  /** Total size of all items, in the unit of itemSize(). */
   readonly size: number;
 }
 
 export type NewConversation = Omit<ConversationHead, 'count' | 'size'>;
 
 export interface ConversationStore {
-  /** Rejects with ApiError 422 if the items are too large. */
+  /** Stores a new conversation. Rejects with ApiError 422 if its items are too large. */
   create(conversation: NewConversation, items: readonly ConversationItem[]): Promise<void>;
-  /** Null if the conversation is unknown, deleted or past its retention. */
+  /** Returns the conversation without its items, or null if it is unknown, deleted or past its retention. */
   head(organizationId: string, id: string): Promise<ConversationHead | null>;
-  /** Null in the same cases as head(). */
+  /** Replaces the metadata. Returns null in the same cases as head(). */
   setMetadata(
     organizationId: string,
     id: string,
     metadata: Readonly<Record<string, string>>,
   ): Promise<ConversationHead | null>;
   /**
-   * Adds all items at the end, or none, and renews the retention. False in the cases in which head() is null. Rejects
-   * with ApiError 422 if the conversation would become too large; output of responses is always accepted, because it
-   * has already been generated.
+   * Appends either all items or none, and renews the retention. Resolves to false in the cases in which head() returns
+   * null. Rejects with ApiError 422 if the conversation would become too large. The output of responses is always
+   * accepted, because it has already been generated.
    */
   append(
     organizationId: string,
@@ -58,27 +59,28 @@ export interface ConversationStore {
     items: readonly ConversationItem[],
     options?: AppendOptions,
   ): Promise<boolean>;
-  /** All items in order, with the bytes of their images. Null in the same cases as head(). */
+  /** Returns all items in order, with the bytes of their images. Returns null in the same cases as head(). */
   items(organizationId: string, id: string): Promise<readonly ConversationItem[] | null>;
   /**
-   * The items in order; an ID that occurs twice is listed at its first position. 'no item': `after` is not one of them.
+   * Returns a page of items in order. An ID that occurs twice is listed at its first position. 'no item': the
+   * conversation has no item with the ID `after`.
    */
   page(organizationId: string, id: string, query: ItemPageQuery): Promise<ItemPage | 'no conversation' | 'no item'>;
-  /** The first item with this ID, with the bytes of its images. Null if there is none. */
+  /** Returns the first item with this ID, with the bytes of its images. Returns null if there is none. */
   item(organizationId: string, id: string, itemId: string): Promise<StoredItem | null>;
-  /** Removes all items with this ID. False if there are none. */
+  /** Removes all items with this ID. Resolves to false if there are none. */
   removeItem(organizationId: string, id: string, itemId: string): Promise<boolean>;
-  /** False if not found. */
+  /** Deletes a conversation. Resolves to false if it is not found. */
   delete(organizationId: string, id: string): Promise<boolean>;
   eraseOrganization(organizationId: string): Promise<void>;
-  /** Erases conversations past their retention. Resolves to their number. */
+  /** Erases conversations past their retention. Resolves to the number of erased conversations. */
   sweep(): Promise<number>;
 }
 
 /** Maximum number of items per conversation. */
 export const MAX_CONVERSATION_ITEMS = 20_000;
 
-/** The items to add to a conversation that has `count` items. See AppendOptions. */
+/** Selects which of `items` to append to a conversation that has `count` items; see AppendOptions. */
 export const appended = (
   count: number,
   items: readonly ConversationItem[],
@@ -86,7 +88,10 @@ export const appended = (
 ): readonly ConversationItem[] =>
   read === count ? items : items.filter(({ item, output }) => output !== true || item['type'] !== 'compaction');
 
-/** Throws ApiError 422 if a conversation would have too many items or too much text. Returns the size of the new items. */
+/**
+ * Throws ApiError 422 if a conversation would have too many items or too much text. Returns the size of the added
+ * items.
+ */
 export function checkConversationSize(
   known: Pick<ConversationHead, 'count' | 'size'>,
   added: readonly ConversationItem[],

@@ -89,7 +89,7 @@ export interface PageTierTotals {
   readonly tokens: number;
   readonly savedSeconds: number;
   readonly usedBytes: number;
-  /** Prompt tokens by model: all, and those that came from memory and from disk. */
+  /** Numbers of prompt tokens by model: all (`prompt`), cached in memory (`memory`) and read from disk (`disk`). */
   readonly models: ReadonlyMap<string, { readonly prompt: number; readonly memory: number; readonly disk: number }>;
 }
 

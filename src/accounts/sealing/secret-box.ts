@@ -23,7 +23,10 @@ export interface OpenedSecret {
 
 const PREFIX = 'acc1.';
 const MAX_CHARACTERS = 8_192;
-/** For saved items and pinned prompts: at most 400,000 characters of up to three UTF-8 bytes each. */
+/**
+ * Maximum length of a sealed saved item or pinned prompt: base64url of 400,000 characters of three UTF-8 bytes each,
+ * plus overhead.
+ */
 const MAX_SAVED_CHARACTERS = 1_700_000;
 
 const LONG: ReadonlySet<SecretPurpose> = new Set(['saved text', 'pinned prompt']);

@@ -1,4 +1,4 @@
-// How long the token IDs of tool calls and reasoning are kept, with which later prompts match the prefix cache.
+// Settings for stored token IDs of tool calls and reasoning. With the stored IDs, later prompts match the prefix cache.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

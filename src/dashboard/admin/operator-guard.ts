@@ -29,7 +29,7 @@ export interface OperatorRoute<B> {
   method: Route['method'];
   path: string;
   body?: z.ZodType<B>;
-  /** Maximum body size; 64 KiB by default. */
+  /** Maximum size of the request body in bytes. Default: 64 KiB. */
   maxBodyBytes?: number;
   handler(call: OperatorCall<B>): void | Promise<void>;
 }

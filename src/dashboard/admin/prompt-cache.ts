@@ -1,4 +1,4 @@
-// The prompt cache, for operators: state, emptying it, pinned prompts.
+// Operator API of the prompt cache: reports the cache's state, clears the cache, and pins and unpins prompts.
 
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
@@ -17,7 +17,9 @@ const pinBody = z.object({
   organization: z.string().min(1).max(128).nullish(),
   prompt: z.string().min(1).max(MAX_PINNED_CHARACTERS),
 });
-/** Up to six bytes per character in JSON, and the other fields. */
+/**
+ * Maximum size of a pin request's body in bytes: at most six bytes per prompt character in JSON, plus the other fields.
+ */
 const MAX_PIN_BYTES = 6 * MAX_PINNED_CHARACTERS + 4_096;
 
 export interface PromptCacheDeps {
@@ -76,7 +78,7 @@ export function promptCacheRoutes(guard: OperatorGuard, { promptCache, note }: P
   ];
 }
 
-/** Null if the parameter is absent. */
+/** Returns a query parameter, or null if the parameter is absent. */
 function named(query: URLSearchParams, name: string): string | null {
   const value = query.get(name);
   if (value === '') throw apiError('invalid_query_parameter', `${name} must not be empty.`, name);

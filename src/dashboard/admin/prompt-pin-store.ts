@@ -1,19 +1,19 @@
-// Port for pinned prompts (see docs/internals/storage.md). They belong to the data directory, because each server has
-// its own prompt cache.
+// Storage port for pinned prompts (see docs/internals/storage.md). Pins are stored in the data directory and not in a
+// shared database, because each server has its own prompt cache.
 
 export interface PinnedPromptRow {
   readonly id: string;
-  /** A served name. */
+  /** Public name of the model. */
   readonly model: string;
   readonly organizationId: string;
-  /** Encrypted; see SecretBox. */
+  /** The prompt, encrypted by SecretBox. */
   readonly sealedPrompt: string;
-  /** RFC 3339. */
+  /** Creation time in RFC 3339 format. */
   readonly createdAt: string;
 }
 
 export interface PromptPinStore {
-  /** Oldest first. */
+  /** Returns all pinned prompts, oldest first. */
   all(): Promise<readonly PinnedPromptRow[]>;
   put(row: PinnedPromptRow): Promise<void>;
   remove(id: string): Promise<void>;

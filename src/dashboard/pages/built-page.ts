@@ -15,7 +15,7 @@ export interface PageFile {
 
 export interface BuiltPage {
   readonly index: PageFile;
-  /** The page that displays /openapi.json. */
+  /** The HTML page at /docs, which displays the API reference from /openapi.json. */
   readonly apiReference: PageFile;
   /** By file name, which contains a hash of the content. */
   readonly assets: ReadonlyMap<string, PageFile>;

@@ -20,7 +20,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     target: ['chrome123', 'firefox121', 'safari17.5'],
     reportCompressedSize: false,
-    chunkSizeWarningLimit: 1_900, // Swagger UI
+    chunkSizeWarningLimit: 1_900, // in kB; Swagger UI exceeds the default
   },
   server: { proxy: { '/dashboard/api': 'http://127.0.0.1:8080', '/v1': 'http://127.0.0.1:8080' } },
 });

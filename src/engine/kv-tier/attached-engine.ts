@@ -34,7 +34,7 @@ export interface EngineLinks {
   /** The keys of an organization; null if it has none any more. */
   keysOf(organizationId: string): Promise<OrganizationKeys | null>;
   report(action: string, error: unknown): void;
-  /** Counts bytes that were read or written for an organization. */
+  /** Counts the bytes that were read for an organization. written() counts the bytes that were written. */
   read(organizationId: string, bytes: number): void;
   written(organizationId: string, bytes: number): void;
 }
@@ -52,14 +52,17 @@ export class AttachedEngine {
   #identity: EngineIdentity | null = null;
   #nextImport = 1;
   #pendingExports: Promise<unknown> = Promise.resolve();
-  /** Exported pages that are not yet stored. */
+  /** Number of exported pages that are not yet stored. */
   #pagesStoring = 0;
-  /** Pages that the engine exported before it was connected, and pages that have arrived here since. */
+  /**
+   * Number of pages that the engine had exported before this object was created. `#pagesArrived` counts pages received
+   * since.
+   */
   readonly #exportedBefore: number;
   #pagesArrived = 0;
   #closed = false;
   #importing = 0;
-  /** The open imports that hold the pages of pinned prompts, by pin. */
+  /** Open imports that hold the pages of pinned prompts in memory, by the ID of the pinned prompt. */
   readonly #pins = new Map<string, number>();
   skippedPages = 0;
   /** The estimate of an earlier process. */
@@ -82,7 +85,7 @@ export class AttachedEngine {
     this.#tier.forget(); // export earlier pages again: they were not stored
     if (this.links.store.hasEngine(this.#identity.key)) this.#tier.touchPool();
   }
-  /** Pages of ended requests that are not yet stored. */
+  /** Number of pages of finished requests that are not yet stored on disk. */
   get pagesWaiting(): number {
     const { exportsPending, pagesExported } = this.native.stats();
     return exportsPending + (pagesExported - this.#exportedBefore - this.#pagesArrived) + this.#pagesStoring;
@@ -230,7 +233,7 @@ export class AttachedEngine {
     this.#tier.closeImport(id);
   }
 
-  /** Holds the pages of a prompt that are in memory until unpin(). Never rejects. */
+  /** Holds those pages of a prompt that are in memory, until unpin(). Never rejects. */
   async pin({ pin, organization, organizationId, tokens }: PinOrder): Promise<PinState> {
     const none: PinState = { memoryTokens: 0, diskTokens: 0 };
     try {
@@ -240,12 +243,12 @@ export class AttachedEngine {
       const text = { tokens, spans: [] };
       const pages = Math.floor((tokens.length - 1) / PAGE_TOKENS);
       const stored = this.links.store.find(engine, keys, text, pages).length;
-      this.unpin(pin); // in the same turn, so that the pages are held again before the next step
+      this.unpin(pin); // in the same event-loop turn, so that the pages are held again before the next engine step
       const id = this.#nextImport++;
       this.#pins.set(pin, id);
       const ask = (): void => this.#tier.openImport(id, organization, tokens, [], true);
       const held = ((await this.#answer(`opened ${id}`, ask)) as Uint8Array | null) ?? new Uint8Array();
-      // The engine continues from the last page only if it has the recurrent state there.
+      // A model with recurrent state can continue only from a page that has a snapshot of the state.
       const needsSnapshot = this.native.pageSizes.snapshot > 0;
       const last = held.at(-1) ?? 0;
       const memory = needsSnapshot && (last & HAS_SNAPSHOT) === 0 ? 0 : held.length;

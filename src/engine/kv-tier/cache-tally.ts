@@ -1,9 +1,13 @@
-// How much of the prompts of each model and organization came from memory and from disk. Worker thread only.
+// Counts how many prompt tokens of each model file and organization were cached in memory and on disk. Worker thread
+// only.
 
-/** Limits the memory. Further pairs of a model and an organization are counted under the organization ''. */
+/**
+ * Maximum number of pairs of a model file and an organization, to limit memory. Further pairs are counted under the
+ * organization ''.
+ */
 const MAX_PAIRS = 10_000;
 
-/** Totals since the process started. */
+/** Prompt-cache totals of one model file and organization since the process started. */
 export interface CacheUse {
   readonly file: string;
   readonly organization: string;
@@ -13,12 +17,12 @@ export interface CacheUse {
   diskTokens: number;
   readBytes: number;
   writtenBytes: number;
-  /** Time that computing the cached tokens would have taken, in ms. */
+  /** Estimated prefill time that the cached tokens saved, in ms. */
   savedMs: number;
 }
 
 interface Counted extends CacheUse {
-  /** Cached tokens whose time is not yet part of `savedMs`, because it is not known. */
+  /** Number of cached tokens that `savedMs` does not include yet, because the prefill time per token is not known. */
   untimedTokens: number;
 }
 
@@ -45,7 +49,10 @@ export class CacheTally {
     this.#of(file, organization).writtenBytes += bytes;
   }
 
-  /** `tokenMs`: the estimated time to compute a token of a model file, in ms; 0: not known. */
+  /**
+   * Returns all totals. `tokenMs`: returns the estimated prefill time per token of a model file in ms, or 0 if it is
+   * not known.
+   */
   uses(tokenMs: (file: string) => number): CacheUse[] {
     return [...this.#all.values()].map((one) => {
       const ms = tokenMs(one.file);

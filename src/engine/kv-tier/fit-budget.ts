@@ -1,12 +1,15 @@
-// Adapts the files of an earlier process to a smaller byte budget, when the page store is opened. Worker thread only.
+// Shrinks the files of an earlier process when the page store opens with a smaller byte budget. Worker thread only.
 //
-// The least useful records are removed from the index until the others fit. Then records move from the last files into
-// free slots of the first ones, so that files become empty or shorter. The caller writes the journal before and after,
-// because a record may move into a slot that a removed one had.
+// First, the least useful records are removed from the index until the remaining ones fit the budget. Then records move
+// from the last files into free slots of the first files, so that files become empty or shorter. The caller writes the
+// journal between the two stages and after them, because a record may move into the slot of a removed record.
 import type { Entry, PageIndex } from './page-index.js';
 import type { Slab, SlabFiles, Slot } from './slab-files.js';
 
-/** Removes entries until the others fit into `maxBytes`. Pinned ones are removed last. Returns their number. */
+/**
+ * Removes entries until the remaining ones fit into `maxBytes`. Entries of pinned prompts are removed last. Returns the
+ * number of removed entries.
+ */
 export function evictToFit(index: PageIndex, maxBytes: number): number {
   let bytes = 0;
   for (const { slot } of index.entries) bytes += slot.slab.slotBytes;
@@ -19,7 +22,7 @@ export function evictToFit(index: PageIndex, maxBytes: number): number {
   for (const { entry } of byUse) {
     if (bytes <= maxBytes) break;
     if (index.get(entry.name) !== entry) continue;
-    // Without its parent, a page cannot be found.
+    // A page cannot be found without its parent, so its descendants are removed too.
     for (const gone of index.withDescendants([entry])) {
       bytes -= gone.slot.slab.slotBytes;
       index.forget(gone);
@@ -28,7 +31,9 @@ export function evictToFit(index: PageIndex, maxBytes: number): number {
   return before - index.size;
 }
 
-/** Moves records of each size into the first files of that size. Resolves when the copies are durable. */
+/**
+ * Compacts each size class by moving its records into the lowest-numbered files. Resolves when the copies are durable.
+ */
 export async function compact(index: PageIndex, slabs: SlabFiles): Promise<void> {
   const sizes = new Map<number, Slab[]>();
   for (const slab of slabs.all()) sizes.set(slab.slotBytes, [...(sizes.get(slab.slotBytes) ?? []), slab]);
@@ -48,7 +53,7 @@ export async function compact(index: PageIndex, slabs: SlabFiles): Promise<void>
         order.get(slab)! < order.get(entry.slot.slab)! || (slab === entry.slot.slab && at < entry.slot.index);
       if (!isEarlier) break;
       const record = Buffer.allocUnsafe(entry.slot.slab.slotBytes);
-      if (!(await slabs.read(entry.slot, record))) continue; // dropped when it is read
+      if (!(await slabs.read(entry.slot, record))) continue; // an incomplete record is dropped when a request reads it
       slab.used.add(at);
       await slabs.write(target.value, record);
       moved.push(target.value);
@@ -59,7 +64,7 @@ export async function compact(index: PageIndex, slabs: SlabFiles): Promise<void>
   await slabs.sync(moved);
 }
 
-/** The free slots at the time of the call, in ascending order. */
+/** Yields the slots that are free at the time of the call, in ascending order. */
 function* freeSlots(slabs: readonly Slab[]): Generator<Slot> {
   for (const slab of slabs) {
     const used = new Set(slab.used);

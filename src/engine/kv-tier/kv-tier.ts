@@ -70,7 +70,7 @@ export class KvTier {
   async labels(olderThanS: number): Promise<readonly string[]> {
     return ((await this.#order({ type: 'labels', olderThanS })) as readonly string[] | null) ?? [];
   }
-  /** Erases the pages of an organization, of a model file, or all, except for those of pinned prompts. */
+  /** Erases all pages, or only those of one organization or one model file. Pages of pinned prompts are kept. */
   async clear(organization: string | null, file: string | null): Promise<ErasedPages> {
     const erased = (await this.#order({ type: 'clear', organization, file })) as ErasedPages | null;
     return erased ?? { records: 0, bytes: 0 };
@@ -79,19 +79,19 @@ export class KvTier {
   async eraseOrganization(organization: string): Promise<void> {
     await this.#order({ type: 'erase organization', organization });
   }
-  /** The IDs of the organizations with pages. */
+  /** Returns the IDs of the organizations that have pages on disk. */
   async organizations(): Promise<readonly string[]> {
     return ((await this.#order({ type: 'organizations' })) as readonly string[] | null) ?? [];
   }
-  /** What is stored, by model file and organization. */
+  /** Returns the number and size of the stored pages of each model file and organization. */
   async stored(): Promise<readonly StoredPages[]> {
     return ((await this.#order({ type: 'stored' })) as readonly StoredPages[] | null) ?? [];
   }
-  /** Holds the pages of a prompt in an engine's memory. Null: the engine is not connected. */
+  /** Holds the pages of a prompt in an engine's memory. Resolves to null if the engine is not connected. */
   async pin(order: PinOrder): Promise<PinState | null> {
     return (await this.#order({ type: 'pin', ...order })) as PinState | null;
   }
-  /** Releases the pages of a pinned prompt, and erases those that nothing else needs. */
+  /** Releases the pages of a pinned prompt. Erases those pages on disk that nothing else needs. */
   async unpin(pin: string, organizationId: string): Promise<void> {
     await this.#order({ type: 'unpin', pin, organizationId });
   }

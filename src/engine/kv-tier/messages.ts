@@ -35,17 +35,17 @@ export type TierOrder = { readonly number: number } & (
   /** The responses whose pages are stored, if they were stored more than `olderThanS` seconds ago. */
   | { readonly type: 'labels'; readonly olderThanS: number }
   /**
-   * Erases the pages of an organization, of a model file, or all, except for those of pinned prompts. Answered by an
-   * ErasedPages.
+   * Erases all pages, or only those of one organization or one model file. Pages of pinned prompts are kept. The answer
+   * is an ErasedPages.
    */
   | { readonly type: 'clear'; readonly organization: string | null; readonly file: string | null }
-  /** An organization was deleted. */
+  /** Erases all pages of a deleted organization. */
   | { readonly type: 'erase organization'; readonly organization: string }
-  /** The IDs of the organizations with pages. */
+  /** The answer is the IDs of the organizations that have pages on disk. */
   | { readonly type: 'organizations' }
-  /** What is stored, by model file and organization: a StoredPages list. */
+  /** The answer is a list of StoredPages: the stored pages of each model file and organization. */
   | { readonly type: 'stored' }
-  /** Holds the pages of a prompt in the engine's memory, and returns how much of it is there: a PinState. */
+  /** Holds the pages of a prompt in the engine's memory. The answer is a PinState. */
   | ({ readonly type: 'pin' } & PinOrder)
   | { readonly type: 'unpin'; readonly pin: string; readonly organizationId: string }
   | { readonly type: 'report' }
@@ -54,15 +54,15 @@ export type TierOrder = { readonly number: number } & (
 
 export interface PinOrder {
   readonly pin: string;
-  /** The engine's key within the process. */
+  /** Key that identifies the engine within this process. */
   readonly engine: string;
   readonly organization: number;
   readonly organizationId: string;
-  /** The prompt; its full pages are pinned. */
+  /** The full pages of the prompt, and one more token. The full pages are pinned. */
   readonly tokens: Int32Array;
 }
 
-/** Number of leading tokens of a pinned prompt that are in memory and on disk. */
+/** Number of leading tokens of a pinned prompt whose pages are in memory, and number whose pages are on disk. */
 export interface PinState {
   readonly memoryTokens: number;
   readonly diskTokens: number;
@@ -73,7 +73,7 @@ export interface ErasedPages {
   readonly bytes: number;
 }
 
-/** An organization's pages for one model file. */
+/** Number and size of the pages that an organization has on disk for one model file. */
 export interface StoredPages {
   readonly file: string;
   readonly organization: string;
@@ -107,7 +107,7 @@ export interface TierReport {
   readonly importedTokens: number;
   readonly savedMs: number;
   readonly skippedPages: number;
-  /** Pages of ended requests that are not yet stored. */
+  /** Number of pages of finished requests that are not yet stored on disk. */
   readonly pagesWaiting: number;
   readonly uses: readonly CacheUse[];
 }
@@ -124,7 +124,7 @@ export type TierQuestion =
       readonly tokens: Int32Array;
       readonly spans: readonly PromptSpan[];
     }
-  /** A request was started. `diskTokens`: prompt tokens that were read from disk for it. */
+  /** The engine started a request. `diskTokens`: number of its prompt tokens that were read from disk. */
   | {
       readonly type: 'started';
       readonly engine: string;
@@ -137,7 +137,7 @@ export type TierQuestion =
   | { readonly type: 'erase'; readonly labels: readonly string[] }
   | { readonly type: 'erase organization'; readonly organizationId: string };
 
-/** Why stored pages were not used, or no more of them. */
+/** Why no pages, or no further pages, were read from disk for a prompt. */
 export type MissReason =
   | 'never stored'
   | 'other engine'
@@ -150,7 +150,7 @@ export type MissReason =
 
 export interface Miss {
   readonly reason: MissReason;
-  /** For a page that left the store: when, in seconds since 1970. */
+  /** Time in seconds since 1970 at which the page was removed from the store. Null if it was not removed. */
   readonly at: number | null;
 }
 
@@ -161,7 +161,7 @@ export interface TierAnswer {
   readonly tokens: number;
   /** The open import that holds the pages; null: none. */
   readonly import: number | null;
-  /** Null: all full pages of the prompt were read. */
+  /** Why not all full pages of the prompt were read from disk. Null if all were read. */
   readonly miss: Miss | null;
 }
 

@@ -67,10 +67,10 @@ export interface ChainPage {
   readonly content: Buffer;
 }
 
-/** The digests of a text that were needed so far: an import needs them several times. */
+/** Caches the page digests of a text, because an import needs them several times. */
 const known = new WeakMap<PositionText, { readonly keys: OrganizationKeys; readonly pages: ChainPage[] }>();
 
-/** The first `count` pages of a text, whose content must not change afterwards. */
+/** Yields the first `count` pages of a text. The text must not change afterwards, because its digests are cached. */
 export function* chainPages(keys: OrganizationKeys, text: PositionText, count: number): Generator<ChainPage> {
   let chain = known.get(text);
   if (chain === undefined || chain.keys !== keys) known.set(text, (chain = { keys, pages: [] }));

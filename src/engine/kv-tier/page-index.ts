@@ -1,11 +1,11 @@
-// The index of the page store: which records exist, which labels need them, and in which order they are evicted. In
-// memory only; PageStore writes its changes to the journal. Worker thread only.
+// In-memory index of the page store: which records exist, which labels need them, and which are evicted first.
+// PageStore writes changes of the index to the journal. Worker thread only.
 import type { JournalEntry } from './journal.js';
 import { isPinLabel } from './labels.js';
 import { PARTS, type PagePart } from './page-record.js';
 import type { Slab, SlabFiles, Slot } from './slab-files.js';
 
-/** Number of entries from which the next one to evict is chosen. */
+/** Number of random entries among which the next one to evict is chosen. */
 const SAMPLE = 48;
 
 export interface Entry {
@@ -18,19 +18,22 @@ export interface Entry {
   readonly page: number;
   slot: Slot;
   readonly bytes: number;
-  /** Number of references by labels, and by labels of pinned prompts; counted only in entries of the part `full`. */
+  /**
+   * Number of labels that need this entry, and number of those that belong to pinned prompts. Counted only in entries
+   * of the part `full`.
+   */
   references: number;
   pins: number;
-  /** Time in seconds after which the entry is erased unless it is referenced; 0 = no limit. */
+  /** Time in seconds since 1970 after which the entry is erased, unless a label needs it. 0 = no limit. */
   until: number;
-  /** Time saved per byte, relative to other engines. */
+  /** Prefill time saved per byte, comparable between engines. */
   readonly value: number;
   /** The entry with the lowest priority is evicted first. */
   priority: number;
-  at: number; // index in the list of all entries
+  at: number; // index in #list
 }
 
-/** An organization's pages for one engine key. */
+/** Number and size of the pages that an organization has for one engine key. */
 export interface StoreUsage {
   readonly engine: string;
   readonly organization: string;
@@ -38,7 +41,7 @@ export interface StoreUsage {
   readonly bytes: number;
 }
 
-/** The name of a record: part, engine key and digest, the last two in hexadecimal. */
+/** Returns the name of a record: its part, engine key and digest. The engine key and the digest are hexadecimal. */
 export const entryName = (part: PagePart, engine: string, digest: string): string => `${part}:${engine}:${digest}`;
 const slotName = (slab: Slab, index: number): string => `${slab.name}/${index}`;
 
@@ -57,16 +60,16 @@ export class PageIndex {
   readonly #entries = new Map<string, Entry>();
   readonly #list: Entry[] = [];
   readonly #bySlot = new Map<string, Entry>();
-  readonly #children = new Map<string, Set<string>>(); // names of `full` entries by the name of their parent's
-  /** The last page of each prefix that a label needs, and the labels by that page. */
+  readonly #children = new Map<string, Set<string>>(); // `full` entries by the `full` entry of their parent page
+  /** By label, the last page of each prefix that the label needs. `#labelsOf` contains the labels by last page. */
   readonly #labels = new Map<string, Set<string>>();
   readonly #labelsOf = new Map<string, Set<string>>();
   readonly #labelTimes = new Map<string, number>();
   readonly #perOrganization = new Map<string, number>();
   readonly #perEngine = new Map<string, number>();
-  /** By engine and organization. */
+  /** By engine key and organization. */
   readonly #usage = new Map<string, StoreUsage>();
-  #clock = 0; // priority of the entry that was evicted last
+  #clock = 0; // highest priority of any evicted entry
 
   constructor(private readonly slabs: SlabFiles) {}
 
@@ -76,7 +79,7 @@ export class PageIndex {
   get clock(): number {
     return this.#clock;
   }
-  /** In no particular order. */
+  /** Returns all entries in no particular order. */
   get entries(): readonly Entry[] {
     return this.#list;
   }
@@ -86,7 +89,7 @@ export class PageIndex {
   has(name: string): boolean {
     return this.#entries.has(name);
   }
-  /** Pages and bytes by engine and organization. */
+  /** Returns the number and size of pages by engine key and organization. */
   get usage(): Iterable<StoreUsage> {
     return this.#usage.values();
   }
@@ -97,33 +100,34 @@ export class PageIndex {
     return (this.#perOrganization.get(organization) ?? 0) > 0;
   }
 
-  /** Whether an engine other than `engine` has stored the page with this digest. */
+  /** Returns whether an engine with another key has stored the page with this digest. */
   hasForOtherEngine(engine: string, digest: string): boolean {
     for (const other of this.#perEngine.keys())
       if (other !== engine && this.has(entryName('full', other, digest))) return true;
     return false;
   }
-  /** Whether a label needs the page of an entry. */
+  /** Returns whether a label needs the page of an entry. */
   isReferenced({ engine, digest }: Entry): boolean {
     return (this.#entries.get(entryName('full', engine, digest))?.references ?? 0) > 0;
   }
-  /** Whether the page of an entry belongs to a pinned prompt, and is therefore not evicted. */
+  /** Returns whether the page of an entry belongs to a pinned prompt. Such pages are not evicted. */
   isPinned({ engine, digest }: Entry): boolean {
     return (this.#entries.get(entryName('full', engine, digest))?.pins ?? 0) > 0;
   }
 
-  /** Labels that were added before `before`, in seconds. */
+  /** Returns the labels that were added at the time `before` or earlier, in seconds since 1970. */
   labelsBefore(before: number): string[] {
     return [...this.#labels.keys()].filter((label) => (this.#labelTimes.get(label) ?? 0) <= before);
   }
-  /** Whether `leaf` is the last page of a prefix that `label` needs. */
+  /** Returns whether `leaf` is the last page of a prefix that `label` needs. */
   refers(label: string, leaf: string): boolean {
     return this.#labels.get(label)?.has(leaf) === true;
   }
 
   /**
-   * What to evict for about `count` slots of this size: pages of it, or all records of the least useful file. Pinned
-   * entries and those named in `kept` stay. The deepest pages of a prefix come first.
+   * Returns entries to evict, in order to free about `count` slots of the size `slotBytes`. Chooses records of this
+   * size, or all records of the least useful file of another size if there are none. Entries of pinned prompts and
+   * entries named in `kept` are never chosen. The deepest pages of a prefix come first.
    */
   victims(slotBytes: number, count: number, kept: ReadonlySet<string>): Entry[] {
     const victims = new Map<string, Entry>();
@@ -139,7 +143,7 @@ export class PageIndex {
     return [...victims.values()];
   }
 
-  /** The entry with the lowest priority in a sample of those with this size and a suitable name. */
+  /** Returns the entry with the lowest priority in a random sample of entries of this size with a suitable name. */
   #leastUseful(slotBytes: number, isSuitable: (name: string) => boolean): Entry | null {
     let found: Entry | null = null;
     for (let tries = 0, seen = 0; tries < 16 * SAMPLE && seen < SAMPLE && this.#list.length > 0; tries++) {
@@ -172,7 +176,10 @@ export class PageIndex {
     return [];
   }
 
-  /** The deepest pages after `entry` leave before it, because nothing could find them any more. */
+  /**
+   * Returns the records of the deepest page after `entry`, or of `entry` if no page follows. Deeper pages are evicted
+   * first, because they could not be found without the pages before them.
+   */
   #deepest(entry: Entry, isLeft: (name: string) => boolean): Entry[] {
     if (entry.part !== 'full') return [entry];
     let leaf = entry;
@@ -189,7 +196,7 @@ export class PageIndex {
     return PARTS.flatMap((part) => this.#entries.get(entryName(part, engine, digest)) ?? []);
   }
 
-  /** Adds the pages that can be found only through these. The deepest pages come first. */
+  /** Returns the entries and all pages that can be found only through them, the deepest pages first. */
   withDescendants(entries: readonly Entry[]): Entry[] {
     const all = new Set(entries);
     for (const entry of all) {
@@ -203,12 +210,12 @@ export class PageIndex {
     return [...all].sort((a, b) => b.page - a.page);
   }
 
-  /** An entry that was used is worth what it saves, counted from the priority of the entry that was evicted last. */
+  /** Raises the priority of an entry that was used, to the entry's value plus the highest priority evicted so far. */
   touch(entry: Entry): void {
     entry.priority = Math.max(entry.priority, this.#clock + entry.value);
   }
 
-  /** The entry and all its ancestors. */
+  /** Yields the entry and all its ancestors, the deepest page first. */
   *#chain(name: string): Generator<Entry> {
     for (let entry = this.#entries.get(name); entry !== undefined; ) {
       yield entry;
@@ -216,7 +223,7 @@ export class PageIndex {
     }
   }
 
-  /** Notes that `label` needs the prefix that ends with `leaf`. `at`: time in seconds. */
+  /** Records that `label` needs the prefix that ends with the page `leaf`. `at`: time in seconds since 1970. */
   refer(label: string, leaf: string, at: number): void {
     this.#reference(label, leaf, at);
     this.#count(label, leaf, 1);
@@ -230,8 +237,9 @@ export class PageIndex {
   }
 
   /**
-   * The last page of the only prefix that a pinned prompt needs from now on: `leaf`, or a page after it if the label
-   * has one, because a prompt is stored in parts. `replaced`: whether the label has other last pages.
+   * Returns the last page of the only prefix that a pinned prompt needs from now on. This is `leaf`, or the later page
+   * that the label already has, because a prompt is stored in several parts. `replaced`: whether the label has other
+   * last pages, which it no longer needs.
    */
   pinnedLeaf(label: string, leaf: string): { leaf: string; replaced: boolean } {
     const leaves = [...(this.#labels.get(label) ?? [])];
@@ -243,7 +251,10 @@ export class PageIndex {
     return false;
   }
 
-  /** Like refer(), but the label no longer needs other prefixes. Returns the entries that no label needs any more. */
+  /**
+   * Records that `label` needs only the prefix that ends with the page `leaf`. Returns the entries that no label needs
+   * any more.
+   */
   referOnly(label: string, leaf: string, at: number): Entry[] {
     const former = [...(this.#labels.get(label) ?? [])];
     for (const one of former) this.#count(label, one, -1);
@@ -252,7 +263,7 @@ export class PageIndex {
     return former.flatMap((one) => [...this.#chain(one)].filter(({ references }) => references === 0));
   }
 
-  /** Removes a label. Returns the entries that no label needs any more; null: the label is unknown. */
+  /** Removes a label. Returns the entries that no label needs any more, or null if the label is unknown. */
   release(label: string): Entry[] | null {
     const leaves = this.#labels.get(label);
     if (leaves === undefined) return null;
@@ -306,13 +317,13 @@ export class PageIndex {
     this.#children.set(parent, children);
   }
 
-  /** Removes an entry that is evicted, and frees its slot. */
+  /** Evicts an entry: removes it from the index and frees its slot. */
   evict(entry: Entry): void {
     this.#clock = Math.max(this.#clock, entry.priority);
     this.forget(entry);
   }
 
-  /** Notes that the record of an entry has been copied to another slot, and frees its present one. */
+  /** Records that an entry's record was copied to another slot, and frees the old slot. */
   move(entry: Entry, slot: Slot): void {
     this.#bySlot.delete(slotName(entry.slot.slab, entry.slot.index));
     entry.slot.slab.free(entry.slot.index);
@@ -320,7 +331,7 @@ export class PageIndex {
     this.#bySlot.set(slotName(slot.slab, slot.index), entry);
   }
 
-  /** Removes the entry from the index and frees its slot. */
+  /** Removes an entry from the index and frees its slot. */
   forget(entry: Entry): void {
     this.unlink(entry);
     this.#bySlot.delete(slotName(entry.slot.slab, entry.slot.index));
@@ -340,7 +351,7 @@ export class PageIndex {
     else this.#usage.set(key, usage);
   }
 
-  /** Removes the entry from the index. Its slot stays reserved. */
+  /** Removes an entry from the index. The slot of the entry stays reserved. */
   unlink(entry: Entry): void {
     if (this.#entries.get(entry.name) !== entry) return;
     this.#entries.delete(entry.name);
@@ -354,7 +365,7 @@ export class PageIndex {
     }
     if (entry.part !== 'full') return;
     const parent = entryName('full', entry.engine, entry.parent);
-    // The labels of this page still need the pages before it.
+    // Labels whose prefix ends with the removed page still need the pages before it.
     for (const label of this.#labelsOf.get(entry.name) ?? []) {
       const leaves = this.#labels.get(label)!;
       leaves.delete(entry.name);
@@ -415,7 +426,7 @@ export class PageIndex {
   }
 
   *snapshot(): Generator<JournalEntry> {
-    // Priorities are kept relative to the clock, which starts at 0 again.
+    // Priorities are written relative to the clock, because the clock starts at 0 after a restart.
     for (const entry of this.#list) yield journaled({ ...entry, priority: Math.max(0, entry.priority - this.#clock) });
     for (const [label, leaves] of this.#labels)
       for (const leaf of leaves) yield ['r', label, leaf, this.#labelTimes.get(label) ?? 0];

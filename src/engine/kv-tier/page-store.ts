@@ -20,9 +20,12 @@ import { SlabFiles, type Slot } from './slab-files.js';
 const MAX_RECORDS = 400_000;
 /** The time limit of a page is extended only by at least this many seconds. */
 const EXTEND_S = 3_600;
-/** An eviction takes two syncs, so records are evicted together if several slots are needed. */
+/**
+ * Maximum number of records that are evicted together when several slots are needed, because each eviction takes two
+ * syncs.
+ */
 const EVICTED_TOGETHER = 32;
-/** Number of records that are read at the same time. */
+/** Maximum number of records that are read concurrently. */
 const READS = 8;
 
 export interface EngineIdentity {
@@ -48,7 +51,7 @@ export interface StoreCounts {
 export type DropReason = 'corrupt' | 'unreadable' | 'interrupted';
 
 export interface LookUp {
-  /** The stored parts of each leading page. */
+  /** For each leading page that is stored, its stored parts. */
   readonly stored: readonly (readonly PagePart[])[];
   readonly missing: ChainPage | null;
 }
@@ -63,7 +66,7 @@ export interface PageStoreOptions {
   /** False only in tests. */
   readonly encrypts?: boolean;
   readonly report?: StoreProblem;
-  /** Growth of the journal above four times its content before it is rewritten; for tests. */
+  /** Bytes by which the journal may exceed four times its content before it is rewritten; for tests. */
   readonly journalSlackBytes?: number | undefined;
   readonly now?: () => number; // seconds
 }
@@ -98,7 +101,7 @@ export class PageStore {
   readonly #buffers = new RecordBuffers();
   /** Entries of the put in progress, which are not evicted for it. */
   readonly #inUse = new Set<string>();
-  /** Entries whose bytes are being overwritten. A read that fails meanwhile does not count as a damaged record. */
+  /** Entries whose records are being overwritten. A failed read of such a record does not count as damage. */
   readonly #leaving = new Set<Entry>();
   /** Labels whose pages were erased recently, so that late pages are not stored. */
   readonly #erasedLabels = new Map<string, number>();
@@ -129,12 +132,12 @@ export class PageStore {
     return store;
   }
 
-  /** The budget may be smaller than at the last start. */
+  /** Shrinks the store to its byte budget, which may be smaller than at the last start. */
   async #fit(): Promise<void> {
     const { maxBytes } = this.options;
     if (this.bytes <= maxBytes) return;
     this.counts.evicted += evictToFit(this.#index, maxBytes);
-    // From here on, the slots of removed records may be overwritten.
+    // The journal must not list the removed records any more, because compact() may overwrite their slots.
     await this.#journal.rewrite(this.#index.snapshot());
     await compact(this.#index, this.#slabs);
   }
@@ -222,7 +225,7 @@ export class PageStore {
       await this.#slabs.sync(written.map(({ slot }) => slot));
       await this.#journal.append([...written.map(journaled), ...extended.map(({ name, until: u }) => ['u', name, u])]);
     } catch (error) {
-      for (const entry of written) this.#index.forget(entry); // their bytes are overwritten with the next free slots
+      for (const entry of written) this.#index.forget(entry); // the next records overwrite the freed slots
       this.counts.skipped += written.length + 1;
       throw error;
     } finally {
@@ -250,7 +253,10 @@ export class PageStore {
     part: PagePart;
     data: Uint8Array;
     until: number;
-    /** Number of records that are about to be written. */
+    /**
+     * Approximate number of records that the current call still has to write. If slots are needed, about this many are
+     * freed together.
+     */
     following: number;
   }): Promise<Entry | null> {
     const slotBytes = SlabFiles.slotBytes(recordBytes(data.length));
@@ -308,16 +314,16 @@ export class PageStore {
     }
   }
 
-  /** Pages and bytes by engine key and organization. */
+  /** Returns the number and size of pages by engine key and organization. */
   usage(): StoreUsage[] {
     return [...this.#index.usage];
   }
-  /** The IDs of the organizations with pages. */
+  /** Returns the IDs of the organizations that have pages. */
   organizations(): string[] {
     return this.#index.organizations();
   }
 
-  /** Why a page of a text is not stored. */
+  /** Returns why a page of a text is not stored. */
   whyMissing(engine: EngineIdentity, page: ChainPage): Removal | 'other engine' | 'never stored' {
     const removal = this.#removed.get(nameOf(engine.key, page, 'full'));
     if (removal !== undefined) return removal;
@@ -329,7 +335,7 @@ export class PageStore {
     return this.lookUp(engine, organization, text, pages).stored;
   }
 
-  /** Like find(). `missing`: the first page that is not stored. */
+  /** Like find(), but also returns in `missing` the first page that is not stored. */
   lookUp(engine: EngineIdentity, organization: OrganizationKeys, text: PositionText, pages: number): LookUp {
     const stored: PagePart[][] = [];
     for (const page of chainPages(organization, text, pages)) {
@@ -375,14 +381,14 @@ export class PageStore {
       const buffer = this.#buffers.take(entry.slot.slab.slotBytes);
       const isComplete = await this.#slabs.read(entry.slot, buffer);
       const data = isComplete ? openRecord(name, buffer, this.#encrypts) : null;
-      this.#buffers.give(buffer); // after an error it is left to the garbage collector, because it may still be written
+      this.#buffers.give(buffer); // not called after an error, because a pending read may still write to the buffer
       if (data !== null && data.length === entry.bytes) {
         this.#index.touch(entry);
         this.counts.read++;
         this.counts.readBytes += data.length;
         return data;
       }
-      // Evicted or erased while it was read.
+      // The record was evicted or erased during the read.
       if (this.#index.get(entry.name) !== entry || this.#leaving.has(entry)) return null;
       reason = isComplete ? 'corrupt' : 'interrupted';
     } catch (error) {
@@ -414,8 +420,8 @@ export class PageStore {
   }
 
   /**
-   * Erases everything of an organization, of engines, or all. `keepPinned`: pages of pinned prompts stay. Resolves to
-   * the number of records and their bytes.
+   * Erases all pages, or only those of one organization or of some engine keys. `keepPinned`: keeps the pages of pinned
+   * prompts. Resolves to the number and total bytes of the erased records.
    */
   eraseWhere(matches: {
     organization?: string;
@@ -455,7 +461,7 @@ export class PageStore {
     const left = entries.filter((entry) => this.#index.get(entry.name) === entry);
     if (left.length === 0) return;
     try {
-      // The pages leave the index even if overwriting them fails. In that case, the next start overwrites them.
+      // If overwriting fails, the pages still leave the index. The next start then overwrites them.
       await this.#overwrite(left);
     } catch (error) {
       for (const entry of left) this.#index.unlink(entry);
@@ -471,14 +477,14 @@ export class PageStore {
       if (slab.used.size === 0) await this.#slabs.remove(slab);
   }
 
-  /** Overwrites the records and then removes them from the journal. */
+  /** Overwrites records and then removes them from the journal. */
   async #overwrite(entries: readonly Entry[]): Promise<void> {
     for (const entry of entries) this.#leaving.add(entry);
     try {
       await this.#slabs.erase(entries.map(({ slot }) => slot));
       await this.#journal.append(entries.map(({ name }) => ['d', name]));
     } finally {
-      this.#leaving.clear(); // changes run one after another, so all of them are of this one
+      this.#leaving.clear(); // changes run one at a time, so all these entries belong to this one
     }
   }
 
@@ -519,7 +525,7 @@ export class PageStore {
   async #refer(label: string, leaf: Entry): Promise<void> {
     const now = this.#now();
     if (isPinLabel(label)) {
-      // The prompt's tokens or the engine key may have changed since it was last stored.
+      // The stored prefix is outdated if the prompt's tokens or the engine key have changed since it was stored.
       const { leaf: last, replaced } = this.#index.pinnedLeaf(label, leaf.name);
       if (replaced) {
         await this.#journal.append([

@@ -1,19 +1,19 @@
-// Buffers for records that are read or written, used again because the memory of a new buffer of this size has to be
-// mapped and cleared by the operating system.
+// Reuses buffers for reading and writing records, because the operating system has to map and clear the memory of each
+// new buffer of this size.
 
-/** Limits the memory that is kept while no record is read or written. */
+/** Maximum size in bytes of the buffers that are kept for reuse. */
 const MAX_KEPT_BYTES = 4 * 1024 ** 2;
 
 export class RecordBuffers {
-  #bytes = 0; // size of the kept buffers, which are all equally large
+  #bytes = 0; // size of each kept buffer; all kept buffers have this size
   readonly #kept: Buffer[] = [];
 
-  /** The contents of the buffer are arbitrary. */
+  /** Returns a buffer with arbitrary contents. */
   take(bytes: number): Buffer {
     return (bytes === this.#bytes ? this.#kept.pop() : undefined) ?? Buffer.allocUnsafeSlow(bytes);
   }
 
-  /** Nothing may use the buffer afterwards. */
+  /** Takes a buffer back for reuse. The caller must not use the buffer afterwards. */
   give(buffer: Buffer): void {
     if (buffer.length !== this.#bytes) this.#kept.length = 0;
     this.#bytes = buffer.length;

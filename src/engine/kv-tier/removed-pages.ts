@@ -1,25 +1,28 @@
-// Remembers which pages have left the page store recently and why, for cache diagnostics. Worker thread only.
+// Remembers which pages were recently removed from the page store and why, for cache diagnostics. Worker thread only.
 
-/** Limits the memory; about 200 bytes each. */
+/** Maximum number of remembered pages, to limit memory. Each takes about 200 bytes. */
 const MAX_PAGES = 20_000;
 
-/** damaged: the record was corrupt or could not be read. erased: deleted with its response, or by an operator. */
+/**
+ * damaged: the record was corrupt or unreadable. erased: the record was deleted with its stored response or by an
+ * operator.
+ */
 export type RemovalReason = 'evicted' | 'erased' | 'expired' | 'damaged';
 
 export interface Removal {
   readonly reason: RemovalReason;
-  /** Time in seconds. */
+  /** Time of the removal, in seconds since 1970. */
   readonly at: number;
 }
 
 export class RemovedPages {
   readonly #removals = new Map<string, Removal>();
 
-  /** `max`: number of pages to remember. */
+  /** `max`: maximum number of remembered pages. */
   constructor(private readonly max = MAX_PAGES) {}
 
   add(name: string, reason: RemovalReason, at: number): void {
-    this.#removals.delete(name); // the oldest entry is the first of the map
+    this.#removals.delete(name); // moves the page to the end of the map, which is ordered by age
     this.#removals.set(name, { reason, at });
     if (this.#removals.size <= this.max) return;
     const [oldest] = this.#removals.keys();
@@ -28,7 +31,7 @@ export class RemovedPages {
   get(name: string): Removal | undefined {
     return this.#removals.get(name);
   }
-  /** A page that is stored again. */
+  /** Forgets a page because it is stored again. */
   delete(name: string): void {
     this.#removals.delete(name);
   }

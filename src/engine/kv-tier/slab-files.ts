@@ -108,7 +108,10 @@ export class SlabFiles {
     return slab.file.write(record, index * slab.slotBytes);
   }
 
-  /** Fills `into`, which is as large as the slot. Resolves to false if the file is shorter. */
+  /**
+   * Reads a slot into `into`, which must have the size of the slot. Resolves to false if the file ends before the slot
+   * does.
+   */
   async read({ slab, index }: Slot, into: Buffer): Promise<boolean> {
     return (await slab.file.read(into, index * slab.slotBytes)) === into.length;
   }
@@ -143,7 +146,7 @@ export class SlabFiles {
     await this.erase(left);
   }
 
-  /** Removes files without records, and cuts off the free slots at the end of the others. */
+  /** Removes files without records, and truncates the other files after their last record. */
   async trim(): Promise<void> {
     for (const slab of [...this.#slabs.values()]) {
       const slots = [...slab.used].reduce((most, index) => Math.max(most, index + 1), 0);

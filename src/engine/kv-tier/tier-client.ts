@@ -28,7 +28,7 @@ export interface Retention {
 export interface Prefetched {
   /** Prompt tokens that were read from disk. */
   readonly tokens: number;
-  /** Why no more was read. Null: everything was, or it is not known. */
+  /** Why no further pages were read from disk. Null if all were read or if the reason is not known. */
   readonly miss: Miss | null;
   /** Call when the request has started or has ended. */
   release(): void;
@@ -125,7 +125,7 @@ export class TierClient {
     });
   }
 
-  /** Counts the prompt of a request that the engine has started. */
+  /** Reports that the engine has started a request, so that its prompt tokens are counted. */
   started(
     engine: string,
     organizationId: string,

@@ -42,7 +42,7 @@ interface KnownEngine {
 
 class TierWorker {
   readonly #engines = new Map<string, AttachedEngine>();
-  readonly #files = new Map<string, string>(); // by the engine's key within the process
+  readonly #files = new Map<string, string>(); // paths of model files, by the engine's key within this process
   readonly #tally = new CacheTally();
   readonly #answerTo = new Map<number, BroadcastChannel>();
   readonly #questions: BroadcastChannel;
@@ -183,7 +183,7 @@ class TierWorker {
     });
   }
 
-  /** The keys of all engines of a model file. */
+  /** Returns the keys of all engines that use a model file. */
   #enginesOf(file: string): string[] {
     return [...this.#known].flatMap(([key, { path }]) => (path === file ? [key] : []));
   }
@@ -192,7 +192,7 @@ class TierWorker {
     return this.store.usage().map(({ engine, ...usage }) => ({ file: this.#known.get(engine)?.path ?? '', ...usage }));
   }
 
-  /** The estimated time to compute a token with a model file, in ms; 0: not known. */
+  /** Returns the estimated prefill time per token of a model file in ms, or 0 if it is not known. */
   #tokenMs(file: string): number {
     for (const [key, engine] of this.#engines)
       if (this.#files.get(key) === file && engine.tokenMs > 0) return engine.tokenMs;

@@ -33,7 +33,10 @@ const REPORT_MS = 2_000;
 /** A response is stored after its pages, so pages without a response are erased only after this time. */
 const UNSTORED_S = 600;
 const LOOK_AT = 500;
-/** How often, and of how many organizations at a time, deletion by another process is noticed. */
+/**
+ * Interval in ms at which organizations are checked for deletion by another process, and number of organizations per
+ * check.
+ */
 const DELETED_MS = 5_000;
 const DELETED_AT = 200;
 /** Time between two log lines about the same problem. */
@@ -146,7 +149,7 @@ function totalsOf(
   const models = new Map<string, { prompt: number; memory: number; disk: number }>();
   for (const { file, promptTokens, memoryTokens, diskTokens } of uses) {
     const name = nameOf(file);
-    if (name === '') continue; // the model is not served any more
+    if (name === '') continue; // the model is no longer served
     const one = models.get(name) ?? { prompt: 0, memory: 0, disk: 0 };
     one.prompt += promptTokens;
     one.memory += memoryTokens;

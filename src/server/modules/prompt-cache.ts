@@ -1,4 +1,4 @@
-// The prompt cache for operators, and pinned prompts.
+// Opens the operators' interface to the prompt cache, and pinned prompts.
 
 import type { ThreadBus } from '../../shared/bus.js';
 import { openModule } from '../module.js';
@@ -21,7 +21,7 @@ export interface PromptCacheContext extends AppContext {
   models: Models;
   secrets: Secrets;
   kvTier: KvTierModule;
-  /** The bus of this process. */
+  /** Bus between the threads of this process. */
   threads: ThreadBus;
 }
 

@@ -49,9 +49,9 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
-  /** Tokens of calls and reasoning; null if they are neither kept nor used. */
+  /** Token IDs of tool calls and reasoning. Null if the settings disable them. */
   readonly replays: Replays | null;
-  /** KV pages on disk; null if they are not kept there. */
+  /** Client of the KV pages on disk. Null if pages are not kept on disk. */
   readonly tierClient: TierClient | null;
   readonly changes: AccountChanges;
   /** Data that is erased when an organization is deleted. */

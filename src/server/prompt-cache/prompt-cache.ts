@@ -1,5 +1,5 @@
-// The prompt cache for operators: what it holds in memory and on disk, emptying it, and pinned prompts. The primary
-// thread does the work; other threads ask it over the bus of the process.
+// The operators' interface to the prompt cache: reports what is in memory and on disk, clears the cache, and pins and
+// unpins prompts. The primary thread does the work. Other threads send commands to it over the bus of the process.
 
 import type { Organizations } from '../../accounts/organizations.js';
 import type { CacheUse } from '../../engine/kv-tier/cache-tally.js';
@@ -20,14 +20,16 @@ import type {
 } from '../../shared/wire/prompt-cache.js';
 import type { PromptPins } from './prompt-pins.js';
 
-/** Maximum number of organizations that are listed per model. */
+/** Maximum number of listed organizations per model. */
 const MAX_ORGANIZATIONS = 50;
-/** A long prompt takes minutes to compute, and its model may have to be loaded first. */
+/**
+ * Timeout of a command in ms. The prefill of a long prompt takes minutes, and its model may have to be loaded first.
+ */
 const ANSWER_MS = 900_000;
 
 export interface PromptCacheDeps {
   readonly pool: Pick<ModelPool, 'engines'>;
-  /** Null if no KV pages are kept on disk. */
+  /** Null if KV pages are not kept on disk. */
   readonly disk: {
     readonly tier: Pick<KvTier, 'clear' | 'report' | 'stored'>;
     readonly mode: 'stored' | 'all';
@@ -37,7 +39,7 @@ export interface PromptCacheDeps {
   readonly maxPinned: number;
 }
 
-/** Runs a command. Rejects with an ApiError. */
+/** Runs prompt-cache commands. run() rejects with an ApiError. */
 export interface PromptCache {
   run(command: PromptCacheCommand): Promise<PromptCacheState | PromptCacheCleared | PinnedPrompt>;
 }
@@ -60,14 +62,14 @@ export class OwnPromptCache implements PromptCache {
     }
   }
 
-  /** Throws ApiError 422. */
+  /** Returns the KV pages on disk. Throws ApiError 422 if pages are not kept on disk. */
   #disk(): NonNullable<PromptCacheDeps['disk']> {
     if (this.deps.disk === null)
       throw apiError('unsupported_value', 'Prompts can be pinned only if KV pages are kept on disk (kv.disk).', null);
     return this.deps.disk;
   }
 
-  /** By ID or name; null: the first one. Throws ApiError. */
+  /** Finds an organization by ID or name; null finds the first one. Throws an ApiError if none or several match. */
   async #organization(wanted: string | null): Promise<{ id: string; tenant: number }> {
     const { organizations } = this.deps;
     if (wanted !== null) {
@@ -83,7 +85,7 @@ export class OwnPromptCache implements PromptCache {
     return one;
   }
 
-  /** Throws ApiError 404. */
+  /** Finds the engine of a model by public name. Throws ApiError 404 if there is none. */
   #engine(model: string): PooledEngine {
     const found = this.deps.pool.engines().find(({ names }) => names.includes(model));
     if (found === undefined) throw apiError('resource_not_found', `Model not found: ${model}.`, 'model');
@@ -100,7 +102,7 @@ export class OwnPromptCache implements PromptCache {
         status.engine.clearCache(organization?.tenant);
         return names;
       });
-    // Pages in memory may be written to disk, and pages on disk read into memory, while the other ones are removed.
+    // Memory is cleared before and after the disk, because pages can move between the two in the meantime.
     clearMemory();
     const erased = await disk?.tier.clear(organization?.id ?? null, only?.file ?? null);
     return {
@@ -191,7 +193,7 @@ function totalsOf(uses: readonly CacheUse[]): CacheUseTotals {
   };
 }
 
-/** Runs a command for another thread or for a command of this machine. Never rejects. */
+/** Runs a command from another thread or from the status socket. Never rejects: errors are part of the answer. */
 export async function answerOf(cache: PromptCache, command: PromptCacheCommand): Promise<PromptCacheAnswer> {
   try {
     return { ok: true, result: await cache.run(command) };
@@ -201,7 +203,7 @@ export async function answerOf(cache: PromptCache, command: PromptCacheCommand):
   }
 }
 
-/** The prompt cache as another thread of the process sees it. */
+/** The prompt cache on threads other than the primary one. Sends commands to the primary thread. */
 export class RemotePromptCache implements PromptCache {
   constructor(private readonly bus: Pick<ThreadBus, 'ask'>) {}
 

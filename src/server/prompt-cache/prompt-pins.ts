@@ -1,5 +1,6 @@
-// Pinned prompts: system prompts whose KV pages stay in memory and on disk. They are computed when they are pinned, and
-// after a restart as soon as their model is loaded; pages that are on disk are read instead. Primary thread only.
+// Pinned prompts are system prompts whose KV pages stay in memory and on disk. They are prefilled when they are pinned,
+// and again when their model is loaded after a restart. Pages that are already on disk are loaded instead of computed.
+// Primary thread only.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,16 +18,19 @@ import type { PinnedPrompt } from '../../shared/wire/prompt-cache.js';
 import type { Log } from '../../telemetry/types.js';
 import { compute, sharedPrefix } from './prompt-prefix.js';
 
-/** How often pinned prompts are checked. */
+/** Interval in ms at which pinned prompts are checked. */
 const LOOK_MS = 5_000;
-/** Time between two attempts to bring all pages of a prompt back; doubled after each, up to MAX_RETRY_MS. */
+/** Time in ms between two attempts to restore a prompt's missing pages. Doubled after each, up to MAX_RETRY_MS. */
 const RETRY_MS = 10_000;
 const MAX_RETRY_MS = 600_000;
-/** How long warm() waits until the pages are on disk. */
+/** Maximum time in ms for which warm() waits until the pages are on disk. */
 const STORED_MS = 20_000;
 const STORED_LOOK_MS = 50;
 const SHOWN_CHARACTERS = 80;
-/** A complete prompt is rendered again after this time and when the date changes, because templates may show it. */
+/**
+ * Interval in ms at which a complete prompt is rendered again. It is also rendered again when the date changes, because
+ * chat templates may contain the time or date.
+ */
 const RENDER_MS = 3_600_000;
 const UNREADABLE = 'its text cannot be read, because it was sealed with a key that is missing';
 
@@ -44,11 +48,14 @@ export interface PromptPinDeps {
 
 interface Pin {
   row: PinnedPromptRow;
-  /** Null if it cannot be read. */
+  /** The decrypted prompt. Null if it cannot be decrypted. */
   readonly prompt: string | null;
-  /** The shared prefix and the token after it; null until the model has been loaded. */
+  /**
+   * The full pages that all conversations with this prompt share, and one more token. Null until the model has been
+   * loaded.
+   */
   tokens: Int32Array | null;
-  /** When the prompt was last rendered (performance.now()), and the local date then. */
+  /** When the prompt was last rendered: performance.now(), and the local date in `renderedOn`. */
   renderedAt: number;
   renderedOn: string;
   memoryTokens: number;
@@ -89,8 +96,8 @@ export class PromptPins {
   }
 
   /**
-   * Computes a system prompt and pins it. Returns it in the state `partial` if some of its pages are not on disk after
-   * 20 seconds. Throws ApiError.
+   * Prefills a system prompt and pins its pages. Returns it in the state `partial` if some of its pages are not on disk
+   * after 20 seconds. Throws an ApiError.
    */
   warm(model: string, organizationId: string, prompt: string): Promise<PinnedPrompt> {
     return this.#inTurn(async () => {
@@ -106,8 +113,8 @@ export class PromptPins {
       const pin =
         same ?? newPin({ id, model: name, organizationId, sealedPrompt, createdAt: new Date().toISOString() }, prompt);
       if (same === undefined) {
-        this.#pins.set(id, pin); // from here on, its pages are not taken for those of a removed pin
-        await store.put(pin.row);
+        this.#pins.set(id, pin);
+        await store.put(pin.row); // before its pages are stored: pages of unknown pins are erased
       }
       try {
         await models.find(name).ensureLoaded({ signal: this.#stopped.signal });
@@ -128,7 +135,7 @@ export class PromptPins {
     });
   }
 
-  /** Throws ApiError 404. */
+  /** Unpins a prompt and returns its last state. Throws ApiError 404 if the prompt is not pinned. */
   unpin(id: string): Promise<PinnedPrompt> {
     return this.#inTurn(async () => {
       const pin = this.#pins.get(id);
@@ -139,12 +146,12 @@ export class PromptPins {
     });
   }
 
-  /** Oldest first. */
+  /** Returns all pinned prompts, oldest first. */
   list(): Promise<PinnedPrompt[]> {
     return Promise.all([...this.#pins.values()].map((pin) => this.#shown(pin)));
   }
 
-  /** Whether a prompt is pinned, or is being pinned. */
+  /** Returns whether a prompt is pinned or is being pinned. */
   has(id: string): boolean {
     return this.#pins.has(id);
   }
@@ -152,10 +159,10 @@ export class PromptPins {
   async close(): Promise<void> {
     this.#stopped.abort();
     clearInterval(this.#timer);
-    await this.#work; // ends soon: what it waits for is canceled by the signal
+    await this.#work; // ends soon, because the signal cancels everything it waits for
   }
 
-  /** Rejects work whose turn comes after the server has started to shut down. */
+  /** Runs tasks one at a time. Rejects a task if the server has started to shut down before the task starts. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#work.then(() => {
       if (this.#stopped.signal.aborted) throw apiError('shutting_down', 'The server is shutting down.');
@@ -165,7 +172,7 @@ export class PromptPins {
     return result;
   }
 
-  /** At most one look waits for its turn. */
+  /** Queues a check of all pinned prompts, unless one is already queued. */
   #lookSoon(): void {
     if (this.#lookWaits) return;
     this.#lookWaits = true;
@@ -173,7 +180,7 @@ export class PromptPins {
       this.#lookWaits = false;
       return this.#look();
     });
-    void look.catch(() => undefined); // the server is shutting down
+    void look.catch(() => undefined); // rejects only during shutdown
   }
 
   async #remove(id: string): Promise<void> {
@@ -185,7 +192,7 @@ export class PromptPins {
     await tier.unpin(id, pin.row.organizationId);
   }
 
-  /** Removes the prompts of deleted organizations, and brings back pages that are missing. */
+  /** Checks all pinned prompts: removes those of deleted organizations, and restores missing pages of the others. */
   async #look(): Promise<void> {
     for (const pin of [...this.#pins.values()]) {
       if (this.#stopped.signal.aborted) return;
@@ -209,7 +216,7 @@ export class PromptPins {
     }
   }
 
-  /** Computes the prompt, or reads it from disk, and holds its pages. */
+  /** Prefills the prompt or loads its pages from disk, and pins the pages. */
   async #fill(pin: Pin): Promise<void> {
     const { id, model, organizationId } = pin.row;
     pin.retryAt = performance.now() + pin.retryMs;
@@ -228,13 +235,13 @@ export class PromptPins {
     pin.problem = null;
   }
 
-  /** Whether the template renders the prompt differently than before. */
+  /** Renders the prompt again and returns whether its tokens have changed. */
   async #hasChanged(pin: Pin): Promise<boolean> {
     const { tokens } = await this.#rendered(pin);
     return Buffer.compare(bytesOf(tokens), bytesOf(pin.tokens ?? new Int32Array())) !== 0;
   }
 
-  /** Renders the prompt. `tokens`: the full pages that all conversations share, and one token more. */
+  /** Renders the prompt. `tokens`: the full pages that all conversations with this prompt share, and one more token. */
   async #rendered(pin: Pin): Promise<{ provider: Provider; organization: number; tokens: Int32Array }> {
     const { models, organizations, minTokens } = this.deps;
     const { model, organizationId } = pin.row;
@@ -244,7 +251,7 @@ export class PromptPins {
     if (organization === undefined) throw apiError('resource_not_found', 'Organization not found.', 'organization');
     const provider = models.find(model).ready();
     const shared = await sharedPrefix(provider, { model, prompt: pin.prompt, organization });
-    // The last token of a prompt is always computed, so it is not part of a page that can be reused.
+    // The engine always computes the last token of a prompt, so a page that contains it cannot be reused.
     const full = shared.length - 1 - ((shared.length - 1) % PAGE_TOKENS);
     if (full < Math.max(minTokens, PAGE_TOKENS))
       throw apiError(
@@ -273,7 +280,7 @@ export class PromptPins {
     if (isComplete(pin)) Object.assign(pin, { retryMs: RETRY_MS, retryAt: 0 });
   }
 
-  /** Waits until the pages are on disk, where they are written after the prompt has been computed, or for STORED_MS. */
+  /** Waits until all pages are on disk, but at most STORED_MS. Pages are written to disk after the prefill. */
   async #waitUntilStored(pin: Pin): Promise<void> {
     for (const end = performance.now() + STORED_MS; performance.now() < end && !this.#stopped.signal.aborted; ) {
       await this.#hold(pin);
@@ -304,7 +311,7 @@ export class PromptPins {
 const isComplete = ({ tokens, memoryTokens, diskTokens }: Pin): boolean =>
   tokens !== null && Math.min(memoryTokens, diskTokens) >= fullTokens(tokens);
 
-/** The state of a pin whose model is loaded. */
+/** Returns the state of a pinned prompt whose model is loaded. */
 function stateOf(pin: Pin): PinnedPrompt['state'] {
   if (isComplete(pin)) return 'pinned';
   return pin.problem === null ? 'partial' : 'failed';

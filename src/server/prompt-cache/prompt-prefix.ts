@@ -1,4 +1,4 @@
-// The part of a prompt that all conversations with the same system prompt share, and its computation.
+// Finds the prefix that all conversations with a system prompt share, and prefills it.
 
 import type { Provider, RequestContext } from '../../generation/provider.js';
 import type { GenerationRequest, Message } from '../../generation/types.js';
@@ -6,7 +6,7 @@ import { WITHOUT_TEXT } from '../../generation/without-text.js';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 
-/** Two first turns that differ in their first token. */
+/** Two user messages whose first tokens differ, so that their rendered prompts share only what precedes the message. */
 const FIRST_TURNS = ['a', '0'] as const;
 
 const FAILURES: Readonly<Record<string, ErrorCode>> = {
@@ -15,8 +15,8 @@ const FAILURES: Readonly<Record<string, ErrorCode>> = {
 };
 
 /**
- * The leading tokens that all conversations with this system prompt share, as the model's chat template renders it.
- * Throws ApiError.
+ * Returns the longest token prefix that all conversations with this system prompt share, as rendered by the model's
+ * chat template. Throws an ApiError.
  */
 export async function sharedPrefix(
   provider: Provider,
@@ -45,14 +45,14 @@ export interface Computation {
   readonly model: string;
   readonly tokens: Int32Array;
   readonly context: RequestContext;
-  /** What the pages are kept for. */
+  /** The label under which the engine exports the pages (see labels.ts). */
   readonly label: string;
   readonly signal: AbortSignal;
 }
 
 /**
- * Computes a prompt, unless it is cached. The prompt ends where the prefix does, because models with recurrent state can
- * continue only from the end of a prompt. Rejects with an ApiError.
+ * Prefills a prompt, unless its pages are cached. `tokens` must end where the shared prefix ends, because models with
+ * recurrent state can continue only from the end of an earlier prompt. Rejects with an ApiError.
  */
 export async function compute({ provider, model, tokens, context, label, signal }: Computation): Promise<void> {
   const raw = { kind: 'tokens', tokens: [...tokens], path: 'prompt' } as const;

@@ -13,9 +13,9 @@ export interface DashboardModel {
   load_progress: number | null;
   context_window: number;
   max_output_tokens: number;
-  /** What the model produces; null: unknown until it has been loaded. */
+  /** What the model produces. Null until the model has been loaded. */
   task: 'generation' | 'embedding' | 'ranking' | null;
-  /** The lengths that the vectors of an embedding model can have, longest first. */
+  /** Vector lengths that an embedding model supports, longest first. */
   embedding_dimensions: number[] | null;
   input_modalities: string[];
   reasoning_efforts: string[];

@@ -1,17 +1,19 @@
-// The prompt cache in the operator API, on the status socket and on the dashboard: what it holds, and pinned prompts.
+// Types of the prompt cache's state and pinned prompts in the operator API, on the status socket and on the dashboard.
 
 import type { ErrorCode } from '../error-codes.js';
 
-/** Totals since the server started. */
+/** Prompt-cache totals since the server started. */
 export interface CacheUseTotals {
   readonly requests: number;
   readonly prompt_tokens: number;
-  /** Prompt tokens whose KV pages were in memory, and that were read from disk. */
+  /**
+   * Number of prompt tokens whose KV pages were in memory. `disk_tokens`: number whose KV pages were read from disk.
+   */
   readonly memory_tokens: number;
   readonly disk_tokens: number;
   readonly read_bytes: number;
   readonly written_bytes: number;
-  /** Estimated time that computing the cached tokens would have taken. */
+  /** Estimated prefill time that the cached tokens saved, in seconds. */
   readonly saved_s: number;
 }
 
@@ -22,17 +24,20 @@ export interface CacheOnDisk {
 
 export interface CachedOrganization {
   readonly id: string;
-  /** Null if it was deleted. */
+  /** Null if the organization was deleted. */
   readonly name: string | null;
   readonly disk: CacheOnDisk;
   readonly use: CacheUseTotals;
 }
 
 export interface CachedModel {
-  /** Public names; models that share a file share one entry. Empty if the model is not served any more. */
+  /** Public names of the models that use this file. Empty if none is served any more. */
   readonly names: readonly string[];
   readonly file: string;
-  /** Pages of the KV cache in memory; null if the model is not loaded. `cached_pages`: those that no request uses. */
+  /**
+   * KV cache in memory: number of all pages, of free pages, and of cached pages that no request uses. Null if the model
+   * is not loaded.
+   */
   readonly memory: { readonly pages: number; readonly free_pages: number; readonly cached_pages: number } | null;
   readonly disk: CacheOnDisk;
   readonly use: CacheUseTotals;
@@ -46,20 +51,20 @@ export interface PinnedPrompt {
   readonly organization: string;
   readonly organization_name: string | null;
   readonly created_at: string;
-  /** The first characters of the prompt. */
+  /** The first characters of the prompt, for display. */
   readonly start: string;
-  /** Number of tokens that are pinned; null if it is not known because the model has not been loaded since the start. */
+  /** Number of pinned tokens. Null if the model has not been loaded since the server started. */
   readonly tokens: number | null;
   readonly memory_tokens: number;
   readonly disk_tokens: number;
-  /** waiting: until its model is loaded. partial: not all of its pages are in memory and on disk. */
+  /** waiting: the model is not loaded. partial: some pages are missing in memory or on disk. */
   readonly state: 'pinned' | 'partial' | 'waiting' | 'failed';
   readonly problem: string | null;
 }
 
 export interface PromptCacheState {
   readonly object: 'prompt_cache';
-  /** Null if no KV pages are kept on disk; then prompts cannot be pinned, and `use` is not counted. */
+  /** Null if KV pages are not kept on disk. In that case, prompts cannot be pinned and `use` is not counted. */
   readonly disk: { readonly mode: 'stored' | 'all'; readonly bytes: number; readonly max_bytes: number } | null;
   readonly models: readonly CachedModel[];
   readonly pinned: readonly PinnedPrompt[];
@@ -68,13 +73,13 @@ export interface PromptCacheState {
 
 export interface PromptCacheCleared {
   readonly object: 'prompt_cache.cleared';
-  /** The models whose cache in memory was emptied. */
+  /** Public names of the models whose cache in memory was cleared. */
   readonly models: readonly string[];
   readonly disk_records: number;
   readonly disk_bytes: number;
 }
 
-/** Null: all. Models and organizations by name or ID. */
+/** What to clear: a model by public name, and an organization by ID or name. Null means all. */
 export interface PromptCacheClear {
   readonly model: string | null;
   readonly organization: string | null;
@@ -82,13 +87,13 @@ export interface PromptCacheClear {
 
 export interface PromptPin {
   readonly model: string;
-  /** Null: the server's first organization. */
+  /** Null means the server's first organization. */
   readonly organization: string | null;
-  /** A system prompt. */
+  /** The system prompt to pin. */
   readonly prompt: string;
 }
 
-/** A request to the thread that has the prompt cache. */
+/** A command that is sent to the thread that runs the prompt cache. */
 export type PromptCacheCommand =
   | { readonly type: 'state' }
   | ({ readonly type: 'clear' } & PromptCacheClear)

@@ -37,7 +37,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   7: flagRevokedKeys,
   8: indexRequestsById,
   9: () => undefined, // version 10 added service accounts and address lists; nothing to convert
-  10: () => undefined, // version 11 added the tokens of calls and reasoning; nothing to convert
+  10: () => undefined, // version 11 added token IDs of tool calls and reasoning; nothing to convert
 };
 
 // This is address space, not memory or disk: LMDB's file grows as needed up to this size.

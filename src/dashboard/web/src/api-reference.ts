@@ -8,7 +8,7 @@ SwaggerUI({
   domNode: document.getElementById('reference'),
   deepLinking: true,
   docExpansion: 'list',
-  defaultModelsExpandDepth: -1, // hundreds of schemas below the operations
+  defaultModelsExpandDepth: -1, // hides the list of schemas below the operations, which has hundreds of entries
   persistAuthorization: false,
   validatorUrl: null,
 });

@@ -4,8 +4,8 @@
 //   conversation-items    [id, position]            one item
 //   conversation-images   [id, position, image]     bytes
 //   conversation-item-ids [id, item key, position]  nothing
-//   conversation-times    ['used', seconds, id]     nothing: the conversation expires some time after that
-//                         ['erase', 0, id]          nothing: a deleted conversation whose items are still being erased
+//   conversation-times    ['used', seconds, id]     nothing: time of last use, when the retention starts
+//                         ['erase', 0, id]          nothing: a deleted conversation whose items are not all erased yet
 //   conversations-by-organization  [organization, id]  nothing
 //
 // An item's position is never reused. A deleted conversation loses its head first, so that it can no longer be found;
@@ -34,8 +34,8 @@ const ERASED_AT_ONCE = 500;
 const AFTER_ALL = '\u{10ffff}';
 
 interface Head extends Omit<ConversationHead, 'id'> {
-  usedAt: number; // seconds
-  next: number; // position of the next item
+  usedAt: number; // time of last use, in seconds since 1970
+  next: number; // position at which the next item is stored
 }
 
 interface Row extends ItemRow {
@@ -43,7 +43,7 @@ interface Row extends ItemRow {
 }
 
 export interface ConversationStoreOptions {
-  /** Seconds since the Unix epoch; tests replace the clock. */
+  /** Returns the time in seconds since 1970. Tests replace this clock. */
   now?: () => number;
   gate?: EraseGate;
 }
@@ -224,7 +224,7 @@ export class LmdbConversationStore implements ConversationStore {
     return usedAt + this.#retentionS <= this.#now();
   }
 
-  /** Call within a transaction. Returns the head after the items have been added. */
+  /** Stores items and returns the updated head. Call within a transaction. */
   #added(id: string, head: Head, items: readonly ConversationItem[], size: number): Head {
     for (const [index, row] of itemRows(items).entries()) {
       const position = head.next + index;
@@ -242,7 +242,7 @@ export class LmdbConversationStore implements ConversationStore {
     return { ...head, next: head.next + items.length, count: head.count + items.length, size: head.size + size };
   }
 
-  /** Call within a transaction. Returns the head with its retention renewed. */
+  /** Renews the retention and returns the updated head. Call within a transaction. */
   #used(id: string, head: Head): Head {
     const usedAt = Math.floor(this.#now());
     void this.#times.remove(['used', head.usedAt, id]);
@@ -250,7 +250,7 @@ export class LmdbConversationStore implements ConversationStore {
     return { ...head, usedAt };
   }
 
-  /** Position of the first item with this ID; null if there is none. */
+  /** Returns the position of the first item with this ID, or null if there is none. */
   #position(id: string, itemId: string): number | null {
     for (const key of this.#ids.keys({ ...below(id, itemKey(itemId)), limit: 1 }))
       return (key as [string, string, number])[2];
@@ -276,7 +276,7 @@ export class LmdbConversationStore implements ConversationStore {
     };
   }
 
-  /** Call within a transaction. Makes the conversation unknown; eraseItems() erases the rest. */
+  /** Makes the conversation unknown; eraseItems() erases the rest later. Call within a transaction. */
   #forget(id: string, { organizationId, usedAt }: Head): void {
     void this.#heads.remove(id);
     void this.#owned.remove([organizationId, id]);

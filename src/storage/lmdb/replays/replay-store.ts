@@ -11,9 +11,9 @@ import type { Key, Store, Table } from '../../store.js';
 
 type Item = Omit<ReplayRow, 'organizationId' | 'key'>;
 
-/** Estimated size of an item's keys in the database. */
+/** Estimated size in bytes of the keys of one item. */
 const KEY_BYTES = 256;
-/** Maximum number of keys that are read in one step of an erasure. */
+/** Maximum number of keys that one step of an erasure reads. */
 const READ = 512;
 // Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
@@ -25,7 +25,7 @@ export class LmdbReplayStore implements ReplayStore {
   readonly #sizes: Table<number>;
   readonly #transactions: ShortTransactions;
 
-  /** `maxBytes`: maximum size of one organization's items. */
+  /** `maxBytes`: maximum total size of an organization's items. */
   constructor(
     private readonly store: Store,
     private readonly maxBytes: number,
@@ -102,7 +102,9 @@ export class LmdbReplayStore implements ReplayStore {
     this.#transactions.close();
   }
 
-  /** Call within a transaction. Erases the items that expire first until the rest is within the limit. */
+  /**
+   * Erases the items of an organization that expire first, until the others fit the limit. Call within a transaction.
+   */
   #shrink(organizationId: string): void {
     const size = this.#sizes.get(organizationId) ?? 0;
     if (size <= this.maxBytes) return;
@@ -116,7 +118,7 @@ export class LmdbReplayStore implements ReplayStore {
     for (const key of gone) this.#remove(organizationId, key);
   }
 
-  /** Call within a transaction. */
+  /** Removes an item. Call within a transaction. */
   #remove(organizationId: string, key: string): void {
     const item = this.#items.get([organizationId, key]);
     if (item === undefined) return;

@@ -1,5 +1,5 @@
-// ConversationStore in the tables `conversations` and `conversation_items`, shared by several processes. A row lock on
-// the conversation serializes changes.
+// ConversationStore in the tables `conversations` and `conversation_items`, which several processes share. A row lock
+// on the conversation serializes its changes.
 
 import { isConversationId } from '../../../shared/ids.js';
 import { appended, checkConversationSize } from '../../conversation-store.js';
@@ -38,11 +38,11 @@ interface ItemData {
   position: number;
 }
 
-/** The `row` column. */
+/** JSON in the `row` column. */
 type Row = Pick<ItemRow, 'id' | 'item'> & { output?: true };
 
 export interface PostgresConversationOptions {
-  /** Seconds since the Unix epoch, on the database's clock. */
+  /** Returns the time in seconds since 1970 on the database's clock. */
   now?: () => number;
   gate?: EraseGate;
 }
@@ -202,7 +202,7 @@ export class PostgresConversationStore implements ConversationStore {
     return erased;
   }
 
-  /** Conversations that were last used at this time or earlier have expired. */
+  /** Returns the expiry threshold: conversations that were last used at this time or earlier have expired. */
   #expired(): number {
     return this.#now() - this.#retentionS;
   }
@@ -216,7 +216,10 @@ export class PostgresConversationStore implements ConversationStore {
     return row ?? null;
   }
 
-  /** Call within a transaction. */
+  /**
+   * Locks and returns a conversation's row. Returns null if the conversation is unknown or expired. Call within a
+   * transaction.
+   */
   async #locked(within: Queryable, organizationId: string, id: string): Promise<HeadRow | null> {
     if (!isConversationId(id)) return null;
     const [row] = await within.query<HeadRow>(
@@ -236,7 +239,7 @@ async function first(sql: Queryable, id: string, itemId: string): Promise<ItemDa
   return row ?? null;
 }
 
-/** Call within a transaction that has locked the conversation. */
+/** Inserts items. Call within a transaction that has locked the conversation. */
 async function insert(
   within: Queryable,
   { id, next }: Pick<HeadRow, 'id' | 'next'>,

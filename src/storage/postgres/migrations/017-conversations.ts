@@ -1,4 +1,5 @@
-// Conversations; times are seconds since the Unix epoch. Content is JSON stored as text, as for stored responses.
+// Creates the tables of conversations. Times are seconds since 1970. Content is stored as JSON text, as in stored
+// responses.
 
 import type { Migration } from './migration.js';
 
@@ -6,7 +7,7 @@ export const conversations: Migration = {
   what: 'conversations',
   oldest: 1,
   statements: [
-    // next: position of the next item; positions are never reused. used_at: the retention starts then.
+    // next: position of the next item; positions are never reused. used_at: start of the retention period.
     `CREATE TABLE conversations (
       id text COLLATE "C" PRIMARY KEY,
       organization text COLLATE "C" NOT NULL,

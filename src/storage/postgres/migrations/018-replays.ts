@@ -1,4 +1,4 @@
-// Token IDs of the tool calls and reasoning blocks that models wrote.
+// Creates the table of token IDs of generated tool calls and reasoning blocks.
 
 import type { Migration } from './migration.js';
 

@@ -1,24 +1,24 @@
-// ReplayStore in the shared database. The limit per organization is enforced by sweep().
+// ReplayStore in the shared database. sweep() enforces the size limit of each organization.
 
 import type { FoundReplay, ReplayRow, ReplayStore } from '../../../generation/replay/replay-store.js';
 import type { Database } from '../database.js';
 
-/** Rows erased by one statement. */
+/** Maximum number of rows that one statement erases. */
 const ERASED_AT_ONCE = 1_000;
-/** Estimated size of a row and its index entries, apart from its tokens. */
+/** Estimated size in bytes of a row and its index entries, without the tokens. */
 const ROW_BYTES = 256;
 
 export class PostgresReplayStore implements ReplayStore {
-  /** `maxBytes`: maximum size of one organization's rows. */
+  /** `maxBytes`: maximum total size of an organization's rows. */
   constructor(
     private readonly sql: Database,
     private readonly maxBytes: number,
   ) {}
 
-  /** Times are those of the caller's clock, which is the database's (DatabaseClock). */
+  /** The caller supplies timestamps from the database's clock (DatabaseClock). */
   async save(rows: readonly ReplayRow[]): Promise<void> {
-    // A statement must not change a row twice, so the last row with a key is used. Sorted, so that concurrent
-    // statements lock rows in the same order.
+    // One statement cannot update a row twice, so only the last row with each key is written. Rows are sorted so that
+    // concurrent statements lock them in the same order.
     const last = [...new Map(rows.map((row) => [`${row.organizationId}\n${row.key}`, row])).entries()]
       .sort(([one], [other]) => (one < other ? -1 : 1))
       .map(([, row]) => row);
@@ -78,7 +78,7 @@ export class PostgresReplayStore implements ReplayStore {
     }
   }
 
-  /** Erases the rows that expire first until the rest is within the limit. */
+  /** Erases the rows of each organization that expire first, until the others fit the limit. */
   async #eraseExcess(): Promise<number> {
     const gone = await this.sql.query(
       `DELETE FROM replays USING (

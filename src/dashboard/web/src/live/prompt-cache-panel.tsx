@@ -1,4 +1,5 @@
-// The prompt cache: hit rates by tier, sizes and rates per model and organization, emptying it, and pinned prompts.
+// Prompt-cache panel: shows hit rates by tier, and sizes and rates per model and organization. Clears the cache, and
+// pins and unpins prompts.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -29,7 +30,7 @@ interface Row {
   readonly id: string;
   readonly name: string;
   readonly model: CachedModel;
-  /** Null: all organizations of the model. */
+  /** Null means all organizations of the model. */
   readonly organization: CachedOrganization | null;
 }
 
@@ -132,7 +133,7 @@ interface Rate {
   readonly written: number;
 }
 
-/** Bytes per second between the last two states, by row. */
+/** Returns the read and write rates of each row in bytes per second, computed from the two latest states. */
 function useRates(state: PromptCacheState | undefined, at: number): ReadonlyMap<string, Rate> {
   const before = useRef<{ state: PromptCacheState; at: number } | null>(null);
   const [rates, setRates] = useState<ReadonlyMap<string, Rate>>(new Map());

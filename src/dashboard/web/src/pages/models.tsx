@@ -145,7 +145,7 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
   );
 }
 
-/** The facts of a model that generates text. */
+/** Lists the properties of a model that generates text. */
 function GenerationFacts({ model }: { model: DashboardModel }): ReactNode {
   const images = model.input_modalities.includes('image');
   return (

@@ -260,7 +260,10 @@ function PromptCache({ detail: { parameters, text } }: { detail: RequestDetail }
   );
 }
 
-/** Where the cached tokens came from, and why pages on disk were not used. Only if the server keeps pages on disk. */
+/**
+ * Shows how many cached tokens came from memory and from disk, and why pages on disk were not used. Shows nothing if
+ * the server keeps no pages on disk.
+ */
 function CacheTiers({ parameters }: Pick<RequestDetail, 'parameters'>): ReactNode {
   const memory = parameters?.['cache_memory_tokens'];
   const disk = parameters?.['cache_disk_tokens'];
