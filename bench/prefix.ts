@@ -1,5 +1,5 @@
-// Measures the storage tier of the prefix cache: time until a stored prefix can be used, conversations that do not fit
-// into memory, and the cost of exports and imports to other streams.
+// Measures the storage tier of the prefix cache: the time until a stored prefix can be used, conversations that do not
+// fit into memory together, and the effect of exports and imports on the inter-token latency of other streams.
 //
 //   npm run bench -- prefix --model FILE
 //   npm run bench -- prefix --model FILE --parts trace --pairs 5 --conversations 20
@@ -159,7 +159,7 @@ const withPool = (load: LoadOptions, tokens: number, bytes: number): LoadOptions
   kvBytes: tokens * bytes,
 });
 
-/** Bytes of KV cache per position. */
+/** Returns the size of the KV cache in bytes per token position. */
 async function bytesPerToken({ model, load }: { model: string; load: LoadOptions }): Promise<number> {
   const native = await loadAddon().load(`${model}#size`, model, load, () => undefined);
   const { full, window } = native.pageSizes;

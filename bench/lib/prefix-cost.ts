@@ -1,4 +1,4 @@
-// Inter-token latency of other streams while pages are exported, and while they are imported.
+// Measures how the export and import of KV pages affect the inter-token latency of other streams.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,33 +13,36 @@ export interface CostOptions {
   readonly load: LoadOptions;
   readonly dir: string;
   readonly streams: number;
-  /** Prompt tokens of the requests whose pages are copied. */
+  /** Prompt tokens of each request whose pages are exported or imported. */
   readonly tokens: number;
   readonly seconds: number;
   readonly pairs: number;
-  /** Time from one request to the next. */
+  /** Time from the start of one request to the start of the next, in ms. */
   readonly everyMs: number;
 }
 
-/** Gaps between tokens, in ms. */
+/** Gaps between the tokens of the other streams, in ms, with and without exports or imports. */
 export interface Gaps {
   readonly with: readonly number[];
   readonly without: readonly number[];
-  /** Bytes of pages that were copied. */
+  /** Bytes of KV pages that were exported or imported. */
   readonly bytes: number;
 }
 
 const STREAM_TOKENS = 256;
 const WARM_UP_MS = 1_000;
 
-/** One request after another computes its prompt; its pages are exported or not. */
+/**
+ * Measures the other streams while requests prefill their prompts one after another. The prompts' pages are exported in
+ * half of the runs.
+ */
 export async function measureExports(options: CostOptions): Promise<Gaps[]> {
   return await inPairs(options, async (tiered, isWith) => {
     await tiered.answer(promptOf(tiered, options.tokens), isWith);
   });
 }
 
-/** Stored prompts are imported one after another, or nothing happens. */
+/** Measures the other streams while stored prompts are imported one after another, and while nothing is imported. */
 export async function measureReads(options: CostOptions): Promise<Gaps[]> {
   const prompts: SubmitOptions[] = [];
   let at = 0;
@@ -66,7 +69,7 @@ const promptOf = ({ engine }: TieredEngine, tokens: number): SubmitOptions => ({
   prefixCache: true,
 });
 
-/** Alternates between work with and without copies in one engine. */
+/** Runs pairs of measurements in one engine: one with exports or imports, one without. */
 async function inPairs(
   { model, load, dir, streams, seconds, pairs, everyMs }: CostOptions,
   work: (tiered: TieredEngine, isWith: boolean) => Promise<void>,
@@ -85,7 +88,7 @@ async function inPairs(
     for (let pair = 0; pair < pairs; pair++) {
       const runs: Record<'with' | 'without', number[]> = { with: [], without: [] };
       const before = await bytesOf(tiered);
-      // Every other pair is run in the opposite order.
+      // The order within a pair alternates.
       for (const kind of pair % 2 === 0 ? (['without', 'with'] as const) : (['with', 'without'] as const)) {
         gaps = runs[kind];
         for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {

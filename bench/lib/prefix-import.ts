@@ -1,4 +1,5 @@
-// Time until a stored prefix can be used, compared with computing it and with reading its bytes from the files.
+// Measures the time until a stored prefix can be used, and compares it with prefilling the prefix and with only reading
+// its bytes from the files.
 import { execFileSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readdirSync, readSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,13 +14,13 @@ export interface ImportFigures {
   readonly tokens: number;
   readonly bytes: number;
   readonly prefillMs: Spread;
-  /** From the end of the request until all its pages are durable. */
+  /** Time from the end of the request until all its pages are on disk, in ms. */
   readonly storeMs: number;
-  /** Pages in the page cache of the operating system. */
+  /** Time to import the prefix if its page files are in the operating system's page cache, in ms. */
   readonly warmMs: Spread;
-  /** Pages only on disk. */
+  /** Time to import the prefix if its page files are only on disk, in ms. */
   readonly coldMs: Spread;
-  /** Reading the page files from disk in order, without decryption. */
+  /** Time to read the page files sequentially from disk without decrypting them, in ms. */
   readonly diskMs: Spread;
 }
 
@@ -31,10 +32,13 @@ export interface ImportOptions {
   readonly repeats: number;
 }
 
-/** A server has this much time between its start and the first request: memory of the pool is prepared meanwhile. */
+/**
+ * Delay between loading the model and the first request, in ms. A server has a similar delay, in which the engine
+ * prepares the memory of its page pool.
+ */
 const START_MS = 2_000;
 
-/** Each repetition loads the model again, so that the pages are not in the engine's memory. */
+/** Loads the model again for each repetition, so that the pages are not in the engine's memory. */
 export async function measureImports({ model, load, dir, tokens, repeats }: ImportOptions): Promise<ImportFigures> {
   const folder = mkdtempSync(join(dir, 'prefix-'));
   const prefillMs: number[] = [];
@@ -97,13 +101,16 @@ const pageFiles = (folder: string): string[] =>
     .filter((name) => name.endsWith('.pages'))
     .map((name) => join(folder, name));
 
-/** GNU dd drops a file from the page cache if it copies nothing of it with the flag nocache. */
+/**
+ * Drops the page files from the operating system's page cache. GNU dd does this if it copies nothing and has the flag
+ * nocache.
+ */
 function dropFromPageCache(folder: string): void {
   for (const path of pageFiles(folder))
     execFileSync('dd', [`if=${path}`, 'iflag=nocache', 'count=0'], { stdio: 'ignore' });
 }
 
-/** Reads all page files and returns the time that it took. */
+/** Reads all page files and returns the time this took, in ms. */
 function readFromDisk(folder: string): number {
   const buffer = Buffer.allocUnsafe(1 << 20);
   const from = performance.now();

@@ -1,5 +1,5 @@
-// Conversations that do not fit into memory together, with and without a storage tier: time to first token, computed
-// tokens, moved bytes, and inter-token latency of other streams.
+// Runs conversations that do not fit into memory together, with or without the storage tier. Measures time to first
+// token, prefilled tokens, bytes read and written, and inter-token latency of other streams.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -12,7 +12,7 @@ import { TieredEngine } from './tiered-engine.js';
 export interface TraceShape {
   readonly conversations: number;
   readonly turns: number;
-  /** Tokens of the prompt that half of the conversations share. */
+  /** Length of the system prompt in tokens. There are two system prompts, each shared by half of the conversations. */
   readonly system: number;
   readonly user: number;
   readonly answer: number;
@@ -22,7 +22,7 @@ export interface TraceShape {
 export interface TraceFigures {
   readonly seconds: number;
   readonly firstTokenMs: Percentiles;
-  /** The same for turns after the first. */
+  /** Time to first token of the turns after a conversation's first turn, in ms. */
   readonly laterFirstTokenMs: Percentiles;
   readonly promptTokens: number;
   readonly computedTokens: number;
@@ -44,7 +44,7 @@ export function percentilesOf(values: readonly number[]): Percentiles {
 
 const STREAM_TOKENS = 256;
 
-/** Runs the conversations turn by turn, one request at a time. */
+/** Runs turn 1 of all conversations, then turn 2 of all, and so on. Requests run one at a time. */
 export async function runTrace(
   { model, load, dir }: { readonly model: string; readonly load: LoadOptions; readonly dir: string },
   shape: TraceShape,

@@ -1,10 +1,11 @@
-// A stream that decodes without end, and its inter-token latency.
+// A stream that generates tokens without end. Reports its inter-token latency.
 import type { Engine } from '../../src/engine/engine.js';
 import { submission } from './engine-requests.js';
 
 /**
  * Generates one response after another, because a small model reaches its context limit or the end of its response long
- * before the measurement ends. A gap is the time between two tokens, even if they belong to consecutive responses.
+ * before the measurement ends. A gap is the time between two tokens. The two tokens may belong to consecutive
+ * responses.
  */
 export class SteadyAnswers {
   #handle: { cancel(): void } | null = null;
@@ -31,7 +32,7 @@ export class SteadyAnswers {
     this.#handle?.cancel();
   }
 
-  /** Throws if a response has failed, because the gaps would then have been measured on fewer streams. */
+  /** Throws if a response has failed. The latency was then measured with fewer streams than requested. */
   check(): void {
     if (this.#failure !== null) throw new Error(`a steady response failed: ${this.#failure}`);
   }
@@ -39,8 +40,8 @@ export class SteadyAnswers {
   #next(): void {
     if (this.#stopped) return;
     this.#begun++;
-    // Counts token ids, because a model with random weights may produce only tokens without text for long periods,
-    // which cause no text events.
+    // Gaps are measured between token IDs instead of text events. A model with random weights may generate tokens
+    // without text for long periods.
     this.#handle = this.engine.generate(
       { ...submission(this.engine, 16, this.maxTokens), returnTokens: true },
       (event) => {
@@ -54,8 +55,8 @@ export class SteadyAnswers {
   }
 
   /**
-   * Tokens that arrive in the same event-loop turn share one gap: steps may be shorter than turns, and accepted draft
-   * tokens arrive together.
+   * Reports one gap per event-loop turn, divided by the number of tokens that arrived in the turn. Several tokens
+   * arrive in one turn if engine steps are shorter than the turn, or if draft tokens are accepted.
    */
   #tell(): void {
     const now = performance.now();

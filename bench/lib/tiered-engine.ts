@@ -1,5 +1,6 @@
-// An engine with its storage tier, without a server: requests read stored pages, run and export their pages as the
-// server's do. Pages are kept in a directory, so that another engine of the same process or a later one finds them.
+// An engine with a storage tier, without a server. Requests import stored pages, run, and export their pages in the
+// same way as in the server. The pages are stored in a directory, where a later engine can find them, in the same
+// process or another one.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import type { LoadOptions, SubmitOptions } from '../../src/engine/addon-types.js';
@@ -20,17 +21,17 @@ let opened = 0;
 export interface TieredOptions {
   readonly model: string;
   readonly load: LoadOptions;
-  /** Directory for pages; null: no tier. */
+  /** Directory for stored pages. Null: no storage tier. */
   readonly folder: string | null;
   readonly maxBytes?: number;
-  /** Maximum bytes of exported pages that are not yet on disk. */
+  /** Maximum total size of exported pages that are not yet on disk, in bytes. */
   readonly backlogBytes?: number;
-  /** Returns the key of an organization, 32 bytes. */
+  /** Returns the encryption key of the organization (32 bytes). */
   readonly keyOf?: () => Promise<Uint8Array>;
 }
 
 export interface Answer {
-  /** From the request to its first token, with the time to read stored pages. */
+  /** Time from the request to its first token, in ms. Includes the time to read stored pages. */
   readonly firstTokenMs: number;
   readonly readMs: number;
   readonly cachedTokens: number;
@@ -74,7 +75,7 @@ export class TieredEngine {
     return new TieredEngine(engine, name, tier, client);
   }
 
-  /** Runs a request, as LocalProvider does. `keeps`: whether its pages are exported. */
+  /** Runs a request in the same way as LocalProvider. `keeps`: whether the request's pages are exported. */
   async answer(request: SubmitOptions, keeps = true): Promise<Answer> {
     const from = performance.now();
     const pages = await this.read(request.prompt, request.organization);
@@ -98,26 +99,29 @@ export class TieredEngine {
     });
   }
 
-  /** Reads the stored pages of a prompt into memory and holds them there. `organization`: whose part of the cache. */
+  /**
+   * Reads the stored pages of a prompt into memory and pins them until they are released. `organization`: the
+   * organization in whose part of the prefix cache the pages are placed.
+   */
   async read(prompt: Int32Array, organization = 1): Promise<Prefetched> {
     if (this.client === null) return { tokens: 0, miss: null, release: () => undefined };
     const from = { organization, organizationId: ORGANIZATION };
     return await this.client.prefetch(this.name, { ...from, tokens: prompt, spans: [] });
   }
 
-  /** Resolves when everything that was exported is on disk. Rejects after a minute. */
+  /** Resolves when all exported pages are on disk. Rejects after one minute. */
   async written(): Promise<void> {
     for (const end = performance.now() + DRAIN_MS; performance.now() < end; await sleep(5))
       if ((await this.report())?.pagesWaiting === 0) return;
     throw new Error('the pages are not on disk after a minute');
   }
 
-  /** Null without a tier. */
+  /** Returns the counters of the storage tier. Null without a tier. */
   async report(): Promise<TierReport | null> {
     return (await this.tier?.report()) ?? null;
   }
 
-  /** Stores what remains, for at most `drainMs`. */
+  /** Closes the engine. Writes pages that are not yet on disk, for at most `drainMs` milliseconds. */
   async close(drainMs = DRAIN_MS): Promise<void> {
     await this.tier?.detach(this.name, drainMs);
     this.client?.close();

@@ -1,10 +1,10 @@
-// Selects the text that an embedding model expects before its inputs. Pure.
+// Selects the prompt (an instruction such as "query: ") that an embedding model expects in front of each text. Pure.
 import { apiError } from '../shared/errors.js';
 import type { PoolingRequest } from './pooling.js';
 
 /**
- * `prompts`: the model's prompts by name. Without a name in the request, `default` applies, or else `fallback`. Throws
- * ApiError 422 for an unknown name.
+ * Returns the prompt that the request names or, if it names none, the prompt `default`; `fallback` if the model has no
+ * such prompt. `prompts`: the model's prompts by name. Throws ApiError 422 for an unknown name.
  */
 export function embeddingPrompt(
   { promptName, inputs }: Pick<PoolingRequest, 'promptName' | 'inputs'>,

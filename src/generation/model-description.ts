@@ -15,9 +15,12 @@ export interface ModelDescription {
   deprecatedAt: string | null;
   retiresAt: string | null;
   successor: string | null;
-  /** What the model produces: text, vectors or scores. Null: unknown, because it has not been loaded yet. */
+  /** What the model produces: text, vectors or scores. Null until the model has been loaded for the first time. */
   task: 'generation' | PoolingTask | null;
-  /** The lengths that the vectors of an embedding model can have, longest first. Null: not known, or no vectors. */
+  /**
+   * The vector lengths that an embedding model supports, longest first. Null for other models, and if the lengths are
+   * unknown.
+   */
   embeddingDimensions: readonly number[] | null;
   inputModalities: readonly string[];
   contextWindow: number; // prompt plus completion, tokens

@@ -1,6 +1,6 @@
-// Scales vectors. Pure.
+// Normalizes vectors. Pure.
 
-/** Scales a vector to length 1. A zero vector stays as it is. */
+/** Scales a vector to length 1 (L2 norm). A zero vector is returned unchanged. */
 export function normalized(vector: Float32Array): Float32Array {
   let squares = 0;
   for (const value of vector) squares += value * value;

@@ -1,4 +1,4 @@
-// Errors for requests that a model cannot serve because of the kind of its output. Pure.
+// Errors for requests to a model that does not produce the requested kind of output: text, vectors or scores. Pure.
 import { apiError, type ApiError } from '../shared/errors.js';
 import type { PoolingTask } from './pooling.js';
 import type { Provider } from './provider.js';
@@ -11,7 +11,7 @@ const ENDPOINTS: Readonly<Record<PoolingTask, string>> = {
 export const notGenerating = (model: string, task: PoolingTask): ApiError =>
   apiError('model_not_generative', `${model} does not generate text: ${ENDPOINTS[task]}.`, 'model');
 
-/** Returns the provider's pooler. Throws ApiError 422 if the model does not serve requests of this kind. */
+/** Returns the provider's pooler. Throws ApiError 422 if the model does not support this task. */
 export function poolerFor(provider: Provider, model: string, task: PoolingTask): NonNullable<Provider['pooler']> {
   const { pooler } = provider;
   if (pooler?.task === task) return pooler;

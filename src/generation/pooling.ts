@@ -1,14 +1,14 @@
-// Requests whose result is one vector or score per input instead of text: embeddings, and the scores of a reranker.
-// Types only.
+// Types of pooling requests, whose result is one vector or one score per input instead of text: embeddings, and the
+// scores of a reranker.
 
 export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
 
-/** The kinds of requests that a pooling model serves. */
+/** What a pooling model computes: one vector per text, or one relevance score per pair of query and document. */
 export type PoolingTask = 'embedding' | 'ranking';
 
 /**
- * One input. `path`: its path in the client's request; for a pair, the document's. A pair is the query and the document
- * that a reranker compares; its limit applies to the document.
+ * One input. A reranker's input is a pair of a query and a document. `path`: where the text, token IDs or document are
+ * in the client's request. A limit on an input's length applies to the document of a pair.
  */
 export type PoolingInput =
   | { readonly kind: 'text'; readonly text: string; readonly path: string }
@@ -21,28 +21,34 @@ export type PoolingInput =
       readonly queryPath: string;
     };
 
-/** How an input that is too long is cut: to at most `tokens` tokens, of which the first (`end`) or last are kept. */
+/** How an input that is too long is truncated. */
 export interface InputTruncation {
-  /** Null: what the model accepts. */
+  /** Maximum number of tokens to keep. Null: the model's maximum. */
   readonly tokens: number | null;
-  /** The side that is cut off. */
+  /** The side on which tokens are removed: `end` keeps the first tokens, `start` the last ones. */
   readonly side: 'start' | 'end';
-  /** The request field that asks for it. Null: the default of the API format. */
+  /** The request field that enabled truncation. Null: the API format truncates by default. */
   readonly field: 'truncate' | 'truncate_prompt_tokens' | null;
 }
 
 export interface PoolingRequest {
   readonly task: PoolingTask;
-  /** At least one. */
+  /** Contains at least one input. */
   readonly inputs: readonly PoolingInput[];
-  /** Whether the special tokens that the vocabulary puts around a text are added to texts. */
+  /**
+   * Whether the special tokens of the model's vocabulary are added around each text. Inputs given as token IDs are used
+   * unchanged.
+   */
   readonly addSpecial: boolean;
-  /** Null: an input that is too long is an error. */
+  /** Null: inputs are not truncated, so an input that is too long is an error. */
   readonly truncation: InputTruncation | null;
-  /** Maximum tokens of a document in a pair. Null: no separate limit. */
+  /** Maximum number of tokens of a pair's document. A longer document is truncated. Null: no separate limit. */
   readonly maxDocumentTokens: number | null;
-  /** Name of the prompt that is put before each text (`models.<id>.embedding_prompts`). Null: the model's default. */
+  /**
+   * Name of the prompt (`models.<id>.embedding_prompts`) that is put in front of each text. Null: the model's default
+   * prompt.
+   */
   readonly promptName: string | null;
-  /** Number of dimensions that a vector is cut to. Null: all. */
+  /** Number of dimensions to which each vector is truncated. Null: vectors keep their full length. */
   readonly dimensions: number | null;
 }

@@ -18,7 +18,7 @@ export interface RequestContext {
   readonly organization: number;
   /** The organization's ID. Absent: nothing of the request is kept on disk. */
   readonly organizationId?: string | undefined;
-  /** False: no KV pages are read from disk, because nothing is generated. */
+  /** False: KV pages are not read from disk, because the request generates nothing. */
   readonly readsPages?: boolean | undefined;
   /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
@@ -42,7 +42,7 @@ export interface Provider {
   /** True: prepare() decodes every image and rejects corrupt ones. False: only the image loader decodes them. */
   readonly decodesImages: boolean;
 
-  /** Set if the model produces vectors or scores. It then generates no text. */
+  /** Set for a model that produces vectors or scores instead of text. */
   readonly pooler?: Pooler | null | undefined;
 
   /** The model's vocabulary. Absent for upstream models. */
@@ -64,7 +64,7 @@ export interface Provider {
   count(request: GenerationRequest, context: RequestContext): Promise<PromptCount>;
 }
 
-/** `leftOut`, `ignored`: as in the `started` event. `replayed`: as in PreparedGeneration. */
+/** `leftOut` and `ignored` are as in the `started` event. `replayed` is as in PreparedGeneration. */
 export interface PromptCount extends TokenCount {
   readonly replayed?: readonly string[] | undefined;
   readonly leftOut?: readonly LeftOut[] | undefined;
@@ -94,10 +94,10 @@ export interface PromptContent {
   readonly granularity: number;
 }
 
-/** What was read from the disk tier of the prefix cache for a prompt. */
+/** The part of a prompt whose KV pages were read from the disk tier of the prefix cache. */
 export interface FromDisk {
   readonly tokens: number;
-  /** Why no more was read. Null: everything was, or it is not known. */
+  /** Why the pages of the rest of the prompt were not read. Null: all pages were read, or the reason is unknown. */
   readonly miss: Miss | null;
 }
 
@@ -112,13 +112,13 @@ export interface PreparedGeneration {
   /** The prompt's token IDs, if the provider knows them. */
   readonly promptIds?: ArrayLike<number> | undefined;
   /**
-   * The calls and reasoning blocks in the prompt that have the tokens that the model wrote: IDs of calls, and paths of
-   * reasoning. Absent: none.
+   * The tool calls (by ID) and reasoning blocks (by path in the request) in the prompt that consist of the token IDs
+   * that the model generated. Absent: none.
    */
   readonly replayed?: readonly string[] | undefined;
   /** Returns the prompt in the form in which the prefix cache compares prompts. Absent for upstream models. */
   readonly content?: (() => PromptContent) | undefined;
-  /** Absent if no KV pages are kept on disk. */
+  /** Absent if the request's KV pages are never kept on disk. */
   readonly fromDisk?: FromDisk | undefined;
   /**
    * Paths of schema keywords that are ignored because they are not supported. They occur only in non-strict schemas.
@@ -136,26 +136,31 @@ export interface PreparedGeneration {
   discard?(): void;
 }
 
-/** A prepared request. The result is available once its only choice has finished. */
+/** A prepared pooling request. Call results() only after the request's only choice has finished. */
 export interface PreparedPooling extends PreparedGeneration {
-  /** Paths of the inputs that were cut. */
+  /** Paths of the inputs that were truncated. */
   readonly truncated: readonly string[];
-  /** The number of values of each result, if it is known before the request runs. */
+  /**
+   * The number of values per result: the vector's length, or 1 for a score. Null: unknown until the request has run.
+   */
   readonly width: number | null;
-  /** The results, in the order of the inputs: vectors, or for a ranking one relevance between 0 and 1 each. */
+  /** Returns one result per input, in the order of the inputs: a vector, or a relevance between 0 and 1. */
   results(): readonly Float32Array[];
 }
 
-/** A model that produces vectors or scores. */
+/** A model that produces vectors or scores instead of text. */
 export interface Pooler {
   readonly task: PoolingTask;
-  /** Length of the model's vectors. Null: unknown. */
+  /** Full length of the model's vectors. Null: unknown. */
   readonly dimensions: number | null;
-  /** Lengths other than `dimensions` that a vector can be cut to. */
+  /**
+   * Lengths below `dimensions` to which a client may truncate vectors. For an upstream model, all lengths that a client
+   * may request.
+   */
   readonly shorterDimensions: readonly number[];
   /**
-   * Tokenizes and checks the inputs. Nothing is queued yet. Throws ApiError 400 (too long), 422 or 503, or the signal's
-   * reason.
+   * Tokenizes and validates the inputs. Nothing is submitted to the engine yet. Throws ApiError 400 (too long), 422 or
+   * 503, or the signal's reason if it is aborted.
    */
   prepare(request: PoolingRequest, context: RequestContext): Promise<PreparedPooling>;
 }

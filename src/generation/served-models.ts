@@ -40,7 +40,10 @@ export class ServedModels {
 
   /** Called once for each loaded model whose chat template has a problem. */
   onTemplateProblem: (model: string, problem: TemplateProblem) => void = () => undefined;
-  /** Set before any model is used. Null: earlier calls and reasoning are always tokenized from their text. */
+  /**
+   * Finds the token IDs of earlier tool calls and reasoning blocks. Set before any model is used. Null: tool calls and
+   * reasoning are always tokenized from their text.
+   */
   replays: ReplaySource | null = null;
 
   constructor(
@@ -243,7 +246,7 @@ type TaskFacts = Pick<Known, 'task' | 'embeddingDimensions'>;
 
 const UNKNOWN_TASK: TaskFacts = { task: null, embeddingDimensions: null };
 
-/** What a model produces. `pooler`: null for a model that generates text. */
+/** Describes what a model produces. `pooler`: null for a model that generates text. */
 export function taskOf(pooler: Pooler | null): TaskFacts {
   if (pooler === null) return { task: 'generation', embeddingDimensions: null };
   const { task, dimensions, shorterDimensions } = pooler;

@@ -162,7 +162,7 @@ export interface GenerationRequest {
   model: string; // the public name in the request
   messages: Message[];
   raw?: RawPrompt | undefined; // replaces messages, which is then empty
-  /** Present if the request is for vectors or scores (pooling.ts) instead of text. */
+  /** Set if the request asks for vectors or scores (pooling.ts) instead of text. `inputs`: the number of inputs. */
   pooling?: { readonly task: PoolingTask; readonly inputs: number; readonly dimensions: number | null } | undefined;
   continueFinal: boolean; // continues the last assistant message instead of starting a new turn
   sampling: Sampling;
@@ -206,7 +206,7 @@ export interface GenerationRequest {
   returnTokens?: boolean | undefined;
   /** Whether the prompt's KV pages are kept for a day (`prompt_cache_retention: "24h"`). */
   keepsPages?: boolean | undefined;
-  /** Whether the request forbids keeping anything of it (`store: false`). */
+  /** Whether the request forbids storing any part of the request or its response (`store: false`). */
   storesNothing?: boolean | undefined;
   /** Content that the model will not see, in request order. */
   leftOut?: readonly LeftOut[] | undefined;
@@ -310,7 +310,7 @@ export type GenerationEvent =
   | { type: 'thought'; choice: number; block: JsonSchema }
   // A call's events come in this order, without any other events of the choice in between. `index` counts from 0 within
   // each choice.
-  // `key`: the random part of the ID that the client receives; set by the run.
+  // `key`: the random part of the call ID that the client receives; set by the code that runs the request.
   | { type: 'call_started'; choice: number; index: number; name: string; tokens: number; key?: string }
   // together: the JSON text of an object, or the beginning of one
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
@@ -332,8 +332,8 @@ export type GenerationEvent =
       model?: string;
       upstream?: string;
     }
-  // The choice's calls and reasoning blocks with their token IDs, emitted before `finished`. `model` identifies the model
-  // whose tokens these are.
+  // The choice's tool calls and reasoning blocks with their token IDs. Emitted before `finished`. `model`: identifies
+  // the model that generated the tokens.
   | { type: 'written'; choice: number; model: string; items: readonly WrittenItem[] }
   // `stopSequenceUnknown`: the upstream did not report whether a stop string ended the choice.
   | {

@@ -1,4 +1,4 @@
-// The generation request of a request that generates no text, such as one for embeddings.
+// The generation request that represents a request without generated text, such as one for embeddings.
 import type { GenerationRequest } from './types.js';
 
 export const WITHOUT_TEXT: Readonly<Omit<GenerationRequest, 'model'>> = {

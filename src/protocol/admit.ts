@@ -57,7 +57,10 @@ export interface GenerationDeps extends PromptDeps {
   generations: RunningGenerations;
   /** Recent prompts, for cache diagnostics. */
   prompts: PromptMemory;
-  /** Records the tokens of calls and reasoning blocks. Absent: they are not recorded. */
+  /**
+   * Records the token IDs of generated tool calls and reasoning blocks, so that they can be replayed in later prompts.
+   * Absent: nothing is recorded.
+   */
   replays?: Pick<Replays, 'record'> | undefined;
   /** Set only if other processes serve the same models. */
   affinity?: Affinity | undefined;
@@ -202,7 +205,10 @@ export async function countPrompt(
   return measured.count.tokens;
 }
 
-/** Lists the calls and reasoning blocks in the prompt that have the tokens that the model wrote. */
+/**
+ * Reports the tool calls and reasoning blocks in the prompt that consist of the token IDs that the model generated, in
+ * a response header and in the request log.
+ */
 function nameReplayed(caller: Caller, replayed: readonly string[] | undefined): void {
   if (replayed === undefined) return;
   caller.setHeader('x-replayed-items', headerPaths(replayed));
@@ -317,8 +323,8 @@ export async function admit(
 }
 
 /**
- * Like admit(), for a request without images whose preparation is not Provider.prepare(): `prepare` is called with the
- * provider once the model is loaded.
+ * Like admit(), for requests that are not prepared by Provider.prepare() and contain no images. `prepare` is called
+ * with the provider after the model has been loaded.
  */
 export async function admitPrepared(
   deps: GenerationDeps,
@@ -345,7 +351,10 @@ export async function admitPrepared(
   return reserveOrRelease(deps, caller, model, { provider, request, held }, prepared);
 }
 
-/** Adds rate-limit headers to a rejection before the reservation. Later errors already have them. */
+/**
+ * Adds rate-limit headers to the response of a request that is rejected before the reservation. Responses of requests
+ * rejected later already have the headers.
+ */
 async function setLimitHeaders(
   { admission }: Pick<GenerationDeps, 'admission'>,
   caller: Caller,
@@ -359,7 +368,10 @@ function recordPrepared(caller: Caller, from: number, { promptTokens }: Prepared
   caller.trace?.recordSpan('prepare', from, performance.now(), { 'gen_ai.usage.input_tokens': promptTokens.tokens });
 }
 
-/** Reserves the request's share of the limits, and releases what it holds if that fails. */
+/**
+ * Reserves the request's share of the rate limits. If the request is not admitted, releases its images and cached
+ * pages.
+ */
 async function reserveOrRelease(
   deps: GenerationDeps,
   caller: Caller,
@@ -416,7 +428,7 @@ async function reserve(
   }
   try {
     setHeaders(caller, reservation.headers(errorFormat));
-    // A request without a conversation has no cached prefix that another process could lack.
+    // Pooling requests use no prefix cache, so it does not matter which process serves them.
     if (deps.affinity !== undefined && request.pooling === undefined)
       caller.setHeader(AFFINITY_HEADER, deps.affinity.of(identity.organizationId, model.name, request));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });

@@ -1,10 +1,11 @@
-// Reads a field that is a string, a list of token IDs, or a list whose entries are strings or lists of token IDs.
-// Validated by hand, because a schema would report one error per entry, possibly a hundred thousand. No side effects.
+// Validates a request field that contains a string, a list of token IDs, or a list of strings or of token ID lists.
+// Uses no schema, because a schema would report one error per invalid entry, possibly a hundred thousand. No side
+// effects.
 import { apiError, type ApiError } from '../shared/errors.js';
 
 export type TextsOrTokens = readonly (string | readonly number[])[];
 
-/** Throws ApiError 400 for an invalid value, and 422 for a list with more than `most` entries. */
+/** Returns the entries. Throws ApiError 400 for an invalid value, and 422 for a list with more than `most` entries. */
 export function readTextsOrTokens(value: unknown, field: string, most: number): TextsOrTokens {
   if (value === undefined || value === null) throw fault('missing_required_parameter', field, 'is required');
   if (typeof value === 'string') return [value];

@@ -1,5 +1,5 @@
-// Gives the calls of one generation their IDs, under which their tokens are recorded when a choice ends. Event-loop
-// thread only.
+// Assigns IDs to the tool calls of one generation. When a choice ends, the token IDs of its calls are recorded under
+// these IDs. Event-loop thread only.
 import type { Replays } from '../generation/replay/replays.js';
 import type { GenerationEvent } from '../generation/types.js';
 import { newCallKey } from '../shared/ids.js';
@@ -9,14 +9,14 @@ type CallStarted = Extract<GenerationEvent, { type: 'call_started' }>;
 type Written = Extract<GenerationEvent, { type: 'written' }>;
 
 export class WrittenCalls {
-  readonly #keys = new Map<number, string[]>(); // of each choice, by the index of the call
+  readonly #keys = new Map<number, string[]>(); // random parts of call IDs; by choice, then by index of the call
 
   constructor(
     private readonly admitted: Pick<AdmittedGeneration, 'caller' | 'storedAs'>,
     private readonly replays: Pick<Replays, 'record'>,
   ) {}
 
-  /** Returns the event with the random part of the call's ID. */
+  /** Assigns an ID to the call and returns the event with the random part of the ID. */
   named(event: CallStarted): CallStarted {
     const key = newCallKey();
     const keys = this.#keys.get(event.choice);

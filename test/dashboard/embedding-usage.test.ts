@@ -1,5 +1,5 @@
-// Tests how embeddings requests are counted on a real server, on LMDB and on PostgreSQL: usage rows, price, request log,
-// limits and budgets.
+// Tests how embeddings requests are counted by a real server, with LMDB and with PostgreSQL: usage rows, price, request
+// log, rate limits and budgets.
 import t from 'tap';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import type { UsagePage } from '../../src/shared/wire/usage.js';

@@ -1,5 +1,5 @@
-// Tests the conversations API with the official client, in its oldest and newest supported version: conversations and
-// their items, and responses that continue and extend a conversation.
+// Tests the conversations API with the oldest and the newest supported version of OpenAI's client: conversations, their
+// items, and responses that continue and extend a conversation.
 import OpenAI from 'openai';
 import OpenAI7 from 'openai-7';
 import t from 'tap';
@@ -83,7 +83,7 @@ t.test('responses continue and extend a conversation, streamed, in the backgroun
   );
   t.equal((await itemsOf(conversation)).length, 4);
 
-  // Long enough that the response is stored as queued, and its input freed, before it ends.
+  // Long enough that the response is stored with status queued, and its input freed from memory, before it ends.
   const queued = await client.responses.create({
     model,
     reasoning,

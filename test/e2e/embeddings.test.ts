@@ -1,4 +1,5 @@
-// Tests embeddings on a real model through the official clients, and details that they do not expose over plain HTTP.
+// Tests embeddings with a real model through the official clients. Details that the clients do not expose are tested
+// with plain HTTP requests.
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import OpenAI7 from 'openai-7';
@@ -22,7 +23,7 @@ const models = {
   prompted: { embedding_prompts: { default: 'passage: ' } },
 };
 const files = join(root, 'test', 'data');
-/** Files that no other model has, because models with the same file share one loaded copy. */
+/** Model files that no other test model uses, because models with the same file share one loaded copy. */
 const unloaded = {
   'unloaded-embed': join(files, 'vectors2', 'models', 'bert-mean.q8_0.gguf'),
   'unloaded-rank': join(files, 'vectors2', 'models', 'bert-rank.q8_0.gguf'),
@@ -183,7 +184,7 @@ t.test('invalid requests are refused with an error that names the parameter', as
 });
 
 t.test("every field of the official client's type is accepted", async (t) => {
-  // A new field in the type does not compile until it is handled.
+  // If a new version of the client adds a field to the type, this does not compile until the field is added here.
   const fields: Required<EmbeddingCreateParams> = {
     model: 'embed',
     input: 'boats',

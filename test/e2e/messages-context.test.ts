@@ -198,7 +198,8 @@ t.test('clear_thinking keeps the thinking of the latest turns', async (t) => {
   const none = (await counted()).input_tokens;
   const everything = (await counted(all)).input_tokens;
   const one = (everything - none) / 3;
-  // The tokens that the model wrote are replayed.
+  // The reasoning of earlier turns has as many prompt tokens as when the model generated it, because its token IDs are
+  // replayed.
   t.ok(one > standardScripts.H.indexOf('</think>'), 'keep: all shows the thinking of earlier turns');
   t.same((await client.beta.messages.create(asked(all))).context_management, { applied_edits: [] });
   for (const kept of [1, 2]) {

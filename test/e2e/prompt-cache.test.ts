@@ -1,5 +1,6 @@
-// The prompt cache as operators see it, with a real server: counts by tier, emptying it, pinned prompts that survive
-// other prompts, emptying and a restart, diagnostics that name the tier, and erasure with models and organizations.
+// Tests the operator's view of the prompt cache on a real server: counts by tier, emptying the cache, pinned prompts
+// (kept despite other prompts, emptying and a restart), diagnostics that name the tier, and erasure of pages together
+// with their model or organization.
 import { execFile } from 'node:child_process';
 import { copyFileSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -90,7 +91,7 @@ async function command(folder: string, args: readonly string[]): Promise<{ code:
   );
 }
 
-/** Bytes on disk of an organization, or of all. */
+/** Returns the bytes of pages on disk of one organization or, without `organization`, of all. */
 const diskBytes = (state: PromptCacheState, organization?: string): number =>
   state.models
     .flatMap(({ disk, organizations }) =>
@@ -167,7 +168,7 @@ t.test('operators see tokens by tier, and empty the cache', async (t) => {
   ] as const)
     t.equal((await operator(server, 'DELETE', `/prompt-cache?${query}`)).status, status);
 
-  // After a restart, the tokens come from disk.
+  // After a restart, the prefix is read from disk.
   t.ok(await eventually(async () => diskBytes(await stateOf(server)) > 0));
   await server.stop();
   server = await started(path);
@@ -304,7 +305,7 @@ t.test('pages leave with their model, but not when it is unloaded', async (t) =>
 
   t.equal((await operator(server, 'POST', '/models/own/drain')).status, 200);
   t.ok(await eventually(async () => (await stateOf(server)).models[0]?.memory === null));
-  await new Promise((done) => setTimeout(done, 11_000)); // the worker looks for removed files every ten seconds
+  await new Promise((done) => setTimeout(done, 11_000)); // the tier's worker checks for removed files every ten seconds
   t.ok(diskBytes(await stateOf(server)) > 0, 'unloading keeps the pages');
   t.equal(await erased(), 0);
   t.equal((await operator(server, 'POST', '/models/own/load')).status, 200);
@@ -312,7 +313,8 @@ t.test('pages leave with their model, but not when it is unloaded', async (t) =>
   t.ok((await ask()).cached > 0);
   await server.stop();
 
-  // Another model under the same path: the pages of the former one are erased when its files have been hashed.
+  // A new model file replaces the old one under the same path. The old model's pages are erased after the new file has
+  // been hashed.
   copyFileSync(join(root, 'models', 'tycho-1.0-q8_0.gguf'), join(models, 'new'));
   renameSync(join(models, 'new'), file);
   server = await started(path, args);
@@ -322,7 +324,7 @@ t.test('pages leave with their model, but not when it is unloaded', async (t) =>
   await ask();
   t.ok(await eventually(async () => diskBytes(await stateOf(server)) > 0));
 
-  rmSync(file); // as monolith rm and DELETE /disk do
+  rmSync(file); // `monolith rm` and DELETE /disk remove the file in the same way
   t.ok(await eventually(async () => diskBytes(await stateOf(server)) === 0, 20_000));
   const left = readdirSync(join(path, 'kv-pages')).filter((name) => name.endsWith('.pages'));
   t.same(left, []);
@@ -340,7 +342,7 @@ t.test('deleting an organization erases its pages and its pinned prompts within 
   const pin = { model: 'hal-1.0', organization: SECOND, prompt: `${PROMPT} Stay calm.` };
   t.equal((await operator(server, 'POST', '/prompt-cache/pinned', pin)).status, 200);
   t.ok(await eventually(async () => diskBytes(await stateOf(server), SECOND) > 0));
-  // Deleted by another process: this one is not told.
+  // Another process deletes the organization, and does not notify this server.
   await inside(path, async (store) => {
     const accounts = openAccounts(store);
     await accounts.organizations.delete(SECOND, { type: 'command_line', id: null, email: null, ip: null });

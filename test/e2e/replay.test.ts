@@ -1,6 +1,7 @@
-// Tool calls and reasoning that a client sends back keep the tokens that the model wrote, in every API format: the next
-// prompt then repeats the last prompt and its response token by token. The test model writes several characters per
-// token, but a text is tokenized as one token per byte, so without the tokens nothing after the first one matches.
+// Tests that the token IDs of generated tool calls and reasoning are replayed when a client sends these items back, in
+// every API format. The new prompt then starts with exactly the tokens of the last prompt and its response. The test
+// model generates tokens of several characters, but tokenizes text into one token per byte. Without replay, only the
+// first token would match.
 import { rmSync } from 'node:fs';
 import t from 'tap';
 import { LmdbReplayStore } from '../../src/storage/lmdb/replays/replay-store.js';
@@ -10,7 +11,7 @@ import { dataFolder, inside, keyOf } from './stored-server.js';
 
 t.setTimeout(600_000); // the machine may be busy
 
-/** Three pages of tokens, so that it shows in the cache whether they match. */
+/** Three pages of tokens, so that the cached tokens of a response show whether they match. */
 const NOTE = Array.from({ length: 48 }, (_, nth) => ` w${nth}`);
 const scripts = {
   A: ['Paris', ' is the', ' capital', '.'],
@@ -70,7 +71,7 @@ t.teardown(() => server.stop());
 
 interface Reply<T> {
   body: T;
-  /** The names of the replayed items. */
+  /** The replayed items: IDs of tool calls and paths of reasoning, as in the header x-replayed-items. */
   replayed: string[];
 }
 
@@ -113,7 +114,10 @@ interface Chat {
 const chat = (messages: ChatMessage[], more: object = {}, key?: string): Promise<Reply<Chat>> =>
   post('/v1/chat/completions', { messages, tools: chatTools, max_tokens: 200, ...more }, key);
 
-/** A call or several calls of the model, and the same conversation with the results. */
+/**
+ * Sends a question to which the model responds with tool calls. `next`: the conversation with the calls and their
+ * results.
+ */
 async function chatTurn(letter: string, more: object = {}): Promise<{ reply: Chat; next: ChatMessage[] }> {
   const asked = { role: 'user', content: `${letter}: What is the weather ${Math.random()}?` };
   const { body } = await chat([asked], more);
@@ -123,7 +127,7 @@ async function chatTurn(letter: string, more: object = {}): Promise<{ reply: Cha
   return { reply: body, next: [asked, said, ...results] };
 }
 
-/** The prompt tokens of a request and its response that fill whole pages of the cache. */
+/** Returns how many tokens of a request's prompt and response are in full cache pages of 16 tokens. */
 const whole = ({ usage }: Chat): number => Math.floor((usage.prompt_tokens + usage.completion_tokens - 2) / 16) * 16;
 const cached = ({ body }: Reply<Chat>): number => body.usage.prompt_tokens_details.cached_tokens;
 const edited = (messages: ChatMessage[], change: (said: ChatMessage) => void): ChatMessage[] => {
@@ -132,7 +136,7 @@ const edited = (messages: ChatMessage[], change: (said: ChatMessage) => void): C
   return copy;
 };
 
-/** The same conversation with an ID that the server has not created. */
+/** Returns a copy of the conversation with a tool call ID that the server did not create. */
 const renamed = (messages: ChatMessage[]): ChatMessage[] => {
   const id = `call_${'0'.repeat(24)}`;
   const copy = edited(messages, (said) => void (said.tool_calls![0]!.id = id));
@@ -154,7 +158,8 @@ t.test('chat completions: reasoning matches the cache', async (t) => {
   t.equal(said.tool_calls?.[0]?.function.arguments, '{"unit":  "C", "location":"Paris"}');
   const then = await chat(next);
   t.same(then.replayed, ['messages[1].reasoning_content', said.tool_calls?.[0]?.id]);
-  // After the reasoning, the model wrote two line breaks as one token, which are not part of an item.
+  // Between the reasoning and the call, the model generated two line breaks as one token. This token belongs to no
+  // item, so it is not replayed, and the cached prefix ends before it.
   const { prompt_tokens, completion_tokens_details } = reply.usage;
   const least = Math.floor((prompt_tokens + completion_tokens_details.reasoning_tokens) / 16) * 16;
   t.ok(cached(then) >= least, `${cached(then)} of ${then.body.usage.prompt_tokens} tokens are cached`);
@@ -233,7 +238,8 @@ t.test('counts and rendered templates have the same tokens', async (t) => {
 
 t.test('nothing is recorded for store: false', async (t) => {
   const { next } = await chatTurn('R', { store: false });
-  // Another response has the same reasoning, so only the call is unknown.
+  // Only the call is not replayed. The reasoning is, because another test's response with the same reasoning was
+  // recorded.
   t.same((await chat(next)).replayed, ['messages[1].reasoning_content']);
 });
 
@@ -304,7 +310,7 @@ t.test('responses: a continued response, and one whose items the client sends ba
   }
   const unstored = await respond({ input: [asked], store: false, include: ['reasoning.encrypted_content'] });
   const again = await respond({ input: [asked, ...unstored.body.output, result(unstored.body)], store: false });
-  // The reasoning of the stored response has the same text.
+  // Only calls are compared. The reasoning is replayed, because a stored response has the same reasoning text.
   t.equal(again.replayed.filter((name) => name.startsWith('call_')).length, 0, 'store: false');
 });
 

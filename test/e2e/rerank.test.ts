@@ -1,5 +1,5 @@
-// Tests reranking and scores on a real cross-encoder over plain HTTP, and the vectors of an encoder against its golden
-// values. No official client: cohere-ai is not among the packages that this repository installs.
+// Tests reranking and scores on a real cross-encoder, and the vectors of an encoder against golden values. Uses plain
+// HTTP, because Cohere's official client (cohere-ai) is not installed in this repository.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

@@ -1,4 +1,5 @@
-// Tests embeddings from an upstream: a second server with an embedding model, and servers with invalid responses.
+// Tests embeddings from upstream servers: a second Monolith server with an embedding model, and a server with invalid
+// responses.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
@@ -17,9 +18,9 @@ const engine = await startMonolith({
 });
 t.teardown(() => engine.stop());
 
-/** What the next request to the invalid upstream gets. Undefined: no response. */
+/** The JSON body with which the invalid upstream responds to the next request. Undefined: it does not respond. */
 let invalid: unknown;
-/** The body of the last request to it. */
+/** The body of the last request to the invalid upstream. */
 let received = '';
 let disconnects = 0;
 const broken = createServer((request, response) => {
@@ -53,7 +54,7 @@ const server = await startMonolith({
       },
     }),
   ],
-  // Without retries, and without taking a failing server out of rotation.
+  // Disables retries, and keeps the failing upstream in rotation.
   env: { ...off, MONOLITH_UPSTREAM_RETRIES: '0', MONOLITH_UPSTREAM_BREAKER_FAILURES: '1000' },
 });
 t.teardown(() => server.stop());

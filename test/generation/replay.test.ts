@@ -1,5 +1,5 @@
-// Tests where calls and reasoning are found in rendered prompts, and when their tokens replace them, with templates of
-// several families.
+// Tests where tool calls and reasoning are found in rendered prompts, and when recorded token IDs replace them. Uses
+// chat templates of several model families.
 import t from 'tap';
 import { equalJson } from '../../src/generation/local/replay/json-equal.js';
 import { readSection, sectionStart } from '../../src/generation/local/replay/call-section.js';
@@ -51,25 +51,27 @@ t.test('arguments are compared as JSON values', async (t) => {
     t.notOk(equalJson(one, other), one);
 });
 
-/** A template that differs only in how it renders calls. */
+/** Returns a chat template that renders calls in the given way. */
 const templateOf = (call: string, begin = '', end = ''): string =>
   `{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}{% if m.tool_calls %}${begin}{% for c in m.tool_calls %}${call}{% endfor %}${end}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`;
 
 const SPECIALS = ['<|user|>', '<|assistant|>', '<|tool|>', '<|end|>', '<|system|>'];
 
-/** Every "token" is the code point of a character, so the text of tokens is known. */
+/**
+ * Tokenizes a text into one token per character. The token ID is the character's code point, so tokens can be decoded.
+ */
 const idsOf = (text: string): Int32Array => Int32Array.from([...text], (character) => character.codePointAt(0)!);
 const decode = (ids: Int32Array): string => String.fromCodePoint(...ids);
 
 interface Written {
   readonly source: string;
-  /** The text that the model wrote, by the ID of its first call, or by the text of the reasoning. */
+  /** The texts that the model generated. Keys are the ID of a section's first call, or the text of the reasoning. */
   readonly texts: Readonly<Record<string, string>>;
   readonly messages: Message[];
   readonly specials?: readonly string[];
 }
 
-/** Returns the prompt with the replayed items in brackets, and their names. */
+/** Renders the prompt. Returns it with brackets around each replayed item, and the names of the items. */
 function replayed({ source, texts, messages, specials = SPECIALS }: Written): { text: string; names: string[] } {
   const template = new ChatTemplate(source, { bos: null, eos: null });
   const markers = findMarkers(source, () => false);
@@ -295,7 +297,10 @@ t.test('collects the items of an output', async (t) => {
   const { syntax } = findDialect(new ChatTemplate(HERMES, { bos: null, eos: null }), () => false);
   const markers = findMarkers(HERMES, () => false);
   const tools = new Map([['f', null]]);
-  /** Each text is one token. `reasoning`, `calls`: what the client received. */
+  /**
+   * Returns the recorded items of an output. `tokens`: the text of each token. `reasoning`, `calls`: what the client
+   * received.
+   */
   const collected = (
     tokens: readonly (string | Uint8Array)[],
     received: { reasoning?: string; calls?: string[] },

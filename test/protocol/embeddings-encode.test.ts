@@ -1,4 +1,4 @@
-// Tests how vectors are written: every value can be read back exactly.
+// Tests the encoding of vectors in responses. Every value must be restored exactly when it is parsed.
 import t from 'tap';
 import { vectorText } from '../../src/protocol/pooling/vectors.js';
 import { normalized } from '../../src/generation/normalized.js';
@@ -20,7 +20,7 @@ t.test('base64 holds little-endian 32-bit floats', async (t) => {
     Array.from(values, (_, at) => bytes.readFloatLE(4 * at)),
     Array.from(values),
   );
-  // A part of a larger array, whose buffer starts before it.
+  // A view into a larger array: its buffer starts before its first value.
   const part = values.subarray(2, 4);
   t.same(Buffer.from(JSON.parse(vectorText(part, 'base64')) as string, 'base64').readFloatLE(4), -1);
 });

@@ -11,9 +11,9 @@ import { DAY, message, START } from './records.js';
 
 export interface OpenedConversations {
   conversations: ConversationStore;
-  /** Current time in seconds; assign to change it. */
+  /** The store's clock, in seconds since the Unix epoch. Assign `now` to change the time. */
   clock: { now: number };
-  /** Returns the number of rows in all of the store's tables. */
+  /** Returns the total number of rows in the store's tables. */
   rows(): Promise<number>;
 }
 
@@ -28,7 +28,7 @@ const picture = (): ConversationItem =>
     [{ type: 'input_image', image_url: 'data:image/png;base64,cG5n', detail: 'auto' }],
     [Buffer.from('png')],
   );
-/** The item as it is stored: without the image's data. */
+/** Returns the item in its stored form, in which the image's URL contains no data. */
 const stored = ({ item, images }: ConversationItem): unknown =>
   images === undefined
     ? item

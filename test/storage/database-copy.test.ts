@@ -257,7 +257,7 @@ t.test('a damaged database file is refused with an error before LMDB maps it', a
         `from ${bounds[0]} to ${bounds[1]}`,
       );
   }
-  // Flag 1 is a branch page, flag 2 a leaf page. With many tables, the root is a branch page.
+  // In LMDB's page flags, 1 means branch page and 2 means leaf page. With many tables, the root is a branch page.
   const rootFlags = content.readUInt16LE(4096 * root + 18);
   for (const flags of [0, 1, 2, 3].filter((one) => one !== rootFlags)) {
     fresh(() => overwrite(4096 * root + 18, new Uint8Array([flags])));

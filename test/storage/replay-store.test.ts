@@ -1,4 +1,4 @@
-// Runs the tests for every ReplayStore on LMDB and on a real PostgreSQL.
+// Runs the ReplayStore tests with LMDB and with a real PostgreSQL server.
 import t from 'tap';
 import type { Charged } from '../../src/generation/provider.js';
 import { packTokens } from '../../src/generation/replay/replay-item.js';

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import type { ReplayRow, ReplayStore } from '../../src/generation/replay/replay-store.js';
 
-/** Opens an empty store with this limit per organization. */
+/** Opens an empty store. `maxBytes`: the store's limit per organization. */
 export type OpenReplays = (t: Test, maxBytes: number) => Promise<ReplayStore>;
 
 const now = (): number => Math.floor(Date.now() / 1_000);

@@ -1,13 +1,13 @@
-// Model files for embeddings, made from the repository's small models by adding metadata.
+// Creates embedding model files by adding metadata to the repository's small models.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { root } from '../e2e/monolith.js';
 
-/** As in GGUF's `<architecture>.pooling_type`. */
+/** Values of the GGUF key `<architecture>.pooling_type`. */
 export const POOLING = { mean: 1, cls: 2, last: 3 } as const;
 
-/** Decoders with golden vectors, by architecture. */
+/** Small decoder models in test/data/vectors, by architecture. */
 const SOURCES = { llama: 'llama.q8_0.gguf', qwen3: 'qwen3.f16.gguf' } as const;
 
 export interface PoolingModel {
@@ -15,7 +15,7 @@ export interface PoolingModel {
   remove(): void;
 }
 
-/** A decoder as an embedding model. */
+/** Writes a copy of a decoder model that is declared as an embedding model. */
 export function embeddingModel(
   architecture: keyof typeof SOURCES = 'qwen3',
   pooling: keyof typeof POOLING = 'last',
@@ -30,13 +30,16 @@ export function embeddingModel(
 const UINT32 = 4,
   STRING = 8;
 const ALIGNMENT = 32;
-/** Magic, version, number of tensors, number of metadata entries. */
+/**
+ * The GGUF header contains the magic, the version, the number of tensors and the number of metadata entries. HEADER is
+ * its size in bytes, COUNT_AT the offset of the number of metadata entries.
+ */
 const HEADER = 24,
   COUNT_AT = 16;
 
 /**
- * Adds an entry in front of the metadata, and a second one that fills up a multiple of the alignment, so that the
- * tensors stay aligned.
+ * Adds a metadata entry in front of the others, followed by a filler entry. Both together have a multiple of the
+ * alignment in bytes, so that the tensors stay aligned.
  */
 function withMetadata(file: Buffer, name: string, value: number): Buffer {
   const own = Buffer.concat([text(name), uint32(UINT32), uint32(value)]);

@@ -63,7 +63,8 @@ export interface ScriptModelOptions {
   /** Jinja source at the start of the template. */
   templateHead?: string;
   /**
-   * Whether past turns start with the token that selected their script. A prompt is then a prefix of the next prompt.
+   * Whether the template renders an earlier assistant turn with the token that selected the turn's script. A prompt and
+   * its response are then a prefix of the next prompt.
    */
   exactHistory?: boolean;
 }

@@ -98,7 +98,8 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 /**
  * Returns the template's messages with all client text shielded. A template with a field for reasoning gets all past
  * reasoning and decides what to show. For other templates, reasoning is included only after the last user message, that
- * is, in the running tool loop. `marks`: marks the items whose tokens are known.
+ * is, in the running tool loop. `marks`: inserts marks for the tool calls and reasoning blocks whose token IDs are
+ * recorded.
  */
 export function toTemplateMessages(
   messages: readonly Message[],

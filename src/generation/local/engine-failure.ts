@@ -1,7 +1,10 @@
 // Converts errors that the engine throws or rejects with to ApiErrors. Pure.
 import { apiError } from '../../shared/errors.js';
 
-/** `promptParam`: the field that an error about the length of the prompt names. */
+/**
+ * Converts an error that occurred when a request was submitted to the engine. `promptParam`: the request field to name
+ * if the prompt is too long.
+ */
 export function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
   switch (codeOf(error)) {
     case 'queue_full':
@@ -10,7 +13,8 @@ export function submitFailure(error: unknown, promptParam: string, queueDrainMs:
       return apiError('context_length_exceeded', messageOf(error), promptParam);
     case 'closed':
       return goingAway();
-    // If the engine rejects a value that has passed validation, the request is still at fault.
+    // The engine rejects a value that passed the server's validation. The client is responsible for the value, so the
+    // error is a 4xx.
     case 'invalid_argument':
       return apiError('invalid_value', `Invalid request: ${messageOf(error)}.`, null);
     default:
@@ -18,7 +22,10 @@ export function submitFailure(error: unknown, promptParam: string, queueDrainMs:
   }
 }
 
-/** The engine does not know why it was closed. A retry a few seconds later gets the precise error. */
+/**
+ * Used when the engine was closed, because the engine does not report the cause. A client that retries a few seconds
+ * later gets a more precise error.
+ */
 export const goingAway = (): Error =>
   apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
 

@@ -1,5 +1,6 @@
-// Embeddings and rankings by this process's engine. Tokenizes a request's inputs, submits them together, and scales the
-// results. One instance per loaded model; holds no state of requests. Event-loop thread only.
+// Computes embeddings and reranker scores with the engine of this process: tokenizes a request's inputs, submits them
+// to the engine together, and scales the results. One instance per loaded model; holds no state of requests. Event-loop
+// thread only.
 import { performance } from 'node:perf_hooks';
 import type { EmbeddingInfo } from '../../engine/addon-types.js';
 import type { CatalogModel } from '../../engine/catalog.js';
@@ -21,11 +22,11 @@ import { submitFailure } from './engine-failure.js';
 import { documentedDimensions } from './documented-dimensions.js';
 import { PoolingInputs, QWEN3_PAIR } from './pooling-inputs.js';
 
-/** Inputs with at least this many characters together are queued before they are tokenized. */
+/** Requests with at least this many input characters wait for a slot before they are tokenized. */
 const LARGE_INPUT = 1 << 16;
-/** Maximum total number of characters of one organization's inputs in that queue. */
+/** Maximum total number of input characters of one organization's requests that wait for a tokenizing slot. */
 const MAX_WAITING = shareOf(1 << 28);
-/** Two slots in the whole process, divided among its threads. */
+/** The process tokenizes at most two large requests at a time. The two slots are divided among its HTTP workers. */
 const tokenizing = new FairSlots(shareOf(2), 'long inputs', MAX_WAITING);
 
 export class LocalPooler implements Pooler {
@@ -38,7 +39,7 @@ export class LocalPooler implements Pooler {
   readonly #normalizes: boolean;
   readonly #prompts: Readonly<Record<string, string>>;
   readonly #relevantLabel: number;
-  /** The engine applies the softmax of the Qwen3 rerankers. */
+  /** Whether the engine already applies the softmax to several scores, as it does for Qwen3 rerankers. */
   readonly #scoresAreProbabilities: boolean;
 
   constructor(
@@ -134,7 +135,7 @@ export class LocalPooler implements Pooler {
     return { tokens, count, truncated };
   }
 
-  /** `keep` receives the engine's results before the request finishes. */
+  /** Submits the inputs to the engine. `keep` receives the engine's results before `finished` is emitted. */
   #start(
     tokens: readonly Int32Array[],
     { organization }: RequestContext,
@@ -162,7 +163,7 @@ export class LocalPooler implements Pooler {
       await keep(results, signal);
       emit({ ...FINISHED, timings: { prefillMs, decodeMs: 0 } });
     };
-    // The event handler must not be called before this function returns.
+    // Starts asynchronously, because `onEvent` must not be called before #start() returns.
     Promise.resolve()
       .then(run)
       .catch((cause: unknown) => {
@@ -199,9 +200,12 @@ export class LocalPooler implements Pooler {
     return results;
   }
 
-  /** Cuts and scales a vector, or converts the scores of a pair to a relevance between 0 and 1. */
+  /**
+   * Finishes one result of the engine: truncates and normalizes a vector, or converts a pair's scores to one relevance
+   * between 0 and 1.
+   */
   #finished(raw: Float32Array, dimensions: number | null): Float32Array {
-    // The sum is finite only if every value is.
+    // The sum of the values is finite only if every value is finite.
     let sum = 0;
     for (const value of raw) sum += value;
     if (!Number.isFinite(sum))
@@ -218,7 +222,7 @@ export class LocalPooler implements Pooler {
 interface Encoded {
   readonly tokens: readonly Int32Array[];
   readonly count: number;
-  /** Paths of the inputs that were cut. */
+  /** Paths of the inputs that were truncated. */
   readonly truncated: readonly string[];
 }
 
@@ -245,7 +249,10 @@ function sizeOf(input: PoolingInput): number {
   }
 }
 
-/** One score is a logit. Several scores are the logits of labels, of which one means "relevant". */
+/**
+ * Converts the scores of one pair to a relevance between 0 and 1. A single score is a logit. Several scores are the
+ * logits of labels; `relevantLabel` is the index of the label that means "relevant".
+ */
 export function relevance(scores: Float32Array, relevantLabel: number): number {
   const own = scores[relevantLabel] ?? 0;
   if (scores.length === 1) return 1 / (1 + Math.exp(-own));

@@ -37,7 +37,7 @@ import type { CallableTools } from './tools/call-reader.js';
 import type { ReplaySource } from '../replay/replays.js';
 import { openingTokens, WrittenItems, type WritingRules } from './replay/written-items.js';
 
-/** For prompts that are not looked up on disk. */
+/** Reported for a prompt that is too short to be looked up on disk. */
 const BELOW_MINIMUM: FromDisk = { tokens: 0, miss: { reason: 'below minimum', at: null } };
 
 export class LocalProvider implements Provider {
@@ -214,11 +214,15 @@ export class LocalProvider implements Provider {
     };
   }
 
-  /** Null if the response can contain nothing that is replayed. */
+  /**
+   * Returns the rules by which the output's tool calls and reasoning blocks are recorded for replay. Null: the output
+   * can contain neither.
+   */
   #writingRules(request: GenerationRequest, prompt: Prompt, tools: CallableTools): WritingRules | null {
     if (request.raw !== undefined || request.webSearch !== undefined) return null;
     const { markers, findsCalls, dialect } = this.prompter;
-    // A continued block was not written as a whole.
+    // A block that continues the reasoning of an unfinished message is not recorded, because the model did not generate
+    // all of it.
     const isContinued = prompt.reasoning?.begun === true;
     const calls = findsCalls && tools.size > 0 ? { syntax: dialect.syntax, tools } : null;
     if (calls === null && (markers === null || isContinued)) return null;
@@ -226,12 +230,15 @@ export class LocalProvider implements Provider {
       markers === null || prompt.reasoning === null
         ? new Int32Array()
         : openingTokens(this.engine, prompt.tokens, prompt.text, markers);
-    // The tokens that open the reasoning must be known.
+    // If the prompt opens the reasoning, the block can be recorded only if the opening tokens are known.
     const isKnown = prompt.reasoning === null || opened.length > 0;
     return { calls, markers: isContinued || !isKnown ? null : markers, opened };
   }
 
-  /** Adds a `written` event before the end of each choice. `shown`: whether the request asks for token IDs. */
+  /**
+   * Wraps `onEvent` so that a `written` event precedes each choice's `finished` event. `shown`: whether the client
+   * asked for token IDs; if not, `tokens` events are not passed on.
+   */
   #collecting(
     rules: WritingRules,
     shown: boolean,

@@ -4,32 +4,37 @@ import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
 import type { InputTruncation, PoolingInput, PoolingRequest } from '../pooling.js';
 
-/** Maximum text that the addon tokenizes. */
+/** Maximum size of a text that the native tokenizer accepts, in bytes. */
 const MAX_TEXT_BYTES = 64 * 1024 * 1024;
 
-/** The special tokens that the vocabulary puts before and after a text. */
+/** The special tokens that the model's vocabulary puts around a text. */
 export interface Edges {
   readonly head: Int32Array;
   readonly tail: Int32Array;
-  /** The token between two texts. Null: none. */
+  /** The token that separates the two texts of a pair. Null: none. */
   readonly separator: number | null;
 }
 
-/** The tokens before the query, between the query and the document, and after the document. */
+/**
+ * The tokens around the query and the document of a pair: before the query, between the two, and after the document.
+ */
 interface PairParts {
   readonly before: Int32Array;
   readonly between: Int32Array;
   readonly after: Int32Array;
 }
 
-/** The texts around the query and the document of a pair. They may contain special tokens. */
+/**
+ * Texts that are put around the query and the document of a pair: before the query, between the two, and after the
+ * document. They may contain the spelling of special tokens.
+ */
 export interface PairTemplate {
   readonly before: string;
   readonly between: string;
   readonly after: string;
 }
 
-/** The prompt that the Qwen3 rerankers are trained with. */
+/** The prompt with which Qwen3 rerankers were trained. */
 export const QWEN3_PAIR: PairTemplate = {
   before:
     '<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n<Query>: ',
@@ -45,20 +50,22 @@ export interface InputTokens {
 type PlainRequest = Pick<PoolingRequest, 'addSpecial' | 'truncation' | 'maxDocumentTokens'>;
 
 export class PoolingInputs {
-  #pairParts: PairParts | null = null; // computed at the first pair
+  #pairParts: PairParts | null = null; // computed when the first pair is tokenized
 
   constructor(
     private readonly engine: Pick<Engine, 'info' | 'tokenize'>,
     private readonly limits: {
-      /** Maximum tokens of one input. */
+      /** Maximum number of tokens of one input, including prompt and special tokens. */
       readonly maxTokens: number;
       readonly edges: Edges;
-      /** Null: the query and the document are separated by the vocabulary's special tokens. */
+      /**
+       * The prompt around each pair. Null: only the vocabulary's special tokens separate the query from the document.
+       */
       readonly pair: PairTemplate | null;
     },
   ) {}
 
-  /** Throws ApiError 422 for token IDs outside the vocabulary. */
+  /** Throws ApiError 422 if an input contains token IDs outside the vocabulary. */
   check(inputs: readonly PoolingInput[]): void {
     const { vocabulary } = this.engine.info;
     for (const input of inputs) {
@@ -74,8 +81,9 @@ export class PoolingInputs {
   }
 
   /**
-   * `prompt`: the text that is put before a text. `queries`: the request's queries so far, so that each is tokenized
-   * only once. Throws ApiError 400 if the input is too long, or 422.
+   * Tokenizes one input and truncates it if the request allows that. `prompt`: put in front of a text. `queries`:
+   * caches the tokens of the request's queries, so that each is tokenized only once. Throws ApiError 400 if the input
+   * is too long, and 422 if it is empty or if `truncate_prompt_tokens` is too small.
    */
   async tokens(
     input: PoolingInput,
@@ -160,7 +168,8 @@ export class PoolingInputs {
         after: await this.#encode(pair.after, false, 'query'),
       };
     const { head, tail, separator } = edges;
-    // BERT writes [CLS] query [SEP] document [SEP]. RoBERTa and its relatives write <s> query </s></s> document </s>.
+    // BERT's format is [CLS] query [SEP] document [SEP]. The format of RoBERTa and its relatives is <s> query </s></s>
+    // document </s>.
     const doubled = tail.length === 0 || this.engine.info.bos === '<s>';
     const between = doubled && separator !== null ? joined([tail, Int32Array.of(separator)]) : tail;
     return { before: head, between, after: tail };

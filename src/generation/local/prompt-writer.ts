@@ -30,7 +30,7 @@ export interface PromptReasoning {
   readonly effort?: string | undefined;
 }
 
-/** `replays`: the tokens of earlier calls and reasoning blocks, by key. */
+/** `replays`: the recorded token IDs of the conversation's tool calls and reasoning blocks, by key. */
 export interface PromptStyle extends PromptReasoning {
   readonly replays?: ReadonlyMap<string, Int32Array> | undefined;
 }
@@ -42,7 +42,10 @@ export interface PromptStyle extends PromptReasoning {
 export interface PromptText extends MarkedText {
   readonly text: string;
   readonly guard: number;
-  /** `texts` with marks in place of the items that are replayed. Null: none are. */
+  /**
+   * `texts` with a mark in place of each tool call and reasoning block whose recorded token IDs are inserted
+   * (replayed). Null: no token IDs are replayed.
+   */
   readonly replayed: { readonly texts: readonly string[]; readonly items: ReplayedItems } | null;
 }
 
@@ -65,8 +68,8 @@ export class PromptWriter {
   }
 
   /**
-   * `decode` returns the text of tokens. Throws ApiError 422 if the template rejects the messages or drops the message
-   * to continue.
+   * Renders the prompt. `decode`: detokenizes recorded token IDs. Throws ApiError 422 if the template rejects the
+   * messages or drops the message to continue.
    */
   write(
     request: PromptRequest,
@@ -117,7 +120,8 @@ export class PromptWriter {
     let replayed: PromptText['replayed'] = null;
     if (replays !== undefined && replays.size > 0) {
       const marks = new ReplayMarks({ guard: shield.guard, replays, request, decode });
-      // The text is rendered twice, because a template may treat a marked text differently.
+      // The prompt is rendered a second time with marks. The first rendering is the one to use, because a template may
+      // change a marked text.
       const found = marks.found(render(new ImageMarks(shield.guard), marks), text, dialect.syntax, this.#markers);
       const texts = found === null ? null : images.split(found.text);
       if (found !== null && texts !== null) replayed = { texts: texts.texts, items: found.items };

@@ -72,13 +72,19 @@ export interface Prompt {
   /** Size in bytes of the template's generation prompt, which ends the text. */
   readonly endBytes: number;
   readonly reasoning: OpenReasoning | null;
-  /** The text after the last image. */
+  /** The rendered text after the last image. Without images, the whole prompt. */
   readonly text: string;
-  /** The calls and reasoning blocks whose tokens are those that the model wrote: IDs of calls, and paths. */
+  /**
+   * The tool calls and reasoning blocks in the prompt that consist of the token IDs that the model generated. A tool
+   * call is named by its ID, a reasoning block by its path in the request.
+   */
   readonly replayed: readonly string[];
 }
 
-/** The tokens of a text, and the position at which each of its parts ends, except the last one. */
+/**
+ * The tokens of the prompt's texts. `places`: the token index of each image, that is, the end of each text except the
+ * last one.
+ */
 interface Tokenized {
   readonly tokens: Int32Array;
   readonly places: number[];
@@ -99,14 +105,17 @@ export class Prompter {
   #longestToken: number | null = null; // in bytes; computed at the first huge prompt
   #closingTokens: number | null = null; // computed at the first request
   #endTokenCount: number | null = null; // computed at the first request
-  #specials: ReadonlySet<number> | null = null; // computed at the first replay
+  #specials: ReadonlySet<number> | null = null; // IDs of special tokens; computed at the first replay
 
-  /** Whether the places of calls are found in rendered prompts. */
+  /**
+   * Whether tool calls of this model's syntax can be found in a rendered prompt. Only then are their token IDs
+   * replayed.
+   */
   readonly findsCalls: boolean;
 
   /**
-   * `images`: null if the model has no vision encoder. `replays`: null if earlier calls and reasoning are always
-   * tokenized from their text.
+   * `images`: null if the model has no vision encoder. `replays`: finds the token IDs of earlier tool calls and
+   * reasoning blocks; null if they are always tokenized from their text.
    */
   constructor(
     private readonly engine: Engine,
@@ -209,7 +218,10 @@ export class Prompter {
     };
   }
 
-  /** The tokens of the request's earlier calls and reasoning blocks, by key. Undefined: none are known. */
+  /**
+   * Finds the recorded token IDs of the request's earlier tool calls and reasoning blocks, by key. Undefined: none are
+   * recorded.
+   */
   async #replaysOf(
     { messages, raw }: GenerationRequest,
     { organizationId, charged = uncharged }: RequestContext,
@@ -218,7 +230,7 @@ export class Prompter {
     let characters = 0;
     const reasoning: { readonly at: number; readonly text: string }[] = [];
     const keys: string[] = [];
-    // Newest first, because truncation drops the oldest messages.
+    // The newest messages come first: the search has a limit, and truncation drops the oldest messages.
     for (const message of messages.toReversed()) {
       if (message.role !== 'assistant') continue;
       for (const { id } of this.findsCalls ? (message.toolCalls ?? []) : []) {
@@ -421,15 +433,16 @@ export class Prompter {
     return text.endsWith(prompt) ? text.length - prompt.length : text.length;
   }
 
-  /** Returns '' for tokens of another vocabulary. */
+  /** Detokenizes recorded token IDs. Returns '' if an ID is not in the vocabulary. */
   #decode(ids: Int32Array): string {
     const { vocabulary } = this.engine.info;
     return ids.every((id) => id < vocabulary) ? this.engine.detokenize(ids) : '';
   }
 
   /**
-   * Tokenizes the texts between images separately. BOS is added once at the very beginning. The texts may contain marks
-   * of replayed items, whose tokens are inserted. Null if a text after an item cannot be tokenized on its own.
+   * Tokenizes the texts between images separately. BOS is added once at the very beginning. In each text, the marks of
+   * replayed tool calls and reasoning blocks are replaced by the recorded token IDs. Null if the text after such an
+   * item cannot be tokenized on its own.
    */
   async #tokenize(texts: readonly string[], guard: number, items: ReplayedItems): Promise<Tokenized | null> {
     const { bos } = this.engine.info;
@@ -469,14 +482,15 @@ export class Prompter {
   async #tokensOf(text: string, addSpecial: boolean, guard: number): Promise<Int32Array> {
     if (text === '' && !addSpecial) return new Int32Array();
     const tokens = await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard });
-    // Some vocabularies append an end token to every text, but the prompt continues with the response.
+    // Some vocabularies append an end token (such as EOS) to every text. It is removed, because the response follows
+    // the prompt.
     const ends = addSpecial ? await this.#endTokens() : 0;
     return ends === 0 ? tokens : tokens.slice(0, -ends);
   }
 
   /**
-   * Whether `piece`, the tokens of `text`, can follow these tokens. Some vocabularies put a space before every text,
-   * which is correct only after a special token.
+   * Whether `piece`, the tokens of `text`, may follow the tokens `before`. Some vocabularies add a space to the start
+   * of every text, which is correct only after a special token.
    */
   #follows(before: Int32Array, text: string, piece: Int32Array): boolean {
     const first = piece[0];
@@ -487,7 +501,10 @@ export class Prompter {
   }
 }
 
-/** The text before the first mark of a replayed item, then each item's number and the text after it. */
+/**
+ * Splits a text at the marks of replayed items. Returns the text before the first mark, then for each mark the item's
+ * number and the text after the mark.
+ */
 const partsAround = (text: string, guard: number): string[] => {
   const character = String.fromCodePoint(guard);
   return text.split(new RegExp(`${character}{2}s(\\d+)${character}`, 'u'));

@@ -1,13 +1,13 @@
-// Tool calls and reasoning blocks that a model wrote, with the token IDs that it wrote them with, and the keys under
-// which they are kept. Pure.
+// Tool calls and reasoning blocks that a model generated, with their token IDs, and the keys under which they are
+// stored. Pure.
 import { hash } from 'node:crypto';
 
-/** Longer calls and reasoning blocks are not kept. */
+/** Maximum number of tokens of a tool call section or reasoning block. Longer ones are not stored. */
 export const MAX_ITEM_TOKENS = 32_768;
 
 /**
- * call: a section with one or more calls. `index`: the index of its first call within the choice.
- * reasoning: a reasoning block from its opening to its closing marker. `text`: as the client received it.
+ * call: a section with one or more tool calls. `index`: the index of the section's first call within the choice.
+ * reasoning: a reasoning block from its opening to its closing marker. `text`: the reasoning as sent to the client.
  */
 export type WrittenItem =
   | { readonly kind: 'call'; readonly index: number; readonly ids: Int32Array }
@@ -15,19 +15,25 @@ export type WrittenItem =
 
 const CALL_ID = /^(?:call|toolu)_([0-9A-Za-z]{24})$/;
 
-/** The key of a call by the random part of its ID. */
+/** Returns the key of a tool call. `random`: the random part of the call's ID. */
 export const callKey = (random: string): string => `c${random}`;
 
-/** The key of a call by the ID that a client sent. Null: this server did not create the ID. */
+/**
+ * Returns the key of a tool call for an ID that a client sent. Null: the ID does not have the form of this server's
+ * IDs.
+ */
 export function keyOfCallId(id: string): string | null {
   const random = CALL_ID.exec(id)?.[1];
   return random === undefined ? null : callKey(random);
 }
 
-/** The key of a reasoning block by its text. */
+/** Returns the key of a reasoning block: a hash of its text. */
 export const reasoningKey = (text: string): string => `r${hash('sha256', text, 'base64url')}`;
 
-/** Seven bits per byte, lowest first; the highest bit of a byte is set if more follow. */
+/**
+ * Encodes token IDs as LEB128: seven bits per byte, least significant first. The highest bit of a byte is set if more
+ * bytes of the same ID follow.
+ */
 export function packTokens(ids: Int32Array): Uint8Array {
   const bytes = new Uint8Array(5 * ids.length);
   let at = 0;
@@ -38,7 +44,7 @@ export function packTokens(ids: Int32Array): Uint8Array {
   return bytes.slice(0, at);
 }
 
-/** Null if the bytes are not the result of packTokens(). */
+/** Decodes the result of packTokens(). Null if the bytes are invalid. */
 export function unpackTokens(bytes: Uint8Array): Int32Array | null {
   const ids: number[] = [];
   let id = 0;

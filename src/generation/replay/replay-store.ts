@@ -1,15 +1,18 @@
-// Storage port for the tokens of written calls and reasoning blocks. Losing rows is harmless: the items are then
-// tokenized from their text.
+// Storage interface for the token IDs of generated tool calls and reasoning blocks ("items"). Losing rows is harmless,
+// because items without a row are tokenized from their text.
 
-/** One item. Its key is unique within the organization; a later item replaces an earlier one with the same key. */
+/**
+ * One tool call section or reasoning block. Its key is unique within the organization. A later item replaces an earlier
+ * one with the same key.
+ */
 export interface ReplayRow {
   readonly organizationId: string;
   readonly key: string;
-  /** Identifies the model whose tokens these are. */
+  /** Identifies the model that generated the tokens. */
   readonly model: string;
-  /** As packed by packTokens(). */
+  /** The token IDs, encoded by packTokens(). */
   readonly tokens: Uint8Array;
-  /** The stored response that the item belongs to and is erased with. Null: none. */
+  /** The stored response that contains the item. Deleting the response also deletes the item. Null: none. */
   readonly responseId: string | null;
   /** Seconds since the Unix epoch. */
   readonly expiresAt: number;
@@ -19,14 +22,17 @@ export type FoundReplay = Pick<ReplayRow, 'key' | 'model' | 'tokens' | 'expiresA
 
 export interface ReplayStore {
   /**
-   * Stores all rows or none. If an organization exceeds its limit, its rows that expire first are erased, here or by
-   * sweep().
+   * Stores all rows or none. If an organization exceeds its storage limit, its rows with the earliest expiry are
+   * erased, either by this call or by sweep().
    */
   save(rows: readonly ReplayRow[]): Promise<void>;
-  /** The organization's rows with these keys that have not expired, in any order. */
+  /** Returns the organization's unexpired rows with these keys, in any order. */
   find(organizationId: string, keys: readonly string[]): Promise<readonly FoundReplay[]>;
   eraseResponse(organizationId: string, responseId: string): Promise<void>;
   eraseOrganization(organizationId: string): Promise<void>;
-  /** Erases expired rows, and rows over the limit if save() has not. Resolves to their number. */
+  /**
+   * Erases expired rows, and rows above an organization's limit that save() has not erased. Resolves to the number of
+   * erased rows.
+   */
   sweep(): Promise<number>;
 }

@@ -1,66 +1,72 @@
-// This thread's access to the tokens of written calls and reasoning blocks: writes are collected into batches, and
-// recent items are cached. A failure never fails a request. Event-loop thread only.
+// Stores and finds the token IDs of generated tool calls and reasoning blocks ("items"), for one thread. Writes are
+// batched, and recent items are cached. Failures are logged and never fail a request. Event-loop thread only.
 import { BatchWriter } from '../../storage/batch-writer.js';
 import type { Log } from '../../telemetry/types.js';
 import { callKey, packTokens, reasoningKey, unpackTokens, type WrittenItem } from './replay-item.js';
 import type { Charged } from '../provider.js';
 import type { FoundReplay, ReplayRow, ReplayStore } from './replay-store.js';
 
-/** Items of this thread are readable by other threads and processes after about this time. */
+/**
+ * Items are collected for about this time, in ms, and then written together. Other threads and processes can read them
+ * only after that.
+ */
 const FLUSH_MS = 20;
-/** Maximum number of items that wait to be written. */
+/** Maximum number of items that wait to be written. Further items are dropped. */
 const MAX_WAITING = 4_096;
-/** Maximum number of items per write. */
+/** Maximum number of items per write to the store. */
 const BATCH = 128;
-/** Maximum size of the cache, in bytes of tokens. */
+/** Maximum size of the cache, in bytes. */
 const CACHE_BYTES = 16 * 1024 * 1024;
-/** Estimated memory of a cache entry, apart from its tokens. */
+/** Estimated memory of a cache entry without its token IDs, in bytes. */
 const ENTRY_BYTES = 300;
-/** A cached item is read again after this time, so that an item erased by another thread is not used for longer. */
+/** Maximum age of a cache entry, in ms. It limits how long this thread uses an item that another thread has erased. */
 const CACHE_MS = 60_000;
-/** Items of a deleted response that other threads were about to write are erased after this time. */
+/**
+ * After a response has been deleted, its items are erased a second time after this time, in ms, because other threads
+ * may still have had items of the response to write.
+ */
 const LATE_MS = 2_000;
-/** Maximum number of items that one request looks up; further ones are not replayed. */
+/** Maximum number of items that are looked up for one request. Further items are tokenized from their text. */
 const MAX_KEYS = 8_192;
-/** Maximum number of items that are read at once. */
+/** Maximum number of items per read from the store. */
 const FIND_BATCH = 256;
 const LOG_MS = 60_000;
 
 export interface WantedReplays {
   readonly organizationId: string;
-  /** Only items that this model wrote are found. */
+  /** Identifies a model. Only items that this model generated are returned. */
   readonly model: string;
-  /** The most important ones first. */
+  /** Keys to look up, most important first. The limits drop keys at the end of the list. */
   readonly keys: readonly string[];
 }
 
 export interface FindLimits {
-  /** The search ends when the items found have more tokens than this: a prompt with all of them does not fit. */
+  /** Maximum total number of tokens of the returned items. More tokens would not fit into the context window. */
   readonly maxTokens: number;
   readonly charged: Charged;
 }
 
-/** What the prompt builder needs. */
+/** The part of Replays that the prompt builder uses. */
 export interface ReplaySource {
-  /** The tokens of the organization's items, by key. */
+  /** Returns the token IDs of the organization's items, by key. Keys that are not found are absent. */
   find(wanted: WantedReplays, limits: FindLimits): Promise<ReadonlyMap<string, Int32Array>>;
 }
 
-/** The items of one choice, and how long they are kept. */
+/** The items of one choice, with the data that is needed to store them. */
 export interface Recorded {
   readonly organizationId: string;
   readonly model: string;
   readonly items: readonly WrittenItem[];
-  /** Returns the random part of the ID of the call with this index. */
+  /** Returns the random part of a tool call's ID. `index`: the index of the call within the choice. */
   callId(index: number): string | undefined;
-  /** The stored response that the items belong to. Null: none. */
+  /** The stored response that contains the items. Null: none. */
   readonly responseId: string | null;
 }
 
 export interface ReplaySettings {
-  /** How long items are kept that belong to no stored response, in seconds. */
+  /** Lifetime of items that belong to no stored response, in seconds. 0: such items are not stored. */
   readonly keepS: number;
-  /** How long stored responses are kept, in seconds. */
+  /** Lifetime of stored responses and their items, in seconds. */
   readonly responseS: number;
   readonly log: Log;
   now?(): number;
@@ -70,7 +76,7 @@ interface Cached {
   readonly model: string;
   readonly ids: Int32Array;
   readonly responseId: string | null;
-  /** performance.now(). */
+  /** Time at which the entry expires, on the clock of performance.now(). */
   readonly until: number;
 }
 
@@ -108,7 +114,7 @@ export class Replays implements ReplaySource {
     };
     try {
       for (let at = 0; at < wanted.length && tokens <= maxTokens; at += FIND_BATCH) {
-        if (at > 0) await new Promise(setImmediate); // other requests have their turn
+        if (at > 0) await new Promise(setImmediate); // yield to other requests on the event loop
         const missing: string[] = [];
         for (const key of wanted.slice(at, at + FIND_BATCH)) {
           const cached = this.#cached(organizationId, key);
@@ -135,7 +141,7 @@ export class Replays implements ReplaySource {
     return found;
   }
 
-  /** Also caches the tokens. Null: they have expired, or cannot be unpacked. */
+  /** Decodes the token IDs of a row and adds them to the cache. Null: the row has expired or is invalid. */
   #unpacked(organizationId: string, { key, model, tokens, expiresAt }: FoundReplay): Int32Array | null {
     const ids = unpackTokens(tokens);
     const leftMs = 1_000 * (expiresAt - this.#now());
@@ -157,7 +163,7 @@ export class Replays implements ReplaySource {
     }
   }
 
-  /** Erases what belongs to a deleted response. */
+  /** Erases the items of a deleted response. */
   async eraseResponse(organizationId: string, responseId: string): Promise<void> {
     const start = `${organizationId}\n`;
     for (const [name, { responseId: owner }] of this.#cache)
@@ -179,7 +185,7 @@ export class Replays implements ReplaySource {
     await this.store.eraseOrganization(organizationId);
   }
 
-  /** Resolves when all items recorded so far have been written or have failed to be written. */
+  /** Flushes all recorded items. Resolves when every item has been written or has failed to be written. */
   async close(): Promise<void> {
     for (const timer of this.#timers) clearTimeout(timer);
     await this.#writer.close();

@@ -35,7 +35,7 @@ const WANTED: ReadonlySet<string> = new Set([
   'reasoning_tokens',
   'accepted_prediction_tokens',
   'rejected_prediction_tokens',
-  // embeddings (and `data`)
+  // embeddings (they also use `data`, listed below)
   'embedding',
   // messages
   'type',

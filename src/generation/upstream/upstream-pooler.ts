@@ -1,5 +1,5 @@
-// Embeddings from an upstream model. Vectors are passed on as the server scales them, unless `models.<id>.normalize` is
-// set. One instance per model and HTTP worker. Event-loop thread only.
+// Embeddings from an upstream model. Vectors are returned as the upstream scales them, unless `models.<id>.normalize`
+// is set. One instance per model and HTTP worker. Event-loop thread only.
 import type { CatalogModel } from '../../engine/catalog.js';
 import { apiError } from '../../shared/errors.js';
 import { normalized } from '../normalized.js';
@@ -11,11 +11,13 @@ import type { AnswerOptions } from './answer-events.js';
 import { EmbeddingsApi, MAX_DIMENSIONS } from './apis/embeddings.js';
 import { UpstreamRun, type RunDeps } from './run.js';
 
-/** Average number of UTF-8 bytes per token, for the estimate that is reserved. */
+/**
+ * Average number of UTF-8 bytes per token, used to estimate the prompt tokens that are reserved from the rate limits.
+ */
 const BYTES_PER_TOKEN = 3.5;
-/** The values of `upstream.structured_outputs` for servers that cut inputs by `truncate_prompt_tokens`. */
+/** The values of `upstream.structured_outputs` that identify servers with support for `truncate_prompt_tokens`. */
 const TRUNCATING: readonly unknown[] = ['vllm', 'monolith'];
-/** Bytes of a vector's value in base64. */
+/** Size of one value of a vector in base64, in bytes, rounded up. */
 const BYTES_PER_VALUE = 6;
 
 export class UpstreamPooler implements Pooler {
@@ -23,7 +25,7 @@ export class UpstreamPooler implements Pooler {
   readonly dimensions = null;
   readonly shorterDimensions: readonly number[];
 
-  /** `deps`: those of the model's runs. */
+  /** `deps`: dependencies of each run of this model. */
   constructor(
     private readonly model: CatalogModel,
     private readonly deps: RunDeps,
@@ -81,12 +83,12 @@ export class UpstreamPooler implements Pooler {
       cappedByContext: false,
       n: 1,
       ignoredKeywords: [],
-      // Upstream servers do not report which inputs they cut.
+      // Unknown, because upstream servers do not report which inputs they truncated.
       truncated: [],
       width: null,
       results: () => (scales ? api.vectors.map(normalized) : api.vectors),
       start: (onEvent) =>
-        // Another model's vectors cannot be compared with this model's, so there is no fallback.
+        // The fallback model is never used, because its vectors cannot be compared with those of this model.
         new UpstreamRun(
           { ...this.deps, fallback: null },
           { request: { ...WITHOUT_TEXT, model: this.model.id }, facts, context, api: () => written },

@@ -29,7 +29,7 @@ export interface ChatEnvelope {
   newCallId: (key?: string) => string;
   /** Names of the custom tools. Their input is free text. */
   customTools: ReadonlySet<string>;
-  /** Whether a tool call is sent as `function_call`, which older clients read. */
+  /** Whether a tool call is sent as `function_call`, OpenAI's deprecated form, because the request has `functions`. */
   callsFunctions: boolean;
   /** The prompt's token IDs, which are sent in addition to those of the output. Null: token IDs were not requested. */
   promptIds: readonly number[] | null;
@@ -189,7 +189,8 @@ export class ChatCollector implements ChatEncoder {
   }
 
   #callFields(calls: CollectedChoice['calls']): object {
-    // The parser allows one call per choice with `functions`.
+    // A response in the deprecated form has at most one call per choice, because the parser disables parallel calls for
+    // `functions`.
     if (this.envelope.callsFunctions)
       return { function_call: { name: calls[0]!.name, arguments: calls[0]!.arguments.toString() } };
     return {

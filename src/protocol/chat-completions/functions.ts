@@ -1,6 +1,6 @@
-// OpenAI's deprecated function calling: `functions`, `function_call` and messages with the role "function", converted
-// to tools, a tool choice and tool results. The response to a request with `functions` has the old form, too.
-// No side effects.
+// OpenAI's deprecated function calling. Converts `functions`, `function_call` and messages with the role "function" to
+// tools, a tool choice and tool results. Responses to requests with `functions` also have the deprecated form. No side
+// effects.
 import { apiError } from '../../shared/errors.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
 import type { ToolInput } from '../tools.js';
@@ -10,7 +10,10 @@ import type { ChatEnvelopeFields, ChatMessage } from './schema.js';
 
 type FunctionFields = Pick<ChatEnvelopeFields, 'functions' | 'function_call' | 'tools' | 'tool_choice'>;
 
-/** Throws ApiError conflicting_parameters if a request mixes the old parameters with those that replaced them. */
+/**
+ * Throws ApiError conflicting_parameters if a request combines the deprecated parameters with `tools` or other
+ * parameters that replaced them.
+ */
 export function checkFunctionFields({ functions, function_call: choice, ...chat }: FunctionFields): void {
   for (const [old, given] of Object.entries({ functions, function_call: choice }))
     for (const name of ['tools', 'tool_choice'] as const)
@@ -38,13 +41,16 @@ export function functionChoice(
 type FunctionCall = NonNullable<Extract<ChatMessage, { role: 'assistant' }>['function_call']>;
 type FunctionResult = Extract<ChatMessage, { role: 'function' }>;
 
-/** Gives the function calls of a conversation IDs, because the old format matches results with calls by name only. */
+/**
+ * Assigns IDs to the function calls of a conversation. The deprecated format has no call IDs and matches results with
+ * calls by name only.
+ */
 export class FunctionTurns {
   #open: { id: string; name: string } | null = null;
 
   constructor(private readonly turns: ToolTurns) {}
 
-  /** Returns the call's ID. */
+  /** Returns the ID that is assigned to the call. */
   call({ name }: FunctionCall, path: string): string {
     const id = `${path}.function_call`;
     this.turns.call(id, id, id);
@@ -52,7 +58,10 @@ export class FunctionTurns {
     return id;
   }
 
-  /** Returns the ID of the call that the result belongs to. Throws ApiError tool_call_not_found. */
+  /**
+   * Returns the ID of the call that the result belongs to. Throws ApiError tool_call_not_found if the preceding
+   * assistant message does not call this function.
+   */
   answer({ name }: FunctionResult, path: string): string {
     const open = this.#open;
     if (open === null || open.name !== name)

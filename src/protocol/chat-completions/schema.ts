@@ -249,7 +249,7 @@ export const chatRequestSchema = z.object({
   /** The fields are read by web-search.ts. */
   web_search_options: opaque(z.looseObject({})).nullish(),
   moderation: z.unknown().optional(),
-  // Deprecated forms of tools and tool_choice; see functions.ts.
+  // The deprecated equivalents of `tools` and `tool_choice`; see functions.ts.
   functions: z
     .array(z.object({ name: text, description: text.nullish(), parameters: jsonObject().nullish() }))
     .max(MAX_TOOLS)

@@ -1,5 +1,5 @@
-// Reads the items that a client adds to a conversation, in the form in which they are stored. Unlike the input of a
-// response, they may be part of a turn: a tool call without its result, for example. No side effects.
+// Validates the items that a client adds to a conversation and converts them to the stored form. Unlike the input of a
+// response, the items may be an incomplete turn, such as a tool call without its result. No side effects.
 import { apiError } from '../../shared/errors.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { StoredItem } from '../../storage/response-store.js';
@@ -9,7 +9,7 @@ import { toKept } from '../responses/items.js';
 import { itemSchema, type WireItem } from '../responses/schema-items.js';
 import { validateList } from '../validation.js';
 
-/** Throws ApiError 400 for an item that is not valid, and 422 for one that cannot be stored. */
+/** Throws ApiError 400 if an item is invalid, and 422 if it cannot be stored. */
 export function readItems(
   list: readonly unknown[],
   context: { sealer: Sealer; organizationId: string; rejects: boolean },

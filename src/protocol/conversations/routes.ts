@@ -1,5 +1,5 @@
 // Routes under /v1/conversations: create, retrieve, update and delete a conversation, and add, list and delete its
-// items. They do not count toward the generation limits. Event-loop thread only.
+// items. The requests do not count toward the generation rate limits. Event-loop thread only.
 import type { z } from 'zod';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
@@ -147,7 +147,7 @@ function itemRoutes(deps: ConversationDeps): Route[] {
   ];
 }
 
-/** Validates the body with `envelope`. Lists the fields that `schema` does not read as ignored. */
+/** Validates the request body against `envelope`. Reports fields that are not in `schema` as ignored. */
 function body<T>(exchange: Exchange, envelope: z.ZodType<T>, schema: z.ZodType = envelope): T {
   const given = (exchange.body ?? {}) as Readonly<Record<string, unknown>>;
   const valid = validated(envelope, given);
@@ -184,7 +184,7 @@ const idOf = (exchange: Exchange): [organizationId: string, id: string] => [
 ];
 const itemOf = (exchange: Exchange): string => exchange.params['item'] ?? '';
 
-/** Throws ApiError 404 conversation_not_found. */
+/** Returns the conversation. Throws ApiError 404 conversation_not_found if it is null. */
 function found(exchange: Exchange, head: ConversationHead | null): ConversationHead {
   if (head === null) throw notFound(exchange);
   return head;

@@ -1,4 +1,4 @@
-// Schemas of the conversation requests. Items are validated one by one; see items.ts.
+// Schemas of the request bodies of the conversations API. Items are validated separately, one at a time; see items.ts.
 import { z } from 'zod';
 import { metadataField } from '../fields.js';
 import { itemSchema } from '../responses/schema-items.js';

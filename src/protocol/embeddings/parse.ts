@@ -23,7 +23,7 @@ export interface EmbeddingsRequest {
   ignored: string[];
 }
 
-/** Throws ApiError 400 for a body that is not a valid embeddings request. */
+/** Validates the structure of an embeddings request. Throws ApiError 400. */
 export function parseEmbeddings(body: unknown): ParsedEmbeddings {
   const envelope = validate(embeddingsEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
@@ -59,7 +59,10 @@ export function parseEmbeddings(body: unknown): ParsedEmbeddings {
   };
 }
 
-/** `field`: the name of the field in the request. Throws ApiError 422 for an empty text. */
+/**
+ * Converts the values to inputs with their paths. `field`: the name of the request field. Throws ApiError 422 if a text
+ * is empty.
+ */
 export function toInputs(values: TextsOrTokens, field: string): PoolingInput[] {
   return values.map((value, index) => {
     const path = values.length === 1 ? field : `${field}[${index}]`;

@@ -22,7 +22,7 @@ export function embeddingsRoute(deps: GenerationDeps): Route {
   };
 }
 
-/** A separate function, so that the body can be garbage-collected while the request runs. */
+/** Parses the request. A separate function, so that the body can be garbage-collected while the request runs. */
 function read(deps: GenerationDeps, exchange: Exchange): PoolingCall {
   annotateModel(exchange, exchange.body);
   const parsed = parseEmbeddings(exchange.body);

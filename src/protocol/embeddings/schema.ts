@@ -1,5 +1,5 @@
-// Schema of an embeddings request in OpenAI's format, with vLLM's additional fields. Unknown fields are dropped, and
-// listed by parse.ts. For every optional field, null means absent.
+// Schema of an embeddings request in OpenAI's format, with vLLM's additional fields. Unknown fields are dropped;
+// parse.ts lists them as ignored. For every optional field, null means absent.
 import { z } from 'zod';
 import { bounded, integer } from '../fields.js';
 import { truncationFields } from '../pooling/truncation.js';
@@ -26,10 +26,10 @@ export const embeddingsRequestSchema = z.object({
   encoding_format: z.enum(['float', 'base64']).nullish(),
   user: bounded(512).nullish(),
   add_special_tokens: z.boolean().nullish(),
-  /** Name of the prompt that is put before each text (`models.<id>.embedding_prompts`). */
+  /** Name of the prompt (`models.<id>.embedding_prompts`) that is put in front of each text. */
   prompt_name: z.string().min(1).max(64).nullish(),
   ...truncationFields,
 });
 
-/** The same schema without validation of the input, which texts-or-tokens.ts validates. */
+/** The schema of the request without validation of `input`, which texts-or-tokens.ts validates. */
 export const embeddingsEnvelopeSchema = embeddingsRequestSchema.extend({ input: z.unknown() });

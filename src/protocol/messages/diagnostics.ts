@@ -21,13 +21,13 @@ const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
 
 export interface MessageDiagnostics {
   cache_miss_reason: Reason;
-  /** Present if the server keeps KV pages on disk. */
+  /** Present only if the server keeps KV pages on disk. */
   cache?: WireTiers;
 }
 
 /**
- * Returns null if the prompts do not differ. The format has no reason for a prefix that the cache no longer had: the
- * result is then `unavailable` if `tiers` say why, and otherwise null.
+ * Returns null if the prompts do not differ. The Messages format has no reason for a prefix that was evicted from the
+ * cache. In this case, the reason is `unavailable` if `tiers` can explain the miss. Otherwise, the result is null.
  */
 export function wireDiagnostics(diagnosis: CacheDiagnosis | null, tiers: CacheTiers | null): MessageDiagnostics | null {
   const reason = missReason(diagnosis, tiers);

@@ -1,5 +1,5 @@
-// POST /api/embed, and its predecessor /api/embeddings, which takes one text: vectors of texts, in Ollama's format.
-// Event-loop thread only.
+// POST /api/embed and its predecessor /api/embeddings: vectors of texts, in Ollama's format. /api/embeddings accepts
+// only one text. Event-loop thread only.
 import type { PoolingRequest } from '../../generation/pooling.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { apiError } from '../../shared/errors.js';
@@ -34,12 +34,12 @@ async function serve(deps: GenerationDeps, exchange: Exchange, path: EmbedPath):
   exchange.json(200, path === '/api/embed' ? { model: call.named, embeddings: [] } : { embedding: [] });
 }
 
-/** A separate function, so that the body can be garbage-collected while the request runs. */
+/** Parses the request. A separate function, so that the body can be garbage-collected while the request runs. */
 function read(deps: GenerationDeps, exchange: Exchange, path: EmbedPath): PoolingCall & { readonly named: string } {
   const { body } = exchange;
   annotateModel(exchange, body);
   const list = (body as { input?: unknown } | null)?.input;
-  // Checked before the schema, which would report an error for each entry.
+  // The list is checked first, because the schema would report one error per invalid entry.
   if (path === '/api/embed' && Array.isArray(list)) checkTexts(list);
   const schema = path === '/api/embed' ? embedRequestSchema : embeddingsRequestSchema;
   const fields = validate<EmbedFields>(schema, body);
@@ -76,7 +76,10 @@ function checkTexts(list: readonly unknown[]): void {
   if (wrong !== -1) throw apiError('invalid_type', `input[${wrong}] must be a string.`, `input[${wrong}]`);
 }
 
-/** Without a text, the request only loads the model. Ollama cuts texts that are too long unless `truncate` is false. */
+/**
+ * Converts the fields to a PoolingRequest. It has no inputs if the request contains no text, and then only loads the
+ * model. Texts that are too long are truncated unless `truncate` is false, as in Ollama.
+ */
 function toRequest({ input, prompt, truncate, dimensions }: EmbedFields, field: string): PoolingRequest {
   const texts = typeof input === 'string' || input == null ? [input ?? prompt ?? ''] : input;
   const isEmpty = texts.length === 1 && texts[0] === '';

@@ -27,7 +27,7 @@ export interface OllamaModels {
   /** Throws ApiError 404. */
   find(asked: string, isShown: (name: string) => boolean): { description: ModelDescription; name: string };
   facts(name: string): OllamaModelFacts;
-  /** Determines from the file of a model that has not been loaded yet what it produces. Never rejects. */
+  /** Reads from the model's file what the model produces, for a model that has not been loaded yet. Never rejects. */
   taskInFile(name: string): Promise<ModelDescription['task']>;
 }
 
@@ -121,7 +121,7 @@ function capabilities(
   { chatTemplate }: OllamaModelFacts,
 ): string[] {
   if (task === 'embedding') return ['embedding'];
-  // Ollama has no name for the capability of a reranker.
+  // Ollama has no capability name for rerankers.
   if (task === 'ranking') return [];
   return [
     'completion',

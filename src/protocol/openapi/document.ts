@@ -532,7 +532,7 @@ function errorsOf({ error, path }: Operation): readonly AnswerName[] {
 
 const RANKING = 'Reranking and scores';
 
-/** Groups of operations, by the start of their paths. The first match counts. */
+/** Maps path prefixes of operations to OpenAPI tags. The first matching prefix applies. */
 const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/chat/', 'Chat Completions'],
   ['/v1/completions', 'Completions'],

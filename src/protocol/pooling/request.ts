@@ -1,9 +1,10 @@
-// The generation request of a pooling request, through which it is admitted, counted and logged like any other. Pure.
+// Converts a pooling request to the GenerationRequest that represents it, so that admission, usage counting and logging
+// treat it like other requests. Pure.
 import type { PoolingInput, PoolingRequest } from '../../generation/pooling.js';
 import type { GenerationRequest, Message } from '../../generation/types.js';
 import { WITHOUT_TEXT } from '../../generation/without-text.js';
 
-/** `keepsText`: whether the request log stores the texts. */
+/** `keepsText`: whether the request log stores the request's texts. */
 export function asGeneration(model: string, request: PoolingRequest, keepsText: boolean): GenerationRequest {
   const { task, inputs, dimensions } = request;
   return {

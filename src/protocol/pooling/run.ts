@@ -1,5 +1,5 @@
-// Runs a pooling request from the model lookup to its response: admits it, waits for the results, and passes them to
-// the API format. Event-loop thread only.
+// Runs a pooling request after the model lookup: admits it, waits for the results, and passes them to the API format.
+// Event-loop thread only.
 import type { PoolingRequest } from '../../generation/pooling.js';
 import type { PreparedPooling } from '../../generation/provider.js';
 import { poolerFor } from '../../generation/pooling-errors.js';
@@ -13,10 +13,10 @@ import type { Usage } from '../usage.js';
 import { asGeneration } from './request.js';
 
 export interface PoolingAnswer {
-  /** The results, in the order of the inputs. */
+  /** One result per input, in the order of the inputs. */
   readonly results: readonly Float32Array[];
   readonly usage: Usage;
-  /** Milliseconds from arrival until the request was admitted, which includes loading the model. */
+  /** Time from the arrival of the request until its admission, in ms. Includes loading the model. */
   readonly loadMs: number;
 }
 
@@ -24,13 +24,16 @@ export interface PoolingCall {
   readonly caller: Caller;
   readonly model: ServedModel;
   readonly request: PoolingRequest;
-  /** Size of the response in bytes, for which memory is reserved before the request runs. */
+  /**
+   * Returns the size of the response in bytes. This much memory is reserved before the request runs. `width`: values
+   * per result.
+   */
   responseBytes(inputs: number, width: number): number;
-  /** Sends the response. */
+  /** Sends the response to the client. */
   send(answer: PoolingAnswer): Promise<void> | void;
 }
 
-/** Throws ApiError if the request is refused before it runs. */
+/** Throws ApiError if the request is rejected before it runs. */
 export async function runPooling(deps: GenerationDeps, exchange: Exchange, call: PoolingCall): Promise<void> {
   const { caller, model, request } = call;
   const { task, inputs } = request;

@@ -1,12 +1,12 @@
-// The fields with which requests ask for inputs to be cut: vLLM's `truncate_prompt_tokens`, and `truncate` as Jina,
-// Ollama and NVIDIA's services have it. Pure.
+// The request fields that enable truncation of inputs that are too long: vLLM's `truncate_prompt_tokens`, and
+// `truncate` as in the APIs of Jina, Ollama and NVIDIA. Pure.
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
 import type { InputTruncation } from '../../generation/pooling.js';
 import { integer } from '../fields.js';
 
 export const truncationFields = {
-  /** Maximum tokens of an input. -1: what the model accepts. */
+  /** Maximum number of tokens per input. -1: the model's maximum. */
   truncate_prompt_tokens: integer().min(-1).nullish(),
   truncate: z.union([z.boolean(), z.enum(['NONE', 'START', 'END'])]).nullish(),
 };
@@ -16,7 +16,10 @@ interface TruncationInput {
   readonly truncate?: boolean | 'NONE' | 'START' | 'END' | null | undefined;
 }
 
-/** Returns null if inputs that are too long are an error. Throws ApiError 422. */
+/**
+ * `byDefault`: whether the API format truncates without being asked. Returns null if an input that is too long is an
+ * error. Throws ApiError 422.
+ */
 export function toTruncation(
   { truncate_prompt_tokens: tokens, truncate }: TruncationInput,
   byDefault = false,

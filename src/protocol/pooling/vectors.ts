@@ -1,19 +1,19 @@
-// Writes vectors as JSON. A request for thousands of vectors has a response of 100 MB, so it is written in slices.
+// Writes vectors as JSON, in slices: a response with thousands of vectors can have 100 MB.
 import type { Exchange } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
 import { inTurns } from '../../shared/in-turns.js';
 
 export type VectorEncoding = 'float' | 'base64';
 
-/** Approximate number of bytes per value: the value itself, and its text in the response. */
+/** Approximate memory per value of a vector, in bytes: the value itself plus its text in the response. */
 const BYTES_PER_VALUE: Readonly<Record<VectorEncoding, number>> = { float: 4 + 14, base64: 4 + 6 };
 
 export const vectorBytes = (encoding: VectorEncoding, values: number): number => BYTES_PER_VALUE[encoding] * values;
 
-/** Nine significant digits identify a 32-bit float. */
+/** Nine significant digits are enough to restore a 32-bit float exactly. */
 const DIGITS = 9;
 
-/** A vector as JSON: a list of numbers, or a string with the little-endian 32-bit floats in base64. */
+/** Returns a vector as JSON: a list of numbers, or a base64 string of little-endian 32-bit floats. */
 export function vectorText(vector: Float32Array, encoding: VectorEncoding): string {
   if (encoding === 'base64')
     return `"${Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString('base64')}"`;
@@ -22,7 +22,10 @@ export function vectorText(vector: Float32Array, encoding: VectorEncoding): stri
   return `${text}]`;
 }
 
-/** Writes `before`, the entries separated by commas, and `after`. Charges the time to the organization. */
+/**
+ * Returns the text `before`, the entries of all vectors separated by commas, and the text `after`. Yields to other
+ * requests between slices and charges the event-loop time to the organization.
+ */
 export async function writeVectors(
   exchange: Exchange,
   vectors: readonly Float32Array[],

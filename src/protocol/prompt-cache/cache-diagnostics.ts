@@ -39,7 +39,10 @@ export interface DiagnosedGeneration {
 export class CacheDiagnostics {
   /** The result of the comparison. Null before the generation has started, and if no comparison was requested. */
   diagnosis: CacheDiagnosis | null = null;
-  /** Where the cached tokens came from. Null without a comparison, and if nothing is kept on disk. */
+  /**
+   * The tiers (memory or disk) that the cached tokens came from. Null if no comparison was requested, and if the server
+   * keeps no KV pages on disk.
+   */
   tiers: CacheTiers | null = null;
   /** The text around the difference. Set if the prompts differ and the organization stores the text of requests. */
   difference: PromptDifference | null = null;

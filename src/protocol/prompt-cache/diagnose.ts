@@ -24,11 +24,16 @@ export type CacheDiagnosis =
       readonly changed: ReadonlySet<PromptPart>;
     };
 
-/** Where the cached tokens of a prompt came from. Known only if the server keeps KV pages on disk. */
+/**
+ * The number of cached prompt tokens by tier of the prefix cache. Available only if the server keeps KV pages on disk.
+ */
 export interface CacheTiers {
   readonly memoryTokens: number;
   readonly diskTokens: number;
-  /** Why the first page that was neither in memory nor on disk was not found. Null: the prefix was in the cache. */
+  /**
+   * Why the first missing page of the compared prefix was not on disk. Null if the prefix was not evicted, or if the
+   * reason is unknown.
+   */
   readonly miss: Miss | null;
 }
 
@@ -55,7 +60,7 @@ export function diagnose(earlier: KeptPrompt, prompt: ComparedPrompt): CacheDiag
   return { result: 'evicted', matched, missed: expected - prompt.cachedTokens };
 }
 
-/** `fromDisk`: absent if the server keeps no KV pages on disk. */
+/** `fromDisk`: what was read from disk for the prompt. Absent if the server keeps no KV pages on disk. */
 export function tiersOf(
   diagnosis: CacheDiagnosis,
   cachedTokens: number,
@@ -67,12 +72,13 @@ export function tiersOf(
   return {
     memoryTokens: cachedTokens - diskTokens,
     diskTokens,
-    // New text at the end of a prompt has never been stored, which says nothing about the compared prefix.
+    // Reported only if a part of the compared prefix was evicted. Otherwise, pages are missing because new text has
+    // never been stored, which says nothing about the compared prefix.
     miss: diagnosis.result === 'evicted' && miss?.reason !== 'in memory' ? miss : null,
   };
 }
 
-/** The member `cache` of the diagnostics in responses. */
+/** The `cache` field of the prompt-cache diagnostics in responses. */
 export interface WireTiers {
   memory_tokens: number;
   disk_tokens: number;

@@ -28,13 +28,13 @@ export interface RankingRequest {
 }
 
 export interface RerankRequest extends RankingRequest {
-  /** Maximum number of results. */
+  /** Maximum number of results to return. */
   topN: number;
-  /** The documents, if the response repeats them. */
+  /** The documents to repeat in the response. Null: the response does not repeat the documents. */
   documents: readonly string[] | null;
 }
 
-/** Throws ApiError 400 for a body that is not a valid rerank request. */
+/** Validates the structure of a rerank request. Throws ApiError 400. */
 export function parseRerank(body: unknown): Parsed<RerankRequest> {
   const overlong = tooMany(body, ['documents']);
   const fields = overlong === null ? validate(rerankRequestSchema, body) : null;
@@ -49,7 +49,7 @@ export function parseRerank(body: unknown): Parsed<RerankRequest> {
   };
 }
 
-/** Throws ApiError 400 for a body that is not a valid score request. */
+/** Validates the structure of a score request. Throws ApiError 400. */
 export function parseScore(body: unknown): Parsed<RankingRequest> {
   const overlong = tooMany(body, ['text_1', 'text_2']);
   const fields = overlong === null ? validate(scoreRequestSchema, body) : null;
@@ -64,7 +64,10 @@ export function parseScore(body: unknown): Parsed<RankingRequest> {
   };
 }
 
-/** Called before the schema, which would report an error for each entry. */
+/**
+ * Returns an error if one of the named lists is too long. Call before the schema, which would report one error per
+ * invalid entry.
+ */
 function tooMany(body: unknown, names: readonly string[]): ApiError | null {
   if (!isRecord(body)) return null;
   const name = names.find((one) => lengthOf(body[one]) > MAX_DOCUMENTS);
@@ -78,7 +81,10 @@ function modelIn(body: unknown): string {
   throw apiError('missing_required_parameter', 'model is required.', 'model');
 }
 
-/** As in Cohere's API, documents that are too long are cut unless the request turns that off. */
+/**
+ * Converts the fields of a rerank request. As in Cohere's API, documents that are too long are truncated unless the
+ * request disables truncation.
+ */
 function toRerank(fields: RerankFields, ignored: string[]): RerankRequest {
   const documents = fields.documents.map((document) => (typeof document === 'string' ? document : document.text));
   const inputs = documents.map(

@@ -11,11 +11,11 @@ import { nameIgnored } from '../ignored.js';
 import { runPooling, type PoolingAnswer, type PoolingCall } from '../pooling/run.js';
 import { parseRerank, parseScore, type Parsed, type RankingRequest, type RerankRequest } from './parse.js';
 
-/** The paths under which requests are counted. */
+/** Requests to all paths of an endpoint are counted under this path. */
 const RERANK = '/v1/rerank',
   SCORE = '/v1/score';
 
-/** Bytes of a result without its document. */
+/** Estimated size of one result without its document, in bytes. */
 const RESULT_BYTES = 64;
 
 export function rerankRoutes(deps: GenerationDeps): Route[] {
@@ -39,7 +39,7 @@ function route(path: string, countedAs: string, call: (exchange: Exchange) => Pr
   };
 }
 
-/** `version`: of Cohere's API, as the response reports it. */
+/** `version`: the version of Cohere's API that the response reports. */
 function rerank(deps: GenerationDeps, exchange: Exchange, version: string): Promise<void> {
   const { call, asked } = read(deps, exchange, RERANK, parseRerank);
   const { documents } = asked;
@@ -61,7 +61,7 @@ function score(deps: GenerationDeps, exchange: Exchange): Promise<void> {
   });
 }
 
-/** A separate function, so that the body can be garbage-collected while the request runs. */
+/** Parses the request. A separate function, so that the body can be garbage-collected while the request runs. */
 function read<T extends RankingRequest>(
   deps: GenerationDeps,
   exchange: Exchange,

@@ -1,11 +1,11 @@
-// Schemas of rerank requests, in the format that Cohere and Jina share, and of score requests in vLLM's format. Unknown
-// fields are dropped, and listed by parse.ts. For every optional field, null means absent.
+// Schemas of rerank requests in the format that Cohere and Jina share, and of score requests in vLLM's format. Unknown
+// fields are dropped; parse.ts lists them as ignored. For every optional field, null means absent.
 import { z } from 'zod';
 import { bounded, integer } from '../fields.js';
 import { truncationFields } from '../pooling/truncation.js';
 
 export const MAX_DOCUMENTS = 2_048;
-/** Cohere's default. */
+/** Default maximum number of tokens per document, as in Cohere's API. */
 export const DEFAULT_DOCUMENT_TOKENS = 4_096;
 
 const text = z.string().min(1);

@@ -465,7 +465,7 @@ export class BackgroundRun implements EventSource {
     return !this.#isAborted && (!this.#isStored || performance.now() < this.#patientUntil);
   }
 
-  /** Repeats a write that fails because the database is unavailable, for as long as the response may wait. */
+  /** Repeats a write while the database is unavailable, until the response's time limit for waiting has passed. */
   async patiently(work: () => Promise<void>): Promise<void> {
     for (;;) {
       try {

@@ -15,7 +15,7 @@ const REASONS = {
 const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
 
 export type PromptCacheDiagnostics = ComparisonResult & {
-  /** Present if the server keeps KV pages on disk. */
+  /** Present only if the server keeps KV pages on disk. */
   cache?: WireTiers;
 };
 type ComparisonResult =

@@ -23,18 +23,18 @@ export interface Continued {
    * than once.
    */
   release(): void;
-  /** The conversation whose items the chain contains. Absent: the chain consists of responses. */
+  /** The conversation that the items of the chain belong to. Absent: the chain consists of earlier responses. */
   head?: ConversationHead;
 }
 
-/** Where the items before a request's input are. */
+/** The request fields that name the items in front of its input: a previous response or a conversation. */
 type Before = Pick<ParsedCreate, 'previousId' | 'conversationId'>;
 
 export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], release: () => undefined };
 
 /**
- * Finds what a request continues: a response, a conversation or nothing. Rejects with ApiError if it does not exist, or
- * if the request names both.
+ * Finds the response or conversation that a request continues. A request may continue neither. Rejects with ApiError if
+ * the response or conversation does not exist, or if the request names both.
  */
 export function findBefore(
   exchange: Pick<Exchange, 'enqueue'>,
@@ -54,7 +54,7 @@ export interface BeforeStores {
   conversations: Pick<ConversationStore, 'head' | 'items'>;
 }
 
-/** Reads a conversation's items, in the form of a chain. Rejects with ApiError conversation_not_found. */
+/** Reads the items of a conversation and returns them as a chain. Rejects with ApiError conversation_not_found. */
 async function findConversation(
   exchange: Pick<Exchange, 'enqueue'>,
   conversations: BeforeStores['conversations'],
@@ -72,7 +72,7 @@ async function findConversation(
       turns.push((turn = { input: [], output: [] }));
     (item.output === true ? turn.output : turn.input).push(item);
   }
-  // A conversation has no model, so every request names one.
+  // Items of a conversation have no model, so each request that continues a conversation must name one.
   const shared = {
     organizationId,
     model: '',
@@ -85,7 +85,7 @@ async function findConversation(
     ...NOTHING_BEFORE,
     chain: turns.map((turn) => ({ id, ...shared, ...turn })),
     size: head.size,
-    head: { ...head, count: items.length }, // items may have been added since the head was read
+    head: { ...head, count: items.length }, // `head.count` may be outdated: items can be added between the two reads
   };
 }
 
@@ -133,7 +133,7 @@ export async function findChain(
     );
   }
   try {
-    // Every response of a conversation begins a chain of its own.
+    // A response that belongs to a conversation has no previous response. The conversation contains its history.
     if (chain.length === 1 && (await responses.get(organizationId, id))?.resource['conversation'] != null)
       throw apiError(
         'response_not_usable',

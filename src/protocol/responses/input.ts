@@ -16,7 +16,7 @@ import { keptItem, ORIGIN, RESULTS, textItem, toKept, type KeptItem, type KeptPa
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
 
-/** The paths in errors about items of the chain, which have no path in the request. */
+/** Reported as the path in errors about items of the chain, because these items have no path in the request. */
 const CHAIN = 'previous_response_id';
 const CHAINS = [CHAIN, 'conversation'];
 
@@ -28,7 +28,7 @@ export interface InputContext {
   /** Whether a reference to unknown reasoning is an error. */
   rejects: boolean;
   chain: readonly ChainedResponse[];
-  /** The parameter that named the chain. Absent: previous_response_id. */
+  /** The request parameter that named the chain, for error messages. Absent: previous_response_id. */
   chainParam?: 'conversation' | undefined;
   /** Stored items that the request refers to; see references(). */
   items: ReadonlyMap<string, StoredItem>;
@@ -81,8 +81,9 @@ export function references(input: readonly WireItem[]): string[] {
 }
 
 /**
- * Throws ApiError 400 invalid_encrypted_content for a summary that this service did not create for this organization
- * and, if `rejects` is set, for such reasoning. `param`: the parameter that contains the items.
+ * Decrypts the encrypted content of summaries and reasoning. Throws ApiError 400 invalid_encrypted_content for a
+ * summary that this service did not create for this organization. If `rejects` is set, reasoning from elsewhere is an
+ * error, too. `param`: the request parameter that contains the items.
  */
 export function openSeals(
   input: readonly WireItem[],

@@ -58,7 +58,7 @@ export interface ContentContext {
    * Absent means 0.
    */
   unsaved?: number;
-  /** The conversation whose items the chain contains. Absent: the chain consists of responses. */
+  /** The conversation that the items of the chain belong to. Absent: the chain consists of earlier responses. */
   head?: ConversationHead | undefined;
   /** The stored items found for `references`. */
   items?: ReadonlyMap<string, StoredItem> | undefined;
@@ -70,7 +70,7 @@ export interface ParsedCreate {
   /** Null: use the previous response's model. */
   model: string | null;
   previousId: string | null;
-  /** The conversation that the request continues and extends. */
+  /** ID of the conversation that the request continues. The request's input and output are added to it. Null: none. */
   conversationId: string | null;
   /** IDs of stored items that the input refers to. Items of the chain may be among them. */
   references: readonly string[];
@@ -86,7 +86,10 @@ export interface CreateGeneration {
   /** The request's own input items with references resolved. withImages() adds the bytes of images. */
   input: InputItem[];
   previousId: string | null;
-  /** The conversation to which the input and the output are added, with the number of its items so far. Null: none. */
+  /**
+   * The conversation to which the input and the output are added. `count`: the number of its items that this response
+   * has read as input. Null: none.
+   */
   storedConversation: { readonly id: string; readonly count: number } | null;
   /** `base`: the last stored response of the chain. `tail`: the responses after it, which are not stored. */
   base: string | null;

@@ -57,7 +57,7 @@ export interface ResponseRunOptions {
   onCompacting?: () => void;
   /** Used instead of the store's save(). Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
-  /** Repeats a write that fails because the storage is unavailable. Absent: the write is not repeated. */
+  /** Runs a write and repeats it while the storage is unavailable. Absent: a write that fails is not repeated. */
   patiently?: (work: () => Promise<void>) => Promise<void>;
   /**
    * Whether bytes of the HTTP response have already been sent. If so, even an error before the first event must be sent
@@ -232,7 +232,7 @@ export class ResponseRun implements RunSink {
 
   /** Frees the input after it has been stored. Later saves do not change the stored input. */
   forgetInput(): void {
-    if (this.#created.storedConversation !== null) return; // still to be added to the conversation
+    if (this.#created.storedConversation !== null) return; // the input must still be added to the conversation
     this.#input = [];
   }
 
@@ -360,7 +360,10 @@ export class ResponseRun implements RunSink {
     await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
   }
 
-  /** Adds the response's items to its conversation. A conversation that was deleted in the meantime stays deleted. */
+  /**
+   * Adds the response's input and output to its conversation. If the conversation has been deleted in the meantime,
+   * nothing is added.
+   */
   async #extendConversation({ organizationId, input, output }: ResponseRecord): Promise<void> {
     const { storedConversation: conversation } = this.#created;
     if (conversation === null) return;

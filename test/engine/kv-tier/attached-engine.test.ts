@@ -1,5 +1,5 @@
-// A real engine, the tier's worker and real files: when pages are on disk, what a shutdown writes, and that every import
-// is answered and released.
+// Tests a real engine with the worker of its storage tier and real files: when pages are on disk, which pages a
+// shutdown writes, and that every import is completed and released.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,10 @@ import { loadOptions, starterPath, submitOptions } from '../../addon/starter.js'
 
 t.setTimeout(300_000); // the machine may be busy
 
-/** The tier answers at once; without an answer, a request waits for 20 seconds. */
+/**
+ * Upper bound for a request that the tier answers immediately. Without the tier's answer, a request would wait for 20
+ * seconds.
+ */
 const PROMPTLY_MS = 10_000;
 const TOKENS = 400;
 const PAGES = Math.floor(TOKENS / 16);
@@ -30,7 +33,7 @@ function folderOf(test: Pick<typeof t, 'teardown'>): string {
 const opened = (folder: string, more: Partial<TieredOptions> = {}): Promise<TieredEngine> =>
   TieredEngine.open({ model: starterPath, load: loadOptions, folder, ...more });
 
-/** A folder with the pages of promptOf(1). */
+/** Creates a folder that contains the pages of promptOf(1). */
 async function filled(test: Pick<typeof t, 'teardown'>): Promise<string> {
   const folder = folderOf(test);
   const first = await opened(folder);
@@ -65,7 +68,7 @@ t.test('pages above the backlog are counted as skipped', async (t) => {
 });
 
 t.test('unloading writes what remains', async (t) => {
-  const again = await opened(await filled(t)); // the engine was closed right after its answer
+  const again = await opened(await filled(t)); // the engine was closed immediately after its response
   const read = await again.read(promptOf(1));
   t.equal(read.tokens, 16 * Math.floor((TOKENS - 1) / 16));
   read.release();
@@ -133,7 +136,7 @@ t.test('every import that waits for the key of an organization is answered', asy
   const first = again.read(promptOf(1), 2);
   while (asked < 1) await sleep(5);
   again.client!.eraseOrganization('org_other'); // so that the next question has been taken
-  again.client!.eraseOrganization(ORGANIZATION); // the key is no longer known
+  again.client!.eraseOrganization(ORGANIZATION); // makes the worker forget the organization's key
   const second = again.read(promptOf(1), 3);
   await sleep(50);
   const from = performance.now();

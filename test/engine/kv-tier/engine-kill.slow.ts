@@ -1,4 +1,5 @@
-// kill -9 while an engine's pages are written; see kill-rounds.ts. Part of npm run test:slow.
+// Kills a process with SIGKILL while its engine's pages are being written; see kill-rounds.ts. Part of npm run
+// test:slow.
 import t from 'tap';
 import { killRounds } from './kill-rounds.js';
 

@@ -1,4 +1,5 @@
-// kill -9 while an engine's pages are written; see kill-rounds.ts. engine-kill.slow.ts runs 200 rounds.
+// Kills a process with SIGKILL while its engine's pages are being written; see kill-rounds.ts. engine-kill.slow.ts runs
+// 200 rounds.
 import t from 'tap';
 import { killRounds } from './kill-rounds.js';
 

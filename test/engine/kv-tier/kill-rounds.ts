@@ -1,6 +1,7 @@
-// Rounds of kill -9 against a process with an engine and its storage tier. The process checks the answers of earlier
-// rounds, then runs requests whose pages are exported, and is killed meanwhile. Whatever it reads from disk must give
-// the same tokens as computing, and pages that it has reported as written must be found.
+// Kills a process that runs an engine with its storage tier, in several rounds. In each round, the process repeats some
+// requests of earlier rounds, then runs new requests whose pages are exported, and is killed with SIGKILL. Pages that
+// are read from disk must lead to the same output tokens as prefilling the prompt. Pages that the process reported as
+// written must be found.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -12,13 +13,13 @@ import { loadOptions, starterPath, submitOptions } from '../../addon/starter.js'
 
 const TOKENS = 160;
 const FULL_PAGES = 16 * Math.floor((TOKENS - 1) / 16);
-/** Answers of earlier rounds that are checked in a round. */
+/** Number of requests of earlier rounds that are repeated in each round. */
 const CHECKED = 12;
 
 interface Answered {
   readonly seed: number;
   readonly tokens: string;
-  /** The process has seen that the backlog was empty after this answer. */
+  /** After this response, the process reported that no pages were waiting to be written. */
   isWritten: boolean;
 }
 type Line =
@@ -29,10 +30,10 @@ type Line =
 
 export interface KillResult {
   readonly rounds: number;
-  /** Rounds that were killed when the backlog was empty. */
+  /** Rounds in which the process was killed when no pages were waiting to be written. */
   readonly settled: number;
   readonly answers: number;
-  /** Prompts whose pages were read from disk. */
+  /** Number of prompts whose pages were read from disk. */
   readonly read: number;
   readonly failures: readonly string[];
 }
@@ -44,7 +45,7 @@ export async function killRounds(rounds: number): Promise<KillResult> {
   let read = 0;
   let settled = 0;
   try {
-    // The last process only checks.
+    // In the last round, the process only repeats requests of earlier rounds.
     for (let round = 0; round <= rounds; round++) {
       const waits = round % 2 === 1;
       const isLast = round === rounds;

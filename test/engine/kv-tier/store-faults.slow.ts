@@ -1,5 +1,5 @@
-// Failing disks and damaged files under the page store: every operation in turn, with each kind of failure, and many
-// bits. Part of npm run test:slow.
+// Tests the page store with failing disks and damaged files: every operation fails in turn with each kind of fault, and
+// many bits are flipped. Part of npm run test:slow.
 import t from 'tap';
 import { FAULTS, withBitFlips, withFault } from './store-faults.js';
 

@@ -1,5 +1,5 @@
-// Failing disks and damaged files under the page store: one operation per kind of failure, and a few bits. The whole
-// range is in store-faults.slow.ts.
+// Tests the page store with failing disks and damaged files: one failing operation per kind of fault, and a few flipped
+// bits. store-faults.slow.ts tests all operations and many bits.
 import { randomInt } from 'node:crypto';
 import t from 'tap';
 import { FAULTS, withBitFlips, withFault } from './store-faults.js';

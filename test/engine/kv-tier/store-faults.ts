@@ -1,5 +1,5 @@
-// Failures of the disk under the page store, at every operation in turn, and damaged bytes in its files. Whatever
-// fails, nothing wrong is returned, and a store that is opened afterwards stores and finds pages again.
+// Simulates disk failures and damaged files under the page store. Whatever fails, the store must never return wrong
+// pages. A store that is opened afterwards must store and find pages again.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,17 +8,18 @@ import { nodeFiles, type PageFile, type PageFiles } from '../../../src/engine/kv
 import { PageStore } from '../../../src/engine/kv-tier/page-store.js';
 
 /**
- * EIO: nothing is read or written. ENOSPC: half of a write is done. short: a read ends early without an error, a write
- * with one. torn: half of a write is done, and nothing after it, as if power had failed.
+ * EIO: the operation fails without reading or writing. ENOSPC: half of the data is written, then the write fails.
+ * short: a read returns less data without an error, and a write fails after a part. torn: half of the data is written,
+ * and all later operations fail, as after a power failure.
  */
 export const FAULTS = ['EIO', 'ENOSPC', 'short', 'torn'] as const;
 export type Fault = (typeof FAULTS)[number];
 
 const ENGINE = { key: Buffer.alloc(32, 7), tokenMs: 1 };
 const ORGANIZATION = organizationKeys('org_a', Buffer.alloc(32, 1));
-/** Pages that all texts have in common. */
+/** Number of pages at the start of each text that are the same in all texts. */
 const COMMON = 2;
-const MAX_BYTES = 14 * 4096; // less than all pages need, so that some are evicted
+const MAX_BYTES = 14 * 4096; // less than the total size of all pages, so that some pages are evicted
 
 const textOf = (pages: number, seed: number): PositionText => ({
   tokens: Int32Array.from({ length: 16 * pages }, (_, i) => i * 7 + seed * (i >= 16 * COMMON ? 1_000 : 0)),
@@ -28,7 +29,7 @@ const bytesOf = (page: number, seed: number): Buffer =>
   Buffer.alloc(3_000, `page ${page} of ${page < COMMON ? 0 : seed}. `);
 
 class FailingFiles implements PageFiles {
-  /** Operations so far. */
+  /** Number of operations so far. */
   count = 0;
   #isDown = false;
 
@@ -91,7 +92,10 @@ const put = (store: PageStore, pages: number, seed: number, label: string | null
     keepS: 0,
   });
 
-/** Returns the number of leading pages that are read. Throws if one of them is wrong. */
+/**
+ * Reads a text's pages. Returns how many pages at the start of the text were found. Throws if a page has wrong
+ * contents.
+ */
 async function readAll(store: PageStore, pages: number, seed: number): Promise<number> {
   const text = textOf(pages, seed);
   const found = store.find(ENGINE, ORGANIZATION, text, pages);
@@ -122,11 +126,14 @@ async function recovers(folder: string, what: string): Promise<void> {
   if (read !== 5) throw new Error(`${what}: only ${read} of 5 pages are stored afterwards`);
 }
 
-/** Fails one operation of a sequence of changes and reads. Returns the number of operations of the whole sequence. */
+/**
+ * Runs a fixed sequence of changes and reads, in which the operation with number `failing` fails. Returns the number of
+ * operations in the sequence.
+ */
 export function withFault(fault: Fault, failing: number): Promise<number> {
   return inFolder(async (folder) => {
     const files = new FailingFiles(failing, fault);
-    // A store that cannot be opened leaves the tier off.
+    // If the store cannot be opened, the server runs without the storage tier.
     const store = await opened(folder, files).catch((error: unknown) => {
       if ((error as NodeJS.ErrnoException).code === undefined) throw error;
       return null;
@@ -139,7 +146,7 @@ export function withFault(fault: Fault, failing: number): Promise<number> {
       await store.eraseLabels(['resp_1']).catch(() => undefined);
       await put(store, 4, 3);
       await readAll(store, 4, 3);
-      await put(store, 9, 5); // evicts others
+      await put(store, 9, 5); // evicts other pages
       await store.close().catch(() => undefined);
     }
     await recovers(folder, `${fault} of operation ${failing}`);
@@ -147,7 +154,7 @@ export function withFault(fault: Fault, failing: number): Promise<number> {
   });
 }
 
-/** Changes `count` random bits in each of the files, one file at a time, and reads what is left. */
+/** Flips `count` random bits in each of the store's files, one bit at a time, and opens the damaged store each time. */
 export function withBitFlips(count: number): Promise<void> {
   return inFolder(async (folder) => {
     const first = await opened(folder);

@@ -1,4 +1,4 @@
-// Engines that embed text, and their golden vectors. Tests only.
+// Engines that compute embeddings, and golden vectors to compare with. For tests only.
 #pragma once
 
 #include <memory>
@@ -27,19 +27,21 @@ struct GoldenEmbeddings {
   std::vector<GoldenEmbedding> prompts;
 
   const Tolerance& tolerance(std::string_view kind) const;
-  // Returns nullopt if the file is unreadable or damaged.
+  // Reads golden vectors from a JSON file. Returns nullopt if the file is unreadable or damaged.
   static std::optional<GoldenEmbeddings> read(const std::string& path);
 };
 
-// Largest and root mean square difference, in standard deviations of `exact` or, for scores, absolute.
+// Returns the largest and the root mean square difference from `golden.exact`. Differences of vectors are in standard
+// deviations of `exact`, differences of scores are absolute.
 Distance embedding_distance(const std::vector<float>& vector, const GoldenEmbedding& golden);
 
-// Loads models/NAME.gguf from the vector sets. Returns null and marks the test as skipped if it does not exist.
+// Loads models/NAME.gguf from the golden-vector directories. Returns null and marks the test as skipped if it does not
+// exist.
 std::unique_ptr<LoadedEngine> load_embedder(const std::string& name, LoadOptions options = {});
 
 GenerationRequest embedding_request(std::vector<TokenId> tokens, uint64_t organization = 1);
 
-// Submits all texts at once and returns their vectors. The test fails if one of them fails.
+// Submits all texts together and returns one vector per text. The test fails if a request fails.
 std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> texts);
 
 }  // namespace monolith::testing

@@ -1,5 +1,6 @@
-// Compares the vectors and scores of every architecture with golden vectors: in exact and in production arithmetic,
-// with every instruction set of this machine. A text's vector must have the same bits alone and in a batch.
+// Compares the vectors and scores of every encoder architecture with golden values, in exact and in production
+// arithmetic, and with every instruction set of this machine. Also checks that a text's vector is bit-identical whether
+// the text is computed alone or in a batch.
 #include <cstring>
 #include <span>
 #include <string>
@@ -27,7 +28,8 @@ constexpr EmbeddingFile kFiles[] = {
     {"qwen3-last.f16", "f16"},     {"qwen3-rank.q8_0", "int8"},
 };
 
-// Compares all prompts. `spared`: only the short ones, for slow kernels.
+// Compares the vectors of all prompts of a file with golden vectors. `spared`: compares only short prompts, because the
+// kernels are slow.
 void compare(const EmbeddingFile& file, const LoadOptions& options, const char* tolerance, bool spared) {
   const auto golden = GoldenEmbeddings::read(check::vectors_path(std::string("models/") + file.name + ".json"));
   if (!golden) return check::fail(__FILE__, __LINE__, std::string(file.name) + ".json is damaged");
@@ -79,7 +81,7 @@ TEST(embedding_tokenizers_agree_with_golden_tokens) {
     const auto loaded = load_embedder(file.name);
     if (!loaded) return;
     for (const GoldenEmbedding& prompt : golden->prompts) {
-      if (prompt.text.empty()) continue;  // The file does not contain the real tokenizer.
+      if (prompt.text.empty()) continue;  // The model file lacks the real tokenizer.
       std::vector<TokenId> tokens;
       loaded->engine->tokenizer().encode(prompt.text, {.add_special = prompt.add_special}, tokens);
       if (tokens != prompt.tokens) check::fail(__FILE__, __LINE__, std::string(file.name) + " " + prompt.id);
@@ -87,8 +89,8 @@ TEST(embedding_tokenizers_agree_with_golden_tokens) {
   }
 }
 
-// Fails the test unless the texts have the same bits in slices of different sizes: the largest and the smallest that are
-// used, and others that end in the middle of a page.
+// Fails the test unless the vectors are bit-identical for slices of several sizes: the largest and smallest that are
+// used, and sizes at which a slice ends in the middle of a page.
 void check_slices(const std::string& name, const std::vector<std::vector<TokenId>>& texts,
                   const std::vector<std::vector<float>>& expected) {
   const auto file = GgufFile::open(check::vectors_path("models/" + name + ".gguf"));
@@ -120,7 +122,7 @@ void check_slices(const std::string& name, const std::vector<std::vector<TokenId
   }
 }
 
-// Texts of many lengths: shorter and longer than a page, a slice and an attention span.
+// Uses texts of many lengths, shorter and longer than a page, a slice and an attention span.
 TEST(embeddings_have_the_same_bits_alone_and_in_any_batch) {
   for (const char* name : {"bert-mean.q8_0", "modern-bert.q8_0", "jina-bert-v2.q8_0", "gemma-embedding.q8_0",
                            "nomic-bert-moe.q8_0", "t5encoder.f16", "qwen3-last.f16", "qwen3-rank.q8_0"}) {

@@ -1,5 +1,5 @@
-// Tests the engine of text encoders: refusals, turns of organizations, cancellation, time limits and the end of the
-// engine.
+// Tests the engine of text encoders: rejected requests, round-robin between organizations, cancellation, time limits
+// and the shutdown of the engine.
 #include <string>
 #include <vector>
 
@@ -36,7 +36,7 @@ TEST(configured_context_limits_the_tokens_of_a_text) {
   CHECK_EQ(loaded->engine->max_context(), 64);
 }
 
-// A long text may fill more rows than a batch, but texts that fit in a batch never form a larger one.
+// A text longer than a batch is computed in a larger batch of its own. Shorter texts never form a larger batch.
 TEST(one_organization_cannot_fill_a_larger_batch) {
   LoadOptions options;
   options.max_context = 4096;
@@ -119,7 +119,7 @@ TEST(encoder_queue_takes_turns) {
     return taken;
   };
   CHECK(ids(64) == std::vector<RequestId>({1, 4, 6, 2}));
-  CHECK(ids(8) == std::vector<RequestId>({5}));  // A text that is longer than the batch is taken alone.
+  CHECK(ids(8) == std::vector<RequestId>({5}));  // A text longer than the batch is taken alone.
   queue.for_each([](EncoderJob& job) { job.ended = job.id == 3; });
   CHECK(queue.empty());
 }

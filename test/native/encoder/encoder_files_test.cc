@@ -1,4 +1,5 @@
-// Tests which files of text encoders are accepted, their memory plan, and values that golden files do not have.
+// Tests which files of text encoders are accepted, how much memory is planned for them, and parameter values that do
+// not occur in the golden files.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -15,7 +16,7 @@
 namespace monolith::testing {
 namespace {
 
-// A golden file after a change.
+// A golden model file with a change applied.
 struct ChangedFile {
   Bytes bytes;
   std::unique_ptr<const GgufFile> file;  // Null if the golden file does not exist; the test is then skipped.
@@ -45,7 +46,7 @@ std::unique_ptr<Backend> cpu() {
   return backend ? std::move(*backend) : nullptr;
 }
 
-// Fails the test unless planning the changed file fails with a message that contains `part`.
+// Fails the test unless the changed file is rejected when its memory is planned, with a message that contains `part`.
 void check_refused(const std::string& name, const std::function<void(LooseModel&)>& change, const std::string& part) {
   const ChangedFile changed(name, change);
   if (!changed.file) return;
@@ -63,7 +64,7 @@ TEST(too_many_position_buckets_are_refused) {
         "relative_buckets_count");
 }
 
-// With 508 buckets, all distances that are not exact share few buckets, whose indices are computed from logarithms.
+// Most distances are mapped to buckets by a logarithm. With 508 buckets, few buckets remain for these distances.
 TEST(position_buckets_stay_in_their_table) {
   TextEncoderParams params;
   params.n_heads = 1;
@@ -75,7 +76,8 @@ TEST(position_buckets_stay_in_their_table) {
     const std::vector<float> bias = position_bias(params, table);
     const size_t middle = bias.size() / 2;
     for (size_t i = 1; i <= middle; ++i) {
-      // Positions before a token use the first half of the buckets. The bucket never decreases with the distance.
+      // Positions before the token use the first half of the buckets. The bucket index never decreases as the distance
+      // grows.
       CHECK(bias[middle - i] >= bias[middle - i + 1] && bias[middle - i] < static_cast<float>(count / 2));
       CHECK_EQ(bias[middle + i], bias[middle - i] + static_cast<float>(count / 2));
     }
@@ -126,7 +128,7 @@ TEST(texts_are_shortened_to_fit_in_memory) {
   REQUIRE(reduced.ok());
   CHECK_EQ(reduced->max_context, 4096);
   CHECK_EQ(reduced->plan.total(), half->total());
-  // A configured length is not reduced.
+  // The planner may reduce only a context length that it chose itself, not one that is configured.
   const auto refused = plan_encoder(*changed.file, *backend, 8192, half->total());
   REQUIRE(!refused);
   CHECK(refused.error().code == ErrorCode::kOutOfMemory);
@@ -134,7 +136,7 @@ TEST(texts_are_shortened_to_fit_in_memory) {
   CHECK(!tiny && tiny.error().code == ErrorCode::kOutOfMemory);
 }
 
-// The softmax of one score would be 1 for every text.
+// The softmax of a single score would be 1 for every text.
 TEST(single_score_is_not_normalized) {
   const ChangedFile changed("qwen3-rank.q8_0", [](LooseModel& model) {
     std::vector<float> row = model.floats("cls.output.weight");

@@ -1,5 +1,5 @@
-// Tests that failed allocations lose no text of a text encoder's engine and end none twice. Each test fails every
-// allocation of the engine thread in turn.
+// Tests that no text is lost or ended twice if the engine of a text encoder fails to allocate memory. In each test,
+// every allocation of the engine thread fails in turn.
 #include <algorithm>
 #include <condition_variable>
 #include <memory>
@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kJobs = 40, kOrganizations = 5;
 
-// Takes batches until the queue is empty, and returns the number of jobs taken. The allocation after `n` others fails.
+// Takes batches until the queue is empty, and returns the number of jobs taken. The first `n` allocations succeed, and
+// the next one fails; `failed` is then set.
 int count_jobs(int n, bool& failed) {
   EncoderQueue queue;
   const auto channel = std::make_shared<Channel>([] {}, size_t{1} << 20);
@@ -71,8 +72,8 @@ std::unique_ptr<Engine> start_bert() {
   return engine ? std::move(*engine) : nullptr;
 }
 
-// Submits texts, and makes allocations of the engine thread fail after the first text has started: `in_a_row`
-// allocations after `n` others.
+// Submits texts. After the first text has started, the next `n` allocations of the engine thread succeed, and the
+// following `in_a_row` allocations fail. Checks that each text ends exactly once.
 void check_texts_end_once(Engine& engine, int n, int in_a_row) {
   constexpr int kTexts = 20;
   std::mutex mutex;

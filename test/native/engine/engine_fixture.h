@@ -86,7 +86,7 @@ struct Outcome {
   float encoder_ms = 0;
   std::vector<std::pair<TokenId, float>> prompt;  // Prompt tokens except the first, each followed by its top entries.
   int prompt_entries = 0;
-  std::vector<float> vector;  // The result of a request for a vector.
+  std::vector<float> vector;  // The result of a request for an embedding or scores.
   std::map<int, ChoiceOutcome> choices;
   bool failed = false;
   FailureCode code{};

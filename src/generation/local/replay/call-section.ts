@@ -1,5 +1,5 @@
-// Finds where a section of tool calls ends in a complete text, and what it calls. Reads the same syntax as the parser
-// of running output (tools/call-stream.ts). Pure.
+// Finds the section of tool calls in a complete text, and reads the calls. Accepts the same syntax as the parser of
+// streamed output (tools/call-stream.ts). Pure.
 import { isJsonSpace } from '../tools/json-scanner.js';
 import type { CallableTools } from '../tools/call-reader.js';
 import type { ToolSyntax } from '../tools/syntax.js';
@@ -7,39 +7,42 @@ import type { ToolCall } from '../../types.js';
 
 export interface ReadCall extends Pick<ToolCall, 'name' | 'arguments'> {
   /**
-   * The call's text around its arguments, without white space, which may contain an ID. Null: the arguments are not
-   * written as JSON, and there is nothing else in the call.
+   * The call's text apart from its arguments, without white space. It may contain an ID that the model chose. Null: the
+   * arguments do not occur in the call's text as JSON.
    */
   readonly around: string | null;
 }
 
-/** Offsets into the text. */
+/** One section with one or more tool calls. `start`, `callsEnd` and `end` are offsets into the text. */
 export interface CallSection {
   readonly start: number;
-  /** Where the last call ends. */
+  /** The end of the last call. */
   readonly callsEnd: number;
-  /** Where the section ends with its closing marker. Null: the text ends before that. */
+  /**
+   * The end of the section, including its closing marker. Null: the last call is not followed by the closing marker.
+   */
   readonly end: number | null;
   readonly calls: readonly ReadCall[];
 }
 
 /**
- * Whether the sections of this syntax can be found in a rendered prompt. Not if the model chooses an ID within the
- * call, or if calls are messages of their own: the rendering then differs in more than spacing.
+ * Whether tool calls of this syntax can be found in a rendered prompt. They cannot be found if the model chooses an ID
+ * within the call, or if each call is a message of its own. In both cases, the rendered calls differ from the generated
+ * ones in more than spacing.
  */
 export const hasSections = ({ lead, name }: ToolSyntax): boolean => lead === undefined && name !== 'harmony';
 
-/** The first place at or after `from` where a section of calls may start; -1 if there is none. */
+/** Returns the first offset at or after `from` where a section of calls may start; -1 if there is none. */
 export function sectionStart(text: string, from: number, { open, bare }: ToolSyntax): number {
   if (!bare) return text.indexOf(open, from);
-  // A bare call is the whole output, with or without its marker.
+  // In a bare syntax, a call is the whole output, and its opening marker is optional.
   const rest = text.slice(from).trimStart();
   return rest.startsWith(open) || rest.startsWith('{') ? text.length - rest.length : -1;
 }
 
 /**
- * Reads the section that starts at `start`. Null if no complete call starts there. `tools`: the parameters of the tools
- * that the section may call.
+ * Reads the section of calls that starts at `start`. Null if no complete call starts there. `tools`: the tools that may
+ * be called, with the schemas of their parameters.
  */
 export function readSection(text: string, start: number, syntax: ToolSyntax, tools: CallableTools): CallSection | null {
   const { open, close } = syntax;
@@ -61,7 +64,10 @@ export function readSection(text: string, start: number, syntax: ToolSyntax, too
   return { start, callsEnd, end: close === '' ? endWithoutMarker(text, callsEnd, syntax) : null, calls };
 }
 
-/** A list without a closing marker ends with its bracket, and other sections with their last call. */
+/**
+ * Returns the end of a section in a syntax without a closing marker. A list of calls ends with its closing bracket. Any
+ * other section ends with its last call.
+ */
 function endWithoutMarker(text: string, callsEnd: number, { several }: ToolSyntax): number {
   const end = several?.end.trim() ?? '';
   const at = end === '' ? -1 : text.slice(callsEnd, callsEnd + MAX_SPACE).search(/\S/);

@@ -1,8 +1,8 @@
-// Compares the arguments of calls as JSON values: order of members, spacing and escapes do not matter. Pure.
+// Compares the arguments of tool calls as JSON values. The order of members, spacing and escapes do not matter. Pure.
 import { parseJson } from '../template/json.js';
 import { Dict, Float, TemplateFault, type Value } from '../template/values.js';
 
-/** Whether both texts are JSON and have the same value. An empty text is an object without members. */
+/** Whether both texts are valid JSON with equal values. An empty text counts as `{}`. */
 export function equalJson(one: string, other: string): boolean {
   if (one === other) return true;
   try {
@@ -29,7 +29,7 @@ function equal(one: Value, other: Value): boolean {
   return number !== null && number === numberOf(other);
 }
 
-/** Numbers with and without a fraction are compared by value: 1 equals 1.0. */
+/** Integers and floats are compared by value: 1 equals 1.0. */
 function numberOf(value: Value): number | null {
   if (value instanceof Float) return value.value;
   return typeof value === 'number' ? value : null;

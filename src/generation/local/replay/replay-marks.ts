@@ -1,6 +1,7 @@
-// Finds in a rendered prompt the calls and reasoning blocks whose tokens are known, and marks their places. The items
-// are rendered with a mark that no client text can contain, so text that only looks like a call is never replaced. An
-// item is replaced as a whole, and only if its tokens decode to the same call or the same reasoning. Pure.
+// Finds the tool calls and reasoning blocks in a rendered prompt whose token IDs were recorded when the model generated
+// them. The prompt is rendered twice: as usual, and with a mark in front of each such item. No client text can contain
+// a mark, so text that only looks like a call is never replaced. An item is replaced as a whole, and only if its token
+// IDs decode to the same call or the same reasoning. Pure.
 import { keyOfCallId, reasoningKey } from '../../replay/replay-item.js';
 import type { GenerationRequest, ToolCall } from '../../types.js';
 import type { ReasoningMarkers } from '../reasoning.js';
@@ -9,22 +10,25 @@ import { hasSections, readSection, sectionStart, type CallSection } from './call
 import { equalJson } from './json-equal.js';
 import { isLead, isReasoning } from './same-reasoning.js';
 
-/** The items by the number in their mark. `name`: the call's ID, or the path of the reasoning. */
+/**
+ * The replayed items. An item's index is the number in its mark. `name`: the ID of a tool call, or the path of a
+ * reasoning block in the request.
+ */
 export type ReplayedItems = readonly { readonly ids: Int32Array; readonly name: string }[];
 
 export interface ReplayMarksOptions {
   readonly guard: number;
-  /** The tokens of items, by key. */
+  /** The recorded token IDs of tool calls and reasoning blocks, by key. */
   readonly replays: ReadonlyMap<string, Int32Array>;
   readonly request: Pick<GenerationRequest, 'messages' | 'tools' | 'promptParam'>;
-  /** Returns the text of tokens, including special tokens; '' for tokens of another vocabulary. */
+  /** Detokenizes token IDs; special tokens are included as text. Returns '' if an ID is not in the vocabulary. */
   readonly decode: (ids: Int32Array) => string;
 }
 
 interface Marked {
   readonly ids: Int32Array;
   readonly name: string;
-  /** The call's place in its message. Null: reasoning. */
+  /** The call's position in its message. Null: the item is a reasoning block. */
   readonly call: CallPlace | null;
   readonly reasoning: string;
 }
@@ -40,20 +44,26 @@ interface Splice {
   readonly item: Marked;
 }
 
-/** A mark's place in the prompt. `before`: where the item before it ends, or its mark if that was not replaced. */
+/**
+ * `at`: the offset of an item's mark in the prompt `plain`. `before`: the offset at which the previous item ends or, if
+ * that item is not replaced, the offset of its mark.
+ */
 interface Place {
   readonly plain: string;
   readonly before: number;
   readonly at: number;
 }
 
-/** The rendering of calls may be longer than their JSON texts by this factor, and by this many characters. */
+/**
+ * Maximum length of a rendered section of calls, in characters: MAX_AROUND plus MAX_GROWTH times the length of the
+ * calls' JSON arguments.
+ */
 const MAX_GROWTH = 8;
 const MAX_AROUND = 16_384;
 
-/** Each character of reasoning may have a guard before it. */
+/** Rendered reasoning may be up to this many times as long as its text, because a guard may precede each character. */
 const MAX_GUARDED = 2;
-/** Maximum number of characters between reasoning and the marker that closes it. */
+/** Maximum number of characters between reasoning and its closing marker. */
 const MAX_SPACE = 64;
 
 export class ReplayMarks {
@@ -61,7 +71,10 @@ export class ReplayMarks {
   readonly #guard: string;
   readonly #callPlaces = new Map<ToolCall, CallPlace>();
   readonly #paths = new Map<string, string>();
-  /** The calls that have a mark. A key belongs to one call, so a repeated ID is not replayed again. */
+  /**
+   * Keys of the calls that already have a mark. If a conversation repeats a call ID, only the first call with the ID is
+   * replayed.
+   */
   readonly #calls = new Set<string>();
   readonly #tools: Map<string, Readonly<Record<string, unknown>> | null>;
 
@@ -81,7 +94,7 @@ export class ReplayMarks {
     }
   }
 
-  /** The mark that precedes a call's name; '' if its tokens are not known. */
+  /** Returns the mark that is rendered in front of a call's name; '' if the call's token IDs are not recorded. */
   call(call: ToolCall): string {
     const key = keyOfCallId(call.id);
     const ids = key === null ? undefined : this.options.replays.get(key);
@@ -91,7 +104,10 @@ export class ReplayMarks {
     return this.#mark({ ids, name: call.id, call: place, reasoning: '' });
   }
 
-  /** Returns the text of a reasoning block with a mark, if its tokens are known. Templates trim the text's ends. */
+  /**
+   * Returns a reasoning block's shielded text, with a mark in front of it if its token IDs are recorded. The mark comes
+   * after leading white space, because templates trim the text.
+   */
   reasoning(text: string, shielded: string): string {
     const ids = this.options.replays.get(reasoningKey(text));
     if (ids === undefined) return shielded;
@@ -105,8 +121,8 @@ export class ReplayMarks {
   }
 
   /**
-   * `marked`: the prompt rendered with the marks; `plain`: without them. Returns the plain text with a mark in place of
-   * each item, or null if there are none.
+   * Finds the marked items. `marked`: the prompt rendered with marks. `plain`: the prompt rendered without marks.
+   * Returns the plain prompt with a mark in place of each item to replay, or null if no item can be replayed.
    */
   found(
     marked: string,
@@ -115,7 +131,7 @@ export class ReplayMarks {
     markers: ReasoningMarkers | null,
   ): { text: string; items: ReplayedItems } | null {
     const splices: Splice[] = [];
-    let before = 0; // where the search for an item's start ends
+    let before = 0; // an item starts at or after the end of the previous one
     for (const { item, at } of this.#places(marked, plain)) {
       const place = { plain, before, at };
       const splice =
@@ -138,7 +154,10 @@ export class ReplayMarks {
     return { text: parts.join(''), items: splices.map(({ item: { ids, name } }) => ({ ids, name })) };
   }
 
-  /** The marks' places in the plain text. Empty if the template has changed a marked text, or shows it twice. */
+  /**
+   * Returns the offset of each mark in the plain prompt. Empty if the template has changed a marked text or rendered it
+   * twice.
+   */
   #places(marked: string, plain: string): { item: Marked; at: number }[] {
     const parts = marked.split(new RegExp(`${this.#guard}{2}m(\\d+)${this.#guard}`, 'u'));
     const places: { item: Marked; at: number }[] = [];
@@ -171,14 +190,15 @@ export class ReplayMarks {
     const text = this.options.decode(item.ids);
     const written = sectionStart(text, 0, syntax) === 0 ? readSection(text, 0, syntax, this.#tools) : null;
     if (written === null) return null;
-    // A section with more calls than the written one is longer than this window, or is read to its end.
+    // If the prompt's section has more calls than the generated one, the comparison below fails: either the additional
+    // calls are within the window and are read, or the end of the section is outside of the window.
     const calls = toolCalls.slice(nth, nth + written.calls.length);
     if (!isSame(written, calls)) return null;
     const length = calls.reduce((sum, { arguments: given }) => sum + MAX_GROWTH * given.length, MAX_AROUND);
     const window = plain.slice(start, start + length);
     const shown = readSection(window.replaceAll(this.#guard, ''), 0, syntax, this.#tools);
     if (shown === null || shown.calls.length !== calls.length || !isSame(shown, calls)) return null;
-    // The template may show the call's ID, which the model has not written.
+    // The template may render the call's ID although the model did not generate it.
     if (!written.calls.every(({ around }, nth) => around === shown.calls[nth]?.around)) return null;
     const end = endLike(written, text, shown, window.replaceAll(this.#guard, ''));
     if (end === null) return null;
@@ -200,13 +220,13 @@ export class ReplayMarks {
   }
 }
 
-/** The last place at or before `at`, but not before `before`, where `marker` starts; -1 if there is none. */
+/** Returns the last offset between `before` and `at` (inclusive) where `marker` starts; -1 if there is none. */
 function lastStart(plain: string, marker: string, before: number, at: number): number {
   const found = plain.slice(before, at + marker.length).lastIndexOf(marker, at - before);
   return found === -1 ? -1 : before + found;
 }
 
-/** Whether the section consists of the first of these calls. */
+/** Whether the section's calls equal the first of `calls`, in name and arguments. */
 const isSame = ({ calls: read }: CallSection, calls: readonly ToolCall[]): boolean =>
   read.length <= calls.length &&
   read.every(
@@ -214,8 +234,9 @@ const isSame = ({ calls: read }: CallSection, calls: readonly ToolCall[]): boole
   );
 
 /**
- * Where the shown section ends if it is to end like the written one: with its closing marker or, if the output ended
- * before that, after its last call and the same white space. Null if there is no such place.
+ * Returns the offset in `shownText` at which the rendered section `shown` ends, if it ends in the same way as the
+ * generated section `written` in `text`: with its closing marker or, if the output stopped before the marker, with the
+ * last call and the same white space. Null if it ends differently.
  */
 function endLike(written: CallSection, text: string, shown: CallSection, shownText: string): number | null {
   if (written.end !== null) return written.end === text.length ? shown.end : null;
@@ -223,7 +244,7 @@ function endLike(written: CallSection, text: string, shown: CallSection, shownTe
   return rest.trim() === '' && shownText.startsWith(rest, shown.callsEnd) ? shown.callsEnd + rest.length : null;
 }
 
-/** The length of the shortest beginning of `text` that has this many characters apart from guards. */
+/** Returns the length of the shortest prefix of `text` that contains `length` characters other than guards. */
 function guardedLength(text: string, length: number, guard: string): number {
   let at = 0;
   for (let left = length; left > 0 && at < text.length; at++) if (text[at] !== guard) left--;

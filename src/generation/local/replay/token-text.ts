@@ -1,15 +1,15 @@
-// The text of a choice's tokens, and the tokens of parts of it.
+// The text of a choice's generated tokens, from which the tokens of a substring can be found.
 import type { Engine } from '../../../engine/engine.js';
 
-/** The text of tokens, and where in it each token starts. */
+/** The text of a sequence of tokens, and the byte offset at which each token starts. */
 export class TokenText {
   private constructor(
     readonly text: string,
     private readonly ids: readonly number[],
-    private readonly starts: readonly number[], // in bytes, and the end of the text
+    private readonly starts: readonly number[], // in bytes; the last entry is the length of the text
   ) {}
 
-  /** Null if the tokens are not valid UTF-8. */
+  /** Returns null if the bytes of the tokens are not valid UTF-8. */
   static of(engine: Pick<Engine, 'tokenBytes'>, ids: readonly number[]): TokenText | null {
     const parts = ids.map((id) => engine.tokenBytes(id));
     const starts = [0];
@@ -22,7 +22,7 @@ export class TokenText {
     }
   }
 
-  /** The tokens of a part of the text. Null if it starts or ends within a token. */
+  /** Returns the tokens of the substring from `start` to `end`. Null if the substring starts or ends within a token. */
   between(start: number, end: number): Int32Array | null {
     const before = Buffer.byteLength(this.text.slice(0, start));
     const first = this.#indexOf(before);
@@ -30,7 +30,7 @@ export class TokenText {
     return first === null || last === null ? null : Int32Array.from(this.ids.slice(first, last));
   }
 
-  /** The first token that starts at this byte. */
+  /** Returns the index of the first token that starts at this byte offset. Null if no token starts there. */
   #indexOf(byte: number): number | null {
     let low = 0;
     let high = this.starts.length - 1;

@@ -1,5 +1,5 @@
-// Collects the token IDs of a request's choices, and finds the tool calls and reasoning blocks in them when a choice
-// ends. Event-loop thread only.
+// Records the token IDs of a request's choices. When a choice ends, finds its tool calls and reasoning blocks, so that
+// their token IDs can be replayed in later prompts. Event-loop thread only.
 import type { Engine } from '../../../engine/engine.js';
 import { MAX_ITEM_TOKENS, type WrittenItem } from '../../replay/replay-item.js';
 import type { GenerationEvent } from '../../types.js';
@@ -10,22 +10,22 @@ import { readSection, sectionStart, type ReadCall } from './call-section.js';
 import { isReasoning } from './same-reasoning.js';
 import { TokenText } from './token-text.js';
 
-/** Tokens of a choice after this many are not searched for items. */
+/** Only about this many tokens at the start of a choice are searched for tool calls and reasoning blocks. */
 const MAX_CHOICE_TOKENS = 4 * MAX_ITEM_TOKENS;
 
-/** Maximum number of places in a choice that start like a call without being one. The search stops after them. */
+/** The search of a choice stops after this many places that look like the start of a call but are not. */
 const MAX_FOREIGN = 16;
 
 export interface WritingRules {
-  /** Null: calls are not collected. */
+  /** Null: tool calls are not recorded. */
   readonly calls: { readonly syntax: ToolSyntax; readonly tools: CallableTools } | null;
-  /** Null: reasoning is not collected. */
+  /** Null: reasoning blocks are not recorded. */
   readonly markers: ReasoningMarkers | null;
-  /** The prompt's last tokens if they open the reasoning; otherwise empty. */
+  /** The last tokens of the prompt, if the prompt opens the reasoning block. Otherwise empty. */
   readonly opened: Int32Array;
 }
 
-/** What the client received of one choice. */
+/** One choice: its token IDs, and the reasoning and tool calls as sent to the client. */
 interface Choice {
   readonly ids: number[];
   reasoning: string;
@@ -45,7 +45,7 @@ export class WrittenItems {
     if (known.length < MAX_CHOICE_TOKENS) known.push(...ids);
   }
 
-  /** Receives the events that the client receives. */
+  /** Call with each event that is sent to the client. */
   event(event: GenerationEvent): void {
     switch (event.type) {
       case 'text':
@@ -67,7 +67,7 @@ export class WrittenItems {
     }
   }
 
-  /** The items of a choice that has ended. */
+  /** Returns the tool calls and reasoning blocks of a choice that has ended. */
   take(index: number): WrittenItem[] {
     const choice = this.#choices.get(index);
     this.#choices.delete(index);
@@ -84,7 +84,8 @@ export class WrittenItems {
       if (close === -1) return items;
       from = close + markers.close.length;
       const begin = this.rules.opened.length > 0 ? 0 : start + markers.open.length;
-      // Reasoning that consists of several messages is returned as one text, which is no block of the output.
+      // The client may receive several reasoning messages as one text. Such a text does not equal one block, so the
+      // reasoning is not recorded.
       const isBlock = isReasoning(output.text.slice(begin, close), choice.reasoning, markers.label);
       const ids = isBlock ? output.between(start, from) : null;
       if (ids !== null) add(items, { kind: 'reasoning', text: choice.reasoning, ids: joined(this.rules.opened, ids) });
@@ -107,11 +108,11 @@ export class WrittenItems {
         foreign++;
         continue;
       }
-      // Output that was ended after a call has no closing marker, but its last token may contain white space.
+      // If the output ends after a call, the section has no closing marker. Its last token may contain white space.
       const isOver = output.text.slice(section.callsEnd).trim() === '';
       at = section.end ?? (isOver ? output.text.length : section.callsEnd);
       const received = calls.slice(index, index + section.calls.length);
-      // The output parser has read something else there, so the calls cannot be told apart.
+      // The output parser has found other calls in this section, so calls cannot be matched with their token IDs.
       if (received.length < section.calls.length || !received.every((call, nth) => same(call, section.calls[nth])))
         return;
       const ids = output.between(section.start, at);
@@ -143,8 +144,8 @@ function joined(one: Int32Array, other: Int32Array): Int32Array {
 }
 
 /**
- * The last tokens of a prompt, from the marker that opens the reasoning. Empty if no token starts with it. `text`: the
- * prompt's text.
+ * Returns the last tokens of a prompt, starting with the marker that opens the reasoning block. Empty if the marker is
+ * missing or does not start at a token boundary. `text`: the text of the prompt's end.
  */
 export function openingTokens(
   engine: Pick<Engine, 'tokenBytes'>,

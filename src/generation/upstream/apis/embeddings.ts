@@ -1,5 +1,5 @@
-// OpenAI's embeddings, as an upstream API. Vectors are requested in base64, and read in that form or as lists of
-// numbers. One instance per request, which collects the vectors.
+// OpenAI's embeddings format, spoken to an upstream server. Vectors are requested in base64, but an upstream may also
+// return lists of numbers. One instance per request, which collects the vectors.
 import { apiError } from '../../../shared/errors.js';
 import type { PoolingRequest } from '../../pooling.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -7,7 +7,7 @@ import { notUnderstood, type UpstreamFault } from '../fault.js';
 import { bearer, given, listIn, objectIn, placeIn, type AnswerReader, type Body, type UpstreamApi } from './api.js';
 import { usageIn } from './chat-parts.js';
 
-/** Maximum length of a vector. */
+/** Maximum vector length that is accepted from an upstream. */
 export const MAX_DIMENSIONS = 65_536;
 
 export class EmbeddingsApi implements UpstreamApi {
@@ -15,7 +15,7 @@ export class EmbeddingsApi implements UpstreamApi {
   readonly takesBack = 'text';
   vectors: readonly Float32Array[] = [];
 
-  /** `prompt`: the text that is put before each text. `truncates`: the server has `truncate_prompt_tokens`. */
+  /** `prompt`: put in front of each text. `truncates`: whether the upstream supports `truncate_prompt_tokens`. */
   constructor(
     private readonly request: PoolingRequest | null,
     private readonly prompt: string,
@@ -93,7 +93,7 @@ class EmbeddingsReader implements AnswerReader {
     if (dimensions !== null && complete.some(({ length }) => length !== dimensions))
       throw notUnderstood('with embeddings that do not have the requested dimensions');
     this.keep(complete);
-    // There are no output tokens, whatever the server reports.
+    // Embeddings have no output tokens, even if the upstream reports some.
     this.answer.usage({ ...usageIn(usage), completionTokens: 0, reasoningTokens: 0 });
     this.answer.ended(0, 'end_of_turn', null);
     this.answer.finish();
@@ -120,5 +120,8 @@ function vectorIn(value: unknown): Float32Array {
   return vector;
 }
 
-/** The format's path and headers. Requests for text are refused. */
+/**
+ * An instance that provides the path and headers of the format, for models declared with this API. It cannot run
+ * requests.
+ */
 export const embeddings: UpstreamApi = new EmbeddingsApi(null, '', false);

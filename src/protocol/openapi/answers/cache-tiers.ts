@@ -1,9 +1,9 @@
-// Schema of the member `cache` of the prompt cache diagnostics, which two formats share.
+// Schema of the `cache` field of prompt-cache diagnostics, used by the Responses and Messages formats.
 import { z } from 'zod';
 
 const count = () => z.int().min(0);
 
-/** Only if the server keeps KV pages on disk. */
+/** Present only if the server keeps KV pages on disk. */
 export const cacheTiers = z.strictObject({
   memory_tokens: count(),
   disk_tokens: count(),

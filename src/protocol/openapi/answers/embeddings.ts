@@ -10,7 +10,7 @@ export const embeddings = z.strictObject({
     z.strictObject({
       object: z.literal('embedding'),
       index: z.int().min(0),
-      /** A string: little-endian 32-bit floats in base64. */
+      /** A list of numbers, or a base64 string of little-endian 32-bit floats. */
       embedding: z.union([z.array(z.number()), z.string()]),
     }),
   ),
@@ -18,7 +18,7 @@ export const embeddings = z.strictObject({
   usage,
 });
 
-/** Sorted by relevance. */
+/** The results are sorted by relevance, highest first. */
 export const ranking = z.strictObject({
   id: z.string().regex(/^rerank-[0-9A-Za-z]{24}$/),
   object: z.literal('list'),

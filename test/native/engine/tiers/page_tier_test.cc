@@ -477,7 +477,8 @@ TEST(holds_yield_to_sequences_that_need_the_pages) {
   CHECK(pages_come_back(*engine));
 }
 
-// A request of 7 with 6 full pages, the most that can be pinned in a pool of 24 pages.
+// Returns a request of organization 7 whose prompt has 6 full pages, the maximum that can be pinned in a pool of 24
+// pages.
 GenerationRequest pinned_request() {
   GenerationRequest request = first_request();
   request.retain.clear();
@@ -512,7 +513,7 @@ TEST(pinned_pages_are_evicted_only_if_no_sequence_could_run_otherwise) {
   run(consumer, other_request(340, 7));
   run(consumer, request, &cached);
   CHECK(cached < 96u);
-  // The pages that the last request computed are pinned again by another import.
+  // A second import pins the pages that the last request computed again.
   engine->close_import(1);
   CHECK_EQ(tier.open(2, 7, request, true).size(), size_t{6});
   engine->close_import(2);
@@ -542,7 +543,7 @@ TEST(pinned_pages_stay_while_all_sequences_wait_for_their_consumer) {
   for (int i = 0; i < 2000 && engine->stats().preemptions == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   CHECK(engine->stats().preemptions > 0);
-  for (int i = 0; i < 50; ++i) {  // Each one makes the engine plan a step.
+  for (int i = 0; i < 50; ++i) {  // Each call makes the engine plan a step.
     engine->clear_cache(3);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -638,7 +639,7 @@ TEST(a_touched_pool_has_all_its_pages) {
     uint32_t cached = 1;
     const ChoiceOutcome first = run(consumer, request, &cached);
     CHECK_EQ(cached, 0u);
-    engine->touch_pool();  // The pool is in use, so this changes nothing.
+    engine->touch_pool();  // Has no effect, because the pool is in use.
     check_same(run(consumer, request), first, model);
     CHECK(pages_come_back(*engine));
   }
