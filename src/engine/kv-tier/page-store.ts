@@ -216,7 +216,7 @@ export class PageStore {
         }
         const own = this.#index.get(nameOf(engine.key, page, 'full'));
         if (own === undefined) {
-          // What follows could not be found. It is counted, so that the engine exports it again.
+          // Without this page, the following ones cannot be found. They are counted, so that the engine exports them again.
           this.counts.skipped += pages.filter(({ index }) => index > page.index).length;
           break;
         }
@@ -253,10 +253,7 @@ export class PageStore {
     part: PagePart;
     data: Uint8Array;
     until: number;
-    /**
-     * Approximate number of records that the current call still has to write. If slots are needed, about this many are
-     * freed together.
-     */
+    /** Number of records left to write, including this one. If the store is full, space for them is freed together. */
     following: number;
   }): Promise<Entry | null> {
     const slotBytes = SlabFiles.slotBytes(recordBytes(data.length));
