@@ -27,7 +27,7 @@ export interface OllamaModels {
   /** Throws ApiError 404. */
   find(asked: string, isShown: (name: string) => boolean): { description: ModelDescription; name: string };
   facts(name: string): OllamaModelFacts;
-  /** Reads from the model's file what the model produces, for a model that has not been loaded yet. Never rejects. */
+  /** Determines the task of a model that has not been loaded yet from its file. Never rejects. */
   taskInFile(name: string): Promise<ModelDescription['task']>;
 }
 

@@ -151,11 +151,6 @@ export class PromptPins {
     return Promise.all([...this.#pins.values()].map((pin) => this.#shown(pin)));
   }
 
-  /** Returns whether a prompt is pinned or is being pinned. */
-  has(id: string): boolean {
-    return this.#pins.has(id);
-  }
-
   async close(): Promise<void> {
     this.#stopped.abort();
     clearInterval(this.#timer);

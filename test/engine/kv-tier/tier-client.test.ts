@@ -11,7 +11,7 @@ t.test('a lost worker does not hold up a request', async (t) => {
   const tokens = new Int32Array(100);
   const from = performance.now();
   const waiting = client.prefetch('engine', { organization: 1, organizationId: 'org_a', tokens, spans: [] });
-  state.set(false); // nobody answers
+  state.set(false); // the worker has ended
   t.equal((await waiting).tokens, 0);
   t.ok(performance.now() - from < 5_000);
 });

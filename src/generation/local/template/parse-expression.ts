@@ -75,7 +75,7 @@ export class ExpressionParser {
     return { type: 'filter', name, operand, args: this.stream.isOperator('(') ? this.#arguments() : NO_ARGUMENTS };
   }
 
-  /** Parses what is assigned to. `end`: a name that ends the target. */
+  /** Parses the target of an assignment. `end`: the name before which the target ends. */
   target({ end, namespaced = false }: { end?: string; namespaced?: boolean } = {}): Target {
     const { stream } = this;
     const items: Target[] = [];
