@@ -229,6 +229,8 @@ Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
       .number("exportsSkipped", stats.exports_skipped)
       .number("exportsPending", stats.exports_pending)
       .number("stepSeconds", stats.step_seconds)
+      .number("largeStepSeconds", stats.large_step_seconds)
+      .number("largeStepRows", stats.large_step_rows)
       .done();
 }
 

@@ -127,6 +127,9 @@ struct EngineStats {
   uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
   uint64_t exports_pending = 0;  // Pages that are still to be given to the storage tier.
   double step_seconds = 0;       // Sum of step durations in seconds.
+  // Sum of durations in seconds, and rows, of the steps with at least 64 rows, which compute prompts.
+  double large_step_seconds = 0;
+  uint64_t large_step_rows = 0;
 };
 
 using RequestId = uint32_t;  // A request id is never 0 and is unique among the engine's live requests.

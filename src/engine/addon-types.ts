@@ -418,6 +418,8 @@ export interface NativeStats {
   exportsSkipped: number; // KV pages that could not be given to it
   exportsPending: number; // KV pages that are still to be given to it
   stepSeconds: number;
+  largeStepSeconds: number; // duration and rows of the steps with at least 64 rows, which compute prompts
+  largeStepRows: number;
 }
 
 /** Totals over all calls of one operation in the forward pass. */

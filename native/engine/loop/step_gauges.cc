@@ -1,6 +1,12 @@
 #include "engine/loop/step_gauges.h"
 
 namespace monolith {
+namespace {
+
+// Steps with fewer rows mostly decode. Decoding takes several times longer per row than computing a prompt.
+constexpr int kLargeStepRows = 64;
+
+}  // namespace
 
 void StepGauges::note_added(size_t prompt_tokens) {
   ++waiting_seen_;
@@ -9,8 +15,12 @@ void StepGauges::note_added(size_t prompt_tokens) {
 
 void StepGauges::note_step(const StepPlan& plan, Clock::duration duration) {
   EngineCounters::add(counters_.steps, 1);
-  EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
-  EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
+  const auto rows = static_cast<uint64_t>(plan.n_rows), ns = static_cast<uint64_t>(duration.count());
+  EngineCounters::add(counters_.step_rows, rows);
+  EngineCounters::add(counters_.step_ns, ns);
+  if (plan.n_rows < kLargeStepRows) return;
+  EngineCounters::add(counters_.large_step_rows, rows);
+  EngineCounters::add(counters_.large_step_ns, ns);
 }
 
 void StepGauges::note_progress(Clock::time_point now, bool idle) {

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadOptions, NativeEngine, NativeTier, PageData, PageExport, TierEvent } from '../addon-types.js';
+import { ImportCost } from './import-cost.js';
 import { HAS_SNAPSHOT, planImport } from './import-plan.js';
 import { KEPT_ALWAYS, KEPT_A_DAY, partsOfLabel } from './labels.js';
 import type { Miss, MissReason, PinOrder, PinState, TierQuestion } from './messages.js';
@@ -12,7 +13,7 @@ import type { EngineIdentity, PageParts, PageStore } from './page-store.js';
 
 const DAY_S = 86_400;
 /** Bytes that are read and handed to the engine in one part. */
-const PART_BYTES = 4 * 1024 ** 2;
+const PART_BYTES = 2 * 1024 ** 2;
 /** Time for one answer from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
@@ -62,6 +63,7 @@ export class AttachedEngine {
   #pagesArrived = 0;
   #closed = false;
   #importing = 0;
+  readonly #importCost = new ImportCost();
   /** Open imports that hold the pages of pinned prompts in memory, by the ID of the pinned prompt. */
   readonly #pins = new Map<string, number>();
   skippedPages = 0;
@@ -95,9 +97,8 @@ export class AttachedEngine {
   }
   /** Estimated time to compute one prompt token, in ms; 0: not known. */
   get tokenMs(): number {
-    const { stepSeconds, stepRows } = this.native.stats();
-    // A few decode steps say little about prompts.
-    return stepRows >= MIN_ROWS ? (1000 * stepSeconds) / stepRows : this.knownTokenMs;
+    const { largeStepSeconds, largeStepRows } = this.native.stats();
+    return largeStepRows >= MIN_ROWS ? (1000 * largeStepSeconds) / largeStepRows : this.knownTokenMs;
   }
 
   #take(events: readonly TierEvent[]): void {
@@ -177,16 +178,24 @@ export class AttachedEngine {
         spans,
       });
       const sizes = { full, window, snapshot };
+      const wanted = [...plan.wanted];
+      const bytes = wanted.reduce((sum, page) => sum + bytesOfParts(page, sizes), 0);
+      if (!this.#importCost.isFaster(bytes, (plan.pages - plan.pagesBefore) * PAGE_TOKENS, this.tokenMs)) {
+        this.release(id);
+        return missed('faster to compute');
+      }
+      const from = performance.now();
       const read = async (pages: readonly Wanted[]): Promise<Map<number, PageParts>> => {
         const parts = await store.read(engine, keys, question, new Map(pages));
         for (const page of parts.values()) this.links.read(organizationId, bytesOf(page));
         return parts;
       };
-      const written = await this.#import(id, [...plan.wanted], sizes, read);
+      const written = await this.#import(id, wanted, sizes, read);
       if (written === 0) {
         this.release(id);
-        return missed(plan.wanted.size === 0 ? 'in memory' : 'no room');
+        return missed(wanted.length === 0 ? 'in memory' : 'no room');
       }
+      if (written === wanted.length) this.#importCost.add(bytes, performance.now() - from);
       return { tokens: written * PAGE_TOKENS, import: id, miss };
     } catch (error) {
       if (this.#closed) return missed('model unknown');
@@ -311,7 +320,7 @@ function inBatches(pages: readonly Wanted[], sizes: Sizes): Wanted[][] {
       bytes = 0;
     }
     batches.at(-1)!.push(page);
-    for (const part of page[1]) bytes += sizes[part];
+    bytes += bytesOfParts(page, sizes);
   }
   return batches;
 }
@@ -322,6 +331,8 @@ const missOf = (why: ReturnType<PageStore['whyMissing']>): Miss =>
   typeof why === 'string' ? { reason: why, at: null } : why;
 
 const bytesOf = (page: PageParts): number => PARTS.reduce((sum, part) => sum + (page[part]?.length ?? 0), 0);
+
+const bytesOfParts = ([, parts]: Wanted, sizes: Sizes): number => parts.reduce((sum, part) => sum + sizes[part], 0);
 
 /** Everything that changes the bits of a page, except the page's own content. */
 function engineKey(files: Buffer, native: NativeEngine, options: LoadOptions): Buffer {

@@ -22,6 +22,8 @@ export interface ImportQuestion {
 export interface ImportPlan {
   /** Number of leading pages that the request can use after the import. */
   readonly pages: number;
+  /** Number of leading pages that the request could use without the import. */
+  readonly pagesBefore: number;
   /** Parts to import by page, in ascending order. Empty: the pool has as much. */
   readonly wanted: ReadonlyMap<number, readonly PagePart[]>;
 }
@@ -36,7 +38,7 @@ export function planImport(question: ImportQuestion): ImportPlan {
     canHave(page, flag, flag === HAS_WINDOW ? 'window' : 'snapshot'),
   );
   const wanted = new Map<number, PagePart[]>();
-  if (pages <= before) return { pages: before, wanted };
+  if (pages <= before) return { pages: before, pagesBefore: before, wanted };
   const firstSeen = windowTokens > 0 ? firstWindowPage(pages, windowTokens) : pages;
   for (let page = 0; page < pages; page++) {
     const parts: PagePart[] = [];
@@ -45,7 +47,7 @@ export function planImport(question: ImportQuestion): ImportPlan {
     if (needsSnapshot && page === pages - 1 && !heldHas(page, HAS_SNAPSHOT)) parts.push('snapshot');
     if (parts.length > 0) wanted.set(page, parts);
   }
-  return { pages, wanted };
+  return { pages, pagesBefore: before, wanted };
 }
 
 /** The first page that the token after `pages` pages attends to in layers with a sliding window. */

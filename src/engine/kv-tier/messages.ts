@@ -145,6 +145,7 @@ export type MissReason =
   | 'below minimum'
   | 'in memory'
   | 'no room'
+  | 'faster to compute'
   | 'model unknown'
   | 'unreadable';
 

@@ -25,8 +25,10 @@ const EXTEND_S = 3_600;
  * syncs.
  */
 const EVICTED_TOGETHER = 32;
-/** Maximum number of records that are read concurrently. */
+/** Maximum number of concurrent reads. */
 const READS = 8;
+/** Records in consecutive slots are read together, up to this size. */
+const READ_BYTES = 1024 ** 2;
 
 export interface EngineIdentity {
   /** SHA-256 over everything that changes the bits of a page. */
@@ -82,6 +84,15 @@ export interface PutOptions {
   readonly keepS: number;
 }
 
+/** A record to read. */
+interface Wanted {
+  readonly entry: Entry;
+  readonly page: ChainPage;
+}
+interface Found extends Wanted {
+  readonly data: Buffer;
+}
+
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
 
 export class PageStore {
@@ -98,7 +109,8 @@ export class PageStore {
   readonly #journal: Journal;
   readonly #slabs: SlabFiles;
   readonly #index: PageIndex;
-  readonly #buffers = new RecordBuffers();
+  readonly #writeBuffers = new RecordBuffers();
+  readonly #readBuffers = new RecordBuffers();
   /** Entries of the put in progress, which are not evicted for it. */
   readonly #inUse = new Set<string>();
   /** Entries whose records are being overwritten. A failed read of such a record does not count as damage. */
@@ -122,14 +134,23 @@ export class PageStore {
   /** Opens the store in an existing directory. Rejects with the file system's error. */
   static async open(options: PageStoreOptions): Promise<PageStore> {
     const store = new PageStore(options);
-    await store.#slabs.open();
-    for (const entry of await store.#journal.read()) store.#index.replay(entry);
-    store.#index.countReferences();
-    await store.#fit();
-    await store.#journal.rewrite(store.#index.snapshot());
-    await store.#slabs.eraseFree();
-    if (store.bytes > options.maxBytes) await store.#slabs.trim();
+    try {
+      await store.#load();
+    } catch (error) {
+      await Promise.allSettled([store.#journal.close(), store.#slabs.close()]);
+      throw error;
+    }
     return store;
+  }
+
+  async #load(): Promise<void> {
+    await this.#slabs.open();
+    for (const entry of await this.#journal.read()) this.#index.replay(entry);
+    this.#index.countReferences();
+    await this.#fit();
+    await this.#journal.rewrite(this.#index.snapshot());
+    await this.#slabs.eraseFree();
+    if (this.bytes > this.options.maxBytes) await this.#slabs.trim();
   }
 
   /** Shrinks the store to its byte budget, which may be smaller than at the last start. */
@@ -260,10 +281,10 @@ export class PageStore {
     const slot = await this.#room(slotBytes, following);
     if (slot === null) return null;
     try {
-      const record = this.#buffers.take(slotBytes);
+      const record = this.#writeBuffers.take(slotBytes);
       sealRecord({ engine: engine.key, organization, page, part }, data, record, this.#encrypts);
       await this.#slabs.write(slot, record);
-      this.#buffers.give(record);
+      this.#writeBuffers.give(record);
     } catch (error) {
       slot.slab.free(slot.index);
       throw error;
@@ -354,47 +375,69 @@ export class PageStore {
   ): Promise<Map<number, PageParts>> {
     const read = new Map<number, PageParts>();
     const pages = [...chainPages(organization, text, Math.max(-1, ...wanted.keys()) + 1)];
-    const left = pages.flatMap((page) => (wanted.get(page.index) ?? []).map((part) => ({ page, part }))).values();
-    const work = async (): Promise<void> => {
-      for (const { page, part } of left) {
+    const records = pages.flatMap((page) =>
+      (wanted.get(page.index) ?? []).flatMap((part) => {
         const entry = this.#index.get(nameOf(engine.key, page, part));
-        const data = entry === undefined ? null : await this.#read(entry, engine, organization, page);
-        if (data !== null) read.set(page.index, { ...read.get(page.index), [part]: data });
-      }
+        return entry === undefined ? [] : [{ entry, page }];
+      }),
+    );
+    const left = inRuns(records).values();
+    const work = async (): Promise<void> => {
+      for (const run of left)
+        for (const { entry, page, data } of await this.#readRun(run, engine, organization))
+          read.set(page.index, { ...read.get(page.index), [entry.part]: data });
     };
     await Promise.all(Array.from({ length: READS }, work));
     return read;
   }
 
-  async #read(
-    entry: Entry,
-    engine: EngineIdentity,
-    organization: OrganizationKeys,
-    page: ChainPage,
-  ): Promise<Buffer | null> {
-    let reason: DropReason;
+  /** Reads records in consecutive slots. Drops those that cannot be read or verified, and leaves them out. */
+  async #readRun(run: readonly Wanted[], engine: EngineIdentity, organization: OrganizationKeys): Promise<Found[]> {
+    const found: Found[] = [];
+    const { slot } = run[0]!.entry;
+    const { slotBytes } = slot.slab;
+    const bytes = run.length * slotBytes;
+    const buffer = this.#readBuffers.take(Math.max(READ_BYTES, slotBytes));
+    let bytesRead = 0;
     try {
+      bytesRead = await this.#slabs.read(slot, buffer.subarray(0, bytes));
+    } catch (error) {
+      // The buffer is not reused, because a pending read may still write to it.
+      if (run.length > 1) {
+        for (const one of run) found.push(...(await this.#readRun([one], engine, organization)));
+      } else if (this.#isStored(run[0]!.entry)) {
+        this.options.report?.('read', error);
+        this.#drop(run[0]!.entry, 'unreadable');
+      }
+      return found;
+    }
+    for (const [at, { entry, page }] of run.entries()) {
+      const isComplete = (at + 1) * slotBytes <= bytesRead;
       const name = { engine: engine.key, organization, page, part: entry.part };
-      const buffer = this.#buffers.take(entry.slot.slab.slotBytes);
-      const isComplete = await this.#slabs.read(entry.slot, buffer);
-      const data = isComplete ? openRecord(name, buffer, this.#encrypts) : null;
-      this.#buffers.give(buffer); // not called after an error, because a pending read may still write to the buffer
+      const record = buffer.subarray(at * slotBytes, (at + 1) * slotBytes);
+      const data = isComplete ? openRecord(name, record, this.#encrypts) : null;
       if (data !== null && data.length === entry.bytes) {
         this.#index.touch(entry);
         this.counts.read++;
         this.counts.readBytes += data.length;
-        return data;
+        found.push({ entry, page, data });
+      } else if (this.#isStored(entry)) {
+        this.#drop(entry, isComplete ? 'corrupt' : 'interrupted');
       }
-      // The record was evicted or erased during the read.
-      if (this.#index.get(entry.name) !== entry || this.#leaving.has(entry)) return null;
-      reason = isComplete ? 'corrupt' : 'interrupted';
-    } catch (error) {
-      this.options.report?.('read', error);
-      reason = 'unreadable';
     }
+    this.#readBuffers.give(buffer);
+    return found;
+  }
+
+  /** False if a record was evicted or erased while it was being read. */
+  #isStored(entry: Entry): boolean {
+    return this.#index.get(entry.name) === entry && !this.#leaving.has(entry);
+  }
+
+  /** Drops a record that cannot be used, and the pages that can be found only through it. */
+  #drop(entry: Entry, reason: DropReason): void {
     this.counts.dropped[reason]++;
     void this.#change(() => this.#erase(this.#index.withDescendants([entry]), 'damaged')).catch(() => undefined);
-    return null;
   }
 
   /** Erases the pages that no label needs after these labels are gone. Resolves when they are overwritten. */
@@ -538,6 +581,20 @@ export class PageStore {
     await this.#journal.append([['r', label, leaf.name, now]]);
     this.#index.refer(label, leaf.name, now);
   }
+}
+
+/** Groups records that are in consecutive slots, in this order, into reads of at most READ_BYTES. */
+function inRuns(records: readonly Wanted[]): Wanted[][] {
+  const runs: Wanted[][] = [];
+  for (const record of records) {
+    const { slab, index } = record.entry.slot;
+    const run = runs.at(-1);
+    const last = run?.at(-1)?.entry.slot;
+    if (last?.slab === slab && last.index + 1 === index && (run!.length + 1) * slab.slotBytes <= READ_BYTES)
+      run!.push(record);
+    else runs.push([record]);
+  }
+  return runs;
 }
 
 const nameOf = (engine: Buffer, page: ChainPage, part: PagePart): string =>

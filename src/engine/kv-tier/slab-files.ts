@@ -5,8 +5,10 @@
 import { join } from 'node:path';
 import type { PageFile, PageFiles } from './page-files.js';
 
-/** Slots are multiples of this size. */
-const UNIT_BYTES = 512;
+/**
+ * Slots are multiples of this size: the page size of the operating system, so that writing a slot never reads the disk.
+ */
+const UNIT_BYTES = 4096;
 const MAX_FILE_BYTES = 64 * 1024 ** 2;
 /** Files are small enough that at least this many fit into the budget, because space passes between sizes by file. */
 const MIN_FILES = 16;
@@ -69,8 +71,8 @@ export class SlabFiles {
       if (slotBytes === undefined || number === undefined) continue;
       const file = await this.files.open(join(this.folder, name));
       const slab = new Slab(name, Number(slotBytes), Number(number), file);
+      this.#slabs.set(name, slab); // before anything can fail, so that close() closes the file
       slab.slots = Math.floor((await file.size()) / slab.slotBytes);
-      this.#slabs.set(name, slab);
     }
   }
 
@@ -109,11 +111,11 @@ export class SlabFiles {
   }
 
   /**
-   * Reads a slot into `into`, which must have the size of the slot. Resolves to false if the file ends before the slot
-   * does.
+   * Fills `into` with consecutive slots, of which `slot` is the first. Resolves to the number of bytes read, which is
+   * less only at the end of the file.
    */
-  async read({ slab, index }: Slot, into: Buffer): Promise<boolean> {
-    return (await slab.file.read(into, index * slab.slotBytes)) === into.length;
+  read({ slab, index }: Slot, into: Buffer): Promise<number> {
+    return slab.file.read(into, index * slab.slotBytes);
   }
 
   /** Overwrites slots with zeros. Resolves when that is durable. The slots stay reserved. */

@@ -1,6 +1,6 @@
 // Tests a real engine with the worker of its storage tier and real files: when pages are on disk, which pages a
 // shutdown writes, and that every import is completed and released.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -72,6 +72,19 @@ t.test('unloading writes what remains', async (t) => {
   const read = await again.read(promptOf(1));
   t.equal(read.tokens, 16 * Math.floor((TOKENS - 1) / 16));
   read.release();
+  await again.close();
+});
+
+t.test('stored pages are not read if computing them is expected to be faster', async (t) => {
+  const folder = await filled(t);
+  const path = join(folder, 'engines.json');
+  const engines = JSON.parse(readFileSync(path, 'utf8')) as Record<string, { tokenMs: number }>;
+  for (const engine of Object.values(engines)) engine.tokenMs = 1e-6;
+  writeFileSync(path, JSON.stringify(engines));
+  const again = await opened(folder);
+  const read = await again.read(promptOf(1));
+  t.match(read, { tokens: 0, miss: { reason: 'faster to compute' } });
+  t.equal((await again.answer(requestOf(1))).tokens.length, 1);
   await again.close();
 });
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { organizationKeys, type PositionText } from '../../../src/engine/kv-tier/page-content.js';
-import { nodeFiles } from '../../../src/engine/kv-tier/page-files.js';
+import { nodeFiles, type PageFile, type PageFiles } from '../../../src/engine/kv-tier/page-files.js';
 import { PageStore, type PageStoreOptions } from '../../../src/engine/kv-tier/page-store.js';
 
 const ENGINE = { key: Buffer.alloc(32, 7), tokenMs: 1 };
@@ -36,10 +36,17 @@ function folderOf(test: Pick<typeof t, 'teardown'>): string {
   return folder;
 }
 
+/** Closed at the end, because Node.js 26 fails if a file handle is collected as garbage. */
+const stores: PageStore[] = [];
+t.teardown(async () => {
+  for (const store of stores) await store.close();
+});
+
 async function opened(folder: string, more: Partial<PageStoreOptions> = {}): Promise<Opened> {
   const problems: string[] = [];
   const report = (action: string): void => void problems.push(action);
   const store = await PageStore.open({ folder, files: nodeFiles, maxBytes: 1 << 24, report, ...more });
+  stores.push(store);
   return { store, problems };
 }
 
@@ -121,6 +128,37 @@ t.test('damaged records are dropped and counted, and are never returned', async 
   const again = await opened(folder);
   t.equal(await readAll(again.store, 5), 3, 'a torn file');
   await again.store.close();
+});
+
+/** Files that note the size of every read, and whose reads fail if they include a position. */
+function countedFiles(reads: number[], failsAt: () => number): PageFiles {
+  return {
+    ...nodeFiles,
+    open: async (path) => {
+      const file = await nodeFiles.open(path);
+      const read: PageFile['read'] = async (into, position) => {
+        reads.push(into.length);
+        if (position <= failsAt() && failsAt() < position + into.length) throw new Error('EIO');
+        return await file.read(into, position);
+      };
+      return Object.assign(Object.create(file) as PageFile, { read });
+    },
+  };
+}
+
+t.test('records in consecutive slots are read together; a failed read drops only its record', async (t) => {
+  const reads: number[] = [];
+  let failsAt = -1;
+  const { store, problems } = await opened(folderOf(t), { files: countedFiles(reads, () => failsAt) });
+  await put(store, 300);
+  reads.length = 0;
+  t.equal(await readAll(store, 300), 300);
+  t.same(reads, [1024 ** 2, 300 * 4096 - 1024 ** 2], 'a read has at most 1 MiB');
+  failsAt = 7 * 4096 + 100;
+  t.equal(await readAll(store, 300), 7);
+  t.same(problems, ['read'], 'the failure is reported once');
+  t.equal(store.counts.dropped.unreadable, 1);
+  await store.close();
 });
 
 t.test('a closed store changes nothing', async (t) => {

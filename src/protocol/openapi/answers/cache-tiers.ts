@@ -18,6 +18,7 @@ export const cacheTiers = z.strictObject({
         'damaged',
         'below_minimum',
         'no_room',
+        'faster_to_compute',
         'model_unknown',
         'unreadable',
       ]),
