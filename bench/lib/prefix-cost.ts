@@ -69,7 +69,7 @@ const promptOf = ({ engine }: TieredEngine, tokens: number): SubmitOptions => ({
   prefixCache: true,
 });
 
-/** Runs pairs of measurements in one engine: one with exports or imports, one without. */
+/** Runs pairs of measurements in one engine, one with exports or imports and one without, in alternating time slots. */
 async function inPairs(
   { model, load, dir, streams, seconds, pairs, everyMs }: CostOptions,
   work: (tiered: TieredEngine, isWith: boolean) => Promise<void>,
@@ -88,14 +88,14 @@ async function inPairs(
     for (let pair = 0; pair < pairs; pair++) {
       const runs: Record<'with' | 'without', number[]> = { with: [], without: [] };
       const before = await bytesOf(tiered);
-      // The order within a pair alternates.
-      for (const kind of pair % 2 === 0 ? (['without', 'with'] as const) : (['with', 'without'] as const)) {
+      // Requests with and without alternate, so that both see the same changes in the machine's load.
+      const end = performance.now() + 2 * seconds * 1000;
+      for (let slot = pair; performance.now() < end; slot++) {
+        const kind = slot % 2 === 0 ? 'without' : 'with';
         gaps = runs[kind];
-        for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {
-          const next = sleep(everyMs);
-          await work(tiered, kind === 'with');
-          await next;
-        }
+        const next = sleep(everyMs);
+        await work(tiered, kind === 'with');
+        await next;
         gaps = [];
         await tiered.written();
       }
