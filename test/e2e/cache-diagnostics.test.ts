@@ -12,7 +12,7 @@ import { eventually } from './monolith.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
-const { server, owner, organization, client: clientOf, close } = await openOwned();
+const { server, owner, organization, client: clientOf, close } = await openOwned({ args: ['--kv-disk', 'off'] });
 t.teardown(close);
 const PATH = `/organizations/${organization.id}`;
 const { secret } = await owner.post<CreatedApiKey>(`${PATH}/api-keys`, { name: 'k' });
@@ -306,7 +306,7 @@ t.test('the request log has the result and, if the organization stores text, the
 });
 
 t.test('a prefix that the cache does not hold is not a difference', async (t) => {
-  const cold = await startScripted({ args: ['--engine-prefix-cache', 'false'] });
+  const cold = await startScripted({ args: ['--engine-prefix-cache', 'false', '--kv-disk', 'off'] });
   t.teardown(() => cold.stop());
   const client = new OpenAI({ baseURL: `${cold.url}/v1`, apiKey: cold.key, maxRetries: 0 });
   const body = { model, input: QUESTION, reasoning: { effort: 'none' as const } };
@@ -326,7 +326,7 @@ t.test('a prefix that the cache does not hold is not a difference', async (t) =>
 });
 
 t.test('all HTTP threads of a process share the prompts', async (t) => {
-  const threaded = await startScripted({ args: ['--http-threads', '2'] });
+  const threaded = await startScripted({ args: ['--http-threads', '2', '--kv-disk', 'off'] });
   t.teardown(() => threaded.stop());
   const ask = async (compared: string | null): Promise<{ id: string; prompt_cache_diagnostics?: unknown }> => {
     const response = await fetch(`${threaded.url}/v1/responses`, {

@@ -264,7 +264,7 @@ t.test('without pages on disk, prompts cannot be pinned, and memory can be empti
   const { path, remove } = dataFolder();
   t.teardown(remove);
   t.match(await command(path, []), { code: 1, err: /no server uses/ });
-  const server = await started(path, []);
+  const server = await started(path, ['--kv-disk', 'off']);
   t.teardown(() => server.stop());
   await respond(server, { input: PROMPT });
   t.ok((await respond(server, { input: PROMPT })).cached > 0);

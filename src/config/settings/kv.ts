@@ -5,7 +5,7 @@ import { setting } from './setting.js';
 export const kv = {
   disk: setting(
     kind.choice('stored', 'all', 'off'),
-    'off',
+    'stored',
     'Which KV cache pages are also kept on disk, encrypted, so that a restart or an unloaded model does not lose them. stored: those of stored responses, and of requests with prompt_cache_retention 24h; all: those of all requests; off: none.',
   ),
   disk_bytes: setting(
