@@ -75,7 +75,6 @@ function description(body: Body, ...names: string[]): string[] {
 /** For each parameter, returns whether a value has no effect. */
 const chatRules: Rules = {
   add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
-  store: (value) => value === true,
 };
 
 const messagesRules: Rules = {

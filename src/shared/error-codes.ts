@@ -295,6 +295,13 @@ export const ERRORS = {
       'The conversation was deleted, was not extended for `responses.retention_days`, or belongs to another organization.',
     action: 'Check the ID and the API key, or create a new conversation.',
   },
+  chat_completion_not_found: {
+    status: 404,
+    meaning: 'No stored chat completion has this ID.',
+    cause:
+      'The completion was created without `store: true`, was deleted, is older than `responses.retention_days`, or belongs to another organization.',
+    action: 'Check the ID and the API key.',
+  },
   resource_not_found: {
     status: 404,
     meaning: 'The object does not exist.',

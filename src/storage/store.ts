@@ -120,6 +120,9 @@ export const TABLES = [
   'replays-by-time',
   'replays-by-response',
   'replay-sizes',
+  'chat-completions',
+  'chat-completion-texts',
+  'chat-completion-times',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

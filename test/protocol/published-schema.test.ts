@@ -7,6 +7,7 @@ import { ApiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { openApiDocument } from '../../src/protocol/openapi/document.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';
+import { chatUpdateSchema } from '../../src/protocol/chat-completions/schema.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { readItems } from '../../src/protocol/conversations/items.js';
 import {
@@ -67,6 +68,7 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ResponseRequest: (body) => responses(body),
   ResponseInputTokensRequest: (body) => responses(body),
   CompactRequest: (body) => responses(body, true),
+  ChatCompletionUpdateRequest: (body) => checkMetadata(validated(chatUpdateSchema, body).metadata),
   ConversationRequest: (body) => {
     const { items, metadata } = validated(conversationEnvelope, body);
     checkMetadata(metadata);

@@ -1,7 +1,7 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
 // response schemas (answers/), which tests check against real responses. No side effects.
 import { z } from 'zod';
-import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
+import { chatRequestSchema, chatUpdateSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
 import { embeddingsRequestSchema } from '../embeddings/schema.js';
@@ -19,6 +19,7 @@ import { rerankRequestSchema, scoreRequestSchema } from '../rerank/schema.js';
 import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../responses/schema.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
+import { storedChatOperations } from './stored-chat.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
 import * as conversations from './answers/conversations.js';
@@ -39,6 +40,7 @@ export interface PublishedLimits {
 /** Published component schemas by name. Requests use the schemas' input form, responses their output form. */
 const requests = {
   ChatCompletionRequest: chatRequestSchema,
+  ChatCompletionUpdateRequest: chatUpdateSchema,
   ChatMessageContent: messageContent,
   ChatToolCall: toolCall,
   CompletionRequest: completionRequestSchema,
@@ -73,6 +75,9 @@ const requests = {
 const answers = {
   ChatCompletion: chat.chatCompletion,
   ChatCompletionChunk: chat.chatCompletionChunk,
+  ChatCompletionList: chat.chatCompletionList,
+  ChatCompletionDeleted: chat.chatCompletionDeleted,
+  ChatMessageList: chat.chatMessageList,
   Completion: completions.completion,
   Embeddings: embeddings.embeddings,
   Ranking: embeddings.ranking,
@@ -165,6 +170,7 @@ const operations: readonly Operation[] = [
     answer: 'ChatCompletion',
     stream: 'ChatCompletionChunk',
   },
+  ...storedChatOperations,
   {
     method: 'post',
     path: '/v1/completions',

@@ -6,6 +6,7 @@ import type { Route } from '../../http/exchange.js';
 import type { GenerationDeps } from '../../protocol/admit.js';
 import { Affinity } from '../../protocol/affinity.js';
 import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js';
+import { storedChatRoutes } from '../../protocol/chat-completions/stored-routes.js';
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
@@ -53,7 +54,7 @@ export function openGeneration({
   config,
   telemetry,
   shared,
-  storage: { responses, conversations, bus, replays },
+  storage: { responses, conversations, completions, bus, replays },
   recorders: { usage, requests },
   background: { background },
   budgets: { budgetGate },
@@ -95,13 +96,19 @@ export function openGeneration({
       background,
       running,
     };
-    const chat = chatCompletionsRoute({ ...generation, foreignThinking, reasoningField: config.chat.reasoning_field });
+    const chat = chatCompletionsRoute({
+      ...generation,
+      foreignThinking,
+      reasoningField: config.chat.reasoning_field,
+      completions,
+    });
     return {
       chat,
       deps: generation,
       routes: [
         openApiRoute({ maxN: config.limits.max_n }),
         chat,
+        ...storedChatRoutes({ completions }),
         completionsRoute(generation),
         embeddingsRoute(generation),
         ...rerankRoutes(generation),
