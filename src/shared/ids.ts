@@ -77,10 +77,13 @@ export const newConversationId = (): string => `conv_${timedHex()}`;
 const CONVERSATION_ID = /^conv_[0-9a-f]{48}$/;
 export const isConversationId = (text: string): boolean => CONVERSATION_ID.test(text);
 
+/** Returns the ID of a webhook event. */
+export const newEventId = (): string => `evt_${timedHex()}`;
+
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;
 
-export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav' | 'svc';
+export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav' | 'svc' | 'wh';
 export const newAccountId = (prefix: AccountPrefix): string => `${prefix}_${base62(24)}`;
 
 /**

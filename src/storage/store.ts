@@ -123,6 +123,11 @@ export const TABLES = [
   'chat-completions',
   'chat-completion-texts',
   'chat-completion-times',
+  'webhook-endpoints',
+  'webhook-jobs',
+  'webhook-due',
+  'webhook-pending',
+  'webhook-deliveries',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

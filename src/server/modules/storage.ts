@@ -24,6 +24,8 @@ import { PostgresAlertProcesses } from '../../storage/postgres/alerts/alert-proc
 import { PostgresAlertStore } from '../../storage/postgres/alerts/alert-store.js';
 import { PostgresCompletionStore } from '../../storage/postgres/completions/completion-store.js';
 import { PostgresConversationStore } from '../../storage/postgres/conversations/conversation-store.js';
+import { LmdbWebhookStore } from '../../storage/lmdb/webhooks/webhook-store.js';
+import { PostgresWebhookStore } from '../../storage/postgres/webhooks/webhook-store.js';
 import { LmdbReplayStore } from '../../storage/lmdb/replays/replay-store.js';
 import { PostgresReplayStore } from '../../storage/postgres/replays/replay-store.js';
 import { PostgresClockRecords } from '../../storage/postgres/clock-record.js';
@@ -31,6 +33,7 @@ import { openSharedDatabase } from '../../storage/postgres/shared-database.js';
 import type { CompletionStore } from '../../storage/completion-store.js';
 import type { ConversationStore } from '../../storage/conversation-store.js';
 import type { ResponseStore } from '../../storage/response-store.js';
+import type { WebhookStore } from '../../webhooks/webhook-store.js';
 import { openClockGuard } from '../clock-guard.js';
 import { reportStorageFailure } from '../lmdb-failure.js';
 import { folderResponses } from '../lmdb-responses.js';
@@ -50,6 +53,7 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   readonly responses: ResponseStore;
   readonly conversations: ConversationStore;
   readonly completions: CompletionStore;
+  readonly webhooks: WebhookStore;
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
@@ -108,6 +112,7 @@ export function openStorage({
             gate,
             now: () => database.clock.now() / 1000,
           });
+    const webhooks = database === null ? new LmdbWebhookStore(store) : new PostgresWebhookStore(database.database);
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
     const tierClient = openTierClient(config, shared, threads.index);
@@ -148,6 +153,7 @@ export function openStorage({
       responses,
       conversations,
       completions,
+      webhooks,
       tierClient,
       replays: hours === 0 ? null : replays,
       watch,
@@ -158,6 +164,7 @@ export function openStorage({
             responses.eraseOrganization(id),
             conversations.eraseOrganization(id),
             completions.eraseOrganization(id),
+            webhooks.eraseOrganization(id),
             saved.eraseOrganization(id),
             requests.eraseOrganization(id),
             stores.organizationKeys.erase(id),

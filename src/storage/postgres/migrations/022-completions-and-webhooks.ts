@@ -1,5 +1,5 @@
-// Creates the tables of stored chat completions and of webhooks. Times are seconds since 1970. Content is stored as
-// JSON text.
+// Creates the tables of stored chat completions and of webhooks. Times of completions are seconds since 1970. Content is
+// stored as JSON text.
 
 import type { Migration } from './migration.js';
 
@@ -26,5 +26,26 @@ export const completionsAndWebhooks: Migration = {
       message text NOT NULL,
       PRIMARY KEY (completion_id, index)
     )`,
+    // record: the endpoint as JSON. Times of webhooks are milliseconds since 1970.
+    `CREATE TABLE webhook_endpoints (
+      organization text COLLATE "C" NOT NULL,
+      id text COLLATE "C" NOT NULL,
+      created_at bigint NOT NULL,
+      record text NOT NULL,
+      PRIMARY KEY (organization, id)
+    )`,
+    // endpoint: '' for a response whose end is an event. due_at: null if no attempt will be made.
+    `CREATE TABLE webhook_jobs (
+      id text COLLATE "C" PRIMARY KEY,
+      organization text COLLATE "C" NOT NULL,
+      endpoint text COLLATE "C" NOT NULL,
+      created_at bigint NOT NULL,
+      due_at bigint,
+      record text NOT NULL
+    )`,
+    'CREATE INDEX webhook_jobs_due ON webhook_jobs (due_at) WHERE due_at IS NOT NULL',
+    'CREATE INDEX webhook_jobs_pending ON webhook_jobs (organization) WHERE due_at IS NOT NULL',
+    'CREATE INDEX webhook_jobs_of ON webhook_jobs (organization, endpoint, id)',
+    'CREATE INDEX webhook_jobs_ended ON webhook_jobs (created_at) WHERE due_at IS NULL',
   ],
 };
