@@ -17,6 +17,7 @@ import {
 } from '../../src/protocol/conversations/schema.js';
 import { checkMetadata } from '../../src/protocol/fields.js';
 import { parseEmbeddings } from '../../src/protocol/embeddings/parse.js';
+import { infillSchema } from '../../src/protocol/infill/schema.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
 import { parseOllamaChat, parseOllamaGenerate } from '../../src/protocol/ollama/parse.js';
 import {
@@ -68,6 +69,7 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ResponseRequest: (body) => responses(body),
   ResponseInputTokensRequest: (body) => responses(body),
   CompactRequest: (body) => responses(body, true),
+  InfillRequest: (body) => validated(infillSchema, body),
   ChatCompletionUpdateRequest: (body) => checkMetadata(validated(chatUpdateSchema, body).metadata),
   ConversationRequest: (body) => {
     const { items, metadata } = validated(conversationEnvelope, body);

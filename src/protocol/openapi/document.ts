@@ -5,6 +5,7 @@ import { chatRequestSchema, chatUpdateSchema, messageContent, toolCall } from '.
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
 import { embeddingsRequestSchema } from '../embeddings/schema.js';
+import { infillSchema } from '../infill/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import {
@@ -44,6 +45,7 @@ const requests = {
   ChatMessageContent: messageContent,
   ChatToolCall: toolCall,
   CompletionRequest: completionRequestSchema,
+  InfillRequest: infillSchema,
   EmbeddingsRequest: embeddingsRequestSchema,
   RerankRequest: rerankRequestSchema,
   ScoreRequest: scoreRequestSchema,
@@ -79,6 +81,7 @@ const answers = {
   ChatCompletionDeleted: chat.chatCompletionDeleted,
   ChatMessageList: chat.chatMessageList,
   Completion: completions.completion,
+  Infill: completions.infill,
   Embeddings: embeddings.embeddings,
   Ranking: embeddings.ranking,
   Scores: embeddings.scores,
@@ -171,6 +174,15 @@ const operations: readonly Operation[] = [
     stream: 'ChatCompletionChunk',
   },
   ...storedChatOperations,
+  {
+    method: 'post',
+    path: '/infill',
+    id: 'infill',
+    summary: 'Fill a gap in code (llama-server format).',
+    request: 'InfillRequest',
+    answer: 'Infill',
+    stream: 'Infill',
+  },
   {
     method: 'post',
     path: '/v1/completions',
@@ -542,6 +554,7 @@ const RANKING = 'Reranking and scores';
 const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/chat/', 'Chat Completions'],
   ['/v1/completions', 'Completions'],
+  ['/infill', 'Completions'],
   ['/v1/messages', 'Messages'],
   ['/v1/responses', 'Responses'],
   ['/v1/conversations', 'Conversations'],

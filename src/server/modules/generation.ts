@@ -10,6 +10,7 @@ import { storedChatRoutes } from '../../protocol/chat-completions/stored-routes.
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
+import { infillRoute } from '../../protocol/infill/routes.js';
 import { messagesRoutes } from '../../protocol/messages/routes.js';
 import { openApiRoute } from '../../protocol/openapi/routes.js';
 import { rerankRoutes } from '../../protocol/rerank/routes.js';
@@ -96,6 +97,7 @@ export function openGeneration({
       background,
       running,
     };
+    const names = (): string[] => pool.list().map(({ model }) => model.id);
     const chat = chatCompletionsRoute({
       ...generation,
       foreignThinking,
@@ -112,10 +114,11 @@ export function openGeneration({
         completionsRoute(generation),
         embeddingsRoute(generation),
         ...rerankRoutes(generation),
+        infillRoute({ ...generation, names }),
         ...tokenRoutes({
           ...generation,
           foreignThinking,
-          names: () => pool.list().map(({ model }) => model.id),
+          names,
           info: (name) => tokenizerInfo(pool, name),
         }),
         ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),
