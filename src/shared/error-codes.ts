@@ -493,6 +493,12 @@ export const ERRORS = {
     cause: 'The new items would exceed the limits of a conversation.',
     action: 'Start a new conversation with the items you need.',
   },
+  too_many_conversations: {
+    status: 422,
+    meaning: 'The organization has too many conversations.',
+    cause: 'The number of conversations has reached `responses.max_conversations`.',
+    action: 'Delete conversations that you no longer need, or wait until they expire.',
+  },
   response_not_cancellable: {
     status: 422,
     meaning: 'The response cannot be cancelled.',

@@ -128,6 +128,7 @@ export const TABLES = [
   'webhook-due',
   'webhook-pending',
   'webhook-deliveries',
+  'conversation-counts',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

@@ -127,27 +127,39 @@ t.test('lists are filtered and paged', async (t) => {
   t.same(await idsOf({ metadata: { parity: 'none' } }), []);
   const page = await client.chat.completions.list({ after: ids[2]! });
   t.match({ ids: page.data.map(({ id }) => id), more: page.has_more }, { ids: ids.slice(3), more: false });
-  await t.rejects(client.chat.completions.list({ after: 'x' }), { status: 404, param: 'after' });
+  await t.rejects(client.chat.completions.list({ after: 'x' }), {
+    status: 404,
+    code: 'chat_completion_not_found',
+    param: 'after',
+  });
   await t.rejects(client.chat.completions.list({ limit: 0 }), { status: 422, code: 'value_out_of_range' });
-  await t.rejects(client.chat.completions.list({ order: 'up' as never }), { status: 422, param: 'order' });
+  await t.rejects(client.chat.completions.list({ order: 'up' as never }), {
+    status: 422,
+    code: 'invalid_value',
+    param: 'order',
+  });
   await t.rejects(client.chat.completions.messages.list(ids[0]!, { after: `${ids[0]}-1` }), {
     status: 404,
     code: 'item_not_found',
   });
-  await t.rejects(client.chat.completions.update(ids[0]!, {} as never), { status: 400, param: 'metadata' });
+  await t.rejects(client.chat.completions.update(ids[0]!, {} as never), {
+    status: 400,
+    code: 'missing_required_parameter',
+    param: 'metadata',
+  });
 });
 
 t.test('other organizations find nothing', async (t) => {
   const { id } = await client.chat.completions.create({ ...base, messages: [user('A: x')] });
   const other = clientOf(await keyOf(path, 'second')).chat.completions;
   t.same((await other.list()).data, []);
-  for (const call of [
+  const calls: (() => Promise<unknown>)[] = [
     async () => other.retrieve(id),
     async () => other.messages.list(id),
     async () => other.delete(id),
     async () => other.update(id, { metadata: {} }),
-  ])
-    await t.rejects(call(), { status: 404, code: 'chat_completion_not_found' });
+  ];
+  for (const call of calls) await t.rejects(call(), { status: 404, code: 'chat_completion_not_found' });
   t.ok(await client.chat.completions.retrieve(id));
 });
 

@@ -5,6 +5,7 @@ import {
   MAX_PAGE_SIZE,
   type CompletionQuery,
   type CompletionStore,
+  type MessageQuery,
   type NewCompletion,
 } from '../../src/storage/completion-store.js';
 import { DAY, START } from './records.js';
@@ -31,6 +32,7 @@ function completion(change: Partial<NewCompletion> = {}): NewCompletion {
   };
 }
 
+const allMessages: MessageQuery = { newestFirst: false, after: null, limit: 100 };
 const everything: CompletionQuery = { model: null, metadata: {}, newestFirst: false, after: null, limit: 100 };
 
 export function completionStoreTests({ completions, clock, rows }: OpenedCompletions): void {
@@ -59,7 +61,7 @@ export function completionStoreTests({ completions, clock, rows }: OpenedComplet
     const expected = { ...head, messages: 2, size: body.length };
     t.same(await completions.head('org_a', made.id), expected);
     t.same(await completions.get('org_a', made.id), { ...expected, body });
-    t.same(await completions.messages('org_a', made.id, everything), {
+    t.same(await completions.messages('org_a', made.id, allMessages), {
       data: messages.map((message, index) => ({ index, message })),
       more: false,
     });
@@ -76,7 +78,7 @@ export function completionStoreTests({ completions, clock, rows }: OpenedComplet
       t.equal(await completions.head(organization, one), null);
       t.equal(await completions.get(organization, one), null);
       t.equal(await completions.setMetadata(organization, one, {}), null);
-      t.equal(await completions.messages(organization, one, everything), null);
+      t.equal(await completions.messages(organization, one, allMessages), null);
       t.equal(await completions.delete(organization, one), false);
     }
     t.same(await completions.list('org_b', everything), { data: [], more: false });
