@@ -86,4 +86,4 @@ export const isListed = (
   query: Pick<CompletionQuery, 'model' | 'metadata'>,
 ): boolean =>
   (query.model === null || query.model === model) &&
-  Object.entries(query.metadata).every(([key, value]) => Object.hasOwn(metadata, key) && metadata[key] === value);
+  Object.entries(query.metadata).every(([key, value]) => metadata[key] === value);

@@ -38,6 +38,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   8: indexRequestsById,
   9: () => undefined, // version 10 added service accounts and address lists; nothing to convert
   10: () => undefined, // version 11 added token IDs of tool calls and reasoning; nothing to convert
+  // versions 12 to 14 added tables; nothing to convert
   11: () => undefined,
   12: () => undefined,
   13: () => undefined,
