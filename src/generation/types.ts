@@ -150,12 +150,27 @@ export interface Sampling {
 }
 
 /** A prompt that is passed to the model without a template. `path`: its path in the client's request. */
+export interface RepositoryFile {
+  readonly name: string;
+  readonly text: string;
+}
+
 export type RawPrompt =
   /**
    * `suffix`: text after the gap to be filled (fill in the middle). `addSpecial`: adds the special tokens that the
    * vocabulary puts around a text.
    */
-  | { kind: 'text'; text: string; suffix: string | null; addSpecial: boolean; path: string }
+  | {
+      kind: 'text';
+      text: string;
+      suffix: string | null;
+      addSpecial: boolean;
+      path: string;
+      /** Other files of the same repository, which precede the text around the gap. Only with `suffix`. */
+      files?: readonly RepositoryFile[] | undefined;
+      /** The request field that contains the suffix, if it is not `suffix`. */
+      suffixPath?: string | undefined;
+    }
   | { kind: 'tokens'; tokens: readonly number[]; path: string };
 
 export interface GenerationRequest {
@@ -192,7 +207,7 @@ export interface GenerationRequest {
    * kept, and calls are never separated from their results.
    */
   truncation: 'disabled' | 'auto';
-  promptParam: 'messages' | 'input' | 'prompt'; // the field named in errors about the prompt as a whole
+  promptParam: 'messages' | 'input' | 'prompt' | 'input_prefix'; // the field named in errors about the prompt as a whole
   ignoreEos: boolean; // for benchmarks only
   /** Minimum number of tokens before an end token or a stop string takes effect. */
   minTokens?: number | undefined;

@@ -5,6 +5,7 @@ import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
 import { embeddingsRequestSchema } from './embeddings/schema.js';
 import { isRecord } from './entry-limits.js';
+import { infillSchema } from './infill/schema.js';
 import { messagesRequestSchema } from './messages/schema.js';
 import { rerankRequestSchema, scoreRequestSchema } from './rerank/schema.js';
 import { withType } from './responses/bounds.js';
@@ -75,7 +76,6 @@ function description(body: Body, ...names: string[]): string[] {
 /** For each parameter, returns whether a value has no effect. */
 const chatRules: Rules = {
   add_generation_prompt: (value, body) => value === false && body['continue_final_message'] !== true,
-  store: (value) => value === true,
 };
 
 const messagesRules: Rules = {
@@ -107,6 +107,17 @@ export function ineffectiveInEmbeddings(body: Body): string[] {
   return unreadFields(embeddingsRequestSchema, body, neutral);
 }
 
+/** llama-server's defaults of these fields change nothing. */
+const infillFields: NeutralFields = {
+  cache_prompt: (value) => value === null || value === true,
+  id_slot: (value) => value === null || value === -1,
+  n_keep: (value) => value === null || value === 0,
+};
+
+export const ineffectiveInInfill = (body: Body): string[] => [
+  ...unreadFields(infillSchema, body, { ...neutral, ...infillFields }),
+  ...(body['cache_prompt'] === false ? ['cache_prompt'] : []),
+];
 export const ineffectiveInRerank = (body: Body): string[] => unreadFields(rerankRequestSchema, body, neutral);
 export const ineffectiveInScore = (body: Body): string[] => unreadFields(scoreRequestSchema, body, neutral);
 

@@ -29,6 +29,7 @@ import { openOperator, type Operator } from './modules/operator.js';
 import { openRecorders } from './modules/recorders.js';
 import { openRecovery, type Recovery } from './modules/recovery.js';
 import { openSecrets } from './modules/secrets.js';
+import { openWebhooks } from './modules/webhooks.js';
 import { openStorage, type Storage } from './modules/storage.js';
 
 /** The opened modules that a Service exposes or controls. */
@@ -76,6 +77,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const budgets = await opened(openBudgets({ ...context, storage, threads }));
   await opened(openMetrics({ ...context, storage, engines }));
   const secrets = await opened(openSecrets({ ...context, storage, authentication, models }));
+  await opened(openWebhooks({ ...context, storage, background, secrets }));
   const kvTier = await opened(openKvTier({ ...context, storage, engines, secrets }));
   const promptCache = await opened(openPromptCache({ ...context, storage, engines, models, secrets, kvTier, threads }));
   const dynamicModels = await opened(openDynamicModels({ ...context, storage, engines, models, secrets }));

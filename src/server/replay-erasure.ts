@@ -9,7 +9,7 @@ import type { Log } from '../telemetry/types.js';
 const SWEEP_MS = 300_000;
 
 /** Wraps `responses.delete` so that deleting a response also erases the token IDs that belong to the response. */
-export function eraseReplaysWithResponses(responses: ResponseStore, replays: Replays, log: Log): void {
+export function eraseReplaysWithResponses(responses: Pick<ResponseStore, 'delete'>, replays: Replays, log: Log): void {
   const remove = responses.delete.bind(responses);
   responses.delete = async (organizationId, id) => {
     const removed = await remove(organizationId, id);

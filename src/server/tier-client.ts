@@ -16,8 +16,8 @@ export function openTierClient(
   return new TierClient({ process, thread, mode: kv.disk, minTokens: kv.min_tokens, state: new TierState(kvTier) });
 }
 
-/** From now on, deleting a response also erases the pages that only this response needs. */
-export function eraseWithResponses(responses: ResponseStore, client: TierClient): void {
+/** From now on, deleting a response or a chat completion also erases the pages that only it needs. */
+export function eraseWithResponses(responses: Pick<ResponseStore, 'delete'>, client: TierClient): void {
   const remove = responses.delete.bind(responses);
   responses.delete = async (organizationId, id) => {
     const removed = await remove(organizationId, id);

@@ -52,6 +52,8 @@ export interface BusTopics {
   'live.sample': { message: { sample: string }; answer: void };
   /** The asked thread's counts since the last sample (src/dashboard/admin/live-view.ts). */
   'live.collect': { message: Record<string, never>; answer: LiveCollected };
+  /** Webhooks are due. Only the primary thread sends them. */
+  'webhooks.due': { message: Record<string, never>; answer: void };
   /** Runs an operator's prompt-cache command. Only the primary thread answers. */
   'prompt_cache.command': { message: PromptCacheCommand; answer: PromptCacheAnswer };
 }

@@ -295,6 +295,13 @@ export const ERRORS = {
       'The conversation was deleted, was not extended for `responses.retention_days`, or belongs to another organization.',
     action: 'Check the ID and the API key, or create a new conversation.',
   },
+  chat_completion_not_found: {
+    status: 404,
+    meaning: 'No stored chat completion has this ID.',
+    cause:
+      'The completion was created without `store: true`, was deleted, is older than `responses.retention_days`, or belongs to another organization.',
+    action: 'Check the ID and the API key.',
+  },
   resource_not_found: {
     status: 404,
     meaning: 'The object does not exist.',
@@ -485,6 +492,12 @@ export const ERRORS = {
     meaning: 'A conversation has too many items or too much text.',
     cause: 'The new items would exceed the limits of a conversation.',
     action: 'Start a new conversation with the items you need.',
+  },
+  too_many_conversations: {
+    status: 422,
+    meaning: 'The organization has too many conversations.',
+    cause: 'The number of conversations has reached `responses.max_conversations`.',
+    action: 'Delete conversations that you no longer need, or wait until they expire.',
   },
   response_not_cancellable: {
     status: 422,

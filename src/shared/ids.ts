@@ -62,20 +62,28 @@ export const newServerToolUseId = (): string => `srvtoolu_${base62(24)}`;
  * 48 hexadecimal digits: twelve for the time in milliseconds, then 144 random bits. So rows that are stored together
  * and expire together are neighbors in key order, and a database writes only a few pages for many of them.
  */
-const timedHex = (): string => `${Date.now().toString(16).padStart(12, '0')}${hex(36)}`;
+const timedHex = (ms = Date.now()): string => `${ms.toString(16).padStart(12, '0')}${hex(36)}`;
 export const newResponseId = (): string => `resp_${timedHex()}`;
 const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
 /** Other strings are not response IDs, and may be too long for a storage key. */
 export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
+/** Returns the ID of a chat completion that is stored. `ms`: its time, so that IDs sort by time. */
+export const newStoredCompletionId = (ms = Date.now()): string => `chatcmpl-${timedHex(ms)}`;
+const STORED_COMPLETION_ID = /^chatcmpl-[0-9a-f]{48}$/;
+export const isStoredCompletionId = (text: string): boolean => STORED_COMPLETION_ID.test(text);
+
 export const newConversationId = (): string => `conv_${timedHex()}`;
 const CONVERSATION_ID = /^conv_[0-9a-f]{48}$/;
 export const isConversationId = (text: string): boolean => CONVERSATION_ID.test(text);
 
+/** Returns the ID of a webhook event. */
+export const newEventId = (): string => `evt_${timedHex()}`;
+
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;
 
-export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav' | 'svc';
+export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav' | 'svc' | 'wh';
 export const newAccountId = (prefix: AccountPrefix): string => `${prefix}_${base62(24)}`;
 
 /**

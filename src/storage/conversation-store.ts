@@ -38,7 +38,10 @@ export interface ConversationHead {
 export type NewConversation = Omit<ConversationHead, 'count' | 'size'>;
 
 export interface ConversationStore {
-  /** Stores a new conversation. Rejects with ApiError 422 if its items are too large. */
+  /**
+   * Stores a new conversation. Rejects with ApiError 422 if its items are too large, or if the organization has too many
+   * conversations.
+   */
   create(conversation: NewConversation, items: readonly ConversationItem[]): Promise<void>;
   /** Returns the conversation without its items, or null if it is unknown, deleted or past its retention. */
   head(organizationId: string, id: string): Promise<ConversationHead | null>;
@@ -75,6 +78,21 @@ export interface ConversationStore {
   eraseOrganization(organizationId: string): Promise<void>;
   /** Erases conversations past their retention. Resolves to the number of erased conversations. */
   sweep(): Promise<number>;
+}
+
+export interface ConversationSettings {
+  readonly retention_days: number;
+  /** Maximum number of conversations per organization. Absent: unlimited. */
+  readonly max_conversations?: number;
+}
+
+/** Throws ApiError 422 if an organization that already has `count` conversations may not have another one. */
+export function checkConversationCount(count: number, max: number): void {
+  if (count >= max)
+    throw apiError(
+      'too_many_conversations',
+      `This organization has ${count} conversations, which is the maximum (\`responses.max_conversations\`). Delete some of them, or wait until they expire.`,
+    );
 }
 
 /** Maximum number of items per conversation. */

@@ -120,6 +120,15 @@ export const TABLES = [
   'replays-by-time',
   'replays-by-response',
   'replay-sizes',
+  'chat-completions',
+  'chat-completion-texts',
+  'chat-completion-times',
+  'webhook-endpoints',
+  'webhook-jobs',
+  'webhook-due',
+  'webhook-pending',
+  'webhook-deliveries',
+  'conversation-counts',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

@@ -183,6 +183,12 @@ export class Instruments {
     ['destination', 'outcome'],
   );
 
+  private readonly webhookDeliveries = this.counts(
+    'monolith_webhook_deliveries_total',
+    'Attempts to send an event to a webhook endpoint by outcome: delivered, retried (will be tried again), failed (given up).',
+    ['outcome'],
+  );
+
   private readonly redisCalls = this.counts(
     'monolith_redis_calls_total',
     'Redis calls for shared limits by outcome: answered, late (redis.timeout_ms exceeded) or failed.',
@@ -364,6 +370,10 @@ export class Instruments {
 
   alertDelivered(destination: string, outcome: string): void {
     this.alertDeliveries.inc({ destination, outcome });
+  }
+
+  webhookDelivered(outcome: string): void {
+    this.webhookDeliveries.inc({ outcome });
   }
 
   pageTier(totals: PageTierTotals): void {

@@ -115,6 +115,10 @@ class ServerTelemetry implements Telemetry {
     this.instruments.alertDelivered(destination, outcome);
   }
 
+  webhookDelivered(outcome: string): void {
+    this.instruments.webhookDelivered(outcome);
+  }
+
   pageTier(totals: PageTierTotals): void {
     this.instruments.pageTier(totals);
   }

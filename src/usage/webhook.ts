@@ -52,7 +52,9 @@ export async function sendWebhook(
   const body = JSON.stringify(message);
   for (let attempt = 1, pauseMs = firstPauseMs; ; attempt++, pauseMs *= PAUSE_FACTOR) {
     try {
-      const status = await post(new URL(url), secret, body, settings, signal);
+      const seconds = Math.floor(Date.now() / 1000);
+      const headers = secret === null ? {} : { 'monolith-signature': signature(secret, seconds, body) };
+      const status = await postWebhook(url, body, { headers, settings, signal });
       if (status >= 200 && status < 300) return;
       throw new Error(`the receiver responded with status ${status}`);
     } catch (error) {
@@ -62,13 +64,21 @@ export async function sendWebhook(
   }
 }
 
-function post(
-  url: URL,
-  secret: string | null,
+/** Sends a message once. Resolves to the status of the response. Rejects if there is none. */
+export async function postWebhook(
+  address: string,
   body: string,
-  { public_only: publicOnly, timeout_ms: timeoutMs }: WebhookSettings,
-  signal: AbortSignal,
+  {
+    headers,
+    settings: { public_only: publicOnly, timeout_ms: timeoutMs },
+    signal,
+  }: {
+    headers: Readonly<Record<string, string>>;
+    settings: Pick<WebhookSettings, 'public_only' | 'timeout_ms'>;
+    signal: AbortSignal;
+  },
 ): Promise<number> {
+  const url = new URL(address);
   const host = url.hostname.replace(/^\[|\]$/g, '');
   if (publicOnly && isIP(host) !== 0 && !isPublicAddress(host)) throw new Error(`${host} is not a public address`);
   const either = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
@@ -85,7 +95,7 @@ function post(
           'content-type': 'application/json',
           'content-length': Buffer.byteLength(body),
           'user-agent': `monolith/${VERSION}`,
-          ...(secret === null ? {} : { 'monolith-signature': signature(secret, Math.floor(Date.now() / 1000), body) }),
+          ...headers,
         },
       },
       (answer) => {

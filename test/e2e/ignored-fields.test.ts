@@ -35,7 +35,7 @@ const hostedItem = (more: object) => ({
 const rows: [format: keyof typeof formats, more: object, ignored: string | null][] = [
   ['chat', { verbosity: 'low' }, 'verbosity'],
   ['chat', { verbosity: null }, null],
-  ['chat', { store: true }, 'store'],
+  ['chat', { store: true }, null],
   ['chat', { store: false }, null],
   ['chat', { prediction: { type: 'content', content: 'x' } }, null],
   ['chat', { prediction: { type: 'content', content: 'x', strength: 1 } }, 'prediction.strength'],

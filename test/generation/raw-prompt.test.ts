@@ -31,6 +31,33 @@ t.test("renders fill-in-the-middle in the model's own format", async (t) => {
   t.throws(() => none.check(text('a', 'b')), { code: 'unsupported_value' });
 });
 
+t.test('other files precede the gap in the format of the model', async (t) => {
+  const files = [
+    { name: 'x', text: 'y' },
+    { name: 'z', text: '' },
+  ];
+  const gap = { ...text('a', 'b'), files };
+  const markers = { '<|fim_prefix|>': 901, '<|fim_suffix|>': 902, '<|fim_middle|>': 903 };
+  const spelled = (value: string): number[] => [...value].map((one) => one.charCodeAt(0));
+  const around = [901, 97, 902, 98, 903];
+  t.same(
+    [...(await prompts({ ...markers, '<|repo_name|>': 904, '<|file_sep|>': 905 }, '<s>').tokens(gap))],
+    [
+      BOS,
+      904,
+      ...spelled('repository\n'),
+      905,
+      ...spelled('x\ny'),
+      905,
+      ...spelled('z\n'),
+      905,
+      ...spelled('file\n'),
+      ...around,
+    ],
+  );
+  t.same([...(await prompts(markers).tokens(gap))], [...spelled('--- x ---\ny\n\n--- z ---\n\n\n'), ...around]);
+});
+
 t.test('accepts prompts as texts and as tokens', async (t) => {
   const plain = prompts({}, '<s>');
   t.same([...(await plain.tokens(text('a')))], [BOS, 97]);

@@ -1,6 +1,7 @@
 // Tests a provider other than the local engine. Its prompt size is an estimate until the generation starts. Limits,
 // responses and usage records are checked through the real routes on a real server and database.
 import t from 'tap';
+import { LmdbCompletionStore } from '../../src/storage/lmdb/completions/completion-store.js';
 import { LmdbConversationStore } from '../../src/storage/lmdb/conversations/conversation-store.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
@@ -176,7 +177,11 @@ const generation: GenerationDeps = {
 };
 const background = new BackgroundResponses(opened.responses, telemetry);
 const server = await startRoutes([
-  chatCompletionsRoute({ ...generation, reasoningField: 'both' }),
+  chatCompletionsRoute({
+    ...generation,
+    reasoningField: 'both',
+    completions: new LmdbCompletionStore(opened.store, config.responses),
+  }),
   ...messagesRoutes({ ...generation, sealer, foreignThinking: 'reject', settings: config.responses }),
   ...responsesRoutes({
     ...generation,
@@ -352,7 +357,14 @@ t.test('a client that disconnects during its monthly lookup is not charged', asy
         answer = resolve;
       }),
   });
-  const capped = await startRoutes([chatCompletionsRoute({ ...generation, admission: slow, reasoningField: 'both' })]);
+  const capped = await startRoutes([
+    chatCompletionsRoute({
+      ...generation,
+      admission: slow,
+      reasoningField: 'both',
+      completions: new LmdbCompletionStore(opened.store, config.responses),
+    }),
+  ]);
   t.teardown(() => capped.close());
   await capped.accounts.organizations.change(
     must(await capped.accounts.authenticate(capped.key)).organizationId,

@@ -7,6 +7,7 @@ import { ApiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { openApiDocument } from '../../src/protocol/openapi/document.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';
+import { chatUpdateSchema } from '../../src/protocol/chat-completions/schema.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { readItems } from '../../src/protocol/conversations/items.js';
 import {
@@ -16,6 +17,7 @@ import {
 } from '../../src/protocol/conversations/schema.js';
 import { checkMetadata } from '../../src/protocol/fields.js';
 import { parseEmbeddings } from '../../src/protocol/embeddings/parse.js';
+import { infillSchema } from '../../src/protocol/infill/schema.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
 import { parseOllamaChat, parseOllamaGenerate } from '../../src/protocol/ollama/parse.js';
 import {
@@ -67,6 +69,8 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ResponseRequest: (body) => responses(body),
   ResponseInputTokensRequest: (body) => responses(body),
   CompactRequest: (body) => responses(body, true),
+  InfillRequest: (body) => validated(infillSchema, body),
+  ChatCompletionUpdateRequest: (body) => checkMetadata(validated(chatUpdateSchema, body).metadata),
   ConversationRequest: (body) => {
     const { items, metadata } = validated(conversationEnvelope, body);
     checkMetadata(metadata);

@@ -22,6 +22,7 @@ const TYPESCRIPT = [
   'accounts',
   'usage',
   'alerts',
+  'webhooks',
   'protocol',
   'dashboard',
   'storage/lmdb',

@@ -59,6 +59,18 @@ export function conversationStoreTests({ conversations, clock, rows }: OpenedCon
     clock.now = START;
   });
 
+  t.test('an organization has at most 50 conversations', async (t) => {
+    const ids: string[] = [];
+    for (let at = 0; at < 50; at++) ids.push(await begin());
+    await t.rejects(begin(), { status: 422, code: 'too_many_conversations' });
+    await begin([], 'org_b');
+    await conversations.delete('org_a', ids[0]!);
+    const results = await Promise.allSettled([begin(), begin(), begin()]);
+    t.equal(results.filter(({ status }) => status === 'fulfilled').length, 1, 'concurrent requests');
+    await conversations.eraseOrganization('org_a');
+    await begin();
+  });
+
   t.test('items are read back in order, with images and the mark of output', async (t) => {
     const first = [text('one'), picture()];
     const id = await begin(first);

@@ -20,7 +20,7 @@ t.teardown(async () => {
 });
 const clock = { now: START };
 const open = (): LmdbConversationStore =>
-  new LmdbConversationStore(store, { retention_days: 30 }, { now: () => clock.now });
+  new LmdbConversationStore(store, { retention_days: 30, max_conversations: 50 }, { now: () => clock.now });
 const rows = async (): Promise<number> =>
   TABLES.filter((name) => name.startsWith('conversation')).reduce(
     (sum, name) => sum + [...store.table(name).keys()].length,
@@ -36,6 +36,7 @@ t.test('a sweep finishes an erasure that was interrupted', async (t) => {
   await store.transaction(() => {
     void store.table('conversations').remove(id);
     void store.table('conversations-by-organization').remove(['org_a', id]);
+    void store.table('conversation-counts').remove('org_a');
     void store.table('conversation-times').remove(['used', START, id]);
     void store.table('conversation-times').put(['erase', 0, id], []);
   });

@@ -20,7 +20,11 @@ t.teardown(() => database.close());
 const clock = { now: START };
 
 conversationStoreTests({
-  conversations: new PostgresConversationStore(database, { retention_days: 30 }, { now: () => clock.now }),
+  conversations: new PostgresConversationStore(
+    database,
+    { retention_days: 30, max_conversations: 50 },
+    { now: () => clock.now },
+  ),
   clock,
   rows: async () => {
     const [row] = await database.query<{ n: number }>(

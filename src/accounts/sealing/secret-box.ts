@@ -13,7 +13,8 @@ export type SecretPurpose =
   | 'sign-in elsewhere'
   | 'saved text'
   | 'page key'
-  | 'pinned prompt';
+  | 'pinned prompt'
+  | 'webhook secret';
 
 export interface OpenedSecret {
   readonly text: string;

@@ -95,7 +95,12 @@ export const responses = {
   retention_days: setting(
     kind.integer(1, 36_500),
     30,
-    'Number of days for which a stored response can be retrieved and continued.',
+    'Number of days for which a stored response or chat completion can be retrieved, and a conversation that is not extended is kept.',
+  ),
+  max_conversations: setting(
+    kind.integer(1, 1e9),
+    100_000,
+    'Maximum number of conversations (`/v1/conversations`) per organization.',
   ),
   reasoning_events: setting(
     kind.choice('auto', 'openai', 'openresponses'),

@@ -6,14 +6,24 @@ export const webhooks = {
   public_only: setting(
     kind.flag,
     true,
-    'Send webhooks (budget notifications and alerts) to public internet addresses only. Organization admins choose the URLs of budget notifications; false also allows addresses in private networks.',
+    'Send webhooks (events, budget notifications and alerts) to public internet addresses only. Organization admins choose the URLs of events and budget notifications; false also allows addresses in private networks.',
   ),
-  timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Timeout of one webhook delivery attempt, in ms.'),
+  timeout_ms: setting(
+    kind.integer(100, 600_000),
+    10_000,
+    'Timeout of one webhook delivery attempt, in ms. For events, it is at most 5,000.',
+  ),
   attempts: setting(
     kind.integer(1, 10),
     4,
     'Maximum number of delivery attempts per budget notification, with increasing delays between them. For alerts, see alerts.retry_s.',
   ),
+  retry_s: setting(
+    kind.integer(0, 2_592_000),
+    86_400,
+    'Time, in seconds, for which the delivery of an event to a webhook endpoint is retried. After that, the endpoint is disabled unless it has accepted another event.',
+  ),
+  max_endpoints: setting(kind.integer(1, 1_000), 10, 'Maximum number of webhook endpoints per organization.'),
 };
 
 export const metrics = {

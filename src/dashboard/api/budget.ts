@@ -15,23 +15,17 @@ import type { Config } from '../../config/settings.js';
 import type { PriceStore } from '../../usage/price-store.js';
 import type { UsageStore } from '../../usage/usage-store.js';
 import { readingUsage } from './usage.js';
+import { webhookUrlField } from './fields.js';
 import type { Guard } from './guard.js';
 
 const PATH = '/organizations/:org/budget';
-const isAddress = (value: string): boolean =>
-  URL.canParse(value) && /^https?:$/.test(new URL(value).protocol) && new URL(value).username === '';
 const body = z.object({
   /** Null: no budget. */
   amount: z.number().positive().max(1e12).nullable(),
   /** Whether requests are refused when the amount is spent. Absent: unchanged. Only owners can change it. */
   stops: z.boolean().optional(),
   mail: z.boolean().default(true),
-  webhook_url: z
-    .string()
-    .max(1_024)
-    .refine(isAddress, 'must be an http:// or https:// address without a password')
-    .nullable()
-    .default(null),
+  webhook_url: webhookUrlField.nullable().default(null),
 });
 
 export interface BudgetDeps {

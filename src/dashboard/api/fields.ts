@@ -44,6 +44,15 @@ export const newPasswordField = z.string().superRefine((password, context) => {
 /** A password to verify. The maximum is the longest password that can be stored. */
 export const passwordField = z.string().min(1).max(MAX_PASSWORD_BYTES);
 
+const isWebAddress = (value: string): boolean =>
+  URL.canParse(value) && /^https?:$/.test(new URL(value).protocol) && new URL(value).username === '';
+
+/** An address to which webhooks are sent. */
+export const webhookUrlField = z
+  .string()
+  .max(1_024)
+  .refine(isWebAddress, 'must be an http:// or https:// address without a password');
+
 /** The token in a mailed link. */
 export const tokenField = z.string().min(1).max(256);
 

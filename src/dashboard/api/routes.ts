@@ -24,6 +24,7 @@ import { signInRoutes, type SignInDeps } from './sign-in.js';
 import { signUpRoutes, type SignUpDeps } from './sign-up.js';
 import { storedResponseRoutes, type StoredResponseDeps } from './stored-responses.js';
 import { usageLatencyRoutes, type UsageLatencyDeps } from './usage-latency.js';
+import { webhookRoutes, type WebhookDeps } from './webhooks.js';
 import { usageRoutes, type UsageDeps } from './usage.js';
 
 /** The combined dependencies of all route files. */
@@ -44,6 +45,7 @@ export type DashboardRouteDeps = SignUpDeps &
   ImagePlanDeps &
   ApiKeyDeps &
   StoredResponseDeps &
+  WebhookDeps &
   ModelDeps &
   LimitDeps &
   UsageDeps &
@@ -71,6 +73,7 @@ export function dashboardRoutes(deps: DashboardRouteDeps): Route[] {
     ...imagePlanRoutes(deps),
     ...apiKeyRoutes(deps),
     ...storedResponseRoutes(deps),
+    ...webhookRoutes(deps),
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),

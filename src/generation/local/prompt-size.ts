@@ -40,7 +40,8 @@ export function promptSizeOf({ messages, tools, raw }: PromptFields): PromptSize
 /** Reading one token costs as much as reading one character of text. */
 function promptSizeOfRaw(raw: RawPrompt): PromptSize {
   if (raw.kind === 'tokens') return { characters: 0, weight: raw.tokens.length, parts: 0, turns: raw.tokens.length };
-  const characters = raw.text.length + (raw.suffix?.length ?? 0);
+  const files = (raw.files ?? []).reduce((sum, { name, text }) => sum + name.length + text.length, 0);
+  const characters = raw.text.length + (raw.suffix?.length ?? 0) + files;
   return { characters, weight: characters, parts: 0, turns: 0 };
 }
 

@@ -1,8 +1,9 @@
 // Prompts without messages: text or tokens that the model reads unchanged, or the text around a gap to be filled. One
 // instance per loaded model; holds no state of requests. Event-loop thread only.
+import { filesText } from '../files-text.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
-import type { RawPrompt, SpelledToken } from '../types.js';
+import type { RawPrompt, RepositoryFile, SpelledToken } from '../types.js';
 import type { Vocabulary } from '../provider.js';
 import type { TokenTexts } from './token-texts.js';
 
@@ -26,11 +27,20 @@ const GAPS: readonly GapTokens[] = [
   { before: '[PREFIX]', behind: '[SUFFIX]', middle: null }, // Codestral
 ];
 
+/** The tokens that precede the name of the repository and the name of each of its files. */
+const REPOSITORY = ['<|repo_name|>', '<|fim_repo|>', '<fim-repo>', '<reponame>'];
+const FILE = ['<|file_sep|>', '<file_sep>'];
+/** Models are trained with names in these places, but the request has none. */
+const REPOSITORY_NAME = 'repository\n',
+  FILE_NAME = 'file\n';
+
 interface Gap {
   readonly before: number;
   readonly behind: number;
   readonly middle: number | null;
 }
+
+const PLAIN = { addSpecial: false, parseSpecial: false, guard: 0 };
 
 export class RawPrompts {
   /** Undefined until it is first needed. */
@@ -61,7 +71,7 @@ export class RawPrompts {
   /** Throws the same ApiError 422 as tokens(), before the prompt is processed. */
   check(raw: RawPrompt): void {
     if (raw.kind === 'tokens') this.#checked(raw);
-    else if (raw.suffix !== null) this.#gapTokens();
+    else if (raw.suffix !== null) this.#gapTokens(raw.suffixPath);
   }
 
   #checked({ tokens, path }: Extract<RawPrompt, { kind: 'tokens' }>): Int32Array {
@@ -76,16 +86,18 @@ export class RawPrompts {
     return Int32Array.from(tokens);
   }
 
-  async #around({ text }: { text: string }, suffix: string): Promise<Int32Array> {
-    const { before, behind, middle } = this.#gapTokens();
-    const plain = { addSpecial: false, parseSpecial: false, guard: 0 };
+  async #around(
+    { text, files = [], suffixPath }: Extract<RawPrompt, { kind: 'text' }>,
+    suffix: string,
+  ): Promise<Int32Array> {
+    const { before, behind, middle } = this.#gapTokens(suffixPath);
     const [bos, prefix, rest] = [
       await this.#encode('', true),
-      await this.engine.tokenize(text, plain),
-      await this.engine.tokenize(suffix, plain),
+      await this.engine.tokenize(text, PLAIN),
+      await this.engine.tokenize(suffix, PLAIN),
     ];
     // Some vocabularies add an end token to every text. The end token is omitted here, because the text continues.
-    const start = bos.length > 0 ? [bos[0] as number] : [];
+    const start = [...(bos.length > 0 ? [bos[0] as number] : []), ...(await this.#fileTokens(files))];
     return Int32Array.from(
       middle === null
         ? [...start, behind, ...rest, before, ...prefix]
@@ -93,10 +105,43 @@ export class RawPrompts {
     );
   }
 
-  #gapTokens(): Gap {
+  async #fileTokens(files: readonly RepositoryFile[]): Promise<number[]> {
+    if (files.length === 0) return [];
+    const [repository, separator] = [this.#find(REPOSITORY), this.#find(FILE)];
+    const tokens: number[] = [];
+    const add = async (text: string): Promise<void> => {
+      for (const token of await this.engine.tokenize(text, PLAIN)) tokens.push(token);
+    };
+    if (separator === null) {
+      await add(filesText(files));
+      return tokens;
+    }
+    if (repository !== null) {
+      tokens.push(repository);
+      await add(REPOSITORY_NAME);
+    }
+    for (const { name, text } of files) {
+      tokens.push(separator);
+      await add(`${name}\n${text}`);
+    }
+    tokens.push(separator);
+    await add(FILE_NAME);
+    return tokens;
+  }
+
+  /** Returns the first of these tokens that the vocabulary has; null if there is none. */
+  #find(spellings: readonly string[]): number | null {
+    return spellings.map((spelling) => this.engine.findToken(spelling)).find((token) => token !== -1) ?? null;
+  }
+
+  #gapTokens(param = 'suffix'): Gap {
     this.#gap ??= this.#findGap();
     if (this.#gap === null)
-      throw apiError('unsupported_value', `suffix: ${this.model} does not support filling in the middle.`, 'suffix');
+      throw apiError(
+        'unsupported_value',
+        `${param}: ${this.model} does not support filling in the middle: its vocabulary has no tokens for this.`,
+        param,
+      );
     return this.#gap;
   }
 

@@ -15,7 +15,12 @@ export function estimatedTokens({ raw, messages, tools }: GenerationRequest): nu
   if (raw !== undefined)
     return raw.kind === 'tokens'
       ? raw.tokens.length
-      : Math.max(1, Math.ceil(bytesOf(raw.text + (raw.suffix ?? '')) / BYTES));
+      : Math.max(
+          1,
+          Math.ceil(
+            bytesOf(raw.text + (raw.suffix ?? '') + (raw.files ?? []).map(({ text }) => text).join('')) / BYTES,
+          ),
+        );
   let bytes = 0,
     tokens = OF_ALL;
   for (const message of messages) {

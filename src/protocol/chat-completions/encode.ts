@@ -168,10 +168,10 @@ export class ChatCollector implements ChatEncoder {
     }
   }
 
-  /** Call after the last event. */
-  body(usage: Usage): JsonText {
+  /** Call after the last event. `metadata`: included unless null. */
+  body(usage: Usage, metadata = this.envelope.metadata): JsonText {
     this.#order.complete();
-    const { id, created, model, fingerprint, metadata, promptIds } = this.envelope;
+    const { id, created, model, fingerprint, promptIds } = this.envelope;
     const head = JSON.stringify({
       id,
       object: 'chat.completion',

@@ -49,6 +49,8 @@ export interface ChatGeneration {
   continuousUsage: boolean;
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
+  /** Whether the completion is to be stored. */
+  store: boolean;
   /** `user` or `safety_identifier`: the client's ID for its end user. */
   endUser: string | null;
   ignored: string[]; // fields without effect
@@ -178,6 +180,7 @@ function toGeneration(
     continuousUsage: chat.stream_options?.continuous_usage_stats === true,
     includeReasoning: chat.include_reasoning !== false,
     metadata: checkMetadata(chat.metadata),
+    store: chat.store === true,
     endUser: chat.safety_identifier ?? chat.user ?? null,
     ignored: named,
     ignoredTools,

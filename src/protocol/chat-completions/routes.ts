@@ -5,7 +5,9 @@
 import type { ServedModel } from '../../generation/served-models.js';
 import { isSearchEvent } from '../../generation/web-search/search-events.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
-import { newChatCompletionId, newToolCallId } from '../../shared/ids.js';
+import { JsonText } from '../../http/json-text.js';
+import { newChatCompletionId, newStoredCompletionId, newToolCallId } from '../../shared/ids.js';
+import type { CompletionStore } from '../../storage/completion-store.js';
 import { FormatGuard } from '../format-guard.js';
 import {
   admit,
@@ -30,6 +32,8 @@ import {
   type ReasoningField,
   type StreamUsage,
 } from './encode.js';
+import { CollectingEncoder, CollectorMemory } from './collecting.js';
+import { StoredCopy, withMetadata } from './stored-copy.js';
 import { validateChatInSlices, parseChat, type ChatGeneration } from './parse.js';
 
 const PATH = '/v1/chat/completions';
@@ -38,6 +42,7 @@ interface ChatDeps extends GenerationDeps {
   /** The response fields that carry the reasoning. */
   reasoningField: ReasoningField;
   foreignThinking?: ForeignThinking | undefined;
+  completions: CompletionStore;
 }
 
 export function chatCompletionsRoute(deps: ChatDeps): Route {
@@ -49,15 +54,24 @@ export function chatCompletionsRoute(deps: ChatDeps): Route {
     generates: true,
     validateInSlices: validateChatInSlices,
     async handler(exchange) {
-      const { caller, model, chat } = read(deps, exchange);
+      const { caller, model, chat, copy } = read(deps, exchange);
       const admitted = await admit(deps, caller, model, chat.request);
-      if (admitted !== null) withAdmitted(admitted, () => answer(exchange, chat, admitted, deps.reasoningField));
+      if (admitted !== null)
+        withAdmitted(admitted, () => answer(exchange, { ...chat, copy }, admitted, deps.reasoningField));
     },
   };
 }
 
+interface ReadChat {
+  caller: Caller;
+  model: ServedModel;
+  chat: ChatGeneration;
+  /** Null if the completion is not to be stored. */
+  copy: StoredCopy | null;
+}
+
 /** A separate function, so that the body can be garbage-collected during generation. */
-function read(deps: ChatDeps, exchange: Exchange): { caller: Caller; model: ServedModel; chat: ChatGeneration } {
+function read(deps: ChatDeps, exchange: Exchange): ReadChat {
   annotateModel(exchange, exchange.body);
   const parsed = parseChat(exchange.body, deps.foreignThinking);
   const caller = callerOf(exchange, PATH, 'chat');
@@ -66,18 +80,20 @@ function read(deps: ChatDeps, exchange: Exchange): { caller: Caller; model: Serv
   nameIgnored({ parameters: chat.ignored, tools: chat.ignoredTools }, exchange);
   nameLeftOut(caller, chat.request.leftOut);
   annotateEndUser(exchange, chat.endUser);
-  return { caller, model, chat };
+  const { messages } = exchange.body as { messages: readonly unknown[] }; // checked by parseChat()
+  return { caller, model, chat, copy: chat.store ? new StoredCopy(deps.completions, exchange, messages) : null };
 }
 
 function answer(
   exchange: Exchange,
-  chat: ChatGeneration,
+  chat: ChatGeneration & Pick<ReadChat, 'copy'>,
   admitted: AdmittedGeneration,
   reasoningField: ReasoningField,
 ): void {
+  const { copy } = chat;
   const { n } = admitted.prepared;
   const envelope: ChatEnvelope = {
-    id: newChatCompletionId(),
+    id: copy === null ? newChatCompletionId() : newStoredCompletionId(),
     created: Math.floor(Date.now() / 1000),
     model: admitted.asked,
     fingerprint: admitted.fingerprint,
@@ -93,11 +109,15 @@ function answer(
   };
   exchange.annotate({ stream: chat.stream });
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
+  if (copy !== null) {
+    admitted.storedAs = envelope.id;
+    exchange.annotate({ response_id: envelope.id });
+  }
   const guard = FormatGuard.for(chat.request.format, n);
   const usage: StreamUsage = { atEnd: chat.includeUsage, soFar: chat.continuousUsage ? () => run.usage : null };
   const sink = chat.stream
-    ? new StreamedAnswer(exchange, guard, envelope, usage)
-    : new WholeAnswer(exchange, guard, envelope);
+    ? new StreamedAnswer(exchange, guard, { envelope, copy, usage })
+    : new WholeAnswer(exchange, guard, { envelope, copy });
   const run = new GenerationRun(admitted, sink, chat.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
@@ -153,44 +173,86 @@ abstract class Answer implements RunSink {
   }
 }
 
+interface AnswerForm {
+  envelope: ChatEnvelope;
+  copy: StoredCopy | null;
+}
+
 class WholeAnswer extends Answer {
   protected readonly encoder: ChatCollector;
-  #held = 0;
+  readonly #memory: CollectorMemory;
 
-  constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope) {
+  constructor(
+    exchange: Exchange,
+    guard: FormatGuard | null,
+    private readonly form: AnswerForm,
+  ) {
     super(exchange, guard);
-    this.encoder = new ChatCollector(envelope);
+    this.encoder = new ChatCollector(form.envelope);
+    this.#memory = new CollectorMemory(exchange, this.encoder);
   }
 
   override event(event: Parameters<RunSink['event']>[0]): void {
     this.memory.take(event);
     super.event(event);
-    if (event.type !== 'prompt' && (event.type !== 'text' || event.logprobs === null)) return;
-    const { size } = this.encoder;
-    this.exchange.reserve(size - this.#held);
-    this.#held = size;
+    this.#memory.take(event);
   }
 
   complete(usage: Usage): void {
-    this.exchange.json(200, this.encoder.body(usage));
+    const { envelope, copy } = this.form;
+    if (copy === null) return this.exchange.json(200, this.encoder.body(usage));
+    const body = this.encoder.body(usage, null).toString();
+    const { metadata } = envelope;
+    void copy.save(this.exchange.identity.organizationId, envelope, body).then(
+      () => this.exchange.json(200, new JsonText().add(metadata === null ? body : withMetadata(body, metadata))),
+      (error: unknown) => this.exchange.fail(error),
+    );
   }
 }
 
 class StreamedAnswer extends Answer {
-  protected readonly encoder: ChatStreamEncoder;
+  protected readonly encoder: ChatEncoder;
+  readonly #streamEncoder: ChatStreamEncoder;
+  readonly #collector: ChatCollector | null;
+  readonly #memory: CollectorMemory | null;
   #stream: EventStream | null = null;
 
-  constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope, usage: StreamUsage) {
+  constructor(
+    exchange: Exchange,
+    guard: FormatGuard | null,
+    private readonly form: AnswerForm & { usage: StreamUsage },
+  ) {
     super(exchange, guard);
-    this.encoder = new ChatStreamEncoder(envelope, usage, (data) => this.#stream?.send(data));
+    const { envelope, copy, usage } = form;
+    this.#streamEncoder = new ChatStreamEncoder(envelope, usage, (data) => this.#stream?.send(data));
+    this.#collector = copy === null ? null : new ChatCollector(envelope);
+    this.#memory = this.#collector === null ? null : new CollectorMemory(exchange, this.#collector);
+    this.encoder =
+      this.#collector === null ? this.#streamEncoder : new CollectingEncoder(this.#streamEncoder, this.#collector);
   }
 
   open(): void {
     this.#stream = this.exchange.sse();
   }
 
+  override event(event: Parameters<RunSink['event']>[0]): void {
+    if (this.#memory !== null) this.memory.take(event);
+    super.event(event);
+    this.#memory?.take(event);
+  }
+
   complete(usage: Usage): void {
-    this.encoder.complete(usage);
+    const { envelope, copy } = this.form;
+    if (copy === null || this.#collector === null) return this.#end(usage);
+    const body = this.#collector.body(usage, null).toString();
+    void copy.save(this.exchange.identity.organizationId, envelope, body).then(
+      () => this.#end(usage),
+      (error: unknown) => this.exchange.fail(error),
+    );
+  }
+
+  #end(usage: Usage): void {
+    this.#streamEncoder.complete(usage);
     this.#stream?.end();
   }
 }

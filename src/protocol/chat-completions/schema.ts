@@ -260,6 +260,9 @@ export const chatRequestSchema = z.object({
 /** The same schema without validation of the messages, which are validated one by one, stopping at the first error. */
 export const chatEnvelopeSchema = chatRequestSchema.extend({ messages: z.array(z.unknown()).min(1).max(MAX_MESSAGES) });
 
+/** The body of a request that updates a stored chat completion. */
+export const chatUpdateSchema = z.object({ metadata: metadataField }).meta({ required: ['metadata'] });
+
 export type ChatEnvelopeFields = z.infer<typeof chatEnvelopeSchema>;
 export type ChatMessage = z.infer<typeof messageSchema>;
 export type ChatPart = z.infer<typeof part>;

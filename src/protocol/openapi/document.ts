@@ -1,10 +1,11 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
 // response schemas (answers/), which tests check against real responses. No side effects.
 import { z } from 'zod';
-import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
+import { chatRequestSchema, chatUpdateSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
 import { embeddingsRequestSchema } from '../embeddings/schema.js';
+import { infillSchema } from '../infill/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import {
@@ -19,6 +20,7 @@ import { rerankRequestSchema, scoreRequestSchema } from '../rerank/schema.js';
 import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../responses/schema.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
+import { storedChatOperations } from './stored-chat.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
 import * as conversations from './answers/conversations.js';
@@ -39,9 +41,11 @@ export interface PublishedLimits {
 /** Published component schemas by name. Requests use the schemas' input form, responses their output form. */
 const requests = {
   ChatCompletionRequest: chatRequestSchema,
+  ChatCompletionUpdateRequest: chatUpdateSchema,
   ChatMessageContent: messageContent,
   ChatToolCall: toolCall,
   CompletionRequest: completionRequestSchema,
+  InfillRequest: infillSchema,
   EmbeddingsRequest: embeddingsRequestSchema,
   RerankRequest: rerankRequestSchema,
   ScoreRequest: scoreRequestSchema,
@@ -73,7 +77,11 @@ const requests = {
 const answers = {
   ChatCompletion: chat.chatCompletion,
   ChatCompletionChunk: chat.chatCompletionChunk,
+  ChatCompletionList: chat.chatCompletionList,
+  ChatCompletionDeleted: chat.chatCompletionDeleted,
+  ChatMessageList: chat.chatMessageList,
   Completion: completions.completion,
+  Infill: completions.infill,
   Embeddings: embeddings.embeddings,
   Ranking: embeddings.ranking,
   Scores: embeddings.scores,
@@ -164,6 +172,16 @@ const operations: readonly Operation[] = [
     request: 'ChatCompletionRequest',
     answer: 'ChatCompletion',
     stream: 'ChatCompletionChunk',
+  },
+  ...storedChatOperations,
+  {
+    method: 'post',
+    path: '/infill',
+    id: 'infill',
+    summary: 'Fill a gap in code (llama-server format).',
+    request: 'InfillRequest',
+    answer: 'Infill',
+    stream: 'Infill',
   },
   {
     method: 'post',
@@ -536,6 +554,7 @@ const RANKING = 'Reranking and scores';
 const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/chat/', 'Chat Completions'],
   ['/v1/completions', 'Completions'],
+  ['/infill', 'Completions'],
   ['/v1/messages', 'Messages'],
   ['/v1/responses', 'Responses'],
   ['/v1/conversations', 'Conversations'],

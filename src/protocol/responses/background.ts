@@ -33,6 +33,7 @@ import type { Telemetry } from '../../telemetry/types.js';
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { Caller } from '../caller.js';
 import type { RunningGenerations } from '../running-generations.js';
+import type { WebhookEvents } from '../../webhooks/webhook-events.js';
 import type { EventDialect } from './encode-items.js';
 import type { CreateGeneration } from './parse.js';
 import { isOfEnd, isTerminal, terminalEvents, unbroken } from './replay.js';
@@ -84,6 +85,7 @@ export class BackgroundResponses {
     private readonly responses: ResponseStore,
     private readonly telemetry: Telemetry,
     private readonly bus: ThreadBus = new LocalBus(),
+    private readonly webhooks: Pick<WebhookEvents, 'expect' | 'ended'> | null = null,
   ) {
     bus.on('response.cancel', async ({ id }) => {
       const run = this.find(id);
@@ -165,12 +167,21 @@ export class BackgroundResponses {
     this.#timer ??= setInterval(() => this.#flush(), FLUSH_MS).unref();
     try {
       await stored;
+      await this.#expectEnd(caller.identity.organizationId, turn.id, run);
     } catch (error) {
       run.abort(); // the client receives this error, so nothing is retried
       await run.cancel().catch(() => undefined);
       throw error;
     }
     return run;
+  }
+
+  /** Throws ApiError 503 if the end of the response could not be reported to the organization's webhook endpoints. */
+  async #expectEnd(organizationId: string, id: string, { finished }: BackgroundRun): Promise<void> {
+    const { webhooks } = this;
+    if (webhooks === null) return;
+    await webhooks.expect(organizationId, id);
+    void finished.then(() => webhooks.ended(id)).catch(() => undefined); // the dispatcher looks for the end later
   }
 
   /**

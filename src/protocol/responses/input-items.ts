@@ -1,16 +1,10 @@
 // GET /v1/responses/{id}/input_items: pages through the items from which a response was generated, including its chain.
 // Items are listed in the form in which they are stored; only images depend on the query. Event-loop thread only.
-import { apiError } from '../../shared/errors.js';
 import type { ItemPage as StoredPage, StoredItem } from '../../storage/response-store.js';
+import { readPageQuery, type PageQuery } from '../page-query.js';
 import { HIDDEN } from './items.js';
 
-const DEFAULT_LIMIT = 20;
-const MAX_LIMIT = 100;
-
-export interface ItemQuery {
-  limit: number;
-  order: 'asc' | 'desc';
-  after: string | null;
+export interface ItemQuery extends PageQuery {
   /** Whether images are listed with their `image_url`. If false, `image_url` is null. */
   imageUrls: boolean;
 }
@@ -25,19 +19,8 @@ export interface ItemPage {
 
 /** Throws ApiError invalid_query_parameter (400), value_out_of_range or invalid_value (422). */
 export function readItemQuery(query: URLSearchParams, include: readonly string[]): ItemQuery {
-  const limit = query.get('limit');
-  if (limit !== null && !/^-?\d{1,9}$/.test(limit))
-    throw apiError('invalid_query_parameter', 'limit must be an integer.', 'limit');
-  const count = limit === null ? DEFAULT_LIMIT : Number(limit);
-  if (count < 1 || count > MAX_LIMIT)
-    throw apiError('value_out_of_range', `limit must be between 1 and ${MAX_LIMIT}.`, 'limit');
-  const order = query.get('order') ?? 'desc';
-  if (order !== 'asc' && order !== 'desc')
-    throw apiError('invalid_value', 'order must be one of "asc", "desc".', 'order');
   return {
-    limit: count,
-    order,
-    after: query.get('after'),
+    ...readPageQuery(query, 'desc'),
     imageUrls: include.includes('message.input_image.image_url'),
   };
 }

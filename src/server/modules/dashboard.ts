@@ -56,7 +56,17 @@ export function openDashboard({
   generation: { chat },
 }: DashboardContext): Promise<Dashboard> {
   return openModule(() => {
-    const { directory, usage, requests: requestLog, prices, budgets, saved, responses, organizationData } = storage;
+    const {
+      directory,
+      usage,
+      requests: requestLog,
+      prices,
+      budgets,
+      saved,
+      responses,
+      webhooks,
+      organizationData,
+    } = storage;
     const { signIns, signUps, identities, ownAccount, secondFactors, attempts, now } = directory;
     const { users, organizations, members, serviceAccounts, invites, apiKeys, audit } = directory;
     const organizationLimits: OrganizationLimits = ({ id, settings: { limits } }) =>
@@ -98,6 +108,7 @@ export function openDashboard({
       requestLog,
       organizationData,
       responses,
+      webhooks,
       background,
       admission,
       pool,

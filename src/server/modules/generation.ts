@@ -6,9 +6,11 @@ import type { Route } from '../../http/exchange.js';
 import type { GenerationDeps } from '../../protocol/admit.js';
 import { Affinity } from '../../protocol/affinity.js';
 import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js';
+import { storedChatRoutes } from '../../protocol/chat-completions/stored-routes.js';
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
+import { infillRoute } from '../../protocol/infill/routes.js';
 import { messagesRoutes } from '../../protocol/messages/routes.js';
 import { openApiRoute } from '../../protocol/openapi/routes.js';
 import { rerankRoutes } from '../../protocol/rerank/routes.js';
@@ -53,7 +55,7 @@ export function openGeneration({
   config,
   telemetry,
   shared,
-  storage: { responses, conversations, bus, replays },
+  storage: { responses, conversations, completions, bus, replays },
   recorders: { usage, requests },
   background: { background },
   budgets: { budgetGate },
@@ -95,20 +97,28 @@ export function openGeneration({
       background,
       running,
     };
-    const chat = chatCompletionsRoute({ ...generation, foreignThinking, reasoningField: config.chat.reasoning_field });
+    const names = (): string[] => pool.list().map(({ model }) => model.id);
+    const chat = chatCompletionsRoute({
+      ...generation,
+      foreignThinking,
+      reasoningField: config.chat.reasoning_field,
+      completions,
+    });
     return {
       chat,
       deps: generation,
       routes: [
         openApiRoute({ maxN: config.limits.max_n }),
         chat,
+        ...storedChatRoutes({ completions }),
         completionsRoute(generation),
         embeddingsRoute(generation),
         ...rerankRoutes(generation),
+        infillRoute({ ...generation, names }),
         ...tokenRoutes({
           ...generation,
           foreignThinking,
-          names: () => pool.list().map(({ model }) => model.id),
+          names,
           info: (name) => tokenizerInfo(pool, name),
         }),
         ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),

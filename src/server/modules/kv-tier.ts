@@ -1,5 +1,5 @@
-// The disk tier of the prefix cache: its worker, the keys of organizations, and the erasure of pages whose response was
-// deleted elsewhere or has expired. Primary thread only; the other threads use Storage.tierClient.
+// The disk tier of the prefix cache: its worker, the keys of organizations, and the erasure of pages whose response
+// or chat completion was deleted elsewhere or has expired. Primary thread only; the other threads use Storage.tierClient.
 
 import { randomBytes } from 'node:crypto';
 import { rm, statfs } from 'node:fs/promises';
@@ -9,6 +9,7 @@ import { isPinLabel, keptForPin, labelOf, partsOfLabel } from '../../engine/kv-t
 import { TierState } from '../../engine/kv-tier/tier-state.js';
 import type { TierReport } from '../../engine/kv-tier/messages.js';
 import type { PageTierTotals } from '../../telemetry/types.js';
+import { isStoredCompletionId } from '../../shared/ids.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
 import type { Engines } from './engines.js';
@@ -55,7 +56,7 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
       await rm(pagesFolder(config.data_dir), { recursive: true, force: true });
       return { tier: null };
     }
-    const { organizationKeys, directory, responses, promptPins } = storage;
+    const { organizationKeys, directory, responses, completions, promptPins } = storage;
     const keyOf = async (id: string): Promise<Uint8Array | null> => {
       if ((await directory.organizations.get(id)) === null) return null;
       const { box } = secrets;
@@ -106,12 +107,15 @@ export function openKvTier(context: KvTierContext): Promise<KvTierModule> {
           continue;
         }
         const { organizationId, kept } = partsOfLabel(label);
-        if ((await responses.head(organizationId, kept)) === null) gone.push(label);
+        const stored = isStoredCompletionId(kept) ? completions : responses;
+        if ((await stored.head(organizationId, kept)) === null) gone.push(label);
       }
       if (gone.length > 0) await tier.gone(gone);
     };
     const looked = (olderThanS: number): Promise<void> =>
-      look(olderThanS).catch((err: unknown) => log.error({ err }, 'cannot look for deleted responses'));
+      look(olderThanS).catch((err: unknown) =>
+        log.error({ err }, 'cannot look for deleted responses and chat completions'),
+      );
     await looked(0); // what was deleted while this process was down
     const timer = setInterval(() => void looked(UNSTORED_S), LOOK_MS);
     timer.unref();

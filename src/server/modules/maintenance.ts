@@ -8,11 +8,14 @@ import type { AppContext, Module } from '../module.js';
 import type { Mail } from './mail.js';
 import type { Storage } from './storage.js';
 
+/** How long finished webhook deliveries are listed. */
+const DELIVERIES_KEPT_MS = 7 * 86_400_000;
+
 export function openMaintenance({
   config,
   telemetry: { log },
   primary,
-  storage: { directory, budgets, prices, usage, saved, conversations, organizationData, gate },
+  storage: { directory, budgets, prices, usage, saved, conversations, completions, webhooks, organizationData, gate },
   mail: { mailer, origin },
 }: AppContext & { storage: Storage; mail: Mail }): Promise<Module> {
   return openModule((undo) => {
@@ -37,6 +40,8 @@ export function openMaintenance({
           await finishDeletions(organizations, organizationData, config.usage.row_days, directory.now());
           await saved.sweep(async (id) => (await users.get(id)) !== null);
           await conversations.sweep();
+          await completions.sweep();
+          await webhooks.sweep(directory.now() - DELIVERIES_KEPT_MS);
         },
         (err) => log.error({ err }, 'sweeping accounts failed'),
         gate,

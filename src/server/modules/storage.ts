@@ -17,17 +17,23 @@ import { eraseWithResponses, openTierClient } from '../tier-client.js';
 import type { EraseGate } from '../../storage/erase-gate.js';
 import { LmdbAlertStore } from '../../storage/lmdb/alerts/alert-store.js';
 import { LmdbClockRecords } from '../../storage/lmdb/clock-record.js';
+import { LmdbCompletionStore } from '../../storage/lmdb/completions/completion-store.js';
 import { LmdbConversationStore } from '../../storage/lmdb/conversations/conversation-store.js';
 import { openStore } from '../../storage/lmdb/lmdb-store.js';
 import { PostgresAlertProcesses } from '../../storage/postgres/alerts/alert-processes.js';
 import { PostgresAlertStore } from '../../storage/postgres/alerts/alert-store.js';
+import { PostgresCompletionStore } from '../../storage/postgres/completions/completion-store.js';
 import { PostgresConversationStore } from '../../storage/postgres/conversations/conversation-store.js';
+import { LmdbWebhookStore } from '../../storage/lmdb/webhooks/webhook-store.js';
+import { PostgresWebhookStore } from '../../storage/postgres/webhooks/webhook-store.js';
 import { LmdbReplayStore } from '../../storage/lmdb/replays/replay-store.js';
 import { PostgresReplayStore } from '../../storage/postgres/replays/replay-store.js';
 import { PostgresClockRecords } from '../../storage/postgres/clock-record.js';
 import { openSharedDatabase } from '../../storage/postgres/shared-database.js';
+import type { CompletionStore } from '../../storage/completion-store.js';
 import type { ConversationStore } from '../../storage/conversation-store.js';
 import type { ResponseStore } from '../../storage/response-store.js';
+import type { WebhookStore } from '../../webhooks/webhook-store.js';
 import { openClockGuard } from '../clock-guard.js';
 import { reportStorageFailure } from '../lmdb-failure.js';
 import { folderResponses } from '../lmdb-responses.js';
@@ -46,6 +52,8 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   readonly gate: EraseGate;
   readonly responses: ResponseStore;
   readonly conversations: ConversationStore;
+  readonly completions: CompletionStore;
+  readonly webhooks: WebhookStore;
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
@@ -97,11 +105,19 @@ export function openStorage({
             gate,
             now: () => database.clock.now() / 1000,
           });
+    const completions =
+      database === null
+        ? new LmdbCompletionStore(store, config.responses, { gate })
+        : new PostgresCompletionStore(database.database, config.responses, {
+            gate,
+            now: () => database.clock.now() / 1000,
+          });
+    const webhooks = database === null ? new LmdbWebhookStore(store) : new PostgresWebhookStore(database.database);
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
     const tierClient = openTierClient(config, shared, threads.index);
     undo.add(() => tierClient?.close());
-    if (tierClient !== null) eraseWithResponses(responses, tierClient);
+    if (tierClient !== null) for (const stored of [responses, completions]) eraseWithResponses(stored, tierClient);
     const { organization_bytes: maxBytes, hours } = config.replay;
     const replayStore: ReplayStore =
       database === null ? new LmdbReplayStore(store, maxBytes) : new PostgresReplayStore(database.database, maxBytes);
@@ -112,7 +128,7 @@ export function openStorage({
       ...(database === null ? {} : { now: () => database.clock.now() / 1_000 }),
     });
     undo.add(() => replays.close());
-    eraseReplaysWithResponses(responses, replays, log);
+    for (const stored of [responses, completions]) eraseReplaysWithResponses(stored, replays, log);
     if (primary) undo.add(sweepReplays(replayStore, gate, log));
     const stores =
       database === null
@@ -136,6 +152,8 @@ export function openStorage({
       gate,
       responses,
       conversations,
+      completions,
+      webhooks,
       tierClient,
       replays: hours === 0 ? null : replays,
       watch,
@@ -145,6 +163,8 @@ export function openStorage({
           Promise.all([
             responses.eraseOrganization(id),
             conversations.eraseOrganization(id),
+            completions.eraseOrganization(id),
+            webhooks.eraseOrganization(id),
             saved.eraseOrganization(id),
             requests.eraseOrganization(id),
             stores.organizationKeys.erase(id),

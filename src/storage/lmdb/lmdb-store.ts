@@ -21,7 +21,7 @@ import { loadAddon } from '../../engine/load-addon.js';
 import { makeFolder } from '../../shared/make-folder.js';
 
 /** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
-export const SCHEMA_VERSION = 11;
+export const SCHEMA_VERSION = 15;
 
 /** Upgrades from each version to the next. Each runs in the same transaction that writes the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -38,6 +38,11 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   8: indexRequestsById,
   9: () => undefined, // version 10 added service accounts and address lists; nothing to convert
   10: () => undefined, // version 11 added token IDs of tool calls and reasoning; nothing to convert
+  // versions 12 to 14 added tables; nothing to convert
+  11: () => undefined,
+  12: () => undefined,
+  13: () => undefined,
+  14: () => undefined, // version 15 added stored chat completions and webhooks; nothing to convert
 };
 
 // This is address space, not memory or disk: LMDB's file grows as needed up to this size.

@@ -24,6 +24,7 @@ import { DisposableStack } from '../../../src/server/disposable-stack.js';
 import type { ThreadBus } from '../../../src/shared/bus.js';
 import type { UsageSink } from '../../../src/shared/usage-sink.js';
 import { OPEN_GATE } from '../../../src/storage/erase-gate.js';
+import { LmdbCompletionStore } from '../../../src/storage/lmdb/completions/completion-store.js';
 import { LmdbConversationStore } from '../../../src/storage/lmdb/conversations/conversation-store.js';
 import type { ResponseStore } from '../../../src/storage/response-store.js';
 import type { Telemetry } from '../../../src/telemetry/types.js';
@@ -180,7 +181,11 @@ export class SimThread {
         prompts: new PromptMemory(new SharedArrayBuffer(PROMPT_MEMORY_BYTES)),
       };
       const routes = [
-        chatCompletionsRoute({ ...generation, reasoningField: 'both' }),
+        chatCompletionsRoute({
+          ...generation,
+          reasoningField: 'both',
+          completions: new LmdbCompletionStore(store, config.responses),
+        }),
         ...responsesRoutes({
           ...generation,
           sealer: SEALER,

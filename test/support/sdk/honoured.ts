@@ -22,6 +22,7 @@ export const honouredAnywhere: readonly string[] = [
 export const sentAsHeaders: readonly string[] = ['betas'];
 
 const chat: Table = {
+  'test/e2e/stored-chat.test.ts: stored completions': ['store'],
   'test/e2e/openai-client.test.ts: model, length, streams and stop strings': [
     'model',
     '{max_tokens,max_completion_tokens,n,stop,stream,modalities}',

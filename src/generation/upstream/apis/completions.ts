@@ -1,5 +1,6 @@
 // Sends raw prompts in the completions format: for models without a chat template, and for /v1/completions with any
 // upstream that supports it. Event-loop thread only.
+import { filesText } from '../../files-text.js';
 import { apiError } from '../../../shared/errors.js';
 import type { GenerationRequest, Logprob, RawPrompt, TokenLogprob } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -40,7 +41,7 @@ function body({ request, cap, upstream }: Asked): Body {
       'response_format',
     );
   return given({
-    prompt: raw.kind === 'text' ? raw.text : raw.tokens,
+    prompt: raw.kind === 'text' ? filesText(raw.files) + raw.text : raw.tokens,
     suffix: raw.kind === 'text' ? (raw.suffix ?? undefined) : undefined,
     add_special_tokens: raw.kind === 'text' && !raw.addSpecial ? false : undefined,
     stream: true,

@@ -24,7 +24,7 @@ export const usage = z.strictObject({
 });
 
 const envelope = {
-  id: z.string().regex(/^chatcmpl-[0-9A-Za-z]{29}$/),
+  id: z.string().regex(/^chatcmpl-([0-9A-Za-z]{29}|[0-9a-f]{48})$/),
   created: z.int(),
   model: z.string(),
   system_fingerprint: z.string().regex(/^fp_[0-9a-f]{10}$/),
@@ -83,6 +83,24 @@ export const chatCompletion = z.strictObject({
   prompt_token_ids: tokenIds.optional(),
   prompt_logprobs: promptLogprobs.optional(),
   metadata: z.record(z.string(), z.string()).optional(),
+});
+
+const page = { first_id: z.string().nullable(), last_id: z.string().nullable(), has_more: z.boolean() };
+export const chatCompletionList = z.strictObject({
+  object: z.literal('list'),
+  data: z.array(chatCompletion),
+  ...page,
+});
+export const chatCompletionDeleted = z.strictObject({
+  id: envelope.id,
+  object: z.literal('chat.completion.deleted'),
+  deleted: z.literal(true),
+});
+/** Messages have the fields that the client sent. */
+export const chatMessageList = z.strictObject({
+  object: z.literal('list'),
+  data: z.array(z.looseObject({ id: z.string(), role: z.string() })),
+  ...page,
 });
 
 const toolCallDelta = z.union([

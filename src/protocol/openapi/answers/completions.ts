@@ -49,3 +49,35 @@ export const tokenizerInfo = z.strictObject({
   pad_token: z.null(),
   chat_template: z.string().nullable(),
 });
+
+const count = z.int().min(0);
+const amount = z.number().min(0);
+/** A response, or the last part of a stream, if `stop` is true. */
+export const infill = z.strictObject({
+  index: z.literal(0),
+  content: z.string(),
+  tokens: tokenIds,
+  id_slot: z.literal(-1),
+  stop: z.boolean(),
+  model: z.string().optional(),
+  tokens_predicted: count.optional(),
+  tokens_evaluated: count.optional(),
+  tokens_cached: count.optional(),
+  has_new_line: z.boolean().optional(),
+  truncated: z.literal(false).optional(),
+  stop_type: z.enum(['eos', 'word', 'limit']).optional(),
+  stopping_word: z.string().optional(),
+  timings: z
+    .strictObject({
+      cache_n: count,
+      prompt_n: count,
+      prompt_ms: amount,
+      prompt_per_token_ms: amount,
+      prompt_per_second: amount,
+      predicted_n: count,
+      predicted_ms: amount,
+      predicted_per_token_ms: amount,
+      predicted_per_second: amount,
+    })
+    .optional(),
+});

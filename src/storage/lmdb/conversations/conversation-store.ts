@@ -7,16 +7,18 @@
 //   conversation-times    ['used', seconds, id]     nothing: time of last use, when the retention starts
 //                         ['erase', 0, id]          nothing: a deleted conversation whose items are not all erased yet
 //   conversations-by-organization  [organization, id]  nothing
+//   conversation-counts   organization              number of conversations; absent until one is added by this release
 //
 // An item's position is never reused. A deleted conversation loses its head first, so that it can no longer be found;
 // its items are then erased in short transactions. If a crash interrupts them, the sweep continues.
 
 import { isConversationId } from '../../../shared/ids.js';
-import { appended, checkConversationSize } from '../../conversation-store.js';
+import { appended, checkConversationCount, checkConversationSize } from '../../conversation-store.js';
 import type {
   AppendOptions,
   ConversationHead,
   ConversationItem,
+  ConversationSettings,
   ConversationStore,
   NewConversation,
 } from '../../conversation-store.js';
@@ -55,13 +57,15 @@ export class LmdbConversationStore implements ConversationStore {
   readonly #ids: Table<[]>;
   readonly #times: Table<[]>;
   readonly #owned: Table<[]>;
+  readonly #counts: Table<number>;
   readonly #retentionS: number;
+  readonly #max: number;
   readonly #now: () => number;
   readonly #gate: EraseGate;
 
   constructor(
     private readonly store: Store,
-    settings: { retention_days: number },
+    settings: ConversationSettings,
     { now = () => Date.now() / 1000, gate = OPEN_GATE }: ConversationStoreOptions = {},
   ) {
     this.#heads = store.table('conversations');
@@ -70,6 +74,8 @@ export class LmdbConversationStore implements ConversationStore {
     this.#ids = store.table('conversation-item-ids');
     this.#times = store.table('conversation-times');
     this.#owned = store.table('conversations-by-organization');
+    this.#counts = store.table('conversation-counts');
+    this.#max = settings.max_conversations ?? Infinity;
     this.#retentionS = settings.retention_days * DAY_S;
     this.#now = now;
     this.#gate = gate;
@@ -79,6 +85,9 @@ export class LmdbConversationStore implements ConversationStore {
     const empty: Head = { ...rest, usedAt: Math.floor(this.#now()), next: 0, count: 0, size: 0 };
     const size = checkConversationSize(empty, items);
     await this.store.transaction(() => {
+      const count = this.#count(rest.organizationId);
+      checkConversationCount(count, this.#max);
+      void this.#counts.put(rest.organizationId, count + 1);
       void this.#owned.put([rest.organizationId, id], []);
       void this.#times.put(['used', empty.usedAt, id], []);
       void this.#heads.put(id, this.#added(id, empty, items, size));
@@ -220,6 +229,11 @@ export class LmdbConversationStore implements ConversationStore {
     return head === undefined || head.organizationId !== organizationId || this.#isExpired(head) ? null : head;
   }
 
+  /** Number of conversations of an organization, including expired ones that are not erased yet. */
+  #count(organizationId: string): number {
+    return this.#counts.get(organizationId) ?? [...this.#owned.keys(below(organizationId))].length;
+  }
+
   #isExpired({ usedAt }: Head): boolean {
     return usedAt + this.#retentionS <= this.#now();
   }
@@ -278,6 +292,9 @@ export class LmdbConversationStore implements ConversationStore {
 
   /** Makes the conversation unknown; eraseItems() erases the rest later. Call within a transaction. */
   #forget(id: string, { organizationId, usedAt }: Head): void {
+    const left = this.#count(organizationId) - 1;
+    if (left > 0) void this.#counts.put(organizationId, left);
+    else void this.#counts.remove(organizationId);
     void this.#heads.remove(id);
     void this.#owned.remove([organizationId, id]);
     void this.#times.remove(['used', usedAt, id]);

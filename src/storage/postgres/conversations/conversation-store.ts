@@ -2,11 +2,12 @@
 // on the conversation serializes its changes.
 
 import { isConversationId } from '../../../shared/ids.js';
-import { appended, checkConversationSize } from '../../conversation-store.js';
+import { appended, checkConversationCount, checkConversationSize } from '../../conversation-store.js';
 import type {
   AppendOptions,
   ConversationHead,
   ConversationItem,
+  ConversationSettings,
   ConversationStore,
   NewConversation,
 } from '../../conversation-store.js';
@@ -51,14 +52,16 @@ const HEAD = 'id, organization, created_at, metadata, next, items, size';
 
 export class PostgresConversationStore implements ConversationStore {
   readonly #retentionS: number;
+  readonly #max: number;
   readonly #now: () => number;
   readonly #gate: EraseGate;
 
   constructor(
     private readonly database: Database,
-    settings: { retention_days: number },
+    settings: ConversationSettings,
     { now = () => Date.now() / 1000, gate = OPEN_GATE }: PostgresConversationOptions = {},
   ) {
+    this.#max = settings.max_conversations ?? Infinity;
     this.#retentionS = settings.retention_days * DAY_S;
     this.#now = () => Math.floor(now());
     this.#gate = gate;
@@ -70,6 +73,13 @@ export class PostgresConversationStore implements ConversationStore {
   ): Promise<void> {
     const size = checkConversationSize({ count: 0, size: 0 }, items);
     await this.database.transaction(async (within) => {
+      // Concurrent requests of an organization count its conversations one after another.
+      await within.query("SELECT pg_advisory_xact_lock(hashtextextended('conversations ' || $1, 0))", [organizationId]);
+      const [{ n = 0 } = {}] = await within.query<{ n: number }>(
+        'SELECT count(*) AS n FROM conversations WHERE organization = $1',
+        [organizationId],
+      );
+      checkConversationCount(n, this.#max);
       await within.execute(
         'INSERT INTO conversations (id, organization, created_at, used_at, metadata, next, items, size) VALUES ($1, $2, $3, $4, $5, $6, $6, $7)',
         [id, organizationId, createdAt, this.#now(), JSON.stringify(metadata), items.length, size],

@@ -1,0 +1,26 @@
+// Sends the events of webhooks, on the primary thread.
+
+import { Dispatcher } from '../../webhooks/dispatcher.js';
+import { openModule } from '../module.js';
+import type { AppContext, Module } from '../module.js';
+import type { Background } from './background.js';
+import type { Secrets } from './secrets.js';
+import type { Storage } from './storage.js';
+
+export function openWebhooks({
+  config,
+  telemetry,
+  primary,
+  storage: { webhooks: store, responses, directory },
+  background: { events },
+  secrets: { box },
+}: AppContext & { storage: Storage; background: Background; secrets: Secrets }): Promise<Module> {
+  return openModule((undo) => {
+    if (!primary) return {};
+    const { now } = directory;
+    const dispatcher = new Dispatcher({ store, events, responses, box, settings: config.webhooks, telemetry, now });
+    undo.add(() => dispatcher.close());
+    undo.add(events.onDue(() => dispatcher.wake()));
+    return {};
+  });
+}

@@ -1,0 +1,28 @@
+// JSON of webhook endpoints and their deliveries in the dashboard API.
+
+export interface WebhookObject {
+  readonly id: string;
+  readonly url: string;
+  readonly events: readonly string[];
+  readonly created_at: string;
+  /** Why nothing is sent to this endpoint. Null: it is enabled. */
+  readonly disabled: string | null;
+  readonly last_delivered_at: string | null;
+}
+
+export interface CreatedWebhook extends WebhookObject {
+  /** Sent only in this response. */
+  readonly secret: string;
+}
+
+export interface WebhookDelivery {
+  readonly event_id: string;
+  readonly type: string;
+  /** ID of the response or batch. */
+  readonly object_id: string;
+  readonly state: 'pending' | 'delivered' | 'failed';
+  readonly created_at: string;
+  readonly attempts: number;
+  /** Why the last attempt failed. */
+  readonly error: string | null;
+}

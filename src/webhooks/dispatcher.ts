@@ -1,0 +1,192 @@
+// Sends webhooks. Several processes may run a dispatcher on the same store: a job is claimed for LEASE_MS before it is
+// sent, and is taken over afterwards if its process has died. An attempt that fails pauses its endpoint, with increasing
+// pauses, so that an endpoint that does not respond costs little. Primary thread only.
+import type { SecretBox } from '../accounts/sealing/secret-box.js';
+import type { Log, Telemetry } from '../telemetry/types.js';
+import type { ResponseStore } from '../storage/response-store.js';
+import { postWebhook, type WebhookSettings } from '../usage/webhook.js';
+import { endEvent } from './events.js';
+import { signedHeaders } from './signature.js';
+import { CHECK_MS, type WebhookEvents } from './webhook-events.js';
+import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
+
+/** Much longer than an attempt takes. */
+const LEASE_MS = 30_000;
+const POLL_MS = 5_000;
+/** Maximum number of attempts at the same time. */
+const MAX_SENDING = 16;
+const FIRST_PAUSE_MS = 5_000;
+const PAUSE_FACTOR = 3;
+const MAX_PAUSE_MS = 3_600_000;
+const MAX_TIMEOUT_MS = 5_000;
+const MAX_REASON = 300;
+/** Time after which a response that is not stored is no longer expected. */
+const UNKNOWN_MS = 120_000;
+/** Maximum time between two looks for the end of a response. */
+const MAX_CHECK_MS = 600_000;
+
+export interface DispatcherDeps {
+  store: WebhookStore;
+  events: WebhookEvents;
+  responses: Pick<ResponseStore, 'head'>;
+  box: Pick<SecretBox, 'open' | 'seal'>;
+  settings: Pick<WebhookSettings, 'public_only' | 'timeout_ms'> & { retry_s: number };
+  telemetry: Pick<Telemetry, 'webhookDelivered'> & { log: Pick<Log, 'warn' | 'error' | 'info'> };
+  now: () => number;
+}
+
+export class Dispatcher {
+  readonly #closing = new AbortController();
+  readonly #running = new Set<Promise<void>>();
+  readonly #timer: NodeJS.Timeout;
+  #claiming: Promise<void> | null = null;
+  #again = false;
+
+  constructor(private readonly deps: DispatcherDeps) {
+    this.#timer = setInterval(() => this.wake(), POLL_MS).unref();
+    this.wake();
+  }
+
+  /** Claims the jobs that are due, as far as there is room. */
+  wake(): void {
+    if (this.#closing.signal.aborted) return;
+    if (this.#claiming !== null) {
+      this.#again = true;
+      return;
+    }
+    this.#claiming = this.#claim()
+      .catch((err: unknown) => this.deps.telemetry.log.error({ err }, 'cannot read the webhooks that are due'))
+      .finally(() => {
+        this.#claiming = null;
+        if (!this.#again) return;
+        this.#again = false;
+        this.wake();
+      });
+  }
+
+  /** Aborts attempts in progress. They are repeated after the lease. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#closing.abort();
+    await this.#claiming;
+    await Promise.all(this.#running);
+  }
+
+  async #claim(): Promise<void> {
+    const room = MAX_SENDING - this.#running.size;
+    if (room <= 0) return; // the end of a job wakes this
+    const now = this.deps.now();
+    const until = now + LEASE_MS;
+    const jobs = await this.deps.store.claim(now, until, room);
+    if (jobs.length === room) this.#again = true;
+    for (const job of jobs) {
+      const running = this.#run(job, until)
+        .catch((err: unknown) => {
+          if (!this.#closing.signal.aborted)
+            this.deps.telemetry.log.error({ err, event: job.id }, 'cannot record the delivery of a webhook');
+        })
+        .finally(() => {
+          this.#running.delete(running);
+          if (this.#running.size === MAX_SENDING - 1) this.wake();
+        });
+      this.#running.add(running);
+    }
+  }
+
+  async #run(job: Job, until: number): Promise<void> {
+    if (job.state === 'waiting') return this.#lookForEnd(job, until);
+    const { store, now } = this.deps;
+    const endpoint = await store.endpoint(job.organizationId, job.endpointId);
+    if (endpoint === null) return store.settle(job.id, until, null);
+    if (endpoint.disabled !== null)
+      return this.#giveUp(job, until, endpoint, job.error ?? 'the endpoint is disabled', false);
+    if (endpoint.pausedUntil > now()) return store.settle(job.id, until, { ...job, dueAt: endpoint.pausedUntil });
+    await this.#attempt({ ...job, attempts: job.attempts + 1 }, until, endpoint);
+  }
+
+  async #lookForEnd(job: Job, until: number): Promise<void> {
+    const { store, events, responses, now } = this.deps;
+    const head = await responses.head(job.organizationId, job.id);
+    const age = now() - job.createdAt;
+    if (head === null && age > UNKNOWN_MS) return store.settle(job.id, until, null);
+    const type = head === null ? null : endEvent(head.status);
+    if (type !== null) return events.notify(job.organizationId, { type, data: { id: job.id } }, job.id);
+    const next = Math.min(MAX_CHECK_MS, Math.max(CHECK_MS, age / 2));
+    await store.settle(job.id, until, { ...job, dueAt: now() + next });
+  }
+
+  async #attempt(job: Job, until: number, endpoint: Endpoint): Promise<void> {
+    const { store, telemetry, settings, now } = this.deps;
+    const { organizationId, id } = endpoint;
+    try {
+      await this.#send(job, endpoint);
+    } catch (error) {
+      if (this.#closing.signal.aborted) return;
+      const reason = (error instanceof Error ? error.message : String(error)).slice(0, MAX_REASON);
+      const failed = await store.changeEndpoint(organizationId, id, (before) => ({
+        ...before,
+        failures: before.failures + 1,
+        pausedUntil: now() + pauseMs(before.failures + 1),
+      }));
+      const dueAt = failed?.pausedUntil ?? now();
+      if (dueAt > job.createdAt + settings.retry_s * 1_000) return this.#giveUp(job, until, endpoint, reason, true);
+      await store.settle(job.id, until, { ...job, error: reason, dueAt });
+      telemetry.webhookDelivered('retried');
+      return;
+    }
+    await store.settle(job.id, until, { ...job, state: 'delivered', error: null, dueAt: null });
+    await store.changeEndpoint(organizationId, id, (before) => ({
+      ...before,
+      failures: 0,
+      pausedUntil: 0,
+      deliveredAt: now(),
+    }));
+    telemetry.webhookDelivered('delivered');
+  }
+
+  async #send({ eventId, body }: Job, endpoint: Endpoint): Promise<void> {
+    const { settings, now } = this.deps;
+    const secret = await this.#secretOf(endpoint);
+    const status = await postWebhook(endpoint.url, body, {
+      headers: signedHeaders(secret, eventId, Math.floor(now() / 1_000), body),
+      settings: { ...settings, timeout_ms: Math.min(settings.timeout_ms, MAX_TIMEOUT_MS) },
+      signal: this.#closing.signal,
+    });
+    if (status < 200 || status >= 300) throw new Error(`the receiver responded with status ${status}`);
+  }
+
+  /** Seals the secret again if it was sealed with an older key. */
+  async #secretOf({ organizationId, id, sealedSecret }: Endpoint): Promise<string> {
+    const { box, store } = this.deps;
+    const opened = box.open('webhook secret', id, sealedSecret);
+    if (opened === null) throw new Error('the secret was sealed with a key that is not in secrets.signing_keys');
+    if (!opened.current)
+      await store.changeEndpoint(organizationId, id, (before) =>
+        before.sealedSecret === sealedSecret
+          ? { ...before, sealedSecret: box.seal('webhook secret', id, opened.text) }
+          : null,
+      );
+    return opened.text;
+  }
+
+  /** `disables`: whether the endpoint is disabled, unless it has accepted another event since. */
+  async #giveUp(job: Job, until: number, endpoint: Endpoint, reason: string, disables: boolean): Promise<void> {
+    const { store, telemetry } = this.deps;
+    await store.settle(job.id, until, { ...job, state: 'failed', error: reason, dueAt: null });
+    telemetry.webhookDelivered('failed');
+    const { organizationId, id } = endpoint;
+    if (!disables) return;
+    const disabled = await store.changeEndpoint(organizationId, id, (before) =>
+      before.disabled !== null || (before.deliveredAt ?? 0) >= job.createdAt
+        ? null
+        : { ...before, disabled: `No event was accepted for too long. The last error: ${reason}` },
+    );
+    const fields = { organization: organizationId, endpoint: id, event: job.eventId, reason };
+    if (disabled === null) telemetry.log.warn(fields, 'webhook not delivered: giving up');
+    else telemetry.log.warn(fields, 'webhook endpoint disabled');
+  }
+}
+
+/** The pause after this many failed attempts: 5 s, 15 s, 45 s, … up to an hour. */
+export const pauseMs = (failures: number): number =>
+  Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** Math.max(0, failures - 1));

@@ -1,0 +1,28 @@
+// The events that webhooks report, as OpenAI's clients read them. No side effects.
+import type { ResponseStatus } from '../storage/response-store.js';
+
+export const EVENT_TYPES = [
+  'response.completed',
+  'response.failed',
+  'response.cancelled',
+  'response.incomplete',
+  'batch.completed',
+  'batch.failed',
+  'batch.expired',
+  'batch.cancelled',
+] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+/** An event. `id`: of the response or batch. */
+export interface WebhookEvent {
+  readonly type: EventType;
+  readonly data: { readonly id: string };
+}
+
+export const messageText = (eventId: string, createdAt: number, { type, data }: WebhookEvent): string =>
+  JSON.stringify({ id: eventId, object: 'event', created_at: Math.floor(createdAt / 1_000), type, data });
+
+/** The event for a response with this status. Null: the response has not ended. */
+export function endEvent(status: ResponseStatus): EventType | null {
+  return status === 'queued' || status === 'in_progress' ? null : `response.${status}`;
+}
