@@ -287,6 +287,14 @@ class ThreadedEngine final : public Engine {
   const std::string& cache_identity() const override { return cache_identity_; }
   const KvLayout& kv_layout() const override { return model_->memory().layout; }
 
+  Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions&) override {
+    return Error{ErrorCode::kUnsupported, path + ": LoRA adapters are not supported yet"};
+  }
+  Status unload_adapter(AdapterId id) override {
+    return Error{ErrorCode::kInvalidArgument, "there is no adapter " + std::to_string(id)};
+  }
+  std::vector<AdapterInfo> adapters() const override { return {}; }
+
   EngineStats stats() const override {
     EngineStats stats = counters_.snapshot(Clock::now());
     stats.note = backend_->note();

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/adapter_info.h"
 #include "engine/events.h"
 #include "engine/request.h"
 #include "engine/output/compiled_grammar.h"
@@ -127,6 +128,7 @@ struct EngineStats {
   uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
   uint64_t exports_pending = 0;  // Pages that are still to be given to the storage tier.
   double step_seconds = 0;       // Sum of step durations in seconds.
+  std::vector<AdapterStats> adapters;
 };
 
 using RequestId = uint32_t;  // A request id is never 0 and is unique among the engine's live requests.
@@ -183,6 +185,15 @@ class Engine {
   virtual PageSizes page_sizes() const = 0;
   virtual const KvLayout& kv_layout() const = 0;
   virtual const std::string& cache_identity() const = 0;  // See tiers/cache_identity.h.
+
+  // Loads a LoRA adapter from a GGUF file or a PEFT folder, on the calling thread. Errors name the key or tensor that is
+  // wrong.
+  virtual Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions& options) = 0;
+  // New requests cannot use the adapter any more. It is freed when its last request has ended. Returns kInvalidArgument
+  // if there is no adapter with this id.
+  virtual Status unload_adapter(AdapterId id) = 0;
+  // The loaded adapters, without those being unloaded, in the order in which they were loaded.
+  virtual std::vector<AdapterInfo> adapters() const = 0;
 
   virtual EngineStats stats() const = 0;
   // Takes effect at the next step or submission. Values are clamped to the sizes allocated at load; stats() reports the

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/adapter_info.h"
 #include "engine/inputs.h"
 #include "base/token_id.h"
 
@@ -129,9 +130,10 @@ enum class OutputKind : uint8_t {
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // The prompt: 1 .. max_context - 1 tokens.
   OutputKind output = OutputKind::kTokens;
-  std::vector<InputSpan> spans;  // Embedding spans in order of position, without overlap.
-  uint64_t organization = 0;     // Namespace of the prefix cache and unit of fair scheduling.
-  int n = 1;                     // Number of choices, which share the prompt.
+  std::vector<InputSpan> spans;    // Embedding spans in order of position, without overlap.
+  AdapterId adapter = kNoAdapter;  // LoRA adapter to compute with.
+  uint64_t organization = 0;       // Namespace of the prefix cache and unit of fair scheduling.
+  int n = 1;                       // Number of choices, which share the prompt.
   // Maximum generated tokens per choice, clamped to the rest of the context. At least 1, or 0 if no tokens are
   // requested.
   int max_tokens = 0;

@@ -188,6 +188,15 @@ class EncoderEngine final : public Engine {
   const KvLayout& kv_layout() const override { return layout_; }
   const std::string& cache_identity() const override { return cache_identity_; }
 
+  Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions&) override {
+    return Error{ErrorCode::kUnsupported, path + ": text encoders (architecture '" +
+                                              encoder_->params().base.architecture_name + "') do not take LoRA adapters"};
+  }
+  Status unload_adapter(AdapterId id) override {
+    return Error{ErrorCode::kInvalidArgument, "there is no adapter " + std::to_string(id)};
+  }
+  std::vector<AdapterInfo> adapters() const override { return {}; }
+
   EngineStats stats() const override {
     EngineStats stats = counters_.snapshot(Clock::now());
     stats.note = backend_->note();
