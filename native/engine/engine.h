@@ -63,6 +63,7 @@ struct EngineOptions {
   // Maximum bytes of the image-embedding cache. The embeddings of active requests may take up to the same amount in
   // addition.
   size_t embedding_bytes_max = 256 << 20;
+  size_t adapter_bytes_max = size_t{4} << 30;  // Maximum bytes of all LoRA adapters.
   // Maximum undrained event bytes per channel. Above it, the channel's sequences are preempted until it is drained.
   size_t channel_bytes_max = 64 << 20;
   // Maximum bytes of all compiled grammars, cached or in use. Temporary memory of the compiler is not included.

@@ -17,6 +17,7 @@ namespace monolith {
 namespace grammar {
 class Grammar;
 }
+class AdapterUse;
 
 inline constexpr int kMaxChoices = 128;
 inline constexpr int kMaxStopStrings = 16;
@@ -157,6 +158,8 @@ struct GenerationRequest {
   // matched. A grammar takes precedence.
   int min_tokens = 0;
   OutputBans bans;  // Built at submission; not set by the caller.
+  // The adapter with the id `adapter`, held until the request is destroyed. Set at submission, not by the caller.
+  std::shared_ptr<AdapterUse> adapter_use;
   // Text that the output probably repeats, as tokens: a source of draft tokens (speculation/predicted_text.h). At most
   // the context's length.
   std::vector<TokenId> prediction;

@@ -48,6 +48,7 @@ export interface LoadOptions {
   visionPrecision?: 'fast' | 'exact'; // arithmetic for 16-bit vision weights; absent = fast
   // memory for cached image embeddings; running requests may use the same amount in addition; absent = 256 MiB
   embeddingBytes?: number;
+  adapterBytes?: number; // maximum bytes of all LoRA adapters together; absent = 4 GiB
   maxContext: number; // 0 = the file's context length, if memory allows, otherwise less
   kvBytes: number; // size of the page pool in bytes; 0 = enough for a few full contexts
   maxBatchTokens: number; // tokens per step; 0 = the device's default

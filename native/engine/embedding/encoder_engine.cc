@@ -245,6 +245,8 @@ class EncoderEngine final : public Engine {
     if (counters_.failed.load(std::memory_order_relaxed))
       return Error{ErrorCode::kClosed, "the engine has stopped on an internal error"};
     if (params.output != OutputKind::kVector) return Error{ErrorCode::kUnsupported, kOnlyVectors};
+    if (params.adapter != kNoAdapter)
+      return Error{ErrorCode::kInvalidArgument, "adapter: there is no adapter " + std::to_string(params.adapter)};
     if (!params.spans.empty())
       return Error{ErrorCode::kUnsupported, "spans: this model is a text encoder and does not take images"};
     if (params.prompt.empty()) return Error{ErrorCode::kInvalidArgument, "prompt must have at least one token"};
