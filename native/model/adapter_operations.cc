@@ -30,13 +30,14 @@ void AdapterOperations::group(std::span<const AdapterRows> adapters, std::span<c
                               Grouping& to) {
   to.rows.clear();
   to.groups.clear();
-  for (size_t i = 0; i < adapters.size(); ++i) {
-    const Adapter* const adapter = adapters[i].adapter;
-    const auto same = [&](const AdapterRows& range) { return range.adapter == adapter; };
-    if (std::ranges::any_of(adapters.first(i), same)) continue;
-    const size_t first = to.rows.size();
-    for (const AdapterRows& range : adapters.subspan(i)) {
-      if (!same(range)) continue;
+  for (const AdapterRows& range : adapters)
+    if (std::ranges::find(to.groups, range.adapter, &Group::adapter) == to.groups.end())
+      to.groups.push_back({range.adapter, 0, 0});
+  assert(to.groups.size() <= kMaxAtOnce);
+  for (Group& group : to.groups) {
+    group.first = to.rows.size();
+    for (const AdapterRows& range : adapters) {
+      if (range.adapter != group.adapter) continue;
       const int end = range.first_row + range.n_rows;
       if (logit_rows.empty()) {
         for (int row = range.first_row; row < end; ++row) to.rows.push_back(row);
@@ -46,9 +47,9 @@ void AdapterOperations::group(std::span<const AdapterRows> adapters, std::span<c
       for (; at != logit_rows.end() && *at < end; ++at)
         to.rows.push_back(static_cast<int32_t>(at - logit_rows.begin()));
     }
-    if (to.rows.size() > first) to.groups.push_back({adapter, first, to.rows.size() - first});
+    group.count = to.rows.size() - group.first;
   }
-  assert(to.groups.size() <= kMaxAtOnce);
+  std::erase_if(to.groups, [](const Group& group) { return group.count == 0; });
 }
 
 void AdapterOperations::begin(int n_rows, std::span<const int32_t> logit_rows, std::span<const AdapterRows> adapters) {

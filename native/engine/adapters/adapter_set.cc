@@ -8,9 +8,12 @@
 #include "base/machine_memory.h"
 #include "formats/gguf/lora_file.h"
 #include "formats/hf/lora_folder.h"
+#include "model/adapter_operations.h"
 
 namespace monolith {
 namespace {
+
+static_assert(kMaxAdapters <= AdapterOperations::kMaxAtOnce, "all adapters may occur in one step");
 
 Error no_adapter(AdapterId id) {
   return {ErrorCode::kInvalidArgument, "adapter: there is no adapter " + std::to_string(id)};
