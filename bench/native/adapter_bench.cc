@@ -64,7 +64,7 @@ Result<std::unique_ptr<const Adapter>> random_adapter(Model& model, int rank, ui
     pair.b = {"b", TensorType::kF16, bytes_of(factors.back())};
     file.pairs.push_back(std::move(pair));
   }
-  return Adapter::load(file, 1.0f, weights, model.params(), model.backend(), SIZE_MAX);
+  return Adapter::load(file, 1.0f, model, SIZE_MAX);
 }
 
 int run(int argc, char** argv) {

@@ -85,10 +85,10 @@ std::vector<AdaptableWeight> adaptable_weights(const std::vector<WeightSlot>& sl
   return weights;
 }
 
-Result<std::unique_ptr<const Adapter>> Adapter::load(const LoraFile& file, float scale,
-                                                     const std::vector<AdaptableWeight>& weights,
-                                                     const HyperParams& params, BackendMemory& backend,
+Result<std::unique_ptr<const Adapter>> Adapter::load(const LoraFile& file, float scale, Model& model,
                                                      size_t most_bytes) try {
+  const HyperParams& params = model.params();
+  BackendMemory& backend = model.backend();
   if (Status status = backend.supports(OperationKind::kAddAdapters); !status) return status.error();
   if (!file.architecture.empty() && file.architecture != params.architecture_name)
     return Error{ErrorCode::kInvalidArgument, "the adapter is for models of architecture " +
@@ -98,7 +98,7 @@ Result<std::unique_ptr<const Adapter>> Adapter::load(const LoraFile& file, float
   Sha256 hash;
   for (const LoraPair& pair : file.pairs) {
     std::vector<const AdaptableWeight*> parts;
-    for (const AdaptableWeight& weight : weights)
+    for (const AdaptableWeight& weight : model.adaptable_weights())
       if (weight.name == pair.target) parts.push_back(&weight);
     if (parts.empty()) return no_such_weight(pair, params);
     const AdaptableWeight& tensor = *parts.front();

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "backend/adapter.h"
-#include "backend/loading.h"
+#include "backend/matrix.h"
 #include "base/content_hash.h"
 #include "base/result.h"
 #include "formats/gguf/lora_file.h"
 
 namespace monolith {
 
+class Model;
 struct WeightSlot;
 struct HyperParams;
 
@@ -37,9 +38,7 @@ class Adapter {
   // Checks that the file fits the model, and copies its factors into the backend's format. Any thread. Errors name the
   // tensor: kInvalidArgument (made for another model), kUnsupported (a tensor of the model that adapters cannot
   // change), kInvalidFile, kOutOfMemory (more than `most_bytes`).
-  static Result<std::unique_ptr<const Adapter>> load(const LoraFile& file, float scale,
-                                                     const std::vector<AdaptableWeight>& weights,
-                                                     const HyperParams& params, BackendMemory& backend,
+  static Result<std::unique_ptr<const Adapter>> load(const LoraFile& file, float scale, Model& model,
                                                      size_t most_bytes);
 
   // The factors for a weight matrix; null if the adapter does not change it.

@@ -60,8 +60,7 @@ Result<std::shared_ptr<LoadedAdapter>> AdapterSet::read(const std::string& path,
   if (!left) return left.error();
   const auto file = open_lora(path, model_.params());
   if (!file) return file.error();
-  auto adapter =
-      Adapter::load(*file, options.scale, model_.adaptable_weights(), model_.params(), model_.backend(), *left);
+  auto adapter = Adapter::load(*file, options.scale, model_, *left);
   if (!adapter) return adapter.error();
   auto loaded = std::make_shared<LoadedAdapter>();
   loaded->info = {.name = options.name,

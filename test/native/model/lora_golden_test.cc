@@ -36,8 +36,7 @@ bool is_here(const LoraCase& tested) {
 std::unique_ptr<const Adapter> load_adapter(const std::string& name, float scale, LoadedModel& loaded) {
   const auto file = open_lora_file(file_path(name + ".gguf"));
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message), nullptr;
-  auto adapter =
-      Adapter::load(*file, scale, loaded.model->adaptable_weights(), loaded.model->params(), *loaded.backend, SIZE_MAX);
+  auto adapter = Adapter::load(*file, scale, *loaded.model, SIZE_MAX);
   if (!adapter) return check::fail(__FILE__, __LINE__, adapter.error().message), nullptr;
   if (Status status = loaded.model->reserve_adapters((*adapter)->rank()); !status)
     return check::fail(__FILE__, __LINE__, status.error().message), nullptr;
