@@ -1,5 +1,6 @@
 #include "engine/lora_adapters.h"
 
+#include <algorithm>
 #include <bit>
 #include <random>
 
@@ -34,8 +35,11 @@ RandomAdapter::RandomAdapter(const std::string& model, int of_rank, uint32_t see
   std::normal_distribution<float> normal(0.0f, 0.04f);
   for (const GgufTensor& tensor : (*file)->tensors()) {
     const std::string name(tensor.name);
-    const bool adapted = name.find(".attn_") != std::string::npos || name.find(".ffn_") != std::string::npos;
-    if (!adapted || name.find("norm") != std::string::npos || !name.ends_with(".weight")) continue;
+    constexpr std::string_view kKinds[] = {"attn_q",      "attn_k",   "attn_v", "attn_qkv",
+                                           "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+    const bool is_adapted = std::ranges::any_of(
+        kKinds, [&](std::string_view kind) { return name.ends_with("." + std::string(kind) + ".weight"); });
+    if (!is_adapted) continue;
     Matrix& matrix = matrices[name];
     matrix.rows = tensor.shape[1];
     matrix.cols = tensor.shape[0];

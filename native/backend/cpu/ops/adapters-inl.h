@@ -20,7 +20,7 @@ inline void adapter_dots(const AdapterDown& tile, const Weight* a, int first_row
   const auto step = [&](int64_t at, int lanes) {
     Vec weights[R];
     MONOLITH_UNROLL
-    for (int r = 0; r < R; ++r) weights[r] = load(a + r * tile.a_stride + at);
+    for (int r = 0; r < R; ++r) weights[r] = load(a + at * R + r * kLanes);
     MONOLITH_UNROLL
     for (int n = 0; n < N; ++n) {
       const Vec values = load_up_to(x[n] + at, lanes);

@@ -20,12 +20,12 @@ class CpuAdapterMatrix final : public AdapterMatrix {
  public:
   bool halves = false;
   float scale = 0;
-  int64_t a_stride = 0;  // Values between rows of A.
+  int64_t padded_cols = 0;
   Mapping memory;
 
   size_t value_bytes() const { return halves ? sizeof(uint16_t) : sizeof(float); }
   const std::byte* a(int first_rank) const {
-    return memory.data() + static_cast<size_t>(first_rank * a_stride) * value_bytes();
+    return memory.data() + static_cast<size_t>(first_rank * padded_cols) * value_bytes();
   }
   const std::byte* b(int64_t first_output) const {
     return a(rank) + static_cast<size_t>(first_output * rank) * value_bytes();
@@ -82,10 +82,10 @@ Result<std::unique_ptr<AdapterMatrix>> CpuBackend::adapter_matrix(const AdapterS
   matrix->cols = source.cols;
   matrix->scale = source.scale;
   matrix->halves = are_halves(source.a) && are_halves(source.b);
-  matrix->a_stride = round_up_to_lanes(source.cols);
+  matrix->padded_cols = round_up_to_lanes(source.cols);
   const int64_t padded_rows = round_up_to_lanes(source.rows);
   const size_t size = matrix->value_bytes();
-  const auto values = checked_mul<int64_t>(matrix->a_stride + padded_rows, source.rank);
+  const auto values = checked_mul<int64_t>(matrix->padded_cols + padded_rows, source.rank);
   const auto bytes = values ? checked_mul<int64_t>(*values, static_cast<int64_t>(size)) : std::nullopt;
   if (!bytes) return Error{ErrorCode::kOutOfMemory, "the adapter is too large"};
   auto memory = Mapping::create(static_cast<size_t>(*bytes));
@@ -93,11 +93,14 @@ Result<std::unique_ptr<AdapterMatrix>> CpuBackend::adapter_matrix(const AdapterS
   matrix->memory = std::move(*memory);
   matrix->bytes = matrix->memory.size();
   std::byte* const a = matrix->memory.data();
-  for (int64_t j = 0; j < source.rank; ++j)
-    for (int64_t i = 0; i < source.cols; ++i)
-      store(source.a[static_cast<size_t>(j * source.cols + i)], matrix->halves,
-            a + static_cast<size_t>(j * matrix->a_stride + i) * size);
-  std::byte* const b = a + static_cast<size_t>(source.rank * matrix->a_stride) * size;
+  for (int64_t j = 0; j < source.rank; ++j) {
+    const int64_t first = j / kAdapterRanks * kAdapterRanks, n = std::min<int64_t>(kAdapterRanks, source.rank - first);
+    for (int64_t i = 0; i < source.cols; ++i) {
+      const int64_t at = first * matrix->padded_cols + (i / kLanes * n + j - first) * kLanes + i % kLanes;
+      store(source.a[static_cast<size_t>(j * source.cols + i)], matrix->halves, a + static_cast<size_t>(at) * size);
+    }
+  }
+  std::byte* const b = a + static_cast<size_t>(source.rank * matrix->padded_cols) * size;
   for (int64_t row = 0; row < source.rows; ++row)
     for (int64_t j = 0; j < source.rank; ++j)
       store(source.b[static_cast<size_t>(row * source.rank + j)], matrix->halves,
@@ -133,7 +136,6 @@ void CpuBackend::add_adapters(std::span<const AdapterTarget> targets, float* scr
       const int rank = static_cast<int>(piece / n) * kAdapterRanks;
       ops_.adapter_down({.a = matrix.a(rank),
                          .halves = matrix.halves,
-                         .a_stride = matrix.a_stride,
                          .n_ranks = std::min(kAdapterRanks, matrix.rank - rank),
                          .cols = matrix.cols,
                          .x = target.x,

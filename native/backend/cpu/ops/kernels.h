@@ -157,16 +157,15 @@ struct StateSpaceTile {
   float* state;  // Shape [blocks][state_dim][16], updated in place.
 };
 
-// A is stored as kAdapterRanks rows at a time, B as blocks of kLanes output rows, [block][rank][kLanes]. Rows and
-// blocks are padded with zeros.
+// Both factors are stored in the order in which they are read, padded with zeros. A: kAdapterRanks ranks at a time (the
+// last group may have fewer), [block of kLanes columns][rank][kLanes]. B: [block of kLanes outputs][rank][kLanes].
 inline constexpr int kAdapterRanks = 4;
 
 // Some ranks of A x for some rows of an adapter.
 struct AdapterDown {
-  const void* a;     // The first rank's row, as floats or binary16.
-  bool halves;       // Whether the weights are binary16.
-  int64_t a_stride;  // Values between rows of A.
-  int n_ranks;       // At most kAdapterRanks.
+  const void* a;  // The group of ranks, as floats or binary16.
+  bool halves;    // Whether the weights are binary16.
+  int n_ranks;    // At most kAdapterRanks.
   int64_t cols;
   const float* x;
   const int32_t* rows;  // Indices of the rows of x.
