@@ -49,7 +49,7 @@ class Adapter {
   int rank() const { return rank_; }  // The largest rank.
   size_t bytes() const { return bytes_; }
   const std::vector<std::string>& targets() const { return targets_; }  // Kinds of matrices: "attn_q".
-  const ContentHash& hash() const { return hash_; }                     // Of all factors, with their scales.
+  const ContentHash& hash() const { return hash_; }                     // A hash of all factors and their scales.
 
  private:
   std::unordered_map<const Matrix*, std::unique_ptr<AdapterMatrix>> factors_;
