@@ -108,7 +108,7 @@ export function openGeneration({
         ...tokenRoutes({
           ...generation,
           foreignThinking,
-          names: () => pool.list().map(({ model }) => model.id),
+          names: () => pool.list().flatMap(({ model }) => (model.adapter === undefined ? [model.id] : [])),
           info: (name) => tokenizerInfo(pool, name),
         }),
         ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),

@@ -21,7 +21,7 @@ import { loadAddon } from '../../engine/load-addon.js';
 import { makeFolder } from '../../shared/make-folder.js';
 
 /** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
-export const SCHEMA_VERSION = 11;
+export const SCHEMA_VERSION = 14;
 
 /** Upgrades from each version to the next. Each runs in the same transaction that writes the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -38,6 +38,9 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   8: indexRequestsById,
   9: () => undefined, // version 10 added service accounts and address lists; nothing to convert
   10: () => undefined, // version 11 added token IDs of tool calls and reasoning; nothing to convert
+  11: () => undefined, // versions 12 and 13 changed no existing table
+  12: () => undefined,
+  13: () => undefined, // version 14 added LoRA adapters; nothing to convert
 };
 
 // This is address space, not memory or disk: LMDB's file grows as needed up to this size.
