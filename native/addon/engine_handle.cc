@@ -52,6 +52,9 @@ Napi::Function EngineHandle::define(Napi::Env env) {
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::prepare_image>>("prepareImage"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::open_tier>>("openTier"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::positions>>("positions"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::load_adapter>>("loadAdapter"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::unload_adapter>>("unloadAdapter"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::adapters>>("adapters"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::stats>>("stats"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::profile>>("profile"),
                          InstanceMethod<&EngineHandle::guarded<&EngineHandle::configure>>("configure"),
@@ -181,6 +184,42 @@ Napi::Value EngineHandle::positions(const Napi::CallbackInfo& info) {
   const EngineRef engine = this->engine(info.Env());
   if (!engine) return info.Env().Undefined();
   return positions_of(info, engine);
+}
+
+Napi::Value EngineHandle::load_adapter(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  Arguments arguments(info);
+  std::string path = arguments.path(arguments.argument(0, "path"));
+  AdapterOptions options = read_adapter_options(arguments, arguments.argument(1, "options"));
+  if (!arguments.ok()) return info.Env().Undefined();
+  return promise_of(
+      info.Env(),
+      [engine, path = std::move(path), options = std::move(options)] {
+        return engine->engine->load_adapter(path, options);
+      },
+      [](Napi::Env env, AdapterInfo&& adapter) -> Napi::Value { return to_object(env, adapter); });
+}
+
+Napi::Value EngineHandle::unload_adapter(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  Arguments arguments(info);
+  const auto id = static_cast<AdapterId>(arguments.integer(arguments.argument(0, "id"), 1, UINT32_MAX));
+  if (!arguments.ok()) return info.Env().Undefined();
+  return promise_of(
+      info.Env(),
+      [engine, id]() -> Result<bool> {
+        if (Status status = engine->engine->unload_adapter(id); !status) return status.error();
+        return true;
+      },
+      [](Napi::Env env, bool&&) { return env.Undefined(); });
+}
+
+Napi::Value EngineHandle::adapters(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return to_array(info.Env(), engine->engine->adapters());
 }
 
 Napi::Value EngineHandle::stats(const Napi::CallbackInfo& info) {

@@ -36,6 +36,9 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   Napi::Value prepare_image(const Napi::CallbackInfo& info);
   Napi::Value open_tier(const Napi::CallbackInfo& info);
   Napi::Value positions(const Napi::CallbackInfo& info);
+  Napi::Value load_adapter(const Napi::CallbackInfo& info);
+  Napi::Value unload_adapter(const Napi::CallbackInfo& info);
+  Napi::Value adapters(const Napi::CallbackInfo& info);
   Napi::Value stats(const Napi::CallbackInfo& info);
   Napi::Value profile(const Napi::CallbackInfo& info);
   void configure(const Napi::CallbackInfo& info);

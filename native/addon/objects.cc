@@ -1,5 +1,7 @@
 #include "addon/objects.h"
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -231,7 +233,48 @@ Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
       .number("stepSeconds", stats.step_seconds)
       .number("largeStepSeconds", stats.large_step_seconds)
       .number("largeStepRows", stats.large_step_rows)
+      .array("adapters", stats.adapters,
+             [&](const AdapterStats& adapter) {
+               return Builder(env)
+                   .number("id", adapter.id)
+                   .text("name", adapter.name)
+                   .number("bytes", adapter.bytes)
+                   .number("running", adapter.running)
+                   .number("waiting", adapter.waiting)
+                   .flag("unloading", adapter.unloading)
+                   .done();
+             })
       .done();
+}
+
+std::string hash_digits(const ContentHash& hash) {
+  if (hash == ContentHash{}) return {};
+  char digits[33];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64, hash.high, hash.low);
+  return digits;
+}
+
+Napi::Object to_object(Napi::Env env, const AdapterInfo& adapter) {
+  return Builder(env)
+      .number("id", adapter.id)
+      .text("name", adapter.name)
+      .number("rank", adapter.rank)
+      .number("alpha", adapter.alpha)
+      .number("scale", adapter.scale)
+      .number("bytes", adapter.bytes)
+      .array("targets", adapter.targets, [&](const std::string& target) { return to_string(env, target); })
+      .text("cacheKey", hash_digits(adapter.hash))
+      .done();
+}
+
+Napi::Array to_array(Napi::Env env, const std::vector<AdapterInfo>& adapters) {
+  Napi::Array array = Napi::Array::New(env, adapters.size());
+  uint32_t i = 0;
+  for (const AdapterInfo& adapter : adapters) {
+    const Napi::HandleScope scope(env);
+    array.Set(i++, to_object(env, adapter));
+  }
+  return array;
 }
 
 Napi::Array to_array(Napi::Env env, std::span<const OpFigures> operations) {

@@ -4,7 +4,9 @@
 #include <napi.h>
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/profiled_backend.h"
 #include "engine/debug/debug_logits.h"
@@ -19,6 +21,10 @@ Napi::Object to_object(Napi::Env env, const BackendInfo& backend);
 Napi::Object to_object(Napi::Env env, const InspectedPlan& plan);
 Napi::Object to_object(Napi::Env env, const Inspection& inspection);
 Napi::Object to_object(Napi::Env env, const EngineStats& stats);
+Napi::Object to_object(Napi::Env env, const AdapterInfo& adapter);
+Napi::Array to_array(Napi::Env env, const std::vector<AdapterInfo>& adapters);
+// The hexadecimal digits of a hash, which can be compared; "" if all its bits are 0.
+std::string hash_digits(const ContentHash& hash);
 Napi::Array to_array(Napi::Env env, std::span<const OpFigures> operations);
 Napi::Array to_array(Napi::Env env, std::span<const WantedTensor> tensors);
 Napi::Object to_object(Napi::Env env, const DebugLogits& logits, std::span<const int32_t> ids);

@@ -210,6 +210,17 @@ EngineTunables read_tunables(Arguments& arguments, const Named& object) {
   return tunables;
 }
 
+AdapterOptions read_adapter_options(Arguments& arguments, const Named& object) {
+  AdapterOptions options;
+  arguments.object(object);
+  const Named name = arguments.field(object, "name");
+  options.name = arguments.string(name, kMaxAdapterNameBytes);
+  if (arguments.ok() && options.name.empty()) arguments.reject(name, "is empty");
+  if (const Named scale = arguments.field(object, "scale"); !arguments.is_absent(scale))
+    options.scale = static_cast<float>(arguments.number(scale, -kMaxAdapterScale, kMaxAdapterScale));
+  return options;
+}
+
 GenerationRequest read_positions(Arguments& arguments, const Named& options, const VisionModel* vision) {
   GenerationRequest request;
   arguments.object(options);
@@ -232,6 +243,8 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   };
   arguments.object(options);
   request.organization = static_cast<uint64_t>(integer("organization", 0, kMaxUint));
+  if (const Named adapter = arguments.field(options, "adapter"); !arguments.is_absent(adapter))
+    request.adapter = static_cast<AdapterId>(arguments.integer(adapter, 1, kMaxUint));
   request.n = static_cast<int>(integer("n", 1, kMaxChoices));
   if (const Named output = arguments.field(options, "output"); !arguments.is_absent(output))
     request.output = static_cast<OutputKind>(arguments.one_of(output, kOutputs));

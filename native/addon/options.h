@@ -22,6 +22,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options);
 // All fields are optional.
 EngineTunables read_tunables(Arguments& arguments, const Named& object);
 
+AdapterOptions read_adapter_options(Arguments& arguments, const Named& object);
+
 // `vision`: the encoder for which the request's images must have been prepared; null if the model has none.
 GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine,
                                       const VisionModel* vision);

@@ -64,6 +64,18 @@ std::vector<InputSpan> read_spans(Arguments& arguments, const Named& list) {
   return spans;
 }
 
+// Reads AdapterInfo.cacheKey: nothing, or 32 hexadecimal digits.
+ContentHash read_adapter(Arguments& arguments, const Named& field) {
+  if (arguments.is_absent(field)) return {};
+  const std::string digits = arguments.string(field, 32);
+  if (!arguments.ok() || digits.empty()) return {};
+  if (digits.size() != 32 || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    arguments.reject(field, "must be 32 hexadecimal digits");
+    return {};
+  }
+  return {std::stoull(digits.substr(0, 16), nullptr, 16), std::stoull(digits.substr(16), nullptr, 16)};
+}
+
 // The bytes of one page as an ArrayBuffer that owns them, and its parts.
 Napi::Object to_page(Napi::Env env, ExportedPage& page) {
   const Napi::Object object = Napi::Object::New(env);
@@ -87,6 +99,7 @@ Napi::Object to_event(Napi::Env env, PageExport& item) {
   object.Set("type", Napi::String::New(env, "export"));
   object.Set("organization", Napi::Number::New(env, static_cast<double>(item.organization)));
   object.Set("label", to_string(env, item.label));
+  object.Set("adapter", to_string(env, hash_digits(item.text->adapter)));
   object.Set("skipped", Napi::Number::New(env, item.n_skipped));
   object.Set("last", Napi::Boolean::New(env, item.is_last));
   const Napi::Array pages = Napi::Array::New(env, item.pages.size());
@@ -217,9 +230,12 @@ void TierHandle::open_import(const Napi::CallbackInfo& info) {
   PageImport import;
   import.id = static_cast<uint64_t>(arguments.integer(arguments.argument(0, "id"), 1, int64_t{1} << 52));
   import.organization = static_cast<uint64_t>(arguments.integer(arguments.argument(1, "organization"), 0, UINT32_MAX));
-  import.text.spans = read_spans(arguments, arguments.argument(3, "spans"));
-  const std::span<const int32_t> tokens = arguments.int32_array(arguments.argument(2, "tokens"), kMaxTokens);
-  import.pinned = arguments.boolean(arguments.argument(4, "pinned"));
+  import.pinned = arguments.boolean(arguments.argument(3, "pinned"));
+  const Named text = arguments.argument(2, "text");
+  arguments.object(text);
+  import.text.spans = read_spans(arguments, arguments.field(text, "spans"));
+  import.text.adapter = read_adapter(arguments, arguments.field(text, "adapter"));
+  const std::span<const int32_t> tokens = arguments.int32_array(arguments.field(text, "tokens"), kMaxTokens);
   if (!arguments.ok() || core_->closed()) return;
   import.text.tokens.assign(tokens.begin(), tokens.end());
   core_->engine()->engine->open_import(std::move(import));

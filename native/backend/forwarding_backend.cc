@@ -39,6 +39,16 @@ OperationWork ForwardingBackend::work_of(std::span<const MatmulTarget> targets, 
   return work;
 }
 
+OperationWork ForwardingBackend::work_of(std::span<const AdapterTarget> targets) {
+  OperationWork work;
+  for (const AdapterTarget& target : targets) {
+    work.bytes += target.matrix->bytes;
+    work.operations += 2 * target.rows.size() * static_cast<uint64_t>(target.matrix->rank) *
+                       static_cast<uint64_t>(target.matrix->rows + target.matrix->cols);
+  }
+  return work;
+}
+
 OperationWork ForwardingBackend::work_of(const BatchedMatmul& products, RowCount rows) {
   const Matrix& weight = *products.weight;
   OperationWork work{.inputs = weight.cols, .outputs = weight.rows, .bytes = weight.bytes};

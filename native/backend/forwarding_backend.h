@@ -41,6 +41,9 @@ class ForwardingBackend : public Backend {
     return inner_.collapse_huge_pages(matrix, until);
   }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_.matrix(source); }
+  Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) override {
+    return inner_.adapter_matrix(source);
+  }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override { return inner_.kv_cache(shape); }
   Result<float*> allocate(int64_t count) override { return inner_.allocate(count); }
   void write_floats(float* to, const float* host_from, int64_t count) override {
@@ -80,6 +83,9 @@ class ForwardingBackend : public Backend {
   }
   void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override {
     forward(OperationKind::kMatmul, work_of(targets, rows), [&] { inner_.matmul(targets, x, rows, use); });
+  }
+  void add_adapters(std::span<const AdapterTarget> targets, float* scratch) override {
+    forward(OperationKind::kAddAdapters, work_of(targets), [&] { inner_.add_adapters(targets, scratch); });
   }
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                   float* out) override {
@@ -230,6 +236,7 @@ class ForwardingBackend : public Backend {
 
  private:
   static OperationWork work_of(std::span<const MatmulTarget> targets, RowCount rows);
+  static OperationWork work_of(std::span<const AdapterTarget> targets);
   static OperationWork work_of(const BatchedMatmul& products, RowCount rows);
   static OperationWork work_of(const AttentionCall& call);
   static OperationWork work_of(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/adapter.h"
 #include "backend/kv_cache.h"
 #include "backend/matrix.h"
 #include "backend/moe.h"
@@ -220,6 +221,10 @@ class Operations {
   // again.
   virtual void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows,
                       InputUse use = InputUse::kAgain) = 0;
+  // Adds low-rank adapters to the results of matmuls. For each target and each of its rows,
+  // out[row] += B (scale * (A x[row])). A row may occur in several targets only if their `out` differ. `scratch`: as
+  // many floats as the rows of all targets times their ranks, in the backend's memory.
+  virtual void add_adapters(std::span<const AdapterTarget> targets, float* scratch) = 0;
   // Applies RoPE to each head of x, [n_rows][n_heads][head_dim] with row_stride floats per row, at the row's position.
   virtual void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride,
                       int n_heads, int head_dim) = 0;

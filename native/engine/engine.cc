@@ -11,6 +11,7 @@
 #include <bitset>
 #include <condition_variable>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -23,6 +24,7 @@
 #include <pthread.h>
 #endif
 
+#include "engine/adapters/adapter_set.h"
 #include "engine/loop/step_loop.h"
 #include "engine/request_check.h"
 #include "engine/tiers/cache_identity.h"
@@ -50,6 +52,7 @@ struct Inbox {
   std::vector<Finish> finished;
   std::vector<std::shared_ptr<Channel>> closed;
   std::vector<std::function<void(PageTier&)>> tier;  // Bounded by the consumer of the storage tier.
+  std::vector<std::function<void()>> calls;          // Work for the engine thread between two steps.
   EngineTunables tunables;
   bool tuned = false;
   bool drain = false;
@@ -58,8 +61,8 @@ struct Inbox {
   bool wake = false;
 
   bool empty() const {
-    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && tier.empty() && !tuned &&
-           !drain && !close && !wake;
+    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && tier.empty() &&
+           calls.empty() && !tuned && !drain && !close && !wake;
   }
   void clear() {
     submitted.clear();
@@ -67,6 +70,7 @@ struct Inbox {
     finished.clear();
     closed.clear();
     tier.clear();
+    calls.clear();
     tunables = {};
     tuned = drain = close = wake = false;
   }
@@ -119,6 +123,7 @@ class ThreadedEngine final : public Engine {
         stalled_wait_(options.stalled_wait_ms),
         page_sizes_(PageCopier(*model_).sizes()),
         cache_identity_(monolith::cache_identity(*model_)),
+        adapters_(*model_, options.adapter_bytes_max),
         loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.encoder.get(),
               [this] { post([](Inbox& inbox) { inbox.wake = true; }); }) {}
 
@@ -178,6 +183,11 @@ class ThreadedEngine final : public Engine {
     if (Error refusal; refuses(refusal)) return refusal;
     const std::shared_ptr<Channel> channel = find_channel(channel_id);
     if (!channel) return Error{ErrorCode::kInvalidArgument, "channel is not open"};
+    if (params.adapter != kNoAdapter) {
+      auto use = adapters_.use(params.adapter);
+      if (!use) return use.error();
+      params.adapter_use = std::move(*use);
+    }
     params.bans = make_bans(params, *tokenizer_);
     const size_t n_tokens = params.prompt.size();
     switch (counters_.queue.take(n_tokens)) {
@@ -287,9 +297,16 @@ class ThreadedEngine final : public Engine {
   const std::string& cache_identity() const override { return cache_identity_; }
   const KvLayout& kv_layout() const override { return model_->memory().layout; }
 
+  Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions& options) override {
+    return adapters_.load(path, options, [this](int rank) { return reserve_adapters(rank); });
+  }
+  Status unload_adapter(AdapterId id) override { return adapters_.unload(id); }
+  std::vector<AdapterInfo> adapters() const override { return adapters_.list(); }
+
   EngineStats stats() const override {
     EngineStats stats = counters_.snapshot(Clock::now());
     stats.note = backend_->note();
+    stats.adapters = adapters_.stats();
     return stats;
   }
 
@@ -326,6 +343,16 @@ class ThreadedEngine final : public Engine {
 
   void post_to_tier(std::function<void(PageTier&)> command) {
     post([&](Inbox& inbox) { inbox.tier.push_back(std::move(command)); });
+  }
+
+  // Lets the engine thread prepare the model for adapters of this rank, and waits for it.
+  Status reserve_adapters(int rank) {
+    const auto answer = std::make_shared<std::promise<Status>>();
+    std::future<Status> reserved = answer->get_future();
+    post([&](Inbox& inbox) {
+      inbox.calls.push_back([this, answer, rank] { answer->set_value(model_->reserve_adapters(rank)); });
+    });
+    return reserved.get();
   }
 
   std::shared_ptr<Channel> find_channel(ChannelId id) {
@@ -407,6 +434,7 @@ class ThreadedEngine final : public Engine {
 
   void apply_intake() {
     if (taken_.tuned) loop_.configure(taken_.tunables);
+    for (const auto& call : taken_.calls) call();
     for (const auto& command : taken_.tier) command(loop_.tier());
     for (auto& request : taken_.submitted) loop_.add(std::move(request));
     for (const Inbox::Cancellation& cancellation : taken_.cancelled) {
@@ -467,6 +495,7 @@ class ThreadedEngine final : public Engine {
   const std::chrono::milliseconds stalled_wait_;
   const PageSizes page_sizes_;
   const std::string cache_identity_;
+  AdapterSet adapters_;
 
   std::mutex mutex_;  // Guards the members below, up to the next empty line.
   std::condition_variable wake_;

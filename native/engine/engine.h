@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/adapter_info.h"
 #include "engine/events.h"
 #include "engine/request.h"
 #include "engine/output/compiled_grammar.h"
@@ -62,6 +63,7 @@ struct EngineOptions {
   // Maximum bytes of the image-embedding cache. The embeddings of active requests may take up to the same amount in
   // addition.
   size_t embedding_bytes_max = 256 << 20;
+  size_t adapter_bytes_max = size_t{4} << 30;  // Maximum bytes of all LoRA adapters.
   // Maximum undrained event bytes per channel. Above it, the channel's sequences are preempted until it is drained.
   size_t channel_bytes_max = 64 << 20;
   // Maximum bytes of all compiled grammars, cached or in use. Temporary memory of the compiler is not included.
@@ -130,6 +132,7 @@ struct EngineStats {
   // Sum of durations in seconds, and rows, of the steps with at least 64 rows, which compute prompts.
   double large_step_seconds = 0;
   uint64_t large_step_rows = 0;
+  std::vector<AdapterStats> adapters;
 };
 
 using RequestId = uint32_t;  // A request id is never 0 and is unique among the engine's live requests.
@@ -186,6 +189,15 @@ class Engine {
   virtual PageSizes page_sizes() const = 0;
   virtual const KvLayout& kv_layout() const = 0;
   virtual const std::string& cache_identity() const = 0;  // See tiers/cache_identity.h.
+
+  // Loads a LoRA adapter from a GGUF file or a PEFT folder, on the calling thread. Errors name the key or tensor that is
+  // wrong.
+  virtual Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions& options) = 0;
+  // New requests cannot use the adapter any more. It is freed when its last request has ended. Returns kInvalidArgument
+  // if there is no adapter with this id.
+  virtual Status unload_adapter(AdapterId id) = 0;
+  // The loaded adapters, without those being unloaded, in the order in which they were loaded.
+  virtual std::vector<AdapterInfo> adapters() const = 0;
 
   virtual EngineStats stats() const = 0;
   // Takes effect at the next step or submission. Values are clamped to the sizes allocated at load; stats() reports the

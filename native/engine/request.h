@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/adapter_info.h"
 #include "engine/inputs.h"
 #include "base/token_id.h"
 
@@ -16,6 +17,7 @@ namespace monolith {
 namespace grammar {
 class Grammar;
 }
+class AdapterUse;
 
 inline constexpr int kMaxChoices = 128;
 inline constexpr int kMaxStopStrings = 16;
@@ -129,9 +131,10 @@ enum class OutputKind : uint8_t {
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // The prompt: 1 .. max_context - 1 tokens.
   OutputKind output = OutputKind::kTokens;
-  std::vector<InputSpan> spans;  // Embedding spans in order of position, without overlap.
-  uint64_t organization = 0;     // Namespace of the prefix cache and unit of fair scheduling.
-  int n = 1;                     // Number of choices, which share the prompt.
+  std::vector<InputSpan> spans;    // Embedding spans in order of position, without overlap.
+  AdapterId adapter = kNoAdapter;  // LoRA adapter to compute with.
+  uint64_t organization = 0;       // Namespace of the prefix cache and unit of fair scheduling.
+  int n = 1;                       // Number of choices, which share the prompt.
   // Maximum generated tokens per choice, clamped to the rest of the context. At least 1, or 0 if no tokens are
   // requested.
   int max_tokens = 0;
@@ -155,6 +158,8 @@ struct GenerationRequest {
   // matched. A grammar takes precedence.
   int min_tokens = 0;
   OutputBans bans;  // Built at submission; not set by the caller.
+  // The adapter with the id `adapter`, held until the request is destroyed. Set at submission, not by the caller.
+  std::shared_ptr<AdapterUse> adapter_use;
   // Text that the output probably repeats, as tokens: a source of draft tokens (speculation/predicted_text.h). At most
   // the context's length.
   std::vector<TokenId> prediction;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/adapters/adapter_set.h"
+
 namespace monolith {
 namespace {
 
@@ -38,6 +40,7 @@ Sequence::Sequence(Request& owner, int choice_index)
   // A vector depends on the hidden states of all prompt tokens. The prefix cache does not store hidden states.
   uses_cache = params.use_prefix_cache && params.output != OutputKind::kVector;
   spans = params.spans;
+  if (params.adapter_use) adapter_hash = params.adapter_use->hash();
   tokens = params.prompt;
   n_prompt = static_cast<int>(params.prompt.size());
   n_scored = choice_index == 0 && params.sampling.prompt_logprobs >= 0 ? 0 : n_prompt;

@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
+#include "model/adapter.h"
 #include "model/kv_layout.h"
 #include "model/pooling.h"
 
@@ -435,6 +436,7 @@ struct Batch {
   // Ranges that cover all tokens in order and specify which hidden states the drafter saves. If empty, the drafter does
   // not run.
   std::span<const HiddenRange> hidden = {};
+  std::span<const AdapterRows> adapters = {};   // Rows that use LoRA adapters, in ascending order.
   std::span<const EmbeddedRows> embedded = {};  // Tokens from embedding spans, in ascending order.
   // If true, the step keeps the hidden states of all tokens for Model::hidden_states(). Only for models with a
   // PoolingHead.
@@ -478,6 +480,15 @@ class Model {
   // backend that samples on its own device. The batch must respect limits(), and all token IDs must be in range (both
   // are asserted).
   virtual const float* forward(const Batch& batch) = 0;
+
+  // The weight matrices that LoRA adapters can change; empty: the model does not support adapters. Any thread.
+  virtual const std::vector<AdaptableWeight>& adaptable_weights() const {
+    static const std::vector<AdaptableWeight> none;
+    return none;
+  }
+  // Allocates memory for steps with adapters of up to this rank. Called by the engine thread, before the first such
+  // step.
+  virtual Status reserve_adapters(int rank) { return static_cast<void>(rank), Status(); }
 
   // Returns the layers that compute the embedding or scores of a text from its hidden states. Null if the model only
   // generates text.

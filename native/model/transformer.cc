@@ -216,6 +216,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes); !status) {
     return status.error();
   }
+  model->adaptable_ = monolith::adaptable_weights(*slots, p);
   model->plan_.huge_bytes = gather_weights(
       *slots, backend,
       time_to_gather(std::chrono::steady_clock::now() - begun, !file.fits_beside(allocated.weight_bytes)));
@@ -291,11 +292,12 @@ Status Transformer::build_layers(Backend& backend) {
     const LayerParams& layer = params_.layers[at];
     const int kv_layer = layer.kv_of < 0 ? i : layer.kv_of;
     const int table = places[static_cast<size_t>(kv_layer)].table;
+    const bool is_own = i < params_.n_layers;
     const EagleParams* const eagle = i == params_.n_layers ? params_.draft.eagle.get() : nullptr;
     auto made = make_layer({.params = eagle ? eagle->own : params_,
                             .layer = eagle ? eagle->own.layers[0] : layer,
                             .weights = eagle ? weights_.eagle.layer : weights_.layers[at % n_stored],
-                            .operations = backend,
+                            .operations = is_own ? static_cast<Operations&>(adapted_) : backend,
                             .activations = activations_,
                             .cache = *kv_,
                             .index = i,
@@ -356,10 +358,11 @@ const float* Transformer::forward(const Batch& batch) {
                        .logit_rows = batch.logit_rows,
                        .segment_lists = lists_,
                        .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
-                       .recordable = observed_ == nullptr && batch.embedded.empty() && batch.hidden.empty() &&
-                                     !batch.keeps_hidden_states && names_no_rows(params_)};
+                       .recordable = observed_ == nullptr && batch.adapters.empty() && batch.embedded.empty() &&
+                                     batch.hidden.empty() && !batch.keeps_hidden_states && names_no_rows(params_)};
   assert(!batch.keeps_hidden_states || params_.pooling != Pooling::kNone);
   n_hidden_states_ = n_rows;
+  adapted_.begin(n_rows, batch.logit_rows, batch.adapters);
   if (!backend_.begin_step(step)) compute(batch, step.rows());
   backend_.end_step();
   return batch.leaves_logits ? activations_.logits : host_logits(n_logits);

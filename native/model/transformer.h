@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/adapter_operations.h"
 #include "model/mtp_layer.h"
 #include "model/layers/layer_block.h"
 #include "model/model.h"
@@ -35,6 +36,8 @@ class Transformer final : public Model {
   LayerSlots state_slots() override { return slots_; }
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
+  const std::vector<AdaptableWeight>& adaptable_weights() const override { return adaptable_; }
+  Status reserve_adapters(int rank) override { return adapted_.reserve(rank); }
   const PoolingHead* pooling_head() const override {
     return params_.pooling == Pooling::kNone ? nullptr : &pooling_head_;
   }
@@ -55,7 +58,7 @@ class Transformer final : public Model {
 
  private:
   Transformer(HyperParams params, const ModelLimits& limits, Backend& backend)
-      : params_(std::move(params)), limits_(limits), backend_(backend) {}
+      : params_(std::move(params)), limits_(limits), backend_(backend), adapted_(backend, limits.max_batch_tokens) {}
 
   Status build_layers(Backend& backend);
   // Runs the operations of one step. `all` is the number of tokens in the step.
@@ -78,7 +81,9 @@ class Transformer final : public Model {
   HyperParams params_;
   ModelLimits limits_;
   Backend& backend_;
+  AdapterOperations adapted_;  // The operations of the model's own layers.
   Weights weights_;
+  std::vector<AdaptableWeight> adaptable_;
   std::unique_ptr<KvCache> kv_;
   LayerSlots slots_;  // Recurrent state of all layers; null if the model has none.
   MemoryPlan plan_{}, allocated_{};

@@ -88,10 +88,11 @@ export async function keys(argv: string[]): Promise<number> {
   if (values.has('--service-account') && action !== 'create')
     throw new UsageError('keys: --service-account is only valid with create');
   return await withStores(config, async (stores) => {
-    const { accounts, served } = stores;
+    const { accounts, served, adapters } = stores;
     const known = async (): Promise<string[]> => [
       ...(await (await import('./served-models.js')).configuredNames(config)),
       ...(await served.all()).keys(),
+      ...(await adapters.all()).keys(),
     ];
     switch (action) {
       case 'create':

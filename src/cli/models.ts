@@ -11,14 +11,16 @@ import { Hub, withHubModels } from '../hub/hub.js';
 import { availableMemory, totalMemory } from '../engine/machine-memory.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import type { Upstream } from '../config/upstream.js';
-import type { CatalogModel } from '../engine/catalog.js';
+import type { AdapterSource, CatalogModel } from '../engine/catalog.js';
+import { modelBytes } from '../engine/catalog.js';
 import { configuredModels, loadOptions } from '../server/engine-settings.js';
 import { noWords } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
 import { RECOMMENDED } from '../shared/recommended-models.js';
 import { askedForHelp, table } from './output.js';
 import { recommendedText } from './recommended-text.js';
-import { changeServed, servedBeside } from './served-models.js';
+import { adapterPathProblem } from '../engine/adapters.js';
+import { adaptersBeside, changeServed, servedBeside } from './served-models.js';
 
 const HELP = `
 Usage: monolith models [--json]
@@ -84,9 +86,11 @@ export async function models(argv: string[]): Promise<number> {
       ? []
       : await Promise.all(
           configuredModels(there).map((model) =>
-            model.upstream === undefined
-              ? line(model.id, true, model.file, model)
-              : upstreamLine(model, model.upstream),
+            model.adapter !== undefined
+              ? adapterLine(model.id, model.adapter)
+              : model.upstream === undefined
+                ? line(model.id, true, model.file, model)
+                : upstreamLine(model, model.upstream),
           ),
         );
   const beside = await servedBeside(asked);
@@ -98,6 +102,8 @@ export async function models(argv: string[]): Promise<number> {
         .map(([name, { source, path }]) => line(name, true, path, { id: name, source })),
     )),
   );
+  const loaded = await adaptersBeside(asked);
+  served.push(...[...loaded].filter(([id]) => !known.has(id)).map(([id, row]) => adapterLine(id, row)));
   const missing = absent.map(
     ({ name, path }): Line => ({
       id: name,
@@ -140,6 +146,25 @@ function upstreamLine({ id, display_name }: CatalogModel, { servers }: Upstream)
     problem: null,
     bytes: null,
     architecture: null,
+    parameters: null,
+    quantization: null,
+    task: null,
+    memory: null,
+    fits: null,
+  };
+}
+
+/** A LoRA adapter. Whether it fits its model is known only when it is loaded. */
+function adapterLine(id: string, { base, path }: Pick<AdapterSource, 'base' | 'path'>): Line {
+  return {
+    id,
+    name: id,
+    served: true,
+    file: path,
+    adapter_of: base,
+    problem: adapterPathProblem(path),
+    bytes: modelBytes(path),
+    architecture: `LoRA adapter of ${base}`,
     parameters: null,
     quantization: null,
     task: null,

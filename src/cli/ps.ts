@@ -53,7 +53,7 @@ function rowOf(model: LocalModel): string[] {
   const { state, progress, problem, running, max_running: most } = model;
   const size = (bytes: number | null): string => (bytes === null ? '-' : showBytes(bytes));
   return [
-    model.names.join(', '),
+    [...model.names, ...model.adapters].join(', '),
     progress === null ? STATES[state] : `${STATES[state]} ${Math.floor(100 * progress)} %`,
     size(model.memory_bytes),
     size(model.max_memory_bytes),

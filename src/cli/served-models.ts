@@ -9,6 +9,7 @@ import { ApiError } from '../shared/errors.js';
 import { Hub, withHubModels } from '../hub/hub.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import { serveFetched } from '../dashboard/admin/serve-fetched.js';
+import type { AdapterRow } from '../dashboard/admin/adapter-store.js';
 import type { ServedModelRow, ServedModelStore } from '../dashboard/admin/served-model-store.js';
 import { withStores } from '../server/command-stores.js';
 import { configuredModels, loadOptions } from '../server/engine-settings.js';
@@ -22,6 +23,16 @@ const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
   try {
     return await withServed(config, (served) => served.all());
+  } catch (error) {
+    if (error instanceof MissingDatabase) return new Map();
+    throw error;
+  }
+}
+
+/** LoRA adapters that operators have loaded at run time; empty if there is no database yet. */
+export async function adaptersBeside(config: Config): Promise<ReadonlyMap<string, AdapterRow>> {
+  try {
+    return await withStores(config, ({ adapters }) => adapters.all());
   } catch (error) {
     if (error instanceof MissingDatabase) return new Map();
     throw error;

@@ -35,6 +35,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   backups: 'Backups',
   secrets: 'Secrets',
   models: 'Models',
+  adapters: 'LoRA adapters',
   upstream: 'Upstream models',
   accounts: 'Accounts',
   oidc: 'OpenID Connect sign-in',
@@ -126,8 +127,8 @@ Generated from \`src/config/settings\` by \`npm run docs\`.
 
 Each setting can be set by a flag, an environment variable or a key of the configuration file. A flag takes precedence
 over a variable, a variable over the file, and the file over the default. An unknown flag or key is an error. A flag must
-not be repeated, except \`--model\`. An unknown variable that starts with \`MONOLITH_\` is an error if it differs from a
-setting's variable by at most two letters; otherwise the server logs a warning.
+not be repeated, except \`--model\` and \`--adapter\`. An unknown variable that starts with \`MONOLITH_\` is an error if
+it differs from a setting's variable by at most two letters; otherwise the server logs a warning.
 
 The configuration file is JSON with nested or dotted keys: \`{"http": {"keepalive_ms": 5000}}\` or
 \`{"http.keepalive_ms": 5000}\`. Set its path with \`--config FILE\` or \`MONOLITH_CONFIG\`. Without either, the server

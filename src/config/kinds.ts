@@ -334,6 +334,89 @@ export const modelFiles: Kind<readonly ModelFile[]> = {
   repeatable: true,
 };
 
+/** Part of an adapter's public name after the model's name and a colon. */
+const ADAPTER_NAME = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$/;
+
+/** Range of an adapter's scale. */
+const MAX_ADAPTER_SCALE = 100;
+const adapterScale = z.number().min(-MAX_ADAPTER_SCALE).max(MAX_ADAPTER_SCALE);
+
+/** A LoRA adapter. `path` is absolute: a GGUF file or a PEFT folder. */
+export interface AdapterFile {
+  /** As configured: NAME, or MODEL:NAME. */
+  readonly name: string;
+  readonly path: string;
+  /** Multiplies the adapter's contribution. */
+  readonly scale: number;
+}
+
+const adapterFile = z.string().transform((value, context): AdapterFile => {
+  const equals = value.indexOf('=');
+  const name = value.slice(0, Math.max(0, equals)).trim();
+  const given = value.slice(equals + 1).trim();
+  const [, file = given, factor = '1'] = /^(.+):(-?(?:\d+\.?\d*|\.\d+))$/.exec(given) ?? [];
+  const scale = adapterScale.safeParse(Number(factor));
+  const wrong =
+    equals < 0 || file === ''
+      ? `An entry has no ${equals < 0 ? '"="' : 'file after "="'}.`
+      : (adapterNameProblem(name) ??
+        (scale.success ? null : `The scale ${factor} is not between -${MAX_ADAPTER_SCALE} and ${MAX_ADAPTER_SCALE}.`));
+  if (wrong !== null) {
+    context.addIssue({ code: 'custom', message: wrong });
+    return z.NEVER;
+  }
+  return { name, path: expanded(file), scale: Number(factor) };
+});
+
+/** Why `name` is neither NAME nor MODEL:NAME; null if it is one of them. */
+export function adapterNameProblem(name: string): string | null {
+  const at = name.lastIndexOf(':');
+  const isValid = ADAPTER_NAME.test(name.slice(at + 1)) && (at < 0 || modelName.safeParse(name.slice(0, at)).success);
+  return isValid
+    ? null
+    : `${JSON.stringify(name.slice(0, 256))} is not a valid adapter name: use 1 to 64 letters, digits and . _ / -, starting with a letter or digit, after MODEL: if several models are served.`;
+}
+
+/** LoRA adapters. Text form: NAME=PATH, NAME=PATH:SCALE or MODEL:NAME=PATH. */
+export const adapterFiles: Kind<readonly AdapterFile[]> = {
+  schema: z
+    .union([
+      z
+        .string()
+        .transform((value) => value.split(','))
+        .pipe(z.array(adapterFile)),
+      z.array(adapterFile),
+    ])
+    .check(({ value, issues }) => {
+      const twice = value.find(({ name }, index) => value.findIndex((one) => one.name === name) < index);
+      if (twice !== undefined)
+        issues.push({ code: 'custom', input: value, message: `The adapter name ${twice.name} is used twice.` });
+    }),
+  expects: 'NAME=PATH or NAME=PATH:SCALE of a GGUF file or a PEFT folder; NAME may be MODEL:NAME',
+  metavar: 'NAME=FILE',
+  repeatable: true,
+};
+
+/** The adapters of one model, by name. */
+export interface ModelAdapter {
+  readonly path: string;
+  readonly scale?: number | undefined;
+}
+
+const modelAdapters = z.record(
+  z.string().regex(ADAPTER_NAME, 'must be 1 to 64 letters, digits and . _ / -, starting with a letter or digit'),
+  z.union([
+    z
+      .string()
+      .min(1)
+      .max(4096)
+      .transform((path): ModelAdapter => ({ path: expanded(path) })),
+    z
+      .strictObject({ path: z.string().min(1).max(4096), scale: adapterScale.optional() })
+      .transform((one): ModelAdapter => ({ ...one, path: expanded(one.path) })),
+  ]),
+);
+
 /** Accepts JSON text in place of a JSON value. */
 function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
   return z.preprocess((value, context) => {
@@ -402,6 +485,7 @@ export interface ModelOverride {
   readonly embedding_dimensions?: readonly number[] | undefined;
   readonly embedding_prompts?: Readonly<Record<string, string>> | undefined;
   readonly normalize?: boolean | undefined;
+  readonly adapters?: Readonly<Record<string, ModelAdapter>> | undefined;
   readonly lifecycle?: 'active' | 'deprecated' | 'retired' | undefined;
   readonly deprecated_at?: string | null | undefined;
   readonly retires_at?: string | null | undefined;
@@ -483,6 +567,11 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
     expects: 'true or false',
     fallback: 'true, unless `modules.json` of a folder lists no such step',
     help: 'Whether embeddings are scaled to length 1.',
+  },
+  adapters: {
+    expects: 'an object: name → path, or name → `{"path", "scale"}`',
+    fallback: '',
+    help: "LoRA adapters of the model: GGUF files or PEFT folders ([details](../guides/models.md#lora-adapters)). `scale` multiplies an adapter's contribution; it is 1 by default.",
   },
   lifecycle: {
     expects: '`active`, `deprecated` or `retired`',
@@ -568,6 +657,7 @@ const modelOverride = z.strictObject({
   embedding_dimensions: embeddingDimensions.optional(),
   embedding_prompts: embeddingPrompts.optional(),
   normalize: z.boolean().optional(),
+  adapters: modelAdapters.optional(),
   lifecycle: z.enum(['active', 'deprecated', 'retired']).optional(),
   deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
   retires_at: z.iso.datetime({ offset: true }).nullable().optional(),

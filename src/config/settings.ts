@@ -11,7 +11,7 @@ import { http, ws } from './settings/http.js';
 import { kv } from './settings/kv.js';
 import { replay } from './settings/replay.js';
 import { limits, redis } from './settings/limits.js';
-import { models, upstream, hub } from './settings/models.js';
+import { adapters, models, upstream, hub } from './settings/models.js';
 import { webhooks, metrics, telemetry } from './settings/monitoring.js';
 import { ollama } from './settings/ollama.js';
 import { server } from './settings/server.js';
@@ -39,6 +39,7 @@ export const settings = {
   backups,
   secrets,
   models,
+  adapters,
   upstream,
   hub,
   accounts,

@@ -48,6 +48,7 @@ export interface LoadOptions {
   visionPrecision?: 'fast' | 'exact'; // arithmetic for 16-bit vision weights; absent = fast
   // memory for cached image embeddings; running requests may use the same amount in addition; absent = 256 MiB
   embeddingBytes?: number;
+  adapterBytes?: number; // maximum bytes of all LoRA adapters together; absent = 4 GiB
   maxContext: number; // 0 = the file's context length, if memory allows, otherwise less
   kvBytes: number; // size of the page pool in bytes; 0 = enough for a few full contexts
   maxBatchTokens: number; // tokens per step; 0 = the device's default
@@ -195,6 +196,9 @@ export interface SubmitOptions {
    */
   images?: { at: number; image: NativeImage }[];
   organization: number; // the organization's 32-bit number
+  // AdapterInfo.id of the LoRA adapter to compute with; null or absent: the model alone. Throws `invalid_argument` if
+  // there is no adapter with this id.
+  adapter?: number | null;
   n: number;
   maxTokens: number; // per choice; at least 1 for output 'tokens', otherwise 0
   // 'tokens' (default): generated tokens; 'logprobs': only the prompt's logprobs; 'nothing': only fills the prefix
@@ -314,12 +318,48 @@ export interface CallOptions {
   forbidden: boolean;
 }
 
+/** A LoRA adapter that is loaded into a running engine. */
+export interface AdapterInfo {
+  readonly id: number; // positive; never used again by this engine
+  readonly name: string;
+  readonly rank: number; // the largest rank of its matrices
+  readonly alpha: number; // as declared in the file
+  readonly scale: number; // AdapterOptions.scale
+  readonly bytes: number; // memory that its matrices use
+  readonly targets: readonly string[]; // the kinds of matrices that it changes: 'attn_q', 'ffn_down', ...
+  // 32 hex digits: a hash of its matrices and scale. KV pages are shared only among requests whose adapters have the same
+  // key.
+  readonly cacheKey: string;
+}
+
+export interface AdapterOptions {
+  name: string; // 1 to 256 bytes; only for messages and statistics
+  scale?: number; // factor of its effect, besides alpha / rank; -1e6 to 1e6; absent: 1
+}
+
+/** What an adapter is used for at the moment. */
+export interface AdapterStats {
+  id: number;
+  name: string;
+  bytes: number;
+  running: number; // requests that have started and have not ended
+  waiting: number; // requests in the queue
+  unloading: boolean; // unloadAdapter() was called: it is freed when its last request has ended
+}
+
 /** Positions of a prompt that hold an image. */
 export interface PromptSpan {
   readonly first: number;
   readonly rows: number;
   readonly hash: readonly [bigint, bigint]; // 128-bit hash of the image's content, as two unsigned 64-bit numbers
   readonly bidirectional: boolean;
+}
+
+/** What determines the content of KV pages, besides the model: positions from 0, and the adapter. */
+export interface PageText {
+  readonly tokens: Int32Array;
+  readonly spans: readonly PromptSpan[];
+  readonly adapter?: string; // AdapterInfo.cacheKey; '' or absent: no adapter
 }
 
 /** The parts of one page, in the engine's own layout (NativeEngine.pageSizes). Absent: not stored, or not wanted. */
@@ -331,12 +371,11 @@ export interface PageData {
 }
 
 /** Pages of a sequence with SubmitOptions.retain that has ended. A sequence may take several events. */
-export interface PageExport {
+export interface PageExport extends PageText {
   readonly type: 'export';
   readonly organization: number;
   readonly label: string;
   readonly tokens: Int32Array; // all full pages of the sequence, also those that were exported before
-  readonly spans: readonly PromptSpan[];
   readonly pages: readonly PageData[];
   readonly skipped: number; // pages that were evicted first, or for which there was no room
   readonly last: boolean;
@@ -369,7 +408,7 @@ export interface NativeTier {
    * their memory. Answered by `opened`. `id`: positive, and unique among open imports. `pinned`: other requests do not
    * take the pages before closeImport(), unless no sequence could run otherwise.
    */
-  openImport(id: number, organization: number, tokens: Int32Array, spans: readonly PromptSpan[], pinned: boolean): void;
+  openImport(id: number, organization: number, text: PageText, pinned: boolean): void;
   /** Copies pages into the pool, in ascending order without gaps after the held ones. Answered by `written`. */
   writeImport(id: number, pages: readonly PageData[]): void;
   closeImport(id: number): void;
@@ -420,6 +459,7 @@ export interface NativeStats {
   stepSeconds: number;
   largeStepSeconds: number; // duration and rows of the steps with at least 64 rows, which compute prompts
   largeStepRows: number;
+  adapters: AdapterStats[]; // in the order in which they were loaded
 }
 
 /** Totals over all calls of one operation in the forward pass. */
@@ -503,6 +543,20 @@ export interface NativeEngine {
   openTier(maxBytes: number, minTokens: number, onEvents: (events: readonly TierEvent[]) => void): NativeTier;
   /** The positions of a prompt as the prefix cache compares them, with its images inserted. */
   positions(options: Pick<SubmitOptions, 'prompt' | 'images'>): { tokens: Int32Array; spans: PromptSpan[] };
+  /**
+   * Loads a LoRA adapter off the event loop, while requests run: a GGUF file or a PEFT folder (adapter_config.json and
+   * adapter_model.safetensors). Loaded adapters are shared by all handles of the engine. Rejects with `io`;
+   * `invalid_file` or `unsupported`, whose messages name the wrong key or tensor; `invalid_argument`, if the file was
+   * made for another model; and `out_of_memory`, beyond 64 adapters or the memory that is left.
+   */
+  loadAdapter(path: string, options: AdapterOptions): Promise<AdapterInfo>;
+  /**
+   * New requests cannot use the adapter any more. Its requests run to their end, and its memory is freed after the last
+   * one. Resolves without waiting for them. Rejects with `invalid_argument` if there is no adapter with this id.
+   */
+  unloadAdapter(id: number): Promise<void>;
+  /** The loaded adapters, also those that other handles of the engine have loaded, but none that is being unloaded. */
+  adapters(): AdapterInfo[];
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>; // off the event loop, for long texts
   tokenBytes(token: number): Uint8Array;

@@ -129,9 +129,25 @@ const catalog = z.strictObject({
     }),
 });
 
+/** Which adapter a served name applies, and to which model. */
+export interface AdapterSource {
+  /** Name of the model in the catalog or the pool. */
+  readonly base: string;
+  /** The adapter's own name. */
+  readonly name: string;
+  /** A GGUF file or a PEFT folder. */
+  readonly path: string;
+  /** Multiplies the adapter's contribution. */
+  readonly scale: number;
+  /** The setting that declares the adapter. Null: an operator loaded it at run time. */
+  readonly setting: string | null;
+}
+
 export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
   /** The upstream, if the model does not run here. Upstream models have no file. */
   readonly upstream?: Upstream | undefined;
+  /** Set if this is a LoRA adapter of another model. `file` is then the model's file. */
+  readonly adapter?: AdapterSource | undefined;
   /** The sampling values that an operator has set. */
   readonly givenSampling?: Readonly<Partial<z.infer<typeof sampling>>> | undefined;
 };
@@ -370,7 +386,7 @@ export type DraftFile = Pick<CatalogModel, 'file' | 'quantize'>;
  * a draft model.
  */
 export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<string, DraftFile> {
-  const byName = new Map(models.map((model) => [model.id, model]));
+  const byName = new Map(models.filter(({ adapter }) => adapter === undefined).map((model) => [model.id, model]));
   const drafts = new Map<string, DraftFile>();
   for (const { id: name, draft } of models) {
     if (draft === undefined || draft === null) continue;

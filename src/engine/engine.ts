@@ -4,6 +4,8 @@ import { performance } from 'node:perf_hooks';
 import type { LoadOptions } from './addon-types.js';
 import type { CompiledGrammar, GrammarOptions } from './addon-grammar-types.js';
 import type {
+  AdapterInfo,
+  AdapterOptions,
   ModelInfo,
   NativeChannel,
   NativeEngine,
@@ -182,6 +184,19 @@ export class Engine {
   embed(inputs: readonly Int32Array[], options: EmbedOptions): Promise<Float32Array[]> {
     const generate: Engine['generate'] = (request, onEvent) => this.generate(request, onEvent);
     return embedInputs({ queue: this.#embedQueue, generate }, inputs, options);
+  }
+
+  /** Loads a LoRA adapter while requests run. Rejects like NativeEngine.loadAdapter. */
+  loadAdapter(path: string, options: AdapterOptions): Promise<AdapterInfo> {
+    return this.#native.loadAdapter(path, options);
+  }
+  /** New requests cannot use the adapter any more; running ones end normally. */
+  unloadAdapter(id: number): Promise<void> {
+    return this.#native.unloadAdapter(id);
+  }
+  /** The loaded adapters of all threads. */
+  adapters(): AdapterInfo[] {
+    return this.#native.adapters();
   }
 
   /** The positions of a prompt with its images inserted. Throws like NativeEngine.positions. */

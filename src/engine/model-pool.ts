@@ -4,15 +4,16 @@ import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Addon, LoadOptions } from './addon-types.js';
+import type { AdapterInfo, Addon, LoadOptions } from './addon-types.js';
 import type { CatalogModel, DraftFile } from './catalog.js';
 import { Engine } from './engine.js';
 import { loadAddon } from './load-addon.js';
+import { PoolAdapter } from './pool-adapter.js';
 import { visionFileOf, type VisionFile } from './vision-file.js';
 
 export type ModelStatus =
   | { state: 'loading'; progress: number } // 0 to 1
-  | { state: 'ready'; engine: Engine }
+  | { state: 'ready'; engine: Engine; adapter?: AdapterInfo } // `adapter`: set for the name of a LoRA adapter
   | { state: 'elsewhere' } // an upstream model
   | { state: 'failed'; error: Error }
   | { state: 'idle' } // unloaded because it was idle; loaded on the next request
@@ -29,6 +30,8 @@ export interface PooledEngine {
   readonly key: string;
   readonly file: string;
   readonly names: readonly string[];
+  /** Names of the LoRA adapters of its models. */
+  readonly adapterNames: readonly string[];
   readonly status: ModelStatus;
 }
 
@@ -39,6 +42,7 @@ const IDLE_LOOK_MS = 25;
 /** One model file, and whether it is loading, loaded, failed or unloaded. */
 class Slot implements PooledEngine {
   readonly names: string[] = [];
+  readonly adapters = new Set<PoolAdapter>();
   status: ModelStatus = { state: 'unloaded' };
   /** Resolves when the most recently requested change has been made. Never rejects. */
   settled: Promise<void> = Promise.resolve();
@@ -61,6 +65,21 @@ class Slot implements PooledEngine {
   /** Whether the model is loaded, is loading, or would be loaded on request. */
   get isOffered(): boolean {
     return this.#wanted || this.#resting;
+  }
+
+  get adapterNames(): string[] {
+    return [...this.adapters].map(({ id }) => id);
+  }
+
+  /** Loads the adapter now if the model is loaded, otherwise together with the model. */
+  addAdapter(adapter: PoolAdapter): Promise<void> {
+    this.adapters.add(adapter);
+    return this.status.state === 'ready' ? adapter.load(this.status.engine) : this.settled;
+  }
+
+  removeAdapter(adapter: PoolAdapter): void {
+    this.adapters.delete(adapter);
+    adapter.remove();
   }
 
   /**
@@ -135,6 +154,7 @@ class Slot implements PooledEngine {
   }
 
   async #end(engine: Engine): Promise<void> {
+    for (const adapter of this.adapters) adapter.leave();
     await this.hooks.closing(this);
     await engine.close();
   }
@@ -158,6 +178,8 @@ class Slot implements PooledEngine {
       });
       const engine = new Engine(native, options);
       await this.hooks.ready(this, engine);
+      // An adapter that is added in the meantime is loaded, too.
+      for (const adapter of this.adapters) await adapter.load(engine);
       this.status = { state: 'ready', engine };
     } catch (error) {
       this.status = { state: 'failed', error: error instanceof Error ? error : new Error(String(error)) };
@@ -184,19 +206,28 @@ export interface PoolHooks {
   closing(pooled: PooledEngine): void | Promise<void>;
 }
 
+interface Entry {
+  readonly model: CatalogModel;
+  readonly slot: Slot | null;
+  loaded: boolean;
+  /** Set for the name of a LoRA adapter; the slot is that of its model. */
+  readonly adapter?: PoolAdapter;
+}
+
 export class ModelPool {
   readonly #hooks: PoolHooks;
   readonly #addon: Addon;
   // Upstream models have no slot.
-  readonly #models = new Map<string, { model: CatalogModel; slot: Slot | null; loaded: boolean }>();
+  readonly #models = new Map<string, Entry>();
   readonly #slots = new Map<string, Slot>();
 
-  /** `onReady`, `onClosing`: see PoolHooks. */
+  /** `onReady`, `onClosing`: see PoolHooks. `isPrimary`: whether this thread is the first to load adapters. */
   constructor(
     private readonly options: LoadOptions,
     addon: Addon = loadAddon(),
     onReady: PoolHooks['ready'] = () => undefined,
     onClosing: PoolHooks['closing'] = () => undefined,
+    private readonly isPrimary = true,
   ) {
     this.#addon = addon;
     this.#hooks = { ready: onReady, closing: onClosing };
@@ -208,6 +239,7 @@ export class ModelPool {
    */
   add(model: CatalogModel, loaded = true, draft: DraftFile | null = null): void {
     if (this.#models.has(model.id)) throw new Error(`a model named "${model.id}" already exists`);
+    if (model.adapter !== undefined) throw new Error(`"${model.id}" is an adapter`);
     if (model.upstream !== undefined) {
       this.#models.set(model.id, { model, slot: null, loaded });
       return;
@@ -235,6 +267,35 @@ export class ModelPool {
   }
 
   /**
+   * Adds the name of a LoRA adapter. The adapter is in memory whenever its model is. Resolves when it has been loaded or
+   * has failed to load, or immediately if its model is not loaded. Throws if the name is taken, or if the adapter's model
+   * is unknown or runs elsewhere.
+   */
+  addAdapter(model: CatalogModel, loaded = true): Promise<void> {
+    const { adapter: source } = model;
+    const base = source === undefined ? undefined : this.#models.get(source.base);
+    if (source === undefined || base === undefined || base.slot === null)
+      throw new Error(`"${model.id}" has no local model`);
+    if (this.#models.has(model.id)) throw new Error(`a model named "${model.id}" already exists`);
+    const adapter = new PoolAdapter(model.id, source, this.isPrimary);
+    this.#models.set(model.id, { model, slot: base.slot, loaded, adapter });
+    return base.slot.addAdapter(adapter);
+  }
+
+  /** Removes the name of an adapter immediately. Its running requests end normally. */
+  removeAdapter(name: string): void {
+    const entry = this.#models.get(name);
+    if (entry?.adapter === undefined) return;
+    this.#models.delete(name);
+    entry.slot?.removeAdapter(entry.adapter);
+  }
+
+  /** Removes the names of a model's adapters. */
+  #removeAdaptersOf(base: string): void {
+    for (const [name, { model }] of [...this.#models]) if (model.adapter?.base === base) this.removeAdapter(name);
+  }
+
+  /**
    * Starts or stops serving a model. New requests are affected immediately; running ones may continue for `graceMs`,
    * then end with `time_limit`. The memory is freed when the last name that uses the file is unloaded.
    */
@@ -242,7 +303,7 @@ export class ModelPool {
     const entry = this.#models.get(name);
     if (entry === undefined || entry.loaded === loaded) return;
     entry.loaded = loaded;
-    if (entry.slot === null) return;
+    if (entry.slot === null || entry.adapter !== undefined) return;
     if (entry.slot.names.some((one) => this.#models.get(one)?.loaded === true)) entry.slot.want(true, 0);
     else entry.slot.leave(graceMs);
   }
@@ -262,18 +323,27 @@ export class ModelPool {
 
   /** Resolves when the most recently requested change to this model has been made. */
   async settledOf(name: string): Promise<void> {
-    await this.#models.get(name)?.slot?.settled;
+    const entry = this.#models.get(name);
+    await entry?.slot?.settled;
+    await entry?.adapter?.settled;
   }
 
   /** A model's load parameters; undefined for unknown names and upstream models. */
   loadOf(name: string): { key: string; file: string; options: LoadOptions; isAwaited: boolean } | undefined {
-    return this.#models.get(name)?.slot ?? undefined;
+    const { slot, adapter } = this.#models.get(name) ?? {};
+    if (slot === undefined || slot === null) return undefined;
+    const { key, file, options, status } = slot;
+    // A request also waits for an adapter that is being added to a loaded model.
+    const isAdding = status.state === 'ready' && adapter?.state.state === 'loading';
+    return { key, file, options, isAwaited: slot.isAwaited || isAdding };
   }
 
   /** Removes a name. The engine is closed along with its last name. */
   async remove(name: string): Promise<void> {
     const entry = this.#models.get(name);
     if (entry === undefined) return;
+    if (entry.adapter !== undefined) return this.removeAdapter(name);
+    this.#removeAdaptersOf(name);
     const { slot } = entry;
     this.#models.delete(name);
     if (slot === null) return;
@@ -290,6 +360,8 @@ export class ModelPool {
   async leave(name: string, graceMs: number): Promise<void> {
     const entry = this.#models.get(name);
     if (entry === undefined) return;
+    if (entry.adapter !== undefined) return this.removeAdapter(name);
+    this.#removeAdaptersOf(name);
     this.setLoaded(name, false, graceMs);
     this.#models.delete(name);
     const { slot } = entry;
@@ -303,12 +375,24 @@ export class ModelPool {
 
   get(name: string): PooledModel | undefined {
     const entry = this.#models.get(name);
-    return entry && pooled(entry);
+    return entry && this.#pooled(entry);
   }
 
   /** Lists the models in the order in which they were added. */
   list(): PooledModel[] {
-    return [...this.#models.values()].map(pooled);
+    return [...this.#models.values()].map((entry) => this.#pooled(entry));
+  }
+
+  /** Lists the LoRA adapters in the order in which they were added. */
+  adapters(): PooledModel[] {
+    return [...this.#models.values()].flatMap((entry) => (entry.adapter === undefined ? [] : [this.#pooled(entry)]));
+  }
+
+  #pooled({ model, slot, loaded, adapter }: Entry): PooledModel {
+    const isLoaded = loaded && (model.adapter === undefined || this.#models.get(model.adapter.base)?.loaded === true);
+    if (!isLoaded) return { model, status: { state: 'unloaded' } };
+    if (slot === null) return { model, status: { state: 'elsewhere' } };
+    return { model, status: adapter === undefined ? slot.status : adapterStatus(slot.status, adapter) };
   }
 
   /** Lists each engine once, no matter how many names it has. */
@@ -333,10 +417,19 @@ export class ModelPool {
   }
 }
 
-const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot | null; loaded: boolean }): PooledModel => ({
-  model,
-  status: !loaded ? { state: 'unloaded' } : slot === null ? { state: 'elsewhere' } : slot.status,
-});
+/** The status of an adapter's name. `status`: that of the adapter's model. */
+function adapterStatus(status: ModelStatus, { state }: PoolAdapter): ModelStatus {
+  if (status.state !== 'ready') return status;
+  switch (state.state) {
+    case 'ready':
+      return { ...status, adapter: state.info };
+    case 'failed':
+      return state;
+    case 'absent':
+    case 'loading':
+      return { state: 'loading', progress: 1 };
+  }
+}
 
 /** A file and the type to which it is quantized. Together they identify a copy in memory. */
 const storedAs = (file: string, { quantize }: DraftFile): string =>

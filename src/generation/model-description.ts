@@ -6,6 +6,13 @@ import type { ReasoningEffort } from './types.js';
 /** A served model as clients see it. */
 export interface ModelDescription {
   id: string;
+  /** Set for a LoRA adapter. */
+  adapter: {
+    /** The name of the model to which it applies. */
+    parent: string;
+    /** The shortest name that reaches it: its own name, or `id` if another model or adapter has that name. */
+    shortName: string;
+  } | null;
   displayName: string;
   /** Whether the model only demonstrates the service and is not meant for real work. */
   demonstration: boolean;

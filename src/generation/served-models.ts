@@ -2,6 +2,7 @@
 // failures; this file converts a pool entry to a provider or to the appropriate error. Event-loop thread only.
 import { apiError, type ErrorExtra } from '../shared/errors.js';
 import type { CatalogModel } from '../engine/catalog.js';
+import type { AdapterInfo } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
 import type { ModelDescription } from './model-description.js';
@@ -15,6 +16,11 @@ import type { Upstreams } from './upstream/upstreams.js';
 
 export interface ServedModel {
   readonly name: string;
+  /**
+   * The name under which use, limits and prices are recorded: for a LoRA adapter, the name of its model; otherwise
+   * `name`.
+   */
+  readonly recordedAs: string;
   /** The model name in the client's request. It may be an alias, and responses repeat it. */
   readonly asked: string;
   readonly lifecycle: ModelDeprecation;
@@ -59,13 +65,14 @@ export class ServedModels {
    * accepts.
    */
   find(asked: string, isShown: (name: string) => boolean = () => false): ServedModel {
-    const name = this.names.aliases.get(asked) ?? asked;
-    const pooled = this.pool.get(name);
+    const pooled = this.#resolve(asked);
     if (pooled === undefined) throw unknown(asked, this.#current().filter(isShown));
+    const name = pooled.model.id;
     const lifecycle = lifecycleAt(this.names.declared(pooled.model), Date.now());
     if (lifecycle.state === 'retired') throw retired(asked, lifecycle);
     return {
       name,
+      recordedAs: pooled.model.adapter?.base ?? name,
       asked,
       lifecycle,
       sampling: pooled.model.sampling,
@@ -75,15 +82,20 @@ export class ServedModels {
         if (now === undefined) throw unknown(asked, []); // an operator has removed the name
         const upstream = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
         if (upstream !== undefined) return upstream;
-        return this.#provider(now.model, engineOf(now));
+        return this.#provider(now.model, readyOf(now));
       },
     };
   }
 
+  /** The shortest name that reaches a model: for a LoRA adapter, its own name unless something else has that name. */
+  shortName(id: string): string {
+    const own = this.pool.get(id)?.model.adapter?.name;
+    return own !== undefined && this.#resolve(own)?.model.id === id ? own : id;
+  }
+
   /** Compiles the chat templates of all loaded models. */
   compileTemplates(): void {
-    for (const { model, status } of this.pool.list())
-      if (status.state === 'ready') this.#provider(model, status.engine);
+    for (const { model, status } of this.pool.list()) if (status.state === 'ready') this.#provider(model, status);
   }
 
   /**
@@ -100,6 +112,29 @@ export class ServedModels {
     return { description: { ...this.#describe(this.pool.get(name) as PooledModel), id: asked }, name };
   }
 
+  /**
+   * Finds a model or an adapter by one of its names. A model's name or alias takes precedence over an adapter's own name.
+   * MODEL:ADAPTER is split at the colon that gives the longest name of a model.
+   */
+  #resolve(asked: string): PooledModel | undefined {
+    const direct = this.pool.get(this.names.aliases.get(asked) ?? asked);
+    if (direct !== undefined) return direct;
+    const own = this.#adapterNamed(asked);
+    if (own !== undefined) return own;
+    for (let at = asked.lastIndexOf(':'); at > 0; at = asked.lastIndexOf(':', at - 1)) {
+      const base = this.names.aliases.get(asked.slice(0, at));
+      if (base === undefined) continue;
+      const adapter = this.pool.get(`${base}${asked.slice(at)}`);
+      if (adapter !== undefined) return adapter;
+    }
+    return undefined;
+  }
+
+  /** The adapter that its own name reaches: of several adapters with the same name, the one that was added first. */
+  #adapterNamed(name: string): PooledModel | undefined {
+    return this.pool.adapters().find(({ model }) => model.adapter?.name === name);
+  }
+
   /** The names of all models that are not retired, highest tier first. */
   #current(): string[] {
     const now = Date.now();
@@ -110,7 +145,7 @@ export class ServedModels {
   }
 
   #describe({ model, status }: PooledModel): ModelDescription {
-    if (status.state === 'ready') this.#provider(model, status.engine);
+    if (status.state === 'ready') this.#provider(model, status);
     const said = this.#known.get(model.id);
     const known =
       this.#upstream(model.id) ??
@@ -126,6 +161,7 @@ export class ServedModels {
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
       id: model.id,
+      adapter: this.#adapterFacts(model),
       displayName: model.display_name,
       demonstration: model.demonstration === true,
       createdAt: new Date(model.created * 1000),
@@ -142,6 +178,10 @@ export class ServedModels {
       retiresAt,
       successor,
     };
+  }
+
+  #adapterFacts({ id, adapter }: CatalogModel): ModelDescription['adapter'] {
+    return adapter === undefined ? null : { parent: adapter.base, shortName: this.shortName(id) };
   }
 
   #upstream(name: string): Omit<Known, 'file'> | undefined {
@@ -189,16 +229,20 @@ export class ServedModels {
     if (signal?.aborted === true) throw signal.reason;
   }
 
-  #provider(model: CatalogModel, engine: Engine): LocalProvider {
+  #provider(model: CatalogModel, ready: Ready): LocalProvider {
+    const { engine } = ready;
+    const adapter = ready.adapter ?? null;
     let byName = this.#providers.get(engine);
     if (byName === undefined) this.#providers.set(engine, (byName = new Map()));
     let provider = byName.get(model.id);
-    if (provider === undefined) byName.set(model.id, (provider = this.#make(model, engine)));
+    // An adapter that is loaded again has another ID in the engine.
+    if (provider === undefined || provider.adapter?.id !== adapter?.id)
+      byName.set(model.id, (provider = this.#make(model, engine, adapter)));
     return provider;
   }
 
-  #make(model: CatalogModel, engine: Engine): LocalProvider {
-    const provider = new LocalProvider(engine, model, this.limits, this.replays);
+  #make(model: CatalogModel, engine: Engine, adapter: AdapterInfo | null): LocalProvider {
+    const provider = new LocalProvider(engine, model, this.limits, { replays: this.replays, adapter });
     const { contextWindow, maxOutputTokens, efforts, images, pooler, prompter } = provider;
     this.#known.set(model.id, {
       file: model.file,
@@ -208,7 +252,7 @@ export class ServedModels {
       sees: images !== null,
       ...taskOf(pooler),
     });
-    if (prompter.templateProblem !== null && pooler === null)
+    if (prompter.templateProblem !== null && pooler === null && adapter === null)
       this.onTemplateProblem(model.id, prompter.templateProblem);
     return provider;
   }
@@ -292,12 +336,14 @@ function retired(asked: string, { successor }: ModelDeprecation): Error {
 /** Only a rough hint for clients, because the progress does not show how much longer loading will take. */
 const LOAD_RETRY_MS = 5_000;
 
-function engineOf({ model, status }: PooledModel): Engine {
+type Ready = Extract<PooledModel['status'], { state: 'ready' }>;
+
+function readyOf({ model, status }: PooledModel): Ready {
   const unavailable = (code: 'model_loading' | 'model_unavailable', message: string, extra: ErrorExtra = {}) =>
     apiError(code, message, null, extra);
   switch (status.state) {
     case 'ready':
-      return status.engine;
+      return status;
     case 'loading':
       throw unavailable('model_loading', `${model.id} is loading (${Math.floor(status.progress * 100)} %).`, {
         retryAfterMs: LOAD_RETRY_MS,

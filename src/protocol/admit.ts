@@ -100,7 +100,7 @@ export function findModel(
   scope: Scope = 'inference',
 ): ServedModel {
   const model = deps.models.find(name, shownTo(caller.identity));
-  caller.annotate({ model: model.name });
+  caller.annotate({ model: model.recordedAs, ...(model.recordedAs === model.name ? {} : { adapter: model.name }) });
   permit(caller.identity, scope, model.name);
   setHeaders(caller, lifecycleHeaders(model.lifecycle));
   return model;
@@ -360,7 +360,7 @@ async function setLimitHeaders(
   caller: Caller,
   model: ServedModel,
 ): Promise<void> {
-  const headers = admission.headers(caller.identity, model.name, caller.errorFormat);
+  const headers = admission.headers(caller.identity, model.recordedAs, caller.errorFormat);
   setHeaders(caller, headers instanceof Promise ? await headers : headers);
 }
 
@@ -413,7 +413,7 @@ async function reserve(
   const { identity, errorFormat } = caller;
   const reserved = deps.admission.reserve({
     identity,
-    model: model.name,
+    model: model.recordedAs,
     promptTokens: prepared.promptTokens,
     statedCap: request.maxTokens === null ? null : prepared.maxTokens,
     modelMaximum: prepared.maxTokens,
@@ -438,10 +438,10 @@ async function reserve(
     }
     nameReplayed(caller, prepared.replayed);
     if (prepared.headers !== undefined) setHeaders(caller, prepared.headers);
-    const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });
+    const meter = deps.telemetry.generation({ model: model.recordedAs, endpoint: caller.endpoint });
     return {
       caller,
-      model: model.name,
+      model: model.recordedAs,
       asked: model.asked,
       provider,
       fingerprint: provider.fingerprint,

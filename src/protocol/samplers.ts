@@ -1,4 +1,4 @@
-// Rejects samplers of llama-server and other local servers that this server lacks. A request that turns one on is
+// Rejects samplers, and the LoRA parameter, of llama-server and other local servers that this server lacks. A request that turns one on is
 // rejected, because otherwise its output would differ without notice. A value that turns the sampler off is accepted.
 // No side effects.
 import { apiError } from '../shared/errors.js';
@@ -50,11 +50,17 @@ const DETAILS = [
   'smoothing_curve',
 ];
 
-/** Names of all parameters of these samplers. */
-export const SAMPLER_FIELDS: ReadonlySet<string> = new Set([...Object.keys(SWITCHES), ...DETAILS]);
+/** llama-server's list of adapters with scales. Without an entry that has an effect, the model itself is used. */
+const LORA = 'lora';
+const isWithoutAdapter: IsOff = (value) =>
+  Array.isArray(value) &&
+  value.every((one: unknown) => typeof one === 'object' && one !== null && 'scale' in one && one.scale === 0);
+
+/** Names of all parameters of these samplers, and of the LoRA parameter. */
+export const SAMPLER_FIELDS: ReadonlySet<string> = new Set([...Object.keys(SWITCHES), ...DETAILS, LORA]);
 
 /**
- * Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on. `at`: the path of `body` in
+ * Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on or selects LoRA adapters. `at`: the path of `body` in
  * the request, with a dot at its end.
  */
 export function refuseSamplers(body: Readonly<Record<string, unknown>>, at = ''): void {
@@ -68,4 +74,10 @@ export function refuseSamplers(body: Readonly<Record<string, unknown>>, at = '')
       `${at}${name}`,
     );
   }
+  if (Object.hasOwn(body, LORA) && body[LORA] !== null && !isWithoutAdapter(body[LORA]))
+    throw apiError(
+      'unsupported_parameter',
+      `${at}${LORA} is not supported. To use a LoRA adapter, send its name as the model (MODEL:ADAPTER, see GET /v1/models).`,
+      `${at}${LORA}`,
+    );
 }

@@ -6,6 +6,7 @@ import type { ThreadBus } from '../shared/bus.js';
 import type { DisposableStack } from './disposable-stack.js';
 import { configuredModels } from './engine-settings.js';
 import type { AppContext, Module } from './module.js';
+import { openAdapters } from './modules/adapters.js';
 import { openAlerts } from './modules/alerts.js';
 import { openAuthentication, type Authentication } from './modules/authentication.js';
 import { openBackground, type Background } from './modules/background.js';
@@ -75,12 +76,13 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   const recovery = await opened(openRecovery({ ...context, storage, recorders, background }));
   const limits = await opened(openLimits({ ...context, storage }));
   const budgets = await opened(openBudgets({ ...context, storage, threads }));
-  await opened(openMetrics({ ...context, storage, engines }));
+  await opened(openMetrics({ ...context, storage, engines, models }));
   const secrets = await opened(openSecrets({ ...context, storage, authentication, models }));
   await opened(openWebhooks({ ...context, storage, background, secrets }));
   const kvTier = await opened(openKvTier({ ...context, storage, engines, secrets }));
   const promptCache = await opened(openPromptCache({ ...context, storage, engines, models, secrets, kvTier, threads }));
   const dynamicModels = await opened(openDynamicModels({ ...context, storage, engines, models, secrets }));
+  await opened(openAdapters({ ...context, storage, authentication, engines, models, secrets, dynamicModels }));
 
   const running = { ...context, storage, authentication, engines, models, limits };
   const generation = await opened(openGeneration({ ...running, recorders, background, budgets, secrets }));

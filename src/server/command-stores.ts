@@ -7,8 +7,11 @@ import { AccountChanges } from '../accounts/changes.js';
 import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
 import { PostgresDirectory } from '../storage/postgres/accounts/directory.js';
 import type { Config } from '../config/settings.js';
+import { LmdbAdapters } from '../storage/lmdb/dashboard/adapters.js';
 import { LmdbServedModels } from '../storage/lmdb/dashboard/served-models.js';
+import { PostgresAdapters } from '../storage/postgres/dashboard/adapters.js';
 import { PostgresServedModels } from '../storage/postgres/dashboard/served-models.js';
+import type { AdapterStore } from '../dashboard/admin/adapter-store.js';
 import type { ServedModelStore } from '../dashboard/admin/served-model-store.js';
 import { existingDatabase, openStore } from '../storage/lmdb/lmdb-store.js';
 import { openPool } from '../storage/postgres/database.js';
@@ -19,6 +22,7 @@ export interface CommandStores {
   readonly accounts: Accounts;
   readonly serviceAccounts: ServiceAccounts;
   readonly served: ServedModelStore;
+  readonly adapters: AdapterStore;
 }
 
 /**
@@ -41,6 +45,7 @@ export async function withStores<T>(
         accounts: new Accounts(directory, changes),
         serviceAccounts: directory.serviceAccounts,
         served: new LmdbServedModels(store, directory.audit),
+        adapters: new LmdbAdapters(store, directory.audit),
       },
       work,
       () => store.close(),
@@ -62,6 +67,7 @@ export async function withStores<T>(
       accounts: new Accounts(directory, changes),
       serviceAccounts: directory.serviceAccounts,
       served: new PostgresServedModels(directory.work),
+      adapters: new PostgresAdapters(directory.work),
     },
     work,
     () => database.close(),

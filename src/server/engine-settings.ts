@@ -4,6 +4,7 @@ import type { Config } from '../config/settings.js';
 import type { LoadOptions } from '../engine/addon-types.js';
 import { isUpstreamAddress } from '../config/kinds.js';
 import { upstreamOfAddress, type Upstream } from '../config/upstream.js';
+import { configuredAdapters } from '../engine/adapters.js';
 import { CatalogError, modelElsewhere, modelOfFile, readCatalog, withOverrides } from '../engine/catalog.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { GenerationLimits } from '../generation/generation-limits.js';
@@ -103,9 +104,21 @@ export function configuredModels(config: Config): CatalogModel[] {
   const added = Object.keys(overrides)
     .filter((name) => elsewhere(name) !== undefined && !known.has(name))
     .map((name) => modelElsewhere(name, elsewhere(name) as Upstream));
-  const models = withOverrides([...named, ...added], overrides);
+  const all = [...named, ...added];
+  const isAdapter = (name: string): boolean =>
+    !all.some(({ id }) => id === name) && all.some(({ id }) => name.startsWith(`${id}:`));
+  const models = withOverrides(
+    all,
+    Object.fromEntries(
+      Object.entries(overrides).flatMap(([name, { adapters: _, ...rest }]) => (isAdapter(name) ? [] : [[name, rest]])),
+    ),
+  );
   checkFallbacks(models);
-  return models;
+  const adapters = configuredAdapters(models, config.adapter, overrides, config.given['adapter'] ?? '--adapter');
+  for (const name of Object.keys(overrides))
+    if (isAdapter(name) && !adapters.some(({ id }) => id === name))
+      throw new CatalogError('models', `"${name}" is not an adapter of the configuration`);
+  return [...models, ...adapters];
 }
 
 /** Checks that every fallback names a known model and that no chain of fallbacks is circular. Throws CatalogError. */

@@ -14,6 +14,8 @@ export interface FailedModel {
   name: string;
   /** The model file, and what is wrong with it. */
   reason: string;
+  /** Whether it is a LoRA adapter from the configuration whose model was loaded. */
+  isAdapter: boolean;
 }
 
 /** Models that cannot be served because their file is invalid. Also compiles the chat templates of all other models. */
@@ -26,7 +28,23 @@ export function failedModels(pool: ModelPool, models: ServedModels): FailedModel
   return pool.list().flatMap(({ model, status }) => {
     if (status.state !== 'failed') return [];
     const reason = status.error.message;
-    return [{ name: model.id, reason: reason.includes(model.file) ? reason : `${model.file}: ${reason}` }];
+    const { adapter } = model;
+    if (adapter === undefined || pool.get(adapter.base)?.status.state === 'failed')
+      return [
+        {
+          name: model.id,
+          reason: reason.includes(model.file) ? reason : `${model.file}: ${reason}`,
+          isAdapter: false,
+        },
+      ];
+    const where = adapter.setting === null ? '' : `${adapter.setting}: `;
+    return [
+      {
+        name: model.id,
+        reason: where + (reason.includes(adapter.path) ? reason : `${adapter.path}: ${reason}`),
+        isAdapter: adapter.setting !== null,
+      },
+    ];
   });
 }
 
@@ -82,12 +100,13 @@ export function notedEngines(pool: ModelPool): NotedEngine[] {
 /**
  * For /metrics. Models that share a file share an engine; its metrics are reported once, under the first model's name.
  */
-export function engineGauges(pool: ModelPool): EngineGauges[] {
-  return pool
-    .engines()
-    .flatMap(({ names, status }) =>
-      status.state === 'ready' ? [{ model: names[0] ?? '', ...status.engine.stats() }] : [],
-    );
+export function engineGauges(pool: ModelPool, models: Pick<ServedModels, 'shortName'>): EngineGauges[] {
+  return pool.engines().flatMap(({ names, status }) => {
+    if (status.state !== 'ready') return [];
+    const stats = status.engine.stats();
+    const adapters = stats.adapters.map((one) => ({ ...one, name: models.shortName(one.name) }));
+    return [{ model: names[0] ?? '', ...stats, adapters }];
+  });
 }
 
 /** For /props and /slots. */

@@ -264,6 +264,7 @@ export function lmdbParts(store: Store): Part[] {
     setting(store, 'model-settings', 'model'),
     setting(store, 'engine-settings', 'engine'),
     setting(store, 'served-models', 'served-model'),
+    setting(store, 'adapters', 'adapter'),
     setting(store, 'prices', 'prices'),
     setting(store, 'budgets', 'budget'),
     part<SavedRow>(store, {

@@ -3,6 +3,7 @@
 
 import type { AccountChanges } from '../accounts/changes.js';
 import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
+import { LmdbAdapters } from '../storage/lmdb/dashboard/adapters.js';
 import { LmdbEngineHolds } from '../storage/lmdb/dashboard/settings-leases.js';
 import { LmdbEngineSettings } from '../storage/lmdb/dashboard/engine-settings.js';
 import { LmdbLiveHistory } from '../storage/lmdb/dashboard/live-history.js';
@@ -46,6 +47,7 @@ export function folderStores(store: Store, changes: AccountChanges, undo: Dispos
     modelSettings: new LmdbModelSettings(store, audit),
     engineSettings: new LmdbEngineSettings(store, audit),
     served: new LmdbServedModels(store, audit),
+    adapters: new LmdbAdapters(store, audit),
     sealer: new LmdbSealerState(store),
     organizationKeys: new LmdbOrganizationKeyStore(store),
   };

@@ -125,9 +125,10 @@ function localStatus({ pool, url }: LocalStatusDeps): LocalStatus {
   };
 }
 
-function localModel({ names, file, status }: PooledEngine): LocalModel {
+function localModel({ names, adapterNames, file, status }: PooledEngine): LocalModel {
   const base = {
     names,
+    adapters: adapterNames,
     file,
     state: status.state,
     progress: status.state === 'loading' ? status.progress : null,
@@ -161,6 +162,7 @@ const NOTHING_LOADED = {
 
 const upstreamModel = (name: string): LocalModel => ({
   names: [name],
+  adapters: [],
   file: null,
   state: 'elsewhere',
   progress: null,

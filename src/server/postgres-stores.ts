@@ -4,6 +4,7 @@ import type { AccountChanges } from '../accounts/changes.js';
 import { ChangeFeed } from '../storage/postgres/accounts/change-feed.js';
 import { PostgresDirectory } from '../storage/postgres/accounts/directory.js';
 import type { Config } from '../config/settings.js';
+import { PostgresAdapters } from '../storage/postgres/dashboard/adapters.js';
 import { PostgresEngineSettings } from '../storage/postgres/dashboard/engine-settings.js';
 import { PostgresModelSettings } from '../storage/postgres/dashboard/model-settings.js';
 import { PostgresServedModels } from '../storage/postgres/dashboard/served-models.js';
@@ -62,6 +63,7 @@ export async function databaseStores(
     modelSettings: new PostgresModelSettings(work),
     engineSettings: new PostgresEngineSettings(work),
     served: new PostgresServedModels(work),
+    adapters: new PostgresAdapters(work),
     sealer: new PostgresSealerState(database),
     organizationKeys: new PostgresOrganizationKeyStore(database),
   };

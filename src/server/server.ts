@@ -200,6 +200,8 @@ async function start(configured: Config, options: StartOptions, undo: Disposable
     .map(({ model }) => model.id)
     .filter((name) => !failed.some((one) => one.name === name));
   if (names.length === 0) throw new StartError([...new Set(failed.map(({ reason }) => reason))].join('; '));
+  const wrongAdapter = failed.find(({ isAdapter }) => isAdapter);
+  if (wrongAdapter !== undefined) throw new StartError(wrongAdapter.reason);
   await threads?.loaded();
   // An invalid model file does not prevent other models from being served, but /readyz reports that the server is not
   // ready.

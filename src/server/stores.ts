@@ -4,6 +4,7 @@
 import type { SweptDirectory } from '../accounts/directory.js';
 import type { KeyCachePolicy } from '../accounts/key-cache.js';
 import type { SettingsLeases } from '../dashboard/admin/settings-leases.js';
+import type { AdapterStore } from '../dashboard/admin/adapter-store.js';
 import type { EngineSettingsStore } from '../dashboard/admin/engine-settings-store.js';
 import type { LiveHistory } from '../dashboard/admin/live-history.js';
 import type { ModelSettingsStore } from '../dashboard/admin/model-settings-store.js';
@@ -31,6 +32,7 @@ export interface SharableStores {
   readonly modelSettings: ModelSettingsStore;
   readonly engineSettings: EngineSettingsStore;
   readonly served: ServedModelStore;
+  readonly adapters: AdapterStore;
   readonly sealer: SealerState;
   readonly organizationKeys: OrganizationKeyStore;
 }

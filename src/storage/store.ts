@@ -88,6 +88,7 @@ export const TABLES = [
   'usage-hours',
   'usage-months',
   'served-models',
+  'adapters',
   'saved',
   'saved-contents',
   'saved-by-user',

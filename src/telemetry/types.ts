@@ -64,6 +64,16 @@ export interface EngineGauges {
   cancelledQueued: number;
   cancelledPrefill: number;
   cancelledDecode: number;
+  /** The loaded LoRA adapters; absent: none. */
+  adapters?: readonly AdapterGauges[];
+}
+
+/** Current requests of one LoRA adapter. */
+export interface AdapterGauges {
+  /** The name under which GET /v1/models lists it. */
+  name: string;
+  running: number;
+  waiting: number;
 }
 
 /** State of Redis at the time of a scrape. */

@@ -122,7 +122,35 @@ export function vllmMetrics(metrics: readonly Metric[], engines: readonly Engine
       ),
     );
   }
+  lines.push(...adapterLines(engines));
   return lines.length === 0 ? '' : `${lines.join('\n')}\n`;
+}
+
+/**
+ * vLLM's only metric about LoRA adapters. The names are in its labels and the time of the scrape is its value. There is
+ * one series for all models, because it has no label for the model.
+ */
+const LORA_INFO = 'vllm:lora_requests_info';
+const LORA_INFO_HELP =
+  'Running and waiting LoRA adapters, in the labels; the value is the current time in seconds since the Unix epoch.';
+/** Maximum number of adapters of an engine, as kMaxAdapters in native/engine. */
+const MAX_ADAPTERS = 64;
+
+function adapterLines(engines: readonly EngineGauges[]): string[] {
+  const adapters = engines.flatMap((engine) => engine.adapters ?? []);
+  if (adapters.length === 0) return [];
+  const names = (busy: 'running' | 'waiting'): string =>
+    adapters.flatMap((one) => (one[busy] > 0 ? [one.name] : [])).join(',');
+  const labels = {
+    max_lora: MAX_ADAPTERS,
+    waiting_lora_adapters: names('waiting'),
+    running_lora_adapters: names('running'),
+  };
+  return [
+    `# HELP ${LORA_INFO} ${LORA_INFO_HELP}`,
+    `# TYPE ${LORA_INFO} gauge`,
+    line(LORA_INFO, labels, Date.now() / 1000),
+  ];
 }
 
 interface EngineMetric {
@@ -190,7 +218,8 @@ export function declaredVllmMetrics(): { name: string; type: string; help: strin
   );
   const engine = ENGINE.map(({ name, type, help }) => ({ name, type: type as string, help, source: null }));
   const config = { name: 'vllm:cache_config_info', type: 'gauge', help: CACHE_CONFIG_HELP, source: null };
-  return [...translated, ...engine, config].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const lora = { name: LORA_INFO, type: 'gauge', help: LORA_INFO_HELP, source: null };
+  return [...translated, ...engine, config, lora].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 function line(name: string, labels: Labels, value: number): string {

@@ -105,6 +105,14 @@ t.test('parses every form of a value', (t) => {
   ]);
   t.same(load([], { MONOLITH_MODEL: 'a=/x,b=/y' }).config.model.length, 2);
   t.same(configWith({ model: { a: '/x' } }).model, [{ name: 'a', path: '/x' }]);
+  t.same(load(['--adapter', 'a=x.gguf', '--adapter', 'm:b=/y:z:-0.5', '--adapter', 'c=/d:1']).config.adapter, [
+    { name: 'a', path: resolve('x.gguf'), scale: 1 },
+    { name: 'm:b', path: '/y:z', scale: -0.5 },
+    { name: 'c', path: '/d', scale: 1 },
+  ]);
+  t.same(load(['--models', '{"m":{"adapters":{"a":"/x","b":{"path":"/y","scale":2}}}}']).config.models.overrides, {
+    m: { adapters: { a: { path: '/x' }, b: { path: '/y', scale: 2 } } },
+  });
   t.same(configWith({ limits: { org_abc: { 'hal-1.0': { rpm: null } }, rpm: 5 } }).limits.overrides, {
     org_abc: { 'hal-1.0': { rpm: null } },
   });
@@ -179,6 +187,26 @@ t.test('an error names the source of the value and what was expected', (t) => {
   t.match(
     message(() => load(['--model', 'a=/x', '--model', 'b=/x', '--model', 'a=/y'])),
     / The model name a is used twice\.$/,
+  );
+  t.match(
+    message(() => load(['--adapter', 'nofile'])),
+    /^--adapter: must be NAME=PATH .* An entry has no "="\.$/,
+  );
+  t.match(
+    message(() => load(['--adapter', 'a=/x', '--adapter', 'a=/y'])),
+    / The adapter name a is used twice\.$/,
+  );
+  t.match(
+    message(() => load(['--adapter', 'm:a b=/x'])),
+    / "m:a b" is not a valid adapter name: /,
+  );
+  t.match(
+    message(() => load(['--adapter', 'a=/x:101'])),
+    / The scale 101 is not between -100 and 100\.$/,
+  );
+  t.match(
+    message(() => load(['--models', '{"m":{"adapters":{"a:b":"/x"}}}'])),
+    /m\.adapters/,
   );
   t.match(
     message(() => load(['--models', '{"x":'])),

@@ -2,6 +2,7 @@
 // not at all, regardless of which process writes it.
 import t, { type Test } from 'tap';
 import { PostgresDirectory } from '../../src/storage/postgres/accounts/directory.js';
+import { PostgresAdapters } from '../../src/storage/postgres/dashboard/adapters.js';
 import { PostgresEngineSettings } from '../../src/storage/postgres/dashboard/engine-settings.js';
 import { PostgresModelSettings } from '../../src/storage/postgres/dashboard/model-settings.js';
 import { PostgresServedModels } from '../../src/storage/postgres/dashboard/served-models.js';
@@ -16,7 +17,12 @@ import { databaseFor, postgresFor } from '../support/databases.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';
 import { budgetStoreTests, priceStoreTests } from '../usage/price-stores.js';
-import { engineSettingsStoreTests, modelSettingsStoreTests, servedModelStoreTests } from './settings-stores.js';
+import {
+  adapterStoreTests,
+  engineSettingsStoreTests,
+  modelSettingsStoreTests,
+  servedModelStoreTests,
+} from './settings-stores.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
@@ -38,6 +44,12 @@ engineSettingsStoreTests(async (t) => {
     directory: { work, audit },
   } = await open(t);
   return { settings: new PostgresEngineSettings(work), audit };
+});
+adapterStoreTests(async (t) => {
+  const {
+    directory: { work, audit },
+  } = await open(t);
+  return { adapters: new PostgresAdapters(work), settings: new PostgresModelSettings(work), audit };
 });
 servedModelStoreTests(async (t) => {
   const {

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import type { Actor, AuditLog, AuditNote } from '../../src/accounts/audit.js';
 import type { EngineSettingsStore } from '../../src/dashboard/admin/engine-settings-store.js';
 import type { ModelSettingsStore } from '../../src/dashboard/admin/model-settings-store.js';
+import type { AdapterRow, AdapterStore } from '../../src/dashboard/admin/adapter-store.js';
 import type { ServedModelRow, ServedModelStore } from '../../src/dashboard/admin/served-model-store.js';
 
 const ACTOR: Actor = { type: 'operator_api', id: null, email: null, ip: null };
@@ -72,6 +73,47 @@ export function engineSettingsStoreTests(
       ],
     );
     t.same(await actions(audit), ['changed hal-1.0', 'changed hal-1.0'], 'the last change added no entry');
+  });
+}
+
+export function adapterStoreTests(
+  open: (t: Test) => Promise<{ adapters: AdapterStore; settings: ModelSettingsStore; audit: AuditLog }>,
+): void {
+  t.test('an adapter is added once, and removing it also removes the settings of its name', async (t) => {
+    const { adapters, settings, audit } = await open(t);
+    const row: AdapterRow = {
+      base: 'base',
+      name: 'sql',
+      path: '/adapters/sql.gguf',
+      scale: 0.5,
+      addedAt: '2026-01-01T00:00:00.000Z',
+    };
+    const fresh =
+      (id: string) =>
+      (there: ReadonlyMap<string, AdapterRow>): void => {
+        if (there.has(id)) throw new Error(`${id} is there`);
+      };
+    const both = await Promise.allSettled([
+      adapters.add('base:sql', row, fresh('base:sql'), note('loaded')),
+      adapters.add('base:sql', row, fresh('base:sql'), note('loaded')),
+    ]);
+    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+    const second = { ...row, base: 'a', scale: 1 };
+    await adapters.add('a:sql', second, fresh('a:sql'), note('loaded'));
+    t.same(
+      [...(await adapters.all())],
+      [
+        ['a:sql', second],
+        ['base:sql', row],
+      ],
+    );
+    await settings.change('base:sql', () => ({ unloaded: true }), note('drained'));
+    t.same(
+      [await adapters.remove('base:sql', note('unloaded')), await adapters.remove('base:sql', note('unloaded'))],
+      [true, false],
+    );
+    t.same([[...(await adapters.all()).keys()], [...(await settings.all()).keys()]], [['a:sql'], []]);
+    t.same((await actions(audit)).sort(), ['drained base:sql', 'loaded a:sql', 'loaded base:sql', 'unloaded base:sql']);
   });
 }
 

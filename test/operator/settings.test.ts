@@ -14,7 +14,14 @@ import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 import { eventually } from '../e2e/monolith.js';
 import { LmdbServedModels } from '../../src/storage/lmdb/dashboard/served-models.js';
-import { engineSettingsStoreTests, modelSettingsStoreTests, note, servedModelStoreTests } from './settings-stores.js';
+import { LmdbAdapters } from '../../src/storage/lmdb/dashboard/adapters.js';
+import {
+  adapterStoreTests,
+  engineSettingsStoreTests,
+  modelSettingsStoreTests,
+  note,
+  servedModelStoreTests,
+} from './settings-stores.js';
 
 async function storeFor(t: Test): Promise<{ store: Store; audit: LmdbAuditLog }> {
   const path = mkdtempSync(join(tmpdir(), 'monolith-settings-'));
@@ -34,6 +41,10 @@ modelSettingsStoreTests(async (t) => {
 servedModelStoreTests(async (t) => {
   const { store, audit } = await storeFor(t);
   return { served: new LmdbServedModels(store, audit), settings: new LmdbModelSettings(store, audit), audit };
+});
+adapterStoreTests(async (t) => {
+  const { store, audit } = await storeFor(t);
+  return { adapters: new LmdbAdapters(store, audit), settings: new LmdbModelSettings(store, audit), audit };
 });
 engineSettingsStoreTests(async (t) => {
   const { store, audit } = await storeFor(t);

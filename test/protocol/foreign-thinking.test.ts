@@ -44,6 +44,7 @@ const messages = (list: object[], policy: { foreignThinking?: ForeignThinking; b
 
 const model: ServedModel = {
   name: 'm',
+  recordedAs: 'm',
   asked: 'alias',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },

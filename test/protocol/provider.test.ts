@@ -143,6 +143,7 @@ const finished = {
 const elsewhere = new Elsewhere();
 const model: ServedModel = {
   name: 'far',
+  recordedAs: 'far',
   asked: 'far',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },

@@ -19,6 +19,7 @@ import { checkMetadata } from '../../src/protocol/fields.js';
 import { parseEmbeddings } from '../../src/protocol/embeddings/parse.js';
 import { infillSchema } from '../../src/protocol/infill/schema.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
+import { loadAdapterSchema, unloadAdapterSchema } from '../../src/protocol/models/adapter-routes.js';
 import { parseOllamaChat, parseOllamaGenerate } from '../../src/protocol/ollama/parse.js';
 import {
   embeddingsRequestSchema,
@@ -39,6 +40,7 @@ const limits = { maxN: 8 };
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']);
 const model: ServedModel = {
   name: 'm',
+  recordedAs: 'm',
   asked: 'm',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 },
@@ -66,6 +68,8 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   OllamaGenerateRequest: (body) => parseOllamaGenerate(body).content(),
   OllamaShowRequest: (body) => validated(showRequestSchema, body),
   OllamaPullRequest: (body) => validated(pullRequestSchema, body),
+  LoadAdapterRequest: (body) => validated(loadAdapterSchema, body),
+  UnloadAdapterRequest: (body) => validated(unloadAdapterSchema, body),
   ResponseRequest: (body) => responses(body),
   ResponseInputTokensRequest: (body) => responses(body),
   CompactRequest: (body) => responses(body, true),

@@ -15,6 +15,7 @@ import { EMPTY, openResponses, record } from '../storage/records.js';
 
 const model: ServedModel = {
   name: 'm',
+  recordedAs: 'm',
   asked: 'm',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },

@@ -12,6 +12,7 @@ import type { ChainedResponse, ResponseStatus, StoredItem } from '../../src/stor
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);
 const model: ServedModel = {
   name: 'm',
+  recordedAs: 'm',
   asked: 'm',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },

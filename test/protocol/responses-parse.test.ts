@@ -9,6 +9,7 @@ import { cpuTime } from '../support/cpu-time.js';
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);
 const model: ServedModel = {
   name: 'm',
+  recordedAs: 'm',
   asked: 'm',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 },

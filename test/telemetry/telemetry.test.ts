@@ -265,7 +265,12 @@ t.test('the metric names that vLLM dashboards read are exported', async (t) => {
   for (const metricNames of ['both', 'monolith', 'vllm'] as const) {
     const telemetry = createTelemetry({ format: 'json', level: 'silent', metricNames });
     t.teardown(() => telemetry.close());
-    telemetry.observeEngines(() => [engine]);
+    const adapters = [
+      { name: 'a', running: 1, waiting: 0 },
+      { name: 'b', running: 2, waiting: 1 },
+      { name: 'c', running: 0, waiting: 0 },
+    ];
+    telemetry.observeEngines(() => [{ ...engine, adapters }]);
     for (const endpoint of ['/v1/chat/completions', '/v1/completions']) {
       const meter = telemetry.generation({ model: 'm "1"', endpoint });
       meter.started({ promptTokens: 40, cachedTokens: 32, queueMs: 20 });
@@ -326,6 +331,10 @@ t.test('the metric names that vLLM dashboards read are exported', async (t) => {
       ],
       [900, 600, 900, 77],
     );
+    const adapterTime = values.get(
+      'vllm:lora_requests_info{max_lora="64",waiting_lora_adapters="b",running_lora_adapters="a,b"}',
+    );
+    t.ok(Math.abs((adapterTime ?? 0) - Date.now() / 1000) < 60, 'the names of adapters are in the labels');
     t.equal(of('cache_config_info', ',block_size="16",num_gpu_blocks="100",enable_prefix_caching="True"'), 1);
   }
 });

@@ -35,6 +35,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   size_t factor_bytes(int64_t rows) const override;
   size_t kv_cache_bytes(const KvShape& shape) const override;
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override;
+  Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) override;
   size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) override;
   Status supports(const Requirement& requirement) const override;
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override;
@@ -56,6 +57,8 @@ class CpuBackend final : public Backend, public EncoderOperations {
   // Operations. All except embed(), the matmuls and mixture() are in ops/*.cc. No operation allocates memory.
   void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override;
   void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override;
+  // The sum over columns is one chain per lane of 16, then a fixed tree; the sum over ranks is one chain.
+  void add_adapters(std::span<const AdapterTarget> targets, float* scratch) override;
   void batched_matmul(const BatchedMatmul& products, RowCount rows) override;
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, RowCount rows, float* out,
                bool add_to_out) override;

@@ -151,7 +151,9 @@ class CudaBackend final : public Backend {
   }
 
   Status supports(const Requirement& requirement) const override {
-    return std::visit(ForEach{[](OperationKind) { return Status(); },
+    return std::visit(ForEach{[](OperationKind kind) {
+                                return kind == OperationKind::kAddAdapters ? Status(unsupported(kind)) : Status();
+                              },
                               [](MemoryFeature feature) {
                                 return feature == MemoryFeature::kFp8Weights ? Status() : Status(unsupported(feature));
                               },
@@ -186,6 +188,14 @@ class CudaBackend final : public Backend {
   }
   bool is_asynchronous() const override { return true; }
   void wait() override { runtime_->synchronize(); }
+
+  // LoRA adapters are refused when they are loaded, see supports().
+  Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource&) override {
+    return unsupported(OperationKind::kAddAdapters);
+  }
+  void add_adapters(std::span<const AdapterTarget>, float*) override {
+    throw std::logic_error("the CUDA backend does not compute adapters");
+  }
 
   void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override {
     const int32_t* known = tables_.find_tokens(tokens);

@@ -188,6 +188,16 @@ class EncoderEngine final : public Engine {
   const KvLayout& kv_layout() const override { return layout_; }
   const std::string& cache_identity() const override { return cache_identity_; }
 
+  Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions&) override {
+    return Error{ErrorCode::kUnsupported, path + ": text encoders (architecture '" +
+                                              encoder_->params().base.architecture_name +
+                                              "') do not take LoRA adapters"};
+  }
+  Status unload_adapter(AdapterId id) override {
+    return Error{ErrorCode::kInvalidArgument, "there is no adapter " + std::to_string(id)};
+  }
+  std::vector<AdapterInfo> adapters() const override { return {}; }
+
   EngineStats stats() const override {
     EngineStats stats = counters_.snapshot(Clock::now());
     stats.note = backend_->note();
@@ -236,6 +246,8 @@ class EncoderEngine final : public Engine {
     if (counters_.failed.load(std::memory_order_relaxed))
       return Error{ErrorCode::kClosed, "the engine has stopped on an internal error"};
     if (params.output != OutputKind::kVector) return Error{ErrorCode::kUnsupported, kOnlyVectors};
+    if (params.adapter != kNoAdapter)
+      return Error{ErrorCode::kInvalidArgument, "adapter: there is no adapter " + std::to_string(params.adapter)};
     if (!params.spans.empty())
       return Error{ErrorCode::kUnsupported, "spans: this model is a text encoder and does not take images"};
     if (params.prompt.empty()) return Error{ErrorCode::kInvalidArgument, "prompt must have at least one token"};

@@ -1,6 +1,7 @@
 // The keys that the prefix cache compares: 64-bit values that are equal only if the content is equal. A token's key is
 // its id. The key of an embedding-span row mixes the content hash, the row number and a seed unknown to clients. Its
-// highest bit is set, so a row's key never equals a token's.
+// highest bit is set, so a row's key never equals a token's. The key of position 0 also mixes in the hash of the LoRA
+// adapter, if there is one. This keeps all pages of a prefix apart from pages that another adapter or none computed.
 #pragma once
 
 #include <array>
@@ -19,21 +20,28 @@ using PageKeys = std::array<PositionKey, kPageTokens>;
 
 inline PositionKey token_key(TokenId token) { return static_cast<uint32_t>(token); }
 
+// Multiply and xor-shift, two rounds per word: every input bit affects every output bit.
+inline uint64_t mix_key(uint64_t state) {
+  state = (state ^ state >> 32) * 0x9E3779B97F4A7C15u;
+  state = (state ^ state >> 29) * 0xD6E8FEB86659FD93u;
+  return state ^ state >> 32;
+}
+
+// Mixes three words with a seed. The highest bit of the result is set.
+inline PositionKey mixed_key(const ContentHash& hash, uint64_t word, uint64_t seed) {
+  return mix_key(mix_key(mix_key(seed ^ hash.high) ^ hash.low) ^ word) | uint64_t{1} << 63;
+}
+
 inline PositionKey row_key(const InputSpan& span, int row, uint64_t seed) {
-  // Multiply and xor-shift, two rounds per word: every input bit affects every output bit.
-  const auto mix = [](uint64_t state) {
-    state = (state ^ state >> 32) * 0x9E3779B97F4A7C15u;
-    state = (state ^ state >> 29) * 0xD6E8FEB86659FD93u;
-    return state ^ state >> 32;
-  };
   // With bidirectional attention, the keys and values of a row depend on the number of rows in the span.
   const uint64_t place =
       static_cast<uint32_t>(row) | (span.bidirectional ? uint64_t{static_cast<uint32_t>(span.n_rows)} << 32 : 0);
-  return mix(mix(mix(seed ^ span.hash.high) ^ span.hash.low) ^ place) | uint64_t{1} << 63;
+  return mixed_key(span.hash, place, seed);
 }
 
 // Keys of the page that starts at position `first`. All kPageTokens positions must exist.
-inline PageKeys page_keys(std::span<const TokenId> tokens, std::span<const InputSpan> spans, int first, uint64_t seed) {
+inline PageKeys page_keys(std::span<const TokenId> tokens, std::span<const InputSpan> spans, int first, uint64_t seed,
+                          const ContentHash& adapter = {}) {
   PageKeys keys;
   for (int i = 0; i < kPageTokens; ++i)
     keys[static_cast<size_t>(i)] = token_key(tokens[static_cast<size_t>(first + i)]);
@@ -42,6 +50,7 @@ inline PageKeys page_keys(std::span<const TokenId> tokens, std::span<const Input
     for (int p = std::max(first, span->first); p < std::min(first + kPageTokens, span->end()); ++p)
       keys[static_cast<size_t>(p - first)] = row_key(*span, p - span->first, seed);
   }
+  if (first == 0 && adapter != ContentHash{}) keys[0] = mixed_key(adapter, keys[0], ~seed);
   return keys;
 }
 

@@ -145,6 +145,8 @@ constexpr LoadOption kOptions[] = {
                                            "Arithmetic of the vision encoder."),
     choice<&LoadOptions::vision_resize>("visionResize", kOptional, kVisionResizes,
                                         "Image resizing to follow; default: depends on the file."),
+    integer<kEngine, &EngineOptions::adapter_bytes_max>("adapterBytes", kOptional, 0, kMaxSafeInteger,
+                                                        "Maximum size of all LoRA adapters together in bytes."),
     integer<kEngine, &EngineOptions::embedding_bytes_max>("embeddingBytes", kOptional, 0, kMaxSafeInteger,
                                                           "Size of the image-embedding cache in bytes."),
     integer<&LoadOptions::max_context>("maxContext", kRequired, 0, kMaxInt, "Context length in tokens; 0 = automatic."),

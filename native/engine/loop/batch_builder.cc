@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/kv_cache.h"
+#include "engine/adapters/adapter_set.h"
 #include "engine/inputs.h"
 
 namespace monolith {
@@ -33,6 +34,7 @@ BatchBuilder::BatchBuilder(const ModelLimits& limits, int n_tables, bool uses_mr
   segments_.reserve(rows * static_cast<size_t>(n_tables));
   owners_.reserve(rows);
   embedded_.reserve(rows);
+  adapters_.reserve(rows);
   if (uses_mrope) rope_positions_.reserve(rows);
 }
 
@@ -43,6 +45,7 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
   logit_rows_.clear();
   rope_positions_.clear();
   embedded_.clear();
+  adapters_.clear();
   prompt_rows_ = 0;
   for (const StepPlan::Item& item : plan.items) {
     const Sequence& sequence = sequence_of(*item.sequence);
@@ -55,6 +58,8 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
     }
     add_embedded(sequence, item.n_tokens, first_row);
     add_segments(plan, item, first_row);
+    if (const auto& use = sequence.request.params.adapter_use)
+      adapters_.push_back({first_row, item.n_tokens + item.n_drafts, use->adapter()});
     for (int i = 0; i < item.n_scored; ++i) logit_rows_.push_back(first_row + item.first_scored + i);
     for (int i = 0; item.wants_logits && i <= item.n_drafts; ++i)
       logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
@@ -71,6 +76,7 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
           .segments = segments_,
           .logit_rows = logit_rows_,
           .leaves_logits = logits_stay_on_backend,
+          .adapters = adapters_,
           .embedded = embedded_};
 }
 

@@ -36,6 +36,7 @@ class BatchBuilder {
   // valid.
   std::vector<RopePosition> rope_positions_;
   std::vector<EmbeddedRows> embedded_;
+  std::vector<AdapterRows> adapters_;
   std::vector<const Sequence*> owners_;  // Sequence of each segment of the first page table.
   uint64_t prompt_rows_ = 0;
 };

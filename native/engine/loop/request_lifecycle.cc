@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "base/grow.h"
+#include "engine/adapters/adapter_set.h"
 #include "engine/loop/event_writer.h"
 
 namespace monolith {
@@ -49,6 +50,7 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
     // With overlapping steps, `now` is the time when the previous step's results arrived, which may be before this
     // request's submission.
     request.started_at = std::max(now, request.submitted_at);
+    if (request.params.adapter_use) request.params.adapter_use->start();
     EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
     EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->kv.n_computed));
     const Clock::duration waited = *request.started_at - request.submitted_at,

@@ -5,7 +5,7 @@
 namespace monolith {
 
 PageKeys PageMover::keys_of(const ScheduledSequence& sequence, int index) const {
-  return page_keys(sequence.tokens, sequence.spans, index * kPageTokens, cache_.seed());
+  return page_keys(sequence.tokens, sequence.spans, index * kPageTokens, cache_.seed(), sequence.adapter_hash);
 }
 
 bool PageMover::next_page_is_being_computed(const ScheduledSequence& sequence,

@@ -60,6 +60,7 @@ struct ScheduledSequence {
   bool generates = true;             // True if tokens are generated after the prompt.
   bool uses_cache = true;            // True if the sequence takes pages from the prefix cache and adds its own.
   std::span<const InputSpan> spans;  // The prompt's embedding spans.
+  ContentHash adapter_hash;          // Hash of the request's LoRA adapter; 0: none.
   bool& out_of_memory;               // Shared by the request's choices. If true, none of them is admitted.
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;

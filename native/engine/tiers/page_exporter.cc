@@ -31,7 +31,7 @@ void PageExporter::enqueue(const ScheduledSequence& sequence, const std::string&
     job.batch.label = label;
     job.batch.sequence = ++n_sequences_;
     job.batch.text = std::make_shared<const PageText>(
-        PageText::of(sequence.tokens, sequence.spans, sequence.kv.n_indexed() * kPageTokens));
+        PageText::of(sequence.tokens, sequence.spans, sequence.kv.n_indexed() * kPageTokens, sequence.adapter_hash));
     job.nodes.reserve(nodes.size());
     for (const NodeId node : nodes) job.nodes.push_back({node, cache_.generation(node)});
     jobs_.push_back(std::move(job));

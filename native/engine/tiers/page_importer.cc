@@ -9,7 +9,7 @@ namespace monolith {
 namespace {
 
 PageKeys keys_of(const PageText& text, int index, uint64_t seed) {
-  return page_keys(text.tokens, text.spans, index * kPageTokens, seed);
+  return page_keys(text.tokens, text.spans, index * kPageTokens, seed, text.adapter);
 }
 
 // Full pages of the prompt. The last token is always computed, because its logits are needed.

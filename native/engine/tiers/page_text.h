@@ -16,10 +16,13 @@ struct PageText {
   std::vector<TokenId> tokens;
   // Without embeddings: only position, length, hash and attention kind. A span may extend beyond the last token.
   std::vector<InputSpan> spans;
+  ContentHash adapter = {};  // Hash of the adapter that computes the positions; 0: none.
 
   // The first `n_tokens` positions. Throws std::bad_alloc.
-  static PageText of(std::span<const TokenId> tokens, std::span<const InputSpan> spans, int n_tokens) {
+  static PageText of(std::span<const TokenId> tokens, std::span<const InputSpan> spans, int n_tokens,
+                     const ContentHash& adapter = {}) {
     PageText text;
+    text.adapter = adapter;
     text.tokens.assign(tokens.begin(), tokens.begin() + n_tokens);
     for (const InputSpan& span : spans) {
       if (span.first >= n_tokens) break;

@@ -14,6 +14,15 @@ export const models = setting(
   { shown: 'models/catalog.json', secret: true },
 );
 
+export const adapters = {
+  folder: setting(
+    kind.nullable(kind.path),
+    null,
+    'Directory of LoRA adapters that operators may load with POST /v1/load_lora_adapter. If unset, adapters cannot be loaded at run time.',
+    { shown: 'none' },
+  ),
+};
+
 export const upstream = {
   connect_ms: setting(
     kind.integer(10, 600_000),

@@ -1,4 +1,4 @@
-// The settings without a section: addresses, the data directory, the log and the models to serve.
+// The settings without a section: addresses, the data directory, the log, and the models and adapters to serve.
 import { join } from 'node:path';
 import { home } from '../home.js';
 import * as kind from '../kinds.js';
@@ -49,5 +49,11 @@ export const server = {
     [],
     'Model to serve, as NAME=SOURCE; repeatable. SOURCE is a GGUF file, a Hugging Face folder, hf:OWNER/REPO[:QUANTIZATION] (downloaded if it is not in the cache) or the URL of an upstream server (http://127.0.0.1:8000/v1). Replaces the built-in models.',
     { shown: 'the built-in models', main: true },
+  ),
+  adapter: setting(
+    kind.adapterFiles,
+    [],
+    'LoRA adapter to load, as NAME=FILE or NAME=FILE:SCALE; repeatable. FILE is a GGUF file or a PEFT folder. Served as MODEL:NAME and, if no model has that name, as NAME. If several models are served, write MODEL:NAME=FILE.',
+    { shown: 'none', main: true },
   ),
 };

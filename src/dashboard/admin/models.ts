@@ -79,7 +79,9 @@ export function modelRoutes(
       method: 'DELETE',
       path: '/models/:model',
       handler: async ({ exchange, actor }) => {
-        const { id } = known(exchange.params['model'] as string);
+        const { id, adapter } = known(exchange.params['model'] as string);
+        if (adapter !== undefined)
+          throw apiError('invalid_value', `${id} is a LoRA adapter. Use POST /v1/unload_lora_adapter.`, 'model');
         if (!(await served.unserve(id, actor)))
           throw apiError(
             'invalid_value',

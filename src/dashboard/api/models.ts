@@ -31,6 +31,7 @@ export function describeModels({ models, pool }: Omit<ModelDeps, 'guard'>): Dash
     const info = pooled?.status.state === 'ready' ? pooled.status.engine.info : null;
     return {
       id: one.id,
+      adapter_of: one.adapter?.parent ?? null,
       display_name: one.displayName,
       demonstration: one.demonstration,
       lifecycle: one.lifecycle,
@@ -47,7 +48,10 @@ export function describeModels({ models, pool }: Omit<ModelDeps, 'guard'>): Dash
       deprecated_at: one.deprecatedAt,
       retires_at: one.retiresAt,
       successor: one.successor,
-      file_bytes: pooled === undefined || pooled.model.upstream !== undefined ? null : modelBytes(pooled.model.file),
+      file_bytes:
+        pooled === undefined || pooled.model.upstream !== undefined
+          ? null
+          : modelBytes(pooled.model.adapter?.path ?? pooled.model.file),
       parameters: info?.parameters ?? null,
       quantization: info?.quantization ?? null,
       architecture: info?.architecture ?? null,

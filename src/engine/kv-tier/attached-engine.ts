@@ -166,7 +166,7 @@ export class AttachedEngine {
       id = this.#nextImport++;
       this.#importing++;
       const own = id;
-      const ask = (): void => this.#tier.openImport(own, organization, tokens, spans, false);
+      const ask = (): void => this.#tier.openImport(own, organization, question, false);
       const held = (await this.#answer(`opened ${id}`, ask)) as Uint8Array | null;
       if (held === null) return missed('no room');
       const { full, window, snapshot, windowTokens } = this.native.pageSizes;
@@ -255,7 +255,7 @@ export class AttachedEngine {
       this.unpin(pin); // in the same event-loop turn, so that the pages are held again before the next engine step
       const id = this.#nextImport++;
       this.#pins.set(pin, id);
-      const ask = (): void => this.#tier.openImport(id, organization, tokens, [], true);
+      const ask = (): void => this.#tier.openImport(id, organization, text, true);
       const held = ((await this.#answer(`opened ${id}`, ask)) as Uint8Array | null) ?? new Uint8Array();
       // A model with recurrent state can continue only from a page that has a snapshot of the state.
       const needsSnapshot = this.native.pageSizes.snapshot > 0;

@@ -123,6 +123,8 @@ export type TierQuestion =
       readonly organizationId: string;
       readonly tokens: Int32Array;
       readonly spans: readonly PromptSpan[];
+      /** AdapterInfo.cacheKey of the request's adapter; '' or absent: none. */
+      readonly adapter?: string;
     }
   /** The engine started a request. `diskTokens`: number of its prompt tokens that were read from disk. */
   | {

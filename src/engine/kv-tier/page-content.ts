@@ -12,6 +12,8 @@ export interface PositionText {
   readonly tokens: Int32Array;
   /** Positions of images, in ascending order. */
   readonly spans: readonly PromptSpan[];
+  /** AdapterInfo.cacheKey of the adapter that computes the positions; '' or absent: none. */
+  readonly adapter?: string;
 }
 
 // Per position: kind (0 token, 1 image row), token ID or row, number of rows if they attend to each other, content hash.
@@ -49,13 +51,17 @@ export function organizationKeys(id: string, key: Uint8Array): OrganizationKeys 
   return { id, encryption: derive('pages'), chain: derive('chain') };
 }
 
-/** The digest of the prefix that ends with a page. `parent`: the digest before it; empty for the first page. */
-export function chainDigest(keys: OrganizationKeys, parent: Buffer, content: Buffer): Buffer {
+/**
+ * The digest of the prefix that ends with a page. `parent`: the digest before it; empty for the first page. `adapter`:
+ * of the first page, PositionText.adapter. All later digests depend on it through their parents.
+ */
+export function chainDigest(keys: OrganizationKeys, parent: Buffer, content: Buffer, adapter = ''): Buffer {
   return createHmac('sha256', keys.chain)
     .update(keys.id)
     .update('\0')
     .update(parent)
     .update(content)
+    .update(adapter)
     .digest()
     .subarray(0, DIGEST_BYTES);
 }
@@ -79,7 +85,8 @@ export function* chainPages(keys: OrganizationKeys, text: PositionText, count: n
     if (pages[index] === undefined) {
       const parent = pages[index - 1]?.digest ?? Buffer.alloc(0);
       const content = pageContent(text, index);
-      pages.push({ index, digest: chainDigest(keys, parent, content), parent, content });
+      const adapter = index === 0 ? text.adapter : '';
+      pages.push({ index, digest: chainDigest(keys, parent, content, adapter), parent, content });
     }
     yield pages[index]!;
   }

@@ -49,6 +49,8 @@ export interface PrefetchRequest {
   readonly organizationId: string;
   readonly tokens: Int32Array;
   readonly spans: readonly PromptSpan[];
+  /** AdapterInfo.cacheKey of the request's adapter; '' or absent: none. */
+  readonly adapter?: string;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -1,4 +1,5 @@
 // Converts errors that the engine throws or rejects with to ApiErrors. Pure.
+import type { AdapterInfo } from '../../engine/addon-types.js';
 import { apiError } from '../../shared/errors.js';
 
 /**
@@ -28,6 +29,16 @@ export function submitFailure(error: unknown, promptParam: string, queueDrainMs:
  */
 export const goingAway = (): Error =>
   apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
+
+/** Throws ApiError 404 if the adapter has been unloaded while the request was being prepared. */
+export function checkAdapter(
+  engine: { adapters(): readonly AdapterInfo[] },
+  adapter: AdapterInfo | null,
+  name: string,
+): void {
+  if (adapter !== null && !engine.adapters().some(({ id }) => id === adapter.id))
+    throw apiError('model_not_found', `The LoRA adapter "${name}" has been unloaded.`, 'model');
+}
 
 export function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;

@@ -2,7 +2,7 @@
 // to the engine together, and scales the results. One instance per loaded model; holds no state of requests. Event-loop
 // thread only.
 import { performance } from 'node:perf_hooks';
-import type { EmbeddingInfo } from '../../engine/addon-types.js';
+import type { AdapterInfo, EmbeddingInfo } from '../../engine/addon-types.js';
 import type { CatalogModel } from '../../engine/catalog.js';
 import { EmbedError } from '../../engine/embed.js';
 import type { Engine } from '../../engine/engine.js';
@@ -18,7 +18,7 @@ import type { GenerationLimits } from '../generation-limits.js';
 import type { PoolingInput, PoolingRequest, PoolingTask } from '../pooling.js';
 import type { Pooler, PreparedPooling, RequestContext, RunningGeneration } from '../provider.js';
 import type { GenerationEvent } from '../types.js';
-import { submitFailure } from './engine-failure.js';
+import { checkAdapter, submitFailure } from './engine-failure.js';
 import { documentedDimensions } from './documented-dimensions.js';
 import { PoolingInputs, QWEN3_PAIR } from './pooling-inputs.js';
 
@@ -46,7 +46,10 @@ export class LocalPooler implements Pooler {
     private readonly engine: Engine,
     private readonly model: CatalogModel,
     info: EmbeddingInfo,
-    private readonly limits: Pick<GenerationLimits, 'queueWaitMs' | 'maxGenerationMs'>,
+    private readonly limits: Pick<GenerationLimits, 'queueWaitMs' | 'maxGenerationMs'> & {
+      /** The LoRA adapter to compute with. */
+      readonly adapter?: AdapterInfo | null;
+    },
   ) {
     const isRanker = info.pooling === 'rank';
     this.task = isRanker ? 'ranking' : 'embedding';
@@ -151,8 +154,10 @@ export class LocalPooler implements Pooler {
       if (isWanted) onEvent(event);
     };
     const run = async (): Promise<void> => {
+      checkAdapter(this.engine, this.limits.adapter ?? null, this.model.id);
       const computed = this.engine.embed(tokens, {
         organization,
+        adapter: this.limits.adapter?.id ?? null,
         signal,
         queueWaitMs: this.limits.queueWaitMs,
         generationMs: this.limits.maxGenerationMs,

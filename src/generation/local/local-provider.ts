@@ -2,7 +2,7 @@
 // the engine's events to generation events. One instance per loaded model; holds no state of requests.
 import { createHash, randomBytes } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
-import type { NativeImage, SubmitOptions } from '../../engine/addon-types.js';
+import type { AdapterInfo, NativeImage, SubmitOptions } from '../../engine/addon-types.js';
 import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine, Generation } from '../../engine/engine.js';
 import type { Prefetched } from '../../engine/kv-tier/tier-client.js';
@@ -22,7 +22,7 @@ import type {
 import { REASONING_EFFORTS, type GenerationEvent, type GenerationRequest, type ReasoningEffort } from '../types.js';
 import { notGenerating } from '../pooling-errors.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
-import { codeOf, goingAway, submitFailure } from './engine-failure.js';
+import { checkAdapter, codeOf, goingAway, submitFailure } from './engine-failure.js';
 import { promptContent } from './prompt-content.js';
 import { promptSizeOf } from './prompt-size.js';
 import { LocalPooler } from './local-pooler.js';
@@ -52,6 +52,11 @@ export class LocalProvider implements Provider {
   readonly vocabulary: Vocabulary;
   readonly decodesImages: boolean;
   readonly pooler: LocalPooler | null;
+  /** The LoRA adapter to compute with. Null: the model alone. */
+  readonly adapter: AdapterInfo | null;
+  private readonly replays: ReplaySource | null;
+  /** Identifies the weights, including the adapter's. */
+  readonly #weights: string;
   readonly #grammarSettings: GrammarSettings;
   readonly #texts: TokenTexts;
 
@@ -59,21 +64,25 @@ export class LocalProvider implements Provider {
     private readonly engine: Engine,
     private readonly model: CatalogModel,
     private readonly limits: GenerationLimits,
-    private readonly replays: ReplaySource | null = null,
+    { replays = null, adapter = null }: { replays?: ReplaySource | null; adapter?: AdapterInfo | null } = {},
   ) {
+    this.replays = replays;
+    this.adapter = adapter;
+    // A cache key contains the scale, so two scales of one adapter are different models.
+    this.#weights = adapter === null ? engine.fileHash : `${engine.fileHash}+${adapter.cacheKey}`;
     this.images = engine.vision === null ? null : new PromptImages(engine, limits.images);
-    this.prompter = new Prompter(engine, model, this.images, replays);
+    this.prompter = new Prompter(engine, model, this.images, { replays, weights: this.#weights });
     this.contextWindow = this.prompter.contextWindow;
     this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
     this.efforts = this.prompter.markers === null ? this.prompter.template.efforts.withNone() : REASONING_EFFORTS;
     this.decodesImages = this.images !== null;
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
     const { embeddings } = engine.info;
-    this.pooler = embeddings === null ? null : new LocalPooler(engine, model, embeddings, limits);
+    this.pooler = embeddings === null ? null : new LocalPooler(engine, model, embeddings, { ...limits, adapter });
     this.#texts = new TokenTexts(engine);
     this.vocabulary = new EngineVocabulary(engine, this.#texts);
     const { name, isa } = engine.backend;
-    const identity = [VERSION, engine.fileHash, name, isa, engine.precision].join('\n');
+    const identity = [VERSION, this.#weights, name, isa, engine.precision].join('\n');
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
   }
 
@@ -253,7 +262,7 @@ export class LocalProvider implements Provider {
       written.event(event);
       if (event.type === 'finished') {
         const items = written.take(event.choice);
-        if (items.length > 0) onEvent({ type: 'written', choice: event.choice, model: this.engine.fileHash, items });
+        if (items.length > 0) onEvent({ type: 'written', choice: event.choice, model: this.#weights, items });
       }
       onEvent(event);
     };
@@ -271,7 +280,8 @@ export class LocalProvider implements Provider {
     const hasImages = images !== undefined && images.length > 0;
     if (!hasImages && prompt.length <= tier.client.minTokens) return null;
     const { tokens, spans } = hasImages ? this.engine.positions({ prompt, images }) : { tokens: prompt, spans: [] };
-    return tier.client.prefetch(tier.key, { organization, organizationId, tokens, spans, signal });
+    const adapter = this.adapter?.cacheKey ?? '';
+    return tier.client.prefetch(tier.key, { organization, organizationId, tokens, spans, adapter, signal });
   }
 
   count(request: GenerationRequest, context: RequestContext): Promise<PromptCount> {
@@ -328,6 +338,7 @@ export class LocalProvider implements Provider {
     return {
       prompt: prompt.tokens,
       images: prompt.images.map(({ at }, index) => ({ at, image: images[index]! })),
+      adapter: this.adapter?.id ?? null,
       output: maxTokens > 0 ? 'tokens' : request.promptLogprobs != null ? 'logprobs' : 'nothing',
       organization,
       n: request.n,
@@ -398,6 +409,7 @@ export class LocalProvider implements Provider {
     const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice), queueDrainMs);
     let generation: RunningGeneration & Pick<Generation, 'finish'>;
     try {
+      checkAdapter(this.engine, this.adapter, this.model.id);
       const running = submitted(
         () =>
           this.engine.generate(options, (event) => {

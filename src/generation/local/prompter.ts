@@ -101,6 +101,8 @@ export class Prompter {
   /** Maximum length of prompt and output together, in tokens. */
   readonly contextWindow: number;
   readonly raw: RawPrompts;
+  private readonly replays: ReplaySource | null;
+  readonly #weights: string;
   readonly #writer: PromptWriter;
   #longestToken: number | null = null; // in bytes; computed at the first huge prompt
   #closingTokens: number | null = null; // computed at the first request
@@ -115,14 +117,16 @@ export class Prompter {
 
   /**
    * `images`: null if the model has no vision encoder. `replays`: finds the token IDs of earlier tool calls and
-   * reasoning blocks; null if they are always tokenized from their text.
+   * reasoning blocks that a model with these `weights` has generated; null if they are always tokenized from their text.
    */
   constructor(
     private readonly engine: Engine,
     private readonly model: CatalogModel,
     private readonly images: Pick<PromptImages, 'tokensOf'> | null,
-    private readonly replays: ReplaySource | null = null,
+    { replays = null, weights = engine.fileHash }: { replays?: ReplaySource | null; weights?: string } = {},
   ) {
+    this.replays = replays;
+    this.#weights = weights;
     const { info } = engine;
     const source = info.chatTemplate ?? CHATML_TEMPLATE;
     const hasToken = (spelling: string): boolean => engine.findToken(spelling) !== -1;
@@ -248,7 +252,7 @@ export class Prompter {
         for (const { at, text } of reasoning) keys[at] = reasoningKey(text);
       });
     const limits = { maxTokens: this.contextWindow, charged };
-    const found = await this.replays.find({ organizationId, model: this.engine.fileHash, keys }, limits);
+    const found = await this.replays.find({ organizationId, model: this.#weights, keys }, limits);
     return found.size === 0 ? undefined : found;
   }
 

@@ -43,7 +43,12 @@ function serveOne(exchange: Exchange, options: ModelsOptions): void {
   const { description: model, name } = options.find(id, shownTo(exchange.identity));
   if (!mayUse(exchange.identity, name))
     throw apiError('model_not_allowed', `This API key does not have access to the model "${id}".`, 'model');
-  exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model, options));
+  exchange.json(
+    200,
+    shapeOf(exchange) === 'chat'
+      ? chatModel(model.adapter === null ? model : { ...model, root: name })
+      : messagesModel(model, options),
+  );
 }
 
 function serveList(exchange: Exchange, options: ModelsOptions): void {
@@ -57,10 +62,10 @@ function serveList(exchange: Exchange, options: ModelsOptions): void {
     lifecycles.length === 0 ? model.lifecycle !== 'retired' : lifecycles.includes(model.lifecycle),
   );
   if (shapeOf(exchange) === 'chat') {
-    exchange.json(200, { object: 'list', data: listed.map(chatModel) });
+    exchange.json(200, { object: 'list', data: listed.map((model) => chatModel(publicly(model))) });
     return;
   }
-  const page = paged(listed, exchange.query);
+  const page = paged(listed.map(publicly), exchange.query);
   exchange.json(200, {
     data: page.models.map((model) => messagesModel(model, options)),
     has_more: page.hasMore,
@@ -101,14 +106,21 @@ function unknownModel(id: string, param: string): Error {
   return apiError('model_not_found', `There is no model "${id.slice(0, 128)}".`, param);
 }
 
-function chatModel(model: ModelDescription): object {
+/** `root`: the unambiguous name of an adapter that is listed under its own name. */
+type Listed = ModelDescription & { root?: string };
+
+/** Lists an adapter under the shortest name that reaches it, as vLLM does. */
+const publicly = (model: ModelDescription): Listed =>
+  model.adapter === null ? model : { ...model, id: model.adapter.shortName, root: model.id };
+
+function chatModel(model: Listed): object {
   return {
     id: model.id,
     object: 'model',
     created: Math.floor(model.createdAt.getTime() / 1000),
     owned_by: 'organization',
-    root: model.id,
-    parent: null,
+    root: model.root ?? model.id,
+    parent: model.adapter?.parent ?? null,
     shutdown_date: model.retiresAt,
     display_name: model.displayName,
     demonstration: model.demonstration,

@@ -85,7 +85,7 @@ async function show(exchange: Exchange, models: OllamaModels): Promise<void> {
       .map(([option, value]) => `${(OPTIONS[option] ?? option).padEnd(30)} ${value}`)
       .join('\n'),
     template: facts.chatTemplate ?? '',
-    details: details(facts),
+    details: details(description, facts),
     model_info: {
       'general.architecture': architecture,
       ...(facts.parameters === null ? {} : { 'general.parameter_count': facts.parameters }),
@@ -131,9 +131,9 @@ function capabilities(
   ];
 }
 
-function details({ architecture, parameters, quantization }: OllamaModelFacts): object {
+function details({ adapter }: ModelDescription, { architecture, parameters, quantization }: OllamaModelFacts): object {
   return {
-    parent_model: '',
+    parent_model: adapter === null ? '' : taggedName(adapter.parent),
     format: 'gguf',
     family: architecture ?? '',
     families: architecture === null ? [] : [architecture],
@@ -161,7 +161,7 @@ function identityOf(model: ModelDescription, facts: OllamaModelFacts): object {
     model: taggedName(model.id),
     size: facts.bytes ?? 0,
     digest: digestOf(model, facts),
-    details: details(facts),
+    details: details(model, facts),
   };
 }
 

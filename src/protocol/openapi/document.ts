@@ -7,6 +7,7 @@ import { conversationItemsSchema, conversationSchema, conversationUpdateSchema }
 import { embeddingsRequestSchema } from '../embeddings/schema.js';
 import { infillSchema } from '../infill/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
+import { loadAdapterSchema, unloadAdapterSchema } from '../models/adapter-routes.js';
 import { given, integer } from '../fields.js';
 import {
   chatRequestSchema as ollamaChatSchema,
@@ -72,6 +73,8 @@ const requests = {
   OllamaEmbeddingsRequest: ollamaEmbeddingsSchema,
   OllamaShowRequest: showRequestSchema,
   OllamaPullRequest: pullRequestSchema,
+  LoadAdapterRequest: loadAdapterSchema,
+  UnloadAdapterRequest: unloadAdapterSchema,
 } as const satisfies Record<string, z.ZodType>;
 
 const answers = {
@@ -91,6 +94,8 @@ const answers = {
   TokenizerInfo: completions.tokenizerInfo,
   ModelProperties: models.modelProperties,
   ModelSlots: models.modelSlots,
+  AdapterMessage: models.adapterMessage,
+  AdapterList: models.adapterList,
   Message: messages.message,
   MessageEvent: messages.messageEvent,
   TokenCount: messages.tokenCount,
@@ -142,6 +147,7 @@ interface Operation {
   request?: RequestName;
   answer: AnswerName | readonly AnswerName[];
   stream?: AnswerName; // schema of each event, if the response can be an event stream
+  isText?: true; // the response is plain text instead of JSON
   lines?: AnswerName; // schema of each line, if the response can be a stream of JSON lines
   query?: Readonly<Record<string, z.ZodType>>;
   error?: 'ChatError' | 'MessagesError' | 'either';
@@ -441,6 +447,31 @@ const operations: readonly Operation[] = [
     error: 'either',
   },
   {
+    method: 'post',
+    path: '/v1/load_lora_adapter',
+    id: 'loadLoraAdapter',
+    summary: "Load a LoRA adapter (vLLM's format). Requires operator access.",
+    request: 'LoadAdapterRequest',
+    answer: 'AdapterMessage',
+    isText: true,
+  },
+  {
+    method: 'post',
+    path: '/v1/unload_lora_adapter',
+    id: 'unloadLoraAdapter',
+    summary: "Unload a LoRA adapter (vLLM's format). Requires operator access.",
+    request: 'UnloadAdapterRequest',
+    answer: 'AdapterMessage',
+    isText: true,
+  },
+  {
+    method: 'get',
+    path: '/lora-adapters',
+    id: 'listLoraAdapters',
+    summary: 'List the LoRA adapters, with the field names of llama-server. Requires operator access.',
+    answer: 'AdapterList',
+  },
+  {
     method: 'get',
     path: '/api/version',
     id: 'ollamaVersion',
@@ -559,6 +590,9 @@ const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/responses', 'Responses'],
   ['/v1/conversations', 'Conversations'],
   ['/v1/models', 'Models'],
+  ['/v1/load_lora_adapter', 'Models'],
+  ['/v1/unload_lora_adapter', 'Models'],
+  ['/lora-adapters', 'Models'],
   ['/v1/embeddings', 'Embeddings'],
   ['/v1/rerank', RANKING],
   ['/v2/rerank', RANKING],
@@ -583,8 +617,9 @@ function operationOf(operation: Operation): Json {
     const { $schema: _schema, ...made } = z.toJSONSchema(schema, { io: 'input' });
     return { name, in: 'query', required: false, schema: made };
   });
+  const answer = oneOf(typeof operation.answer === 'string' ? [operation.answer] : operation.answer);
   const content = {
-    ...json(oneOf(typeof operation.answer === 'string' ? [operation.answer] : operation.answer)),
+    ...(operation.isText === true ? { 'text/plain': { schema: answer } } : json(answer)),
     ...(operation.stream === undefined ? {} : { 'text/event-stream': { schema: ref(operation.stream) } }),
     ...(operation.lines === undefined ? {} : { 'application/x-ndjson': { schema: ref(operation.lines) } }),
   };

@@ -41,6 +41,7 @@ export function openEngines({
         loaded.delete(key);
         await tier?.detach(key, config.engine.drain_ms);
       },
+      primary,
     );
     const tuning = new EngineTuning(engineSettings, holds, pool, config, telemetry.log);
     undo.add(() => tuning.close());

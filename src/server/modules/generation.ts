@@ -97,7 +97,8 @@ export function openGeneration({
       background,
       running,
     };
-    const names = (): string[] => pool.list().map(({ model }) => model.id);
+    const names = (): string[] =>
+      pool.list().flatMap(({ model }) => (model.adapter === undefined ? [model.id] : []));
     const chat = chatCompletionsRoute({
       ...generation,
       foreignThinking,

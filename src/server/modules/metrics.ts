@@ -5,6 +5,7 @@ import { engineGauges, notedEngines } from '../engine-status.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
 import type { Engines } from './engines.js';
+import type { Models } from './models.js';
 import type { Storage } from './storage.js';
 
 export function openMetrics({
@@ -12,9 +13,10 @@ export function openMetrics({
   primary,
   storage: { bus },
   engines: { pool },
-}: AppContext & { storage: Storage; engines: Engines }): Promise<Module> {
+  models: { models },
+}: AppContext & { storage: Storage; engines: Engines; models: Models }): Promise<Module> {
   return openModule((undo) => {
-    telemetry.observeEngines(() => engineGauges(pool));
+    telemetry.observeEngines(() => engineGauges(pool, models));
     const notes = primary ? new EngineNotes(() => notedEngines(pool), telemetry.log) : null;
     undo.add(() => notes?.close());
     telemetry.shareWith(bus);

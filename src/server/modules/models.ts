@@ -62,8 +62,11 @@ export function openModels({
       log.error({ err }, 'cannot read model settings'),
     );
     undo.add(() => modelSettings.close());
-    for (const model of catalog)
-      pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
+    for (const model of catalog) {
+      const loaded = modelSettings.row(model.id).unloaded !== true;
+      if (model.adapter === undefined) pool.add(model, loaded, drafts.get(model.id) ?? null);
+      else void pool.addAdapter(model, loaded); // reports a failure in the adapter's status
+    }
     modelSettings.onChanged(() => {
       for (const {
         model: { id },

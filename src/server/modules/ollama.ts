@@ -108,7 +108,10 @@ function factsOf(pool: ModelPool, name: string): OllamaModelFacts {
   const pooled = pool.get(name);
   const info = pooled?.status.state === 'ready' ? pooled.status.engine.info : null;
   return {
-    bytes: pooled === undefined || pooled.model.upstream !== undefined ? null : modelBytes(pooled.model.file),
+    bytes:
+      pooled === undefined || pooled.model.upstream !== undefined
+        ? null
+        : modelBytes(pooled.model.adapter?.path ?? pooled.model.file),
     architecture: info?.architecture ?? null,
     parameters: info?.parameters ?? null,
     quantization: info?.quantization ?? null,

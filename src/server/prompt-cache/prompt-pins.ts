@@ -102,7 +102,9 @@ export class PromptPins {
   warm(model: string, organizationId: string, prompt: string): Promise<PinnedPrompt> {
     return this.#inTurn(async () => {
       const { store, box, models, max } = this.deps;
-      const { name } = models.find(model);
+      const { name, recordedAs } = models.find(model);
+      if (recordedAs !== name)
+        throw apiError('unsupported_value', `model: prompts for a LoRA adapter (${name}) cannot be pinned.`, 'model');
       const same = [...this.#pins.values()].find(
         ({ row, prompt: other }) => row.model === name && row.organizationId === organizationId && other === prompt,
       );

@@ -3,6 +3,8 @@
 export interface LocalModel {
   /** Public names; models that share a file share one entry. */
   readonly names: readonly string[];
+  /** Public names of the LoRA adapters of these models. */
+  readonly adapters: readonly string[];
   /** The file or directory; null for an upstream model. */
   readonly file: string | null;
   readonly state: 'loading' | 'ready' | 'elsewhere' | 'failed' | 'idle' | 'unloaded';

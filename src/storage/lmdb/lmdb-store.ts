@@ -38,10 +38,9 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   8: indexRequestsById,
   9: () => undefined, // version 10 added service accounts and address lists; nothing to convert
   10: () => undefined, // version 11 added token IDs of tool calls and reasoning; nothing to convert
-  // versions 12 to 14 added tables; nothing to convert
-  11: () => undefined,
-  12: () => undefined,
-  13: () => undefined,
+  11: () => undefined, // version 12 added files and uploads; nothing to convert
+  12: () => undefined, // version 13 added batches; nothing to convert
+  13: () => undefined, // version 14 added LoRA adapters; nothing to convert
   14: () => undefined, // version 15 added stored chat completions and webhooks; nothing to convert
 };
 

@@ -7,7 +7,15 @@ import type { Queryable } from './database.js';
  * 'model': an operator's settings for a model; 'served-model': a model served in addition to the configured ones;
  * 'prices', 'model-names', 'clock': a single document named 'all'.
  */
-export type SettingKind = 'model' | 'engine' | 'served-model' | 'prices' | 'budget' | 'model-names' | 'clock';
+export type SettingKind =
+  | 'model'
+  | 'engine'
+  | 'served-model'
+  | 'adapter'
+  | 'prices'
+  | 'budget'
+  | 'model-names'
+  | 'clock';
 
 export async function settingOf<V>(sql: Queryable, kind: SettingKind, name: string): Promise<V | undefined> {
   return (await sql.query<{ value: V }>('SELECT value FROM settings WHERE kind = $1 AND name = $2', [kind, name]))[0]

@@ -93,6 +93,29 @@ t.test('pages are read back, also by another store', async (t) => {
   await again.store.close();
 });
 
+t.test('pages of another adapter, or of none, are not found', async (t) => {
+  const { store } = await opened(folderOf(t));
+  const pages = 4;
+  const text: PositionText = { ...textOf(pages), adapter: '1'.repeat(32) };
+  await store.put({
+    engine: ENGINE,
+    organization: ORGANIZATION,
+    text,
+    pages: pagesOf(pages),
+    label: null,
+    keepS: 0,
+  });
+  const found = (adapter?: string): number =>
+    store.find(ENGINE, ORGANIZATION, { ...textOf(pages), ...(adapter !== undefined && { adapter }) }, pages).length;
+  t.equal(found('1'.repeat(32)), pages);
+  t.equal(found('2'.repeat(32)), 0);
+  t.equal(found(), 0);
+  await put(store, pages);
+  t.equal(found(), pages);
+  t.equal(found(''), pages);
+  await store.close();
+});
+
 t.test('a store that was not closed has everything that was acknowledged', async (t) => {
   const folder = folderOf(t);
   const { store } = await opened(folder);

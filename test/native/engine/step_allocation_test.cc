@@ -6,6 +6,8 @@
 #include <new>
 
 #include "allocation_hook.h"
+#include "engine/adapters/adapter_set.h"
+#include "engine/lora_adapters.h"
 #include "engine/loop/step_loop.h"
 #include "engine/output/grammar_cache.h"
 #include "engine_fixture.h"
@@ -75,13 +77,23 @@ namespace monolith::testing {
 namespace {
 
 // Of six requests, those starting with number `first` are run. Two requests have a grammar that would end early with
-// other vocabularies.
-void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId first = 1) {
+// other vocabularies. `adapted`: every second request uses a LoRA adapter.
+void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId first = 1, bool adapted = false) {
   const int n = 7 - static_cast<int>(first);
   setup.threads = 2;
   setup.options.speculation = speculation;
   EngineParts parts = load_parts(setup);
   if (!parts.model) return;
+  AdapterSet adapters(*parts.model, SIZE_MAX);
+  AdapterId adapter = kNoAdapter;
+  if (adapted) {
+    const ScratchFolder folder;
+    const auto loaded =
+        adapters.load(write_bytes(folder, "adapter.gguf", RandomAdapter(setup.model, 8, 1).gguf()), {.name = "steady"},
+                      [&](int rank) { return parts.model->reserve_adapters(rank); });
+    REQUIRE(loaded);
+    adapter = loaded->id;
+  }
   EngineCounters counters;
   StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters, parts.draft.get());
   auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
@@ -93,6 +105,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
     GenerationRequest request;
     request.prompt = test_prompt(20 + static_cast<int>(id), static_cast<int>(id));
     request.max_tokens = setup.limits.max_context - 112;
+    if (adapted && id % 2 == 0) request.adapter_use = *adapters.use(adapter);
     request.ignore_eos = true;
     request.stop = {"never generated", "nor this"};
     request.reasoning.open.text = "<think>";
@@ -160,6 +173,7 @@ EngineSetup setup_of(const std::string& model) {
 }
 
 TEST(step_loop_decodes_without_allocating) { check_steady_steps({}, Speculation::kOff); }
+TEST(step_loop_applies_adapters_without_allocating) { check_steady_steps({}, Speculation::kOff, 1, true); }
 TEST(step_loop_drafts_without_allocating) {
   EngineSetup setup;
   setup.draft = "models/llama.q4_k_m.gguf";

@@ -9,7 +9,8 @@ void Disk::attach(PageTier& tier) {
 }
 
 std::string Disk::key(uint64_t organization, const PageText& text, int index) {
-  std::string key = std::to_string(organization);
+  std::string key =
+      std::to_string(organization) + "a" + std::to_string(text.adapter.high) + "." + std::to_string(text.adapter.low);
   for (int p = 0; p < (index + 1) * kPageTokens; ++p) {
     const InputSpan* span = span_from(text.spans, p);
     if (span && span->first <= p)

@@ -38,6 +38,7 @@ std::vector<PromptRun> GoldenRunner::run(const std::vector<GoldenPrompt>& prompt
   for (size_t i = 0; i < prompts.size(); ++i) {
     if (!together) next_page_ = 0;
     sequences.push_back(start(prompts[i], runs[i]));
+    if (!adapters_.empty()) sequences.back().adapter = adapters_[i % adapters_.size()];
     if (!together) finish({&sequences.back(), 1}, piece);
   }
   if (together) finish(sequences, piece);
@@ -67,6 +68,7 @@ void GoldenRunner::finish(std::span<Sequence> sequences, int piece) {
 bool GoldenRunner::step(std::span<Sequence> sequences, int piece) {
   std::vector<int32_t> tokens, rows;
   std::vector<Segment> segments;
+  std::vector<AdapterRows> adapters;
   std::vector<std::vector<float>*> places;  // Destination of each row of logits.
   std::vector<const Sequence*> advanced;    // The sequence of each segment.
   for (Sequence& s : sequences) {
@@ -80,6 +82,7 @@ bool GoldenRunner::step(std::span<Sequence> sequences, int piece) {
         {first_row, n, s.position, s.pages.data(), s.position > 0 ? slot + s.odd : kNoSlot, slot + !s.odd});
     s.odd = !s.odd;
     advanced.push_back(&s);
+    if (s.adapter != nullptr) adapters.push_back({first_row, n, s.adapter});
     tokens.insert(tokens.end(), s.tokens.begin() + s.position, s.tokens.begin() + s.position + n);
     for (int p = s.position; p < s.position + n; ++p) {
       if (auto* place = place_of(s, p)) {
@@ -97,7 +100,8 @@ bool GoldenRunner::step(std::span<Sequence> sequences, int piece) {
       segments.back().pages += advanced[i]->table_size();
     }
   }
-  const float* logits = model_.forward({tokens, segments, rows});
+  const float* logits =
+      model_.forward({.tokens = tokens, .segments = segments, .logit_rows = rows, .adapters = adapters});
   const auto n_vocab = static_cast<size_t>(model_.params().n_vocab);
   for (size_t i = 0; i < places.size(); ++i) {
     const float* from = logits + i * n_vocab;

@@ -39,6 +39,8 @@ class GoldenRunner {
   explicit GoldenRunner(Transformer& model) : model_(model) {}
 
   std::vector<PromptRun> run(const std::vector<GoldenPrompt>& prompts, int piece, bool together);
+  // From now on, prompt i of each run uses adapters[i % size]; null: none.
+  void use(std::vector<const Adapter*> adapters) { adapters_ = std::move(adapters); }
 
  private:
   struct Sequence {
@@ -48,6 +50,7 @@ class GoldenRunner {
     std::vector<int32_t> pages;   // The pages in each page table.
     int position = 0;
     bool odd = false;
+    const Adapter* adapter = nullptr;
     size_t prompt_size() const { return golden->tokens.size(); }
     size_t table_size() const { return (tokens.size() + kPageTokens - 1) / kPageTokens; }
     bool ended() const { return position == static_cast<int>(tokens.size()); }
@@ -66,6 +69,7 @@ class GoldenRunner {
   static std::vector<float>* place_of(Sequence& s, int position);
 
   Transformer& model_;
+  std::vector<const Adapter*> adapters_;
   int64_t next_page_ = 0;
 };
 

@@ -188,6 +188,7 @@ function* eventsOf(
 export function servedModel(name: string, provider: Provider): ServedModel {
   return {
     name,
+    recordedAs: name,
     asked: name,
     lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
     sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },

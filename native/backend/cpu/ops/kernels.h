@@ -157,6 +157,37 @@ struct StateSpaceTile {
   float* state;  // Shape [blocks][state_dim][16], updated in place.
 };
 
+// Both factors are stored in the order in which they are read, padded with zeros. A: kAdapterRanks ranks at a time (the
+// last group may have fewer), [block of kLanes columns][rank][kLanes]. B: [block of kLanes outputs][rank][kLanes].
+inline constexpr int kAdapterRanks = 4;
+
+// Some ranks of A x for some rows of an adapter.
+struct AdapterDown {
+  const void* a;  // The group of ranks, as floats or binary16.
+  bool halves;    // Whether the weights are binary16.
+  int n_ranks;    // At most kAdapterRanks.
+  int64_t cols;
+  const float* x;
+  const int32_t* rows;  // Indices of the rows of x.
+  int n_rows;
+  float scale;
+  float* out;  // The first rank's value of the first row.
+  int64_t out_stride;
+};
+
+// Adds B t to some blocks of outputs of some rows.
+struct AdapterUp {
+  const void* b;  // The first block.
+  bool halves;
+  int rank;
+  int64_t count;   // Number of outputs.
+  const float* t;  // Shape [n_rows][rank].
+  float* out;      // The first output, of row 0.
+  int64_t out_stride;
+  const int32_t* rows;  // Indices of the rows of `out`.
+  int n_rows;
+};
+
 struct OpKernels {
   using Gate = void (*)(const float* gate, const float* up, int64_t count, float* out);
   Gate gate(Activation activation) const {
@@ -189,6 +220,8 @@ struct OpKernels {
   // See Operations::gaussian_topk.
   void (*gaussian_topk)(float* x, float deviations, int64_t dim);
   void (*multiply)(float* x, const float* y, int64_t count);  // In place.
+  void (*adapter_down)(const AdapterDown& tile);
+  void (*adapter_up)(const AdapterUp& tile);
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);

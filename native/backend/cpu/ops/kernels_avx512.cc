@@ -20,6 +20,7 @@ namespace {
 // The kernels, written in terms of these vector types.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
+#include "backend/cpu/ops/adapters-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"
 #include "backend/cpu/ops/attention_latents-inl.h"
 #include "backend/cpu/ops/attention-inl.h"

@@ -10,7 +10,7 @@ export const chatModel = z.strictObject({
   created: z.int(),
   owned_by: z.string(),
   root: z.string(),
-  parent: z.null(),
+  parent: z.string().nullable(),
   shutdown_date: z.string().nullable(),
   display_name: z.string(),
   demonstration: z.boolean(),
@@ -63,6 +63,13 @@ export const messagesModelList = z.strictObject({
   first_id: z.string().nullable(),
   last_id: z.string().nullable(),
 });
+
+/** A plain text, which names the adapter. */
+export const adapterMessage = z.string();
+
+export const adapterList = z.array(
+  z.strictObject({ id: z.int().min(0), name: z.string(), path: z.string(), scale: z.number() }),
+);
 
 /** The default sampling parameters, under llama-server's names. */
 const requestDefaults = z.strictObject({

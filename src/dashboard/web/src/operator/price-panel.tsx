@@ -88,7 +88,12 @@ function PriceDialog({ table, onClose }: { table: PriceTable; onClose: () => voi
       ]),
     ),
   );
-  const names = [...new Set([...(models.data?.data.map(({ id }) => id) ?? []), ...Object.keys(table.models)])];
+  const names = [
+    ...new Set([
+      ...(models.data?.data.flatMap((one) => (one.adapter_of === null ? [one.id] : [])) ?? []),
+      ...Object.keys(table.models),
+    ]),
+  ];
   const isReady = Object.values(drafts).every((draft) => FIELDS.every(({ name }) => isNumber(draft[name])));
   const save = (): void => {
     void action.run(async () => {

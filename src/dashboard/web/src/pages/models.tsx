@@ -110,6 +110,14 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
           </Notice>
         )}
         <dl className="fact-list">
+          {model.adapter_of !== null && (
+            <div>
+              <dt>LoRA adapter of</dt>
+              <dd>
+                <Code>{model.adapter_of}</Code>
+              </dd>
+            </div>
+          )}
           <div>
             <dt>Context</dt>
             <dd>{count(model.context_window)} tokens</dd>

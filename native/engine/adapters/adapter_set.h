@@ -1,0 +1,83 @@
+// The LoRA adapters of an engine. All functions may be called from any thread.
+//
+// A request holds its adapter from submission to its end (AdapterUse). An adapter that is unloaded is freed when its
+// last request has ended; until then, it counts towards the limits.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/adapter_info.h"
+#include "model/adapter.h"
+#include "model/model.h"
+
+namespace monolith {
+
+struct LoadedAdapter {
+  AdapterInfo info;
+  std::unique_ptr<const Adapter> adapter;
+  std::atomic<int> waiting{0}, running{0};  // Requests in the queue, and requests that have started.
+};
+
+// A request's reference to its adapter.
+class AdapterUse {
+ public:
+  explicit AdapterUse(std::shared_ptr<LoadedAdapter> loaded) : loaded_(std::move(loaded)) { ++loaded_->waiting; }
+  ~AdapterUse() { --(started_ ? loaded_->running : loaded_->waiting); }
+  AdapterUse(const AdapterUse&) = delete;
+  AdapterUse& operator=(const AdapterUse&) = delete;
+
+  // The request leaves the queue. Further calls have no effect.
+  void start() {
+    if (started_) return;
+    started_ = true;
+    ++loaded_->running;
+    --loaded_->waiting;
+  }
+  const Adapter* adapter() const { return loaded_->adapter.get(); }
+  const ContentHash& hash() const { return loaded_->info.hash; }
+
+ private:
+  std::shared_ptr<LoadedAdapter> loaded_;
+  bool started_ = false;
+};
+
+class AdapterSet {
+ public:
+  // `most_bytes`: limit for all adapters together.
+  AdapterSet(Model& model, size_t most_bytes) : model_(model), most_bytes_(most_bytes) {}
+
+  // Loads an adapter from a GGUF file or a PEFT folder. `reserve` is called with its rank and must make the model ready
+  // for it (Model::reserve_adapters()). Error messages start with the path.
+  Result<AdapterInfo> load(const std::string& path, const AdapterOptions& options,
+                           const std::function<Status(int rank)>& reserve);
+  Status unload(AdapterId id);
+  Result<std::shared_ptr<AdapterUse>> use(AdapterId id);
+  std::vector<AdapterInfo> list() const;
+  std::vector<AdapterStats> stats() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<LoadedAdapter> loaded;  // Null after unload().
+    std::weak_ptr<LoadedAdapter> used;      // Expires after unload(), when the last request has ended.
+  };
+
+  Result<std::shared_ptr<LoadedAdapter>> read(const std::string& path, const AdapterOptions& options);
+  Result<size_t> room();
+  void remove_freed();
+
+  Model& model_;
+  const size_t most_bytes_;
+  std::mutex loading_;        // Held by load(), so that two loads do not both take the memory that is left.
+  mutable std::mutex mutex_;  // Guards the members below.
+  std::vector<Entry> entries_;
+  AdapterId next_id_ = 1;
+};
+
+}  // namespace monolith
