@@ -265,7 +265,8 @@ struct CpuMixture::Product {
     // While the first rows are multiplied by two panels, the kernels prefetch the next two panels, because pair kernels
     // do no other prefetching.
     const auto panel_lines = static_cast<int64_t>(matrix.layout().records / kLineBytes);
-    const int next_lines = static_cast<int>((2 * panel_lines + cols / 32 - 1) / (cols / 32));
+    const int64_t blocks = std::max<int64_t>(cols / 32, 1);  // Matrices of 16 columns have half a block.
+    const int next_lines = static_cast<int>((2 * panel_lines + blocks - 1) / blocks);
     const int32_t begin = mixture.first_slot_[expert], end = mixture.first_slot_[expert + 1];
     for (int32_t slot = begin; slot < end; slot += mixture.tile_rows_[slot]) {
       const size_t lines_at = shared_lines ? 0 : static_cast<size_t>(slot) * row_bytes;

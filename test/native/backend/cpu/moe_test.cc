@@ -213,6 +213,30 @@ TEST(moe_results_do_not_depend_on_batch_threads_and_instruction_set) {
   }
 }
 
+TEST(experts_narrower_than_a_block_are_computed) {
+  constexpr MixtureShape kNarrow = {.n_experts = 9, .n_used = 3, .n_embd = 48, .n_ff = 16};
+  constexpr int64_t kInside = int64_t{kNarrow.n_experts} * kNarrow.n_ff;
+  constexpr int64_t kOutside = int64_t{kNarrow.n_experts} * kNarrow.n_embd;
+  const auto x = random_floats(kRows * kNarrow.n_embd, 4), logits = random_floats(kRows * kNarrow.n_experts, 5);
+  std::vector<float> first;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    auto backend = make_cpu_backend({.threads = 2, .isa = cpu_isa_name(isa)});
+    REQUIRE(backend && (*backend)->reserve(kRows, 64, 16, 16, kNarrow));
+    const auto gate = matrix(**backend, TensorType::kF32, kInside, kNarrow.n_embd,
+                             matrix_data(TensorType::kF32, kInside, kNarrow.n_embd, 1));
+    const auto up = matrix(**backend, TensorType::kF32, kInside, kNarrow.n_embd,
+                           matrix_data(TensorType::kF32, kInside, kNarrow.n_embd, 2));
+    const auto down = matrix(**backend, TensorType::kF32, kOutside, kNarrow.n_ff,
+                             matrix_data(TensorType::kF32, kOutside, kNarrow.n_ff, 3));
+    const Mixture mixture{.shape = kNarrow, .gate = gate.get(), .up = up.get(), .down = down.get()};
+    std::vector<float> out(static_cast<size_t>(kRows) * kNarrow.n_embd);
+    (*backend)->mixture(mixture, logits.data(), x.data(), RowCount::fixed(kRows), out.data(), false);
+    CHECK(std::ranges::any_of(out, [](float value) { return value != 0; }));
+    if (first.empty()) first = out;
+    CHECK(same_bits(out, first.data()));
+  }
+}
+
 TEST(equal_logits_select_the_lower_index) {
   const auto backend = backend_for(available_cpu_isas().back(), 1);
   REQUIRE(backend != nullptr);
