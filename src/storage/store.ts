@@ -120,6 +120,16 @@ export const TABLES = [
   'replays-by-time',
   'replays-by-response',
   'replay-sizes',
+  'files',
+  'files-by-organization',
+  'file-contents',
+  'file-rows',
+  'file-times',
+  'file-holds',
+  'file-sizes',
+  'uploads',
+  'uploads-by-organization',
+  'upload-parts',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

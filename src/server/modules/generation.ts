@@ -9,6 +9,7 @@ import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js'
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
+import { fileRoutes } from '../../protocol/files/routes.js';
 import { messagesRoutes } from '../../protocol/messages/routes.js';
 import { openApiRoute } from '../../protocol/openapi/routes.js';
 import { rerankRoutes } from '../../protocol/rerank/routes.js';
@@ -53,7 +54,7 @@ export function openGeneration({
   config,
   telemetry,
   shared,
-  storage: { responses, conversations, bus, replays },
+  storage: { responses, conversations, files, uploads, wallClock, bus, replays },
   recorders: { usage, requests },
   background: { background },
   budgets: { budgetGate },
@@ -114,6 +115,7 @@ export function openGeneration({
         ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),
         ...responsesRoutes(stored),
         ...conversationRoutes({ conversations, sealer, foreignThinking }),
+        ...fileRoutes({ files, uploads, settings: config.files, now: wallClock }),
       ],
       sockets: [
         responsesSocket({ ...stored, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.ws.max_message_bytes }),

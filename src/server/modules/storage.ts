@@ -27,10 +27,13 @@ import { PostgresReplayStore } from '../../storage/postgres/replays/replay-store
 import { PostgresClockRecords } from '../../storage/postgres/clock-record.js';
 import { openSharedDatabase } from '../../storage/postgres/shared-database.js';
 import type { ConversationStore } from '../../storage/conversation-store.js';
+import type { FileStore } from '../../storage/file-store.js';
+import type { UploadStore } from '../../storage/upload-store.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import { openClockGuard } from '../clock-guard.js';
 import { reportStorageFailure } from '../lmdb-failure.js';
 import { folderResponses } from '../lmdb-responses.js';
+import { openFiles } from '../file-stores.js';
 import { folderStores, ownStores } from '../lmdb-stores.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
@@ -46,6 +49,10 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   readonly gate: EraseGate;
   readonly responses: ResponseStore;
   readonly conversations: ConversationStore;
+  readonly files: FileStore;
+  readonly uploads: UploadStore;
+  /** Returns the time in seconds since 1970, on the database's clock. */
+  readonly wallClock: () => number;
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
@@ -97,6 +104,7 @@ export function openStorage({
             gate,
             now: () => database.clock.now() / 1000,
           });
+    const { files, uploads } = openFiles(config.files, { store, database, gate, undo });
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
     const tierClient = openTierClient(config, shared, threads.index);
@@ -136,6 +144,9 @@ export function openStorage({
       gate,
       responses,
       conversations,
+      files,
+      uploads,
+      wallClock: () => (database === null ? Date.now() : database.clock.now()) / 1000,
       tierClient,
       replays: hours === 0 ? null : replays,
       watch,
@@ -145,6 +156,7 @@ export function openStorage({
           Promise.all([
             responses.eraseOrganization(id),
             conversations.eraseOrganization(id),
+            uploads.eraseOrganization(id).then(() => files.eraseOrganization(id)),
             saved.eraseOrganization(id),
             requests.eraseOrganization(id),
             stores.organizationKeys.erase(id),

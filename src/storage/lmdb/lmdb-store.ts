@@ -15,13 +15,13 @@ import { MissingDatabase } from '../missing-database.js';
 import { ensureDatabase } from './new-database.js';
 import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from '../store.js';
 import { indexRequestsById } from './upgrade-requests.js';
-import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
+import { addFileScopes, flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from '../store.js';
 import { loadAddon } from '../../engine/load-addon.js';
 import { makeFolder } from '../../shared/make-folder.js';
 
 /** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
-export const SCHEMA_VERSION = 11;
+export const SCHEMA_VERSION = 12;
 
 /** Upgrades from each version to the next. Each runs in the same transaction that writes the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -38,6 +38,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   8: indexRequestsById,
   9: () => undefined, // version 10 added service accounts and address lists; nothing to convert
   10: () => undefined, // version 11 added token IDs of tool calls and reasoning; nothing to convert
+  11: addFileScopes, // version 12 also added files
 };
 
 // This is address space, not memory or disk: LMDB's file grows as needed up to this size.

@@ -30,6 +30,7 @@ import { serviceAccounts } from './migrations/015-service-accounts.js';
 import { alerts } from './migrations/016-alerts.js';
 import { conversations } from './migrations/017-conversations.js';
 import { replays } from './migrations/018-replays.js';
+import { files } from './migrations/019-files.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
 /** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
@@ -52,6 +53,7 @@ export const MIGRATIONS: readonly Migration[] = [
   alerts,
   conversations,
   replays,
+  files,
 ];
 
 /** ID of the advisory lock for changes to tables: arbitrary, but constant. */
