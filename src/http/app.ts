@@ -497,12 +497,19 @@ export class HttpServer {
   }
 
   private serveKnown(route: Route, exchange: HttpExchange): void {
-    if (route.preHandler === undefined) {
+    let before: Promise<unknown> | null;
+    try {
+      before = route.preHandler?.(exchange) ?? null;
+    } catch (error) {
+      exchange.body = undefined;
+      exchange.fail(error);
+      return;
+    }
+    if (before === null) {
       this.serveNow(route, exchange);
       return;
     }
-    route
-      .preHandler(exchange)
+    before
       .then(() => {
         if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveNow(route, exchange));
       })

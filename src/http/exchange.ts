@@ -175,8 +175,11 @@ export interface Route {
    * steps. It returns no result and must not throw. Null: there is nothing to validate in advance.
    */
   validateInSlices?(body: unknown): Iterator<unknown> | null;
-  /** Like onRequest(), but runs after the body has been read. handler() still sees the body. */
-  preHandler?(exchange: Exchange): Promise<unknown>;
+  /**
+   * Like onRequest(), but runs after the body has been read. handler() still sees the body. Null: there is nothing to
+   * wait for.
+   */
+  preHandler?(exchange: Exchange): Promise<unknown> | null;
   /**
    * The handler reads the body itself, as a stream of bytes of any Content-Type, and limits its size. Then `body` is
    * undefined.

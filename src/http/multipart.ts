@@ -40,6 +40,14 @@ export function boundaryOf(contentType: string): string {
   throw apiError('invalid_header', 'Content-Type must have a boundary of at most 70 characters.', 'Content-Type');
 }
 
+/** `used`: number of bytes that are done with. */
+interface Step {
+  event: MultipartEvent | null;
+  isPartEnd?: boolean;
+  used: number;
+  needsMore?: boolean;
+}
+
 type State = 'preamble' | 'delimiter' | 'headers' | 'data' | 'epilogue';
 
 const CRLF = Buffer.from('\r\n');
@@ -76,8 +84,7 @@ export class MultipartParser {
     this.#rest = Buffer.from(rest); // a copy, because `bytes` may be large and belong to the caller
   }
 
-  /** Takes one step. `used`: number of bytes of `rest` that are done with. */
-  #step(rest: Buffer): { event: MultipartEvent | null; isPartEnd?: boolean; used: number; needsMore?: boolean } {
+  #step(rest: Buffer): Step {
     switch (this.#state) {
       case 'preamble':
       case 'data':
@@ -91,7 +98,7 @@ export class MultipartParser {
     }
   }
 
-  #contents(rest: Buffer, isData: boolean): ReturnType<MultipartParser['#step']> {
+  #contents(rest: Buffer, isData: boolean): Step {
     const found = rest.indexOf(this.#delimiter);
     if (found !== -1) this.#state = 'delimiter';
     const end = found === -1 ? Math.max(0, rest.length - this.#delimiter.length + 1) : found;
@@ -103,7 +110,7 @@ export class MultipartParser {
     };
   }
 
-  #afterDelimiter(rest: Buffer): ReturnType<MultipartParser['#step']> {
+  #afterDelimiter(rest: Buffer): Step {
     if (rest.length < 2) return { event: null, used: 0, needsMore: true };
     if (rest[0] === 0x2d && rest[1] === 0x2d) {
       this.#state = 'epilogue';
@@ -118,7 +125,7 @@ export class MultipartParser {
     return { event: null, used: end }; // the line break is kept, so that headers always start with one
   }
 
-  #headers(rest: Buffer): ReturnType<MultipartParser['#step']> {
+  #headers(rest: Buffer): Step {
     const end = rest.indexOf(BLANK_LINE);
     if ((end === -1 ? rest.length : end) > MAX_HEADER_BYTES)
       throw malformed(`the headers of a part are larger than ${MAX_HEADER_BYTES} bytes`);

@@ -158,4 +158,4 @@ const shown = (exchange: Exchange, file: StoredFile): object =>
   isMessages(exchange) ? fileMetadata(file) : fileObject(file);
 
 const encodedName = (name: string): string =>
-  encodeURIComponent(name.toWellFormed()).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);
+  encodeURIComponent(Buffer.from(name).toString()).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);

@@ -9,6 +9,7 @@ import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js'
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
+import { FileInputs, withFileInputs } from '../../protocol/file-inputs/file-inputs.js';
 import { fileRoutes } from '../../protocol/files/routes.js';
 import { messagesRoutes } from '../../protocol/messages/routes.js';
 import { openApiRoute } from '../../protocol/openapi/routes.js';
@@ -86,8 +87,10 @@ export function openGeneration({
     };
     const running = new RunningResponses(bus, background);
     const foreignThinking = config.foreign_thinking;
+    const fileInputs = new FileInputs(files);
     const stored = {
       ...generation,
+      fileInputs,
       sealer,
       foreignThinking,
       responses,
@@ -96,7 +99,11 @@ export function openGeneration({
       background,
       running,
     };
-    const chat = chatCompletionsRoute({ ...generation, foreignThinking, reasoningField: config.chat.reasoning_field });
+    const chat = withFileInputs(
+      chatCompletionsRoute({ ...generation, foreignThinking, reasoningField: config.chat.reasoning_field }),
+      'chat',
+      fileInputs,
+    );
     return {
       chat,
       deps: generation,
@@ -112,8 +119,10 @@ export function openGeneration({
           names: () => pool.list().map(({ model }) => model.id),
           info: (name) => tokenizerInfo(pool, name),
         }),
-        ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),
-        ...responsesRoutes(stored),
+        ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }).map((route) =>
+          withFileInputs(route, 'messages', fileInputs),
+        ),
+        ...responsesRoutes(stored).map((route) => withFileInputs(route, 'responses', fileInputs)),
         ...conversationRoutes({ conversations, sealer, foreignThinking }),
         ...fileRoutes({ files, uploads, settings: config.files, now: wallClock }),
       ],
