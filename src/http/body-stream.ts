@@ -95,7 +95,11 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     if (this.#failure !== null) return;
     this.#lastDataAt = performance.now();
     this.#isComplete = isLast;
-    if (isLast) clearInterval(this.#renewal);
+    if (isLast) {
+      clearInterval(this.#renewal);
+      // Several pieces may come from one read of the socket. The connection is needed for the next request.
+      this.#resume();
+    }
     if (this.#discarded !== null) {
       if (isLast) this.#discarded();
       return;

@@ -25,13 +25,15 @@ export interface FileDescription {
   readonly mediaType: string;
   /** In seconds since 1970. */
   readonly expiresAt: number;
+  /** In seconds since 1970. Default: the time at which the file is completed. */
+  readonly createdAt?: number;
 }
 
 export interface StoredFile extends FileDescription {
   readonly id: string;
   readonly organizationId: string;
   readonly bytes: number;
-  readonly createdAt: number; // seconds since 1970
+  readonly createdAt: number;
 }
 
 /**

@@ -13,7 +13,7 @@ export const ENDED_UPLOAD_S = 86_400;
 /** Maximum number of parts of an upload. */
 export const MAX_PARTS = 1_000;
 
-export interface NewUpload extends Omit<FileDescription, 'expiresAt'> {
+export interface NewUpload extends Omit<FileDescription, 'expiresAt' | 'createdAt'> {
   readonly id: string;
   readonly organizationId: string;
   /** Declared size of the complete file. */

@@ -93,11 +93,13 @@ async function upload({ files, settings, now }: FileDeps, exchange: Exchange): P
     const purpose = messages ? (fields.get('purpose') ?? 'user_data') : fields.get('purpose');
     const known = messages ? MESSAGES_FIELDS : FIELDS;
     nameIgnored({ parameters: [...fields.keys()].filter((name) => !known.includes(name)) }, exchange);
+    const createdAt = Math.floor(now());
     const stored = await writer.finish({
       purpose: checkPurpose(purpose),
       filename,
       mediaType: mediaTypeOf(file.mediaType, filename),
-      expiresAt: expiryOf(now(), lifetimeS, settings.retention_days),
+      createdAt,
+      expiresAt: expiryOf(createdAt, lifetimeS, settings.retention_days),
     });
     exchange.json(200, shown(exchange, stored));
   } catch (error) {

@@ -102,8 +102,9 @@ async function complete({ uploads, settings, now }: FileDeps, exchange: Exchange
     );
   if (md5 != null) await checkMd5(uploads, parts, md5, exchange);
   const { purpose, filename, mediaType, fileLifetimeS } = upload;
-  const expiresAt = expiryOf(now(), fileLifetimeS, settings.retention_days);
-  const file = await uploads.complete(upload, parts, { purpose, filename, mediaType, expiresAt });
+  const createdAt = Math.floor(now());
+  const expiresAt = expiryOf(createdAt, fileLifetimeS, settings.retention_days);
+  const file = await uploads.complete(upload, parts, { purpose, filename, mediaType, createdAt, expiresAt });
   exchange.json(200, uploadObject({ ...upload, status: 'completed' }, file));
 }
 

@@ -74,11 +74,10 @@ export class LmdbFileStore implements FileStore {
   add(
     id: string,
     organizationId: string,
-    { purpose, filename, mediaType, expiresAt }: FileDescription,
+    { purpose, filename, mediaType, expiresAt, createdAt = Math.floor(this.contents.now()) }: FileDescription,
     segments: readonly Segment[],
   ): StoredFile {
     const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
-    const createdAt = Math.floor(this.contents.now());
     const file = { organizationId, purpose, filename, mediaType, expiresAt, bytes, createdAt };
     void this.#files.put(id, { ...file, segments });
     void this.#times.put(['expires', expiresAt, id], []);

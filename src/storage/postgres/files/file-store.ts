@@ -66,12 +66,11 @@ export class PostgresFileStore implements FileStore {
     {
       id,
       organizationId,
-      description: { purpose, filename, mediaType, expiresAt },
+      description: { purpose, filename, mediaType, expiresAt, createdAt = this.contents.now() },
       segments,
     }: { id: string; organizationId: string; description: FileDescription; segments: readonly Segment[] },
   ): Promise<StoredFile> {
     const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
-    const createdAt = this.contents.now();
     await within.execute(`INSERT INTO files (${FILE}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, [
       id,
       organizationId,
