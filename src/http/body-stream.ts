@@ -104,7 +104,8 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
       if (isLast) this.#discarded();
       return;
     }
-    if (piece.byteLength > 0) this.#pieces.push(new Uint8Array(piece.slice(0))); // the library owns the memory
+    if (piece.byteLength > 0)
+      this.#pieces.push(piece instanceof Uint8Array ? piece.slice() : new Uint8Array(piece.slice(0))); // the library owns it
     const waiting = this.#waiting;
     if (waiting === null) {
       this.#pause();

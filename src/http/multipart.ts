@@ -72,6 +72,10 @@ export class MultipartParser {
   /** Parses the next bytes of the body. Throws ApiError 400 if they are not valid. */
   *push(bytes: Uint8Array): Generator<MultipartEvent> {
     if (this.#state === 'epilogue') return;
+    if (this.#state === 'data' && this.#rest.length > 0 && !this.#delimitsWithin(bytes)) {
+      yield { kind: 'data', bytes: this.#rest };
+      this.#rest = Buffer.alloc(0);
+    }
     let rest: Buffer = this.#rest.length === 0 ? bufferOf(bytes) : Buffer.concat([this.#rest, bytes]);
     this.#rest = Buffer.alloc(0);
     for (;;) {
@@ -82,6 +86,14 @@ export class MultipartParser {
       if (step.needsMore) break;
     }
     this.#rest = Buffer.from(rest); // a copy, because `bytes` may be large and belong to the caller
+  }
+
+  /** Whether a delimiter may start in the buffered bytes. If not, large pieces need not be copied. */
+  #delimitsWithin(bytes: Uint8Array): boolean {
+    const { length } = this.#delimiter;
+    if (bytes.length < length) return true;
+    const at = Buffer.concat([this.#rest, bytes.subarray(0, length)]).indexOf(this.#delimiter);
+    return at !== -1 && at < this.#rest.length;
   }
 
   #step(rest: Buffer): Step {

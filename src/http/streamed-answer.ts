@@ -23,8 +23,20 @@ export async function sendStreamed(
   },
 ): Promise<void> {
   let sent = 0;
-  let wake: (() => void) | null = null;
-  onGone(() => wake?.());
+  let resume: ((offset: number) => void) | null = null;
+  onGone(() => resume?.(sent));
+  let isRegistered = false;
+  const writable = (): Promise<number> =>
+    new Promise((resolve) => {
+      resume = resolve;
+      if (isRegistered) return;
+      isRegistered = true;
+      // Registered only once: a handler that is registered while the previous one runs would be lost.
+      res.onWritable((offset) => {
+        resume?.(offset);
+        return false;
+      });
+    });
   for await (const piece of pieces) {
     const end = sent + piece.length;
     while (sent < end && !isGone()) {
@@ -38,14 +50,7 @@ export async function sendStreamed(
         break;
       }
       if (isGone()) break;
-      sent = await new Promise<number>((resolve) => {
-        wake = () => resolve(sent);
-        res.onWritable((offset) => {
-          resolve(offset);
-          return false;
-        });
-      });
-      wake = null;
+      sent = await writable();
     }
     if (isGone()) throw new Error('the client disconnected');
   }
