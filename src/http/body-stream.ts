@@ -163,5 +163,4 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
   }
 }
 
-const timedOut = (why: string): ApiError =>
-  apiError('request_timeout', `Timed out reading the request body: ${why}.`);
+const timedOut = (why: string): ApiError => apiError('request_timeout', `Timed out reading the request body: ${why}.`);

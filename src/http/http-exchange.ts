@@ -124,8 +124,11 @@ export class HttpExchange implements Exchange {
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
   private open = true; // the response object may be used
   private held: ResponseReservation | null = null;
-  private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout | undefined } | null =
-    null; // a large response that the client has not completely read yet
+  private sending: {
+    readonly status: number;
+    readonly error: ApiError | null;
+    readonly timer: NodeJS.Timeout | undefined;
+  } | null = null; // a large response that the client has not completely read yet
 
   constructor(
     private readonly res: TransportResponse,
@@ -301,12 +304,7 @@ export class HttpExchange implements Exchange {
     if (this.open) this.whole(status, contentType, body, null);
   }
 
-  async streamed(
-    status: number,
-    contentType: string,
-    bytes: number,
-    pieces: AsyncIterable<Uint8Array>,
-  ): Promise<void> {
+  async streamed(status: number, contentType: string, bytes: number, pieces: AsyncIterable<Uint8Array>): Promise<void> {
     if (!this.open) return;
     if (bytes === 0 || this.method === 'HEAD') {
       this.withoutBody(status, contentType, bytes);

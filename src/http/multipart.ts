@@ -35,7 +35,8 @@ export function boundaryOf(contentType: string): string {
   for (const parameter of parameters) {
     const found = /^\s*boundary=(?:"([^"]*)"|([^\s"]*))\s*$/i.exec(parameter);
     const boundary = found?.[1] ?? found?.[2] ?? '';
-    if (boundary !== '' && boundary.length <= MAX_BOUNDARY && /^[\x20-\x7e]*[\x21-\x7e]$/.test(boundary)) return boundary;
+    if (boundary !== '' && boundary.length <= MAX_BOUNDARY && /^[\x20-\x7e]*[\x21-\x7e]$/.test(boundary))
+      return boundary;
   }
   throw apiError('invalid_header', 'Content-Type must have a boundary of at most 70 characters.', 'Content-Type');
 }
@@ -131,7 +132,8 @@ export class MultipartParser {
     const end = rest.indexOf(CRLF);
     if ((end === -1 ? rest.length : end) > MAX_PADDING) throw malformed('a boundary is not followed by a line break');
     if (end === -1) return { event: null, used: 0, needsMore: true };
-    if (!/^[ \t]*$/.test(rest.toString('latin1', 0, end))) throw malformed('a boundary is not followed by a line break');
+    if (!/^[ \t]*$/.test(rest.toString('latin1', 0, end)))
+      throw malformed('a boundary is not followed by a line break');
     if (++this.#parts > MAX_PARTS) throw malformed(`it has more than ${MAX_PARTS} parts`);
     this.#state = 'headers';
     return { event: null, used: end }; // the line break is kept, so that headers always start with one
@@ -189,10 +191,11 @@ function parameterOf(value: string, name: string): string | null {
   // Browsers and fetch() write these three characters percent-encoded; other clients write \" and \\.
   return found[1] === undefined
     ? (found[2] as string)
-    : found[1].replace(/\\(["\\])/g, '$1').replace(/%(22|0D|0A)/gi, (_, code: string) => String.fromCharCode(parseInt(code, 16)));
+    : found[1]
+        .replace(/\\(["\\])/g, '$1')
+        .replace(/%(22|0D|0A)/gi, (_, code: string) => String.fromCharCode(parseInt(code, 16)));
 }
 
 const bufferOf = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-const malformed = (why: string): ApiError =>
-  apiError('invalid_body', `The multipart body is not valid: ${why}.`);
+const malformed = (why: string): ApiError => apiError('invalid_body', `The multipart body is not valid: ${why}.`);

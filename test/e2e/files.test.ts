@@ -233,7 +233,15 @@ t.test('text files are read in requests of all formats, and counted', async (t) 
   t.equal(await chat({ file_data: `data:text/plain;base64,${base64}`, filename: 'a.txt' }), counted);
 
   const respond = async (file: object): Promise<number> => {
-    const input = [{ role: 'user', content: [{ type: 'input_text', text: question }, { type: 'input_file', ...file }] }];
+    const input = [
+      {
+        role: 'user',
+        content: [
+          { type: 'input_text', text: question },
+          { type: 'input_file', ...file },
+        ],
+      },
+    ];
     const body = { model, max_output_tokens: 16, input } as OpenAI.Responses.ResponseCreateParamsNonStreaming;
     return (await client.responses.create(body)).usage!.input_tokens;
   };

@@ -50,7 +50,9 @@ async function upload(server: Monolith): Promise<{ id: string; bytes: number }> 
   const answer = new Promise<string>((resolve, reject) => {
     sent.on('error', reject).on('response', (response) => {
       const pieces: Buffer[] = [];
-      response.on('data', (piece: Buffer) => pieces.push(piece)).on('end', () => resolve(String(Buffer.concat(pieces))));
+      response
+        .on('data', (piece: Buffer) => pieces.push(piece))
+        .on('end', () => resolve(String(Buffer.concat(pieces))));
     });
   });
   await pipeline(Readable.from(form(SIZE)), sent);

@@ -52,7 +52,7 @@ t.test('a preamble, an epilogue, padding and other forms of parameters are accep
   const bytes = body(
     'ignored',
     '--b \t',
-    "content-disposition: form-data; name=a; filename*=UTF-8''%e2%82%ac.txt; filename=\"x\"",
+    'content-disposition: form-data; name=a; filename*=UTF-8\'\'%e2%82%ac.txt; filename="x"',
     '',
     'one',
     '--b',

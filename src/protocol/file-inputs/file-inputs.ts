@@ -160,7 +160,9 @@ function contentsOf(part: FilePart, { bytes, mediaType, filename }: LoadedFile):
 }
 
 function unsupported(path: string, takes: FilePart['takes'], mediaType: string): ApiError {
-  const supported = { image: 'images (PNG, JPEG, GIF, WebP)', text: 'text files', both: 'text files and images' }[takes];
+  const supported = { image: 'images (PNG, JPEG, GIF, WebP)', text: 'text files', both: 'text files and images' }[
+    takes
+  ];
   return apiError(
     'unsupported_content',
     `${path}: files of type ${mediaType.slice(0, 128)} are not supported; this part takes ${supported}.`,

@@ -19,7 +19,11 @@ const DAY_S = 86_400;
 export function checkPurpose(purpose: string | undefined): string {
   if (purpose === undefined) throw apiError('missing_required_parameter', 'purpose is required.', 'purpose');
   if (!(PURPOSES as readonly string[]).includes(purpose))
-    throw apiError('invalid_value', `purpose must be one of ${PURPOSES.map((one) => `"${one}"`).join(', ')}.`, 'purpose');
+    throw apiError(
+      'invalid_value',
+      `purpose must be one of ${PURPOSES.map((one) => `"${one}"`).join(', ')}.`,
+      'purpose',
+    );
   return purpose;
 }
 

@@ -19,7 +19,11 @@ export function readFileQuery(query: URLSearchParams): FileListQuery {
     throw apiError('invalid_value', 'order must be one of "asc", "desc".', 'order');
   const purpose = query.get('purpose') ?? undefined;
   if (purpose !== undefined && !(ALL_PURPOSES as readonly string[]).includes(purpose))
-    throw apiError('invalid_value', `purpose must be one of ${ALL_PURPOSES.map((one) => `"${one}"`).join(', ')}.`, 'purpose');
+    throw apiError(
+      'invalid_value',
+      `purpose must be one of ${ALL_PURPOSES.map((one) => `"${one}"`).join(', ')}.`,
+      'purpose',
+    );
   return {
     purpose,
     newestFirst: order === 'desc',
@@ -40,7 +44,11 @@ export function readMessagesFileQuery(query: URLSearchParams): MessagesFileQuery
   const cursors = ['page', 'after_id', 'before_id'].filter((name) => query.get(name));
   const ids = [...new Set(queryList(query, 'ids'))];
   if (cursors.length > 1 || (ids.length > 0 && (cursors.length > 0 || query.has('limit'))))
-    throw apiError('invalid_query_parameter', 'Only one of page, after_id, before_id and ids is allowed, and ids allows no limit.', cursors.at(-1) ?? 'ids');
+    throw apiError(
+      'invalid_query_parameter',
+      'Only one of page, after_id, before_id and ids is allowed, and ids allows no limit.',
+      cursors.at(-1) ?? 'ids',
+    );
   if (ids.length > MAX_IDS) throw apiError('invalid_query_parameter', `At most ${MAX_IDS} ids are allowed.`, 'ids');
   const isBackwards = cursors[0] === 'before_id';
   return {

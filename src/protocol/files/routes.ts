@@ -130,7 +130,9 @@ async function list(files: FileStore, exchange: Exchange): Promise<void> {
     query.ids === null
       ? await files.list(organizationId, query)
       : {
-          files: (await Promise.all(query.ids.map((id) => files.get(organizationId, id)))).filter((file) => file !== null),
+          files: (await Promise.all(query.ids.map((id) => files.get(organizationId, id)))).filter(
+            (file) => file !== null,
+          ),
           more: false,
         };
   const shownFiles = query.isBackwards ? page.files.toReversed() : page.files;

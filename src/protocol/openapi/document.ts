@@ -5,6 +5,7 @@ import { chatRequestSchema, messageContent, toolCall } from '../chat-completions
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
 import { embeddingsRequestSchema } from '../embeddings/schema.js';
+import { completeSchema, uploadSchema } from '../files/upload-routes.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { given, integer } from '../fields.js';
 import {
@@ -24,10 +25,12 @@ import * as completions from './answers/completions.js';
 import * as conversations from './answers/conversations.js';
 import * as embeddings from './answers/embeddings.js';
 import * as errors from './answers/errors.js';
+import * as files from './answers/files.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
 import * as ollama from './answers/ollama.js';
 import * as responses from './answers/responses.js';
+import { fileOperations } from './file-operations.js';
 
 type Json = { readonly [name: string]: unknown };
 
@@ -62,6 +65,8 @@ const requests = {
   ConversationRequest: conversationSchema,
   ConversationUpdateRequest: conversationUpdateSchema,
   ConversationItemsRequest: conversationItemsSchema,
+  UploadRequest: uploadSchema,
+  UploadCompleteRequest: completeSchema,
   OllamaChatRequest: ollamaChatSchema,
   OllamaGenerateRequest: generateRequestSchema,
   OllamaEmbedRequest: embedRequestSchema,
@@ -95,6 +100,14 @@ const answers = {
   Conversation: conversations.conversation,
   ConversationDeleted: conversations.conversationDeleted,
   ConversationItem: conversations.conversationItem,
+  File: files.file,
+  FileList: files.fileList,
+  FileDeleted: files.fileDeleted,
+  MessagesFile: files.messagesFile,
+  MessagesFileList: files.messagesFileList,
+  MessagesFileDeleted: files.messagesFileDeleted,
+  Upload: files.upload,
+  UploadPart: files.uploadPart,
   Model: models.chatModel,
   ModelList: models.chatModelList,
   MessagesModel: models.messagesModel,
@@ -126,13 +139,14 @@ function boundedRequests({ maxN }: PublishedLimits): Record<RequestName, z.ZodTy
 type RequestName = keyof typeof requests;
 type AnswerName = keyof typeof answers;
 
-interface Operation {
+export interface Operation {
   method: 'get' | 'post' | 'delete';
   path: string; // may contain {parameters}
   id: string;
   summary: string;
   request?: RequestName;
-  answer: AnswerName | readonly AnswerName[];
+  form?: Json; // schema of a multipart form, in place of `request`
+  answer: AnswerName | readonly AnswerName[] | 'binary';
   stream?: AnswerName; // schema of each event, if the response can be an event stream
   lines?: AnswerName; // schema of each line, if the response can be a stream of JSON lines
   query?: Readonly<Record<string, z.ZodType>>;
@@ -405,6 +419,7 @@ const operations: readonly Operation[] = [
     summary: 'Delete an item from a conversation.',
     answer: 'Conversation',
   },
+  ...fileOperations,
   {
     method: 'get',
     path: '/v1/models',
@@ -539,6 +554,8 @@ const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/messages', 'Messages'],
   ['/v1/responses', 'Responses'],
   ['/v1/conversations', 'Conversations'],
+  ['/v1/files', 'Files'],
+  ['/v1/uploads', 'Files'],
   ['/v1/models', 'Models'],
   ['/v1/embeddings', 'Embeddings'],
   ['/v1/rerank', RANKING],
@@ -565,7 +582,9 @@ function operationOf(operation: Operation): Json {
     return { name, in: 'query', required: false, schema: made };
   });
   const content = {
-    ...json(oneOf(typeof operation.answer === 'string' ? [operation.answer] : operation.answer)),
+    ...(operation.answer === 'binary'
+      ? { 'application/octet-stream': {} }
+      : json(oneOf(typeof operation.answer === 'string' ? [operation.answer] : operation.answer))),
     ...(operation.stream === undefined ? {} : { 'text/event-stream': { schema: ref(operation.stream) } }),
     ...(operation.lines === undefined ? {} : { 'application/x-ndjson': { schema: ref(operation.lines) } }),
   };
@@ -577,6 +596,9 @@ function operationOf(operation: Operation): Json {
     ...(operation.request === undefined
       ? {}
       : { requestBody: { required: true, content: json(ref(operation.request)) } }),
+    ...(operation.form === undefined
+      ? {}
+      : { requestBody: { required: true, content: { 'multipart/form-data': { schema: operation.form } } } }),
     responses: {
       200: { description: 'The response.', content },
       ...Object.fromEntries(STATUSES.map(([status, description]) => [status, { description, content: errorBody }])),

@@ -33,10 +33,11 @@ import type { ResponseStore } from '../../storage/response-store.js';
 import { openClockGuard } from '../clock-guard.js';
 import { reportStorageFailure } from '../lmdb-failure.js';
 import { folderResponses } from '../lmdb-responses.js';
-import { openFiles } from '../file-stores.js';
+import { folderFiles } from '../lmdb-files.js';
 import { folderStores, ownStores } from '../lmdb-stores.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
+import { databaseFiles } from '../postgres-files.js';
 import { databaseStores } from '../postgres-stores.js';
 import { databaseResponses } from '../response-stores.js';
 import type { Responses } from '../response-stores.js';
@@ -104,7 +105,10 @@ export function openStorage({
             gate,
             now: () => database.clock.now() / 1000,
           });
-    const { files, uploads } = openFiles(config.files, { store, database, gate, undo });
+    const { files, uploads } =
+      database === null
+        ? folderFiles(store, config.files, { gate, undo })
+        : databaseFiles(database, config.files, gate);
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
     const tierClient = openTierClient(config, shared, threads.index);

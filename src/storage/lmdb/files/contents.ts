@@ -60,7 +60,8 @@ export class LmdbFileContents {
       const { id, organizationId, limited } = contents;
       const known = position === 0 ? this.#begin(contents) : this.known(id);
       const total = (this.#sizes.get(organizationId) ?? 0) + row.length;
-      if (limited && total > this.settings.organization_bytes) throw storageQuotaExceeded(this.settings.organization_bytes);
+      if (limited && total > this.settings.organization_bytes)
+        throw storageQuotaExceeded(this.settings.organization_bytes);
       void this.#sizes.put(organizationId, total);
       void this.#rows.put([id, position], row);
       void this.#contents.put(id, { ...known, bytes: known.bytes + row.length });

@@ -89,10 +89,9 @@ export class PostgresFileContents {
   }
 
   async usedBytes(organizationId: string): Promise<number> {
-    const [row] = await this.database.query<{ bytes: number }>(
-      'SELECT bytes FROM file_sizes WHERE organization = $1',
-      [organizationId],
-    );
+    const [row] = await this.database.query<{ bytes: number }>('SELECT bytes FROM file_sizes WHERE organization = $1', [
+      organizationId,
+    ]);
     return row?.bytes ?? 0;
   }
 
