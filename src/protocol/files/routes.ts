@@ -5,8 +5,8 @@ import type { Exchange, Route } from '../../http/exchange.js';
 import { errorFormatOf } from '../../http/error-format.js';
 import { fileNotFound } from '../../storage/file-store.js';
 import type { FileStore, StoredFile } from '../../storage/file-store.js';
-import type { UploadStore } from '../../storage/upload-store.js';
 import { nameIgnored } from '../ignored.js';
+import type { FileDeps } from './deps.js';
 import {
   checkExpiresAfter,
   checkFilename,
@@ -21,15 +21,7 @@ import { readFileQuery, readMessagesFileQuery } from './paging.js';
 import { fileMetadata, fileObject } from './shapes.js';
 import { uploadRoutes } from './upload-routes.js';
 
-export const FILES = '/v1/files';
-
-export interface FileDeps {
-  files: FileStore;
-  uploads: UploadStore;
-  settings: { readonly retention_days: number; readonly max_bytes: number };
-  /** Returns the time in seconds since 1970. */
-  now(): number;
-}
+const FILES = '/v1/files';
 
 export function fileRoutes(deps: FileDeps): Route[] {
   const { files } = deps;

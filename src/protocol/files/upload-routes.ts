@@ -14,7 +14,7 @@ import { ineffectiveInFiles } from '../ineffective.js';
 import { validated } from '../validation.js';
 import { checkAnchor, checkFilename, checkLifetime, checkPurpose, expiryOf, mediaTypeOf } from './fields.js';
 import { readForm } from './form.js';
-import type { FileDeps } from './routes.js';
+import type { FileDeps } from './deps.js';
 import { partObject, uploadObject } from './shapes.js';
 
 const PATH = '/v1/uploads';

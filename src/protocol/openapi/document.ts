@@ -139,7 +139,7 @@ function boundedRequests({ maxN }: PublishedLimits): Record<RequestName, z.ZodTy
 type RequestName = keyof typeof requests;
 type AnswerName = keyof typeof answers;
 
-export interface Operation {
+interface Operation {
   method: 'get' | 'post' | 'delete';
   path: string; // may contain {parameters}
   id: string;

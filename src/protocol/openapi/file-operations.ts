@@ -1,7 +1,6 @@
 // The operations of files and uploads in openapi.json.
 import { z } from 'zod';
 import { ALL_PURPOSES, PURPOSES } from '../files/fields.js';
-import type { Operation } from './document.js';
 
 const FILE = ['File', 'MessagesFile'] as const;
 const contents = { type: 'string', format: 'binary' };
@@ -30,7 +29,8 @@ const paging = {
   'ids[]': z.array(z.string()).optional(),
 };
 
-export const fileOperations: readonly Operation[] = [
+/** Elements of type Operation; see document.ts. */
+export const fileOperations = [
   {
     method: 'post',
     path: '/v1/files',
@@ -101,4 +101,4 @@ export const fileOperations: readonly Operation[] = [
     answer: 'Upload',
     error: 'either',
   },
-];
+] as const;
