@@ -39,7 +39,7 @@ export function filePartsOf(format: FileFormat, body: unknown): FilePart[] {
       visit(turn, list, `${turnPath}.${list}`, (part, path, place) => {
         const file = partOf(format, turn, part, { path, place });
         if (file !== null) found.push(file);
-        if (format === 'messages') found.push(...nestedParts(part, path));
+        if (format === 'messages' && turn['role'] === 'user') found.push(...nestedParts(part, path));
       });
   });
   return found;
@@ -84,7 +84,7 @@ function partOf(format: FileFormat, turn: Json, part: Json, at: At): FilePart | 
     case 'responses':
       return turn['role'] === undefined || turn['role'] === 'user' ? responsesPart(part, at) : null;
     case 'messages':
-      return messagesPart(part, at);
+      return turn['role'] === 'user' ? messagesPart(part, at) : null;
   }
 }
 
