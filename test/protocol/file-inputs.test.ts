@@ -129,9 +129,17 @@ t.test('the number and the total size of files are limited', async (t) => {
       { role: 'user', content: Array.from({ length: count }, () => ({ type: 'file', file: { file_id: id } })) },
     ],
   });
-  await t.rejects(expanded('chat', body(note, 101)), { status: 422, param: 'messages[0].content[100]' });
+  await t.rejects(expanded('chat', body(note, 101)), {
+    status: 422,
+    code: 'invalid_value',
+    param: 'messages[0].content[100]',
+  });
   const large = await add(Buffer.alloc(40 * 1024 ** 2, 'x'), 'text/plain', 'large.txt');
-  await t.rejects(expanded('chat', body(large, 2)), { status: 413, param: 'messages[0].content[1]' });
+  await t.rejects(expanded('chat', body(large, 2)), {
+    status: 413,
+    code: 'file_too_large',
+    param: 'messages[0].content[1]',
+  });
 });
 
 t.test('everything that does not have the expected form is left alone', async (t) => {

@@ -154,7 +154,10 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
       t.equal(await files.delete(organization, name), false);
       t.equal(await files.hold(organization, name, 'batch_1'), null);
       await files.release(organization, name, 'batch_1');
-      await t.rejects(files.read(organization, name)[Symbol.asyncIterator]().next(), { status: 404 });
+      await t.rejects(files.read(organization, name)[Symbol.asyncIterator]().next(), {
+        status: 404,
+        code: 'file_not_found',
+      });
     }
     t.not(await files.get('org_a', id), null);
   });
@@ -256,9 +259,9 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     );
     t.equal(await files.usedBytes('org_a'), first.length + second.length, 'the third part is erased');
     t.match(await uploads.get('org_a', open.id), { status: 'completed', fileId: file.id });
-    await t.rejects(uploads.complete(open, used, description()), { status: 422 });
-    await t.rejects(part(open, first), { status: 422 });
-    await t.rejects(uploads.cancel(open), { status: 422 });
+    await t.rejects(uploads.complete(open, used, description()), { status: 422, code: 'invalid_value' });
+    await t.rejects(part(open, first), { status: 422, code: 'invalid_value' });
+    await t.rejects(uploads.cancel(open), { status: 422, code: 'invalid_value' });
     clock.now = START + UPLOAD_S + ENDED_UPLOAD_S;
     await uploads.sweep();
     await files.sweep();
@@ -271,7 +274,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     await part(open, bytesOf(ROW_BYTES));
     t.match(await uploads.cancel(open), { id: open.id, status: 'cancelled' });
     t.equal(await files.usedBytes('org_a'), 0);
-    await t.rejects(part(open, bytesOf(1)), { status: 422 });
+    await t.rejects(part(open, bytesOf(1)), { status: 422, code: 'invalid_value' });
     t.equal(await uploads.get('org_b', open.id), null);
   });
 
@@ -280,13 +283,13 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     const one = await part(open, bytesOf(ROW_BYTES));
     clock.now = START + UPLOAD_S;
     t.match(await uploads.get('org_a', open.id), { status: 'expired', expiresAt: START + UPLOAD_S });
-    await t.rejects(uploads.complete(open, [one], description()), { status: 422 });
+    await t.rejects(uploads.complete(open, [one], description()), { status: 422, code: 'invalid_value' });
     await files.sweep();
     t.equal(await files.usedBytes('org_a'), 0);
   });
 
   t.test('a part may have at most the size of the upload', async (t) => {
-    await t.rejects(part(await upload({ bytes: 10 }), bytesOf(11)), { status: 413 });
+    await t.rejects(part(await upload({ bytes: 10 }), bytesOf(11)), { status: 413, code: 'file_too_large' });
     t.equal(await files.usedBytes('org_a'), 0);
   });
 }
