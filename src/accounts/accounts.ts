@@ -12,7 +12,7 @@ import { KeyCache, organizationSuspended } from './key-cache.js';
 import type { KeyCachePolicy } from './key-cache.js';
 import { identityFor, keyRefusal } from './key-store.js';
 import type { KeyStore } from './key-store.js';
-import { keyStatus } from './keys.js';
+import { ALL_SCOPES, keyStatus } from './keys.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
 import type { UnknownKeys } from './unknown-keys.js';
@@ -162,7 +162,7 @@ export function identityWithoutKey(organization: OrganizationView, keyId: string
   return identityFor(organization, organization.settings, {
     id: keyId,
     models: ['*'],
-    scopes: ['inference', 'responses.read', 'responses.delete', 'models.read', 'tokens.count'],
+    scopes: [...ALL_SCOPES],
     limits: null,
   });
 }

@@ -12,6 +12,9 @@ export const ALL_SCOPES: readonly Scope[] = [
   'responses.delete',
   'models.read',
   'tokens.count',
+  'files.read',
+  'files.write',
+  'batches',
 ];
 
 export interface Organization {

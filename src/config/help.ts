@@ -28,6 +28,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   hub: 'Model hub',
   chat: 'Chat Completions API',
   responses: 'Responses API',
+  files: 'Files',
   ollama: 'Ollama API',
   tools: 'Server tools',
   ws: 'WebSockets',

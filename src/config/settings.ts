@@ -7,6 +7,7 @@ import { accounts, oidc, dashboard, mail, admin } from './settings/accounts.js';
 import { alerts } from './settings/alerts.js';
 import { engine } from './settings/engine.js';
 import { structured_outputs, images, chat, foreign_thinking, responses } from './settings/formats.js';
+import { files } from './settings/files.js';
 import { http, ws } from './settings/http.js';
 import { kv } from './settings/kv.js';
 import { replay } from './settings/replay.js';
@@ -32,6 +33,7 @@ export const settings = {
   chat,
   foreign_thinking,
   responses,
+  files,
   ollama,
   tools,
   ws,

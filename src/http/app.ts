@@ -19,7 +19,8 @@ import { VERSION } from '../shared/version.js';
 import { ResponseMemoryBudget } from './response-memory-budget.js';
 import { hasNoKey, identify } from './authentication.js';
 import type { Authenticate } from './authentication.js';
-import { checkBodyHeaders, readJsonBody } from './body.js';
+import { checkBodyHeaders, checkContentLength, readJsonBody } from './body.js';
+import { BodyStream } from './body-stream.js';
 import { isApiPath } from './error-format.js';
 import type { Route } from './exchange.js';
 import type { Identity, Scope } from '../shared/identity.js';
@@ -65,6 +66,8 @@ export interface HttpOptions {
 }
 
 const BODY_TIMEOUT_MS = 300_000;
+/** Maximum time for receiving a body that its route reads as a stream, in ms. */
+const STREAMED_BODY_TIMEOUT_MS = 3_600_000;
 const ANSWER_TIMEOUT_MS = 300_000;
 /**
  * How long the result of an API key lookup is trusted, in ms. Changes take about that long to reach other processes
@@ -414,6 +417,10 @@ export class HttpServer {
   }
 
   private read(route: Route, exchange: HttpExchange, source: BodySource): void {
+    if (route.streamsBody === true) {
+      this.readStreamed(route, exchange, source);
+      return;
+    }
     const header = (name: string): string => exchange.header(name);
     const limit = Math.min(route.maxBodyBytes ?? Infinity, this.options.config.http.max_body_bytes);
     const state = checkBodyHeaders(
@@ -458,6 +465,18 @@ export class HttpServer {
     exchange.onAborted(forget);
   }
 
+  /** Serves the request immediately; the handler reads the body. */
+  private readStreamed(route: Route, exchange: HttpExchange, source: BodySource): void {
+    checkContentLength(exchange.header('content-length'));
+    const stream = new BodyStream(source, {
+      timeoutMs: this.options.bodyTimeoutMs ?? STREAMED_BODY_TIMEOUT_MS,
+      silenceMs: this.options.chunkSilenceMs,
+    });
+    exchange.bodyStream = stream;
+    exchange.onAborted(() => stream.close());
+    this.serve(route, exchange);
+  }
+
   private serve(route: Route, exchange: HttpExchange): void {
     if (route.public === true || exchange.knownForMs < KNOWN_MS) this.serveKnown(route, exchange);
     else void this.serveAgain(route, exchange);
@@ -478,12 +497,19 @@ export class HttpServer {
   }
 
   private serveKnown(route: Route, exchange: HttpExchange): void {
-    if (route.preHandler === undefined) {
+    let before: Promise<unknown> | null;
+    try {
+      before = route.preHandler?.(exchange) ?? null;
+    } catch (error) {
+      exchange.body = undefined;
+      exchange.fail(error);
+      return;
+    }
+    if (before === null) {
       this.serveNow(route, exchange);
       return;
     }
-    route
-      .preHandler(exchange)
+    before
       .then(() => {
         if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveNow(route, exchange));
       })

@@ -66,8 +66,7 @@ export interface BodyState {
 /** Returns how to read the body. Throws ApiError if the headers already show that it must be refused. */
 export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): BodyState {
   const { contentLength } = headers;
-  if (contentLength !== '' && !/^\d+$/.test(contentLength))
-    throw apiError('invalid_header', 'Content-Length must be a whole number.', 'Content-Length');
+  checkContentLength(contentLength);
   if (Number(contentLength) > maxBytes) return { gzip: false, oversized: true };
   const mediaType =
     headers.contentType === null ? null : (headers.contentType.split(';')[0] as string).trim().toLowerCase();
@@ -79,6 +78,12 @@ export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): BodySt
     throw apiError('unsupported_media_type', `Content-Encoding must be gzip or identity, not ${quoted(encoding)}.`);
   }
   return { gzip: encoding.endsWith('gzip'), oversized: false };
+}
+
+/** Throws ApiError 400 if the header has an invalid value. '' means that it is absent. */
+export function checkContentLength(value: string): void {
+  if (value !== '' && !/^\d+$/.test(value))
+    throw apiError('invalid_header', 'Content-Length must be a whole number.', 'Content-Length');
 }
 
 const quoted = (text: string): string => JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text);

@@ -38,6 +38,8 @@ export interface Exchange {
   readonly body: unknown;
   /** Size of the body in bytes. Stays available after the body is released. */
   readonly bodyBytes: number;
+  /** The body as a stream, for routes with `streamsBody`. Can be read once. */
+  readonly bodyStream?: AsyncIterable<Uint8Array> | undefined;
   readonly query: URLSearchParams;
   readonly params: Readonly<Record<string, string>>; // values of the path parameters
   header(name: string): string; // lower-case name; '' if absent
@@ -81,6 +83,11 @@ export interface Exchange {
   jsonEnqueued(bytes: number, status: number, body: unknown): void;
   /** Sends a complete response that is not JSON. */
   text(status: number, contentType: string, body: string | Uint8Array): void;
+  /**
+   * Sends a response of `bytes` bytes that is read piece by piece as the client accepts it. If a piece cannot be read,
+   * the connection is closed. Resolves when the last byte has been sent or the client has disconnected.
+   */
+  streamed(status: number, contentType: string, bytes: number, pieces: AsyncIterable<Uint8Array>): Promise<void>;
   /**
    * Starts an event stream. Status 200 and the SSE headers are sent with the first write or the first keep-alive.
    * `onFailure` returns the events that report an error after the stream has started; without it, the path's error
@@ -168,8 +175,16 @@ export interface Route {
    * steps. It returns no result and must not throw. Null: there is nothing to validate in advance.
    */
   validateInSlices?(body: unknown): Iterator<unknown> | null;
-  /** Like onRequest(), but runs after the body has been read. handler() still sees the body. */
-  preHandler?(exchange: Exchange): Promise<unknown>;
+  /**
+   * Like onRequest(), but runs after the body has been read. handler() still sees the body. Null: there is nothing to
+   * wait for.
+   */
+  preHandler?(exchange: Exchange): Promise<unknown> | null;
+  /**
+   * The handler reads the body itself, as a stream of bytes of any Content-Type, and limits its size. Then `body` is
+   * undefined.
+   */
+  streamsBody?: true;
   /**
    * The body is read as JSON regardless of its Content-Type, because curl by default sends the Content-Type of a form.
    */

@@ -13,6 +13,8 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { stringifyExact } from '../shared/exact-json.js';
 import { LARGE_ANSWER_BYTES, type ResponseMemoryBudget, type ResponseReservation } from './response-memory-budget.js';
+import type { BodyStream } from './body-stream.js';
+import { sendStreamed } from './streamed-answer.js';
 import { COMMENT, LINES, sseFraming, SseStream, type Framing } from './event-stream.js';
 import type { EventStream, Exchange, StreamEvent } from './exchange.js';
 import type { Identity } from '../shared/identity.js';
@@ -98,6 +100,7 @@ export class HttpExchange implements Exchange {
   params: Readonly<Record<string, string>> = {};
   body: unknown = undefined;
   bodyBytes = 0;
+  bodyStream: BodyStream | undefined = undefined;
   aborted = false;
   /** Whether to close the connection after the response because it is not certain where the request body ends. */
   closes = false;
@@ -121,8 +124,11 @@ export class HttpExchange implements Exchange {
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
   private open = true; // the response object may be used
   private held: ResponseReservation | null = null;
-  private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout } | null =
-    null; // a large response that the client has not completely read yet
+  private sending: {
+    readonly status: number;
+    readonly error: ApiError | null;
+    readonly timer: NodeJS.Timeout | undefined;
+  } | null = null; // a large response that the client has not completely read yet
 
   constructor(
     private readonly res: TransportResponse,
@@ -298,6 +304,41 @@ export class HttpExchange implements Exchange {
     if (this.open) this.whole(status, contentType, body, null);
   }
 
+  async streamed(status: number, contentType: string, bytes: number, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+    if (!this.open) return;
+    if (bytes === 0 || this.method === 'HEAD') {
+      this.withoutBody(status, contentType, bytes);
+      return;
+    }
+    this.open = false;
+    this.sending = { status, error: null, timer: undefined };
+    this.res.cork(() => this.writeHead(status, contentType));
+    try {
+      await sendStreamed(this.res, {
+        total: bytes,
+        pieces,
+        isGone: () => this.aborted,
+        onGone: (callback) => this.abortCallbacks.push(callback),
+      });
+      this.finish(status, null);
+    } catch (error) {
+      if (this.aborted) return; // abort() has finished the request
+      this.host.unexpected(error, this.requestId);
+      this.res.close(); // calls abort()
+    }
+  }
+
+  /** Sends the status and headers of a response of `bytes` bytes, without the body. */
+  private withoutBody(status: number, contentType: string, bytes: number): void {
+    this.open = false;
+    this.res.cork(() => {
+      this.writeHead(status, contentType);
+      this.res.writeHeader('Content-Length', String(bytes));
+      this.res.endWithoutBody();
+    });
+    this.finish(status, null);
+  }
+
   /** Sends a 204, for OPTIONS. */
   noContent(): void {
     if (!this.open) return;
@@ -361,6 +402,11 @@ export class HttpExchange implements Exchange {
     const error = toApiError(thrown);
     if (!(thrown instanceof ApiError)) this.host.unexpected(thrown, this.requestId);
     if (!this.open) return;
+    if (this.bodyStream !== undefined && !this.bodyStream.isOver) {
+      void this.failUnread(this.bodyStream, error);
+      return;
+    }
+    this.closes ||= this.bodyStream?.isComplete === false;
     const body = errorBody(error, this.errorFormat, this.requestId);
     if (this.stream?.started === true) {
       if (this.onFailure !== undefined) {
@@ -376,6 +422,13 @@ export class HttpExchange implements Exchange {
     }
     for (const [name, value] of errorHeaders(error, this.errorFormat)) this.setHeader(name, value);
     this.whole(error.status, JSON_TYPE, JSON.stringify(body), error);
+  }
+
+  /** Sends an error before the whole body has been read. */
+  private async failUnread(body: BodyStream, error: ApiError): Promise<void> {
+    await body.discard();
+    body.close();
+    this.fail(error);
   }
 
   annotate(fields: Record<string, string | number | boolean | null>): void {

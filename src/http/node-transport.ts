@@ -20,7 +20,7 @@ const MAX_HEADERS = 98;
 const HEADERS_MS = 18_000;
 const CHECK_MS = 1_000;
 /** Limits the body of a request whose response is already complete. Bodies that are read have their own limit. */
-const REQUEST_MS = 330_000;
+const REQUEST_MS = 3_630_000;
 /** Maximum number of requests that wait for the response to an earlier request on their connection (pipelining). */
 const MAX_PIPELINED = 16;
 /** How long a client may keep sending after a request that the parser rejected, so that it can read the response. */

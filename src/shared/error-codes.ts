@@ -133,6 +133,13 @@ export const ERRORS = {
     action: 'Open a new connection and send the request there.',
   },
 
+  storage_quota_exceeded: {
+    status: 400,
+    meaning: "The organization's files use all of its storage.",
+    cause: "The organization's files, including unfinished uploads, would exceed `files.organization_bytes`.",
+    action: 'Delete files that are no longer needed, or ask the operator to raise the limit.',
+  },
+
   missing_api_key: {
     status: 401,
     meaning: 'The request has no API key.',
@@ -302,6 +309,18 @@ export const ERRORS = {
       'The completion was created without `store: true`, was deleted, is older than `responses.retention_days`, or belongs to another organization.',
     action: 'Check the ID and the API key.',
   },
+  file_not_found: {
+    status: 404,
+    meaning: 'No file has this ID.',
+    cause: 'The file was deleted, has expired or belongs to another organization.',
+    action: 'Check the ID and the API key, or upload the file again.',
+  },
+  upload_not_found: {
+    status: 404,
+    meaning: 'No upload has this ID.',
+    cause: 'The upload ended more than a day ago, or belongs to another organization.',
+    action: 'Check the ID and the API key, or create a new upload.',
+  },
   resource_not_found: {
     status: 404,
     meaning: 'The object does not exist.',
@@ -315,6 +334,12 @@ export const ERRORS = {
     meaning: 'The request body is too large.',
     cause: 'The body exceeds `http.max_body_bytes` before or after decompression.',
     action: 'Send a smaller request, or ask the operator to raise the limit.',
+  },
+  file_too_large: {
+    status: 413,
+    meaning: 'The file is too large.',
+    cause: 'The file exceeds `files.max_bytes`.',
+    action: 'Upload a smaller file, or ask the operator to raise the limit.',
   },
 
   value_out_of_range: {

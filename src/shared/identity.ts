@@ -2,7 +2,15 @@
 
 import type { LimitOverride } from '../config/kinds.js';
 
-export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
+export type Scope =
+  | 'inference'
+  | 'models.read'
+  | 'responses.read'
+  | 'responses.delete'
+  | 'tokens.count'
+  | 'files.read'
+  | 'files.write'
+  | 'batches';
 
 export interface Identity {
   readonly organizationId: string; // org_…

@@ -79,6 +79,13 @@ export const isConversationId = (text: string): boolean => CONVERSATION_ID.test(
 
 /** Returns the ID of a webhook event. */
 export const newEventId = (): string => `evt_${timedHex()}`;
+export const newFileId = (): string => `file-${timedHex()}`;
+const FILE_ID = /^file-[0-9a-f]{48}$/;
+export const isFileId = (text: string): boolean => FILE_ID.test(text);
+export const newUploadId = (): string => `upload_${timedHex()}`;
+const UPLOAD_ID = /^upload_[0-9a-f]{48}$/;
+export const isUploadId = (text: string): boolean => UPLOAD_ID.test(text);
+export const newPartId = (): string => `part_${timedHex()}`;
 
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;

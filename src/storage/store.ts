@@ -130,6 +130,16 @@ export const TABLES = [
   'webhook-pending',
   'webhook-deliveries',
   'conversation-counts',
+  'files',
+  'files-by-organization',
+  'file-contents',
+  'file-rows',
+  'file-times',
+  'file-holds',
+  'file-sizes',
+  'uploads',
+  'uploads-by-organization',
+  'upload-parts',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

@@ -59,6 +59,8 @@ async function isServed(t: Test, server: Monolith, written: Written): Promise<vo
   const tokens = ({ usage }: Record<string, unknown>): number => (usage as { input_tokens: number }).input_tokens;
   t.ok(tokens(next) > tokens(alone), 'the conversation can be continued');
 
+  t.match(await ask(written.key, '/files'), { data: [] }, 'a key with all earlier scopes has those of files');
+
   const client = dashboardClient(server.url);
   await client.login(written.email, written.password);
   const own = `/organizations/${written.organization.id}`;

@@ -111,7 +111,7 @@ t.test('each invalid chat request is refused with its code and parameter', async
     ],
     ...['input_audio', 'file'].flatMap((type) =>
       ['system', 'user', 'assistant'].map((role): [object, string] => [
-        { messages: [{ role, content: [{ type }] }] },
+        { messages: [{ role, content: [{ type, file: { file_id: 'f' } }] }] },
         '422 unsupported_content messages[0].content[0]',
       ]),
     ),

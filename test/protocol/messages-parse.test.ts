@@ -456,7 +456,9 @@ t.test('images, documents and search results are parsed', async (t) => {
   );
   for (const type of ['base64', 'url', 'file'])
     t.same(
-      refusal({ messages: [{ role: 'user', content: [{ type: 'document', source: { type } }] }] }),
+      refusal({
+        messages: [{ role: 'user', content: [{ type: 'document', source: { type, data: 'eA==', file_id: 'f' } }] }],
+      }),
       ['unsupported_content', 'messages[0].content[0].source'],
       type,
     );

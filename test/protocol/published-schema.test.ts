@@ -10,6 +10,7 @@ import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { chatUpdateSchema } from '../../src/protocol/chat-completions/schema.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { readItems } from '../../src/protocol/conversations/items.js';
+import { completeSchema, uploadSchema } from '../../src/protocol/files/upload-routes.js';
 import {
   conversationEnvelope,
   conversationUpdateSchema,
@@ -83,6 +84,8 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ConversationUpdateRequest: (body) => checkMetadata(validated(conversationUpdateSchema, body).metadata),
   ConversationItemsRequest: (body) =>
     readItems(validated(itemsEnvelope, body).items, { sealer, organizationId: 'org_a', rejects: true }),
+  UploadRequest: (body) => validated(uploadSchema, body),
+  UploadCompleteRequest: (body) => validated(completeSchema, body),
   TokenizeRequest: (body) => {
     const { messages: conversation } = validated(tokenizeSchema, body);
     return conversation == null ? null : parseChat({ ...body, model: 'm' }).content(limits);

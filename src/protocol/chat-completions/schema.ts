@@ -43,7 +43,10 @@ const part = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('refusal'), refusal: text }),
   opaque(z.object({ type: z.literal('input_audio') })),
-  opaque(z.object({ type: z.literal('file') })),
+  z.object({
+    type: z.literal('file'),
+    file: z.object({ file_id: text.nullish(), file_data: text.nullish(), filename: text.nullish() }),
+  }),
 ]);
 export const messageContent = z.union([text, z.array(part).min(1)]);
 const content = messageContent;

@@ -93,7 +93,7 @@ function* documentParts({ title, context, source }: Of<'document'>, path: string
     default:
       throw apiError(
         'unsupported_content',
-        `${path}.source: documents must be given as text or content, not as ${source.type}.`,
+        `${path}.source: documents must be given as text, content, base64 or file, not as ${source.type}.`,
         `${path}.source`,
       );
   }
@@ -106,11 +106,7 @@ function imagePart({ source }: Of<'image'>, path: string): ContentPart {
     case 'url':
       return { type: 'image', source: { kind: 'url', url: source.url }, detail: 'auto', path };
     case 'file':
-      throw apiError(
-        'unsupported_content',
-        `${path}.source: images must be given as base64 or url, not as file.`,
-        `${path}.source`,
-      );
+      throw apiError('unsupported_content', `${path}.source: file_id must be the ID of a file.`, `${path}.source`);
   }
 }
 

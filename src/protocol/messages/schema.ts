@@ -22,7 +22,7 @@ const imageBlock = z.object({
   source: z.discriminatedUnion('type', [
     z.object({ type: z.literal('base64'), media_type: text.nullish(), data: text }),
     z.object({ type: z.literal('url'), url: text }),
-    opaque(z.object({ type: z.literal('file') })),
+    z.object({ type: z.literal('file'), file_id: text }),
   ]),
 });
 const searchResultBlock = z.object({
@@ -41,7 +41,9 @@ const documentBlock = z.object({
       type: z.literal('content'),
       content: z.union([text, list(z.discriminatedUnion('type', [textBlock, imageBlock]))]),
     }),
-    opaque(z.object({ type: z.enum(['base64', 'url', 'file']) })),
+    z.object({ type: z.literal('base64'), media_type: text.nullish(), data: text }),
+    z.object({ type: z.literal('file'), file_id: text }),
+    opaque(z.object({ type: z.literal('url') })),
   ]),
 });
 

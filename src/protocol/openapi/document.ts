@@ -5,6 +5,7 @@ import { chatRequestSchema, chatUpdateSchema, messageContent, toolCall } from '.
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
 import { embeddingsRequestSchema } from '../embeddings/schema.js';
+import { completeSchema, uploadSchema } from '../files/upload-routes.js';
 import { infillSchema } from '../infill/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../messages/schema.js';
 import { loadAdapterSchema, unloadAdapterSchema } from '../models/adapter-routes.js';
@@ -27,10 +28,12 @@ import * as completions from './answers/completions.js';
 import * as conversations from './answers/conversations.js';
 import * as embeddings from './answers/embeddings.js';
 import * as errors from './answers/errors.js';
+import * as files from './answers/files.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
 import * as ollama from './answers/ollama.js';
 import * as responses from './answers/responses.js';
+import { fileOperations } from './file-operations.js';
 
 type Json = { readonly [name: string]: unknown };
 
@@ -67,6 +70,8 @@ const requests = {
   ConversationRequest: conversationSchema,
   ConversationUpdateRequest: conversationUpdateSchema,
   ConversationItemsRequest: conversationItemsSchema,
+  UploadRequest: uploadSchema,
+  UploadCompleteRequest: completeSchema,
   OllamaChatRequest: ollamaChatSchema,
   OllamaGenerateRequest: generateRequestSchema,
   OllamaEmbedRequest: embedRequestSchema,
@@ -108,6 +113,14 @@ const answers = {
   Conversation: conversations.conversation,
   ConversationDeleted: conversations.conversationDeleted,
   ConversationItem: conversations.conversationItem,
+  File: files.file,
+  FileList: files.fileList,
+  FileDeleted: files.fileDeleted,
+  MessagesFile: files.messagesFile,
+  MessagesFileList: files.messagesFileList,
+  MessagesFileDeleted: files.messagesFileDeleted,
+  Upload: files.upload,
+  UploadPart: files.uploadPart,
   Model: models.chatModel,
   ModelList: models.chatModelList,
   MessagesModel: models.messagesModel,
@@ -145,7 +158,8 @@ interface Operation {
   id: string;
   summary: string;
   request?: RequestName;
-  answer: AnswerName | readonly AnswerName[];
+  form?: Json; // schema of a multipart form, in place of `request`
+  answer: AnswerName | readonly AnswerName[] | 'binary';
   stream?: AnswerName; // schema of each event, if the response can be an event stream
   isText?: true; // the response is plain text instead of JSON
   lines?: AnswerName; // schema of each line, if the response can be a stream of JSON lines
@@ -429,6 +443,7 @@ const operations: readonly Operation[] = [
     summary: 'Delete an item from a conversation.',
     answer: 'Conversation',
   },
+  ...fileOperations,
   {
     method: 'get',
     path: '/v1/models',
@@ -589,6 +604,8 @@ const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/messages', 'Messages'],
   ['/v1/responses', 'Responses'],
   ['/v1/conversations', 'Conversations'],
+  ['/v1/files', 'Files'],
+  ['/v1/uploads', 'Files'],
   ['/v1/models', 'Models'],
   ['/v1/load_lora_adapter', 'Models'],
   ['/v1/unload_lora_adapter', 'Models'],
@@ -605,6 +622,13 @@ const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
 
 const tagOf = (path: string): string => TAGS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? '';
 
+/** Returns the content types of a response that is not a stream of events. */
+function bodyOf({ answer, isText }: Operation): Json {
+  if (answer === 'binary') return { 'application/octet-stream': {} };
+  const schema = oneOf(typeof answer === 'string' ? [answer] : answer);
+  return isText === true ? { 'text/plain': { schema } } : json(schema);
+}
+
 function operationOf(operation: Operation): Json {
   const errorBody = json(oneOf(errorsOf(operation)));
   const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
@@ -617,9 +641,8 @@ function operationOf(operation: Operation): Json {
     const { $schema: _schema, ...made } = z.toJSONSchema(schema, { io: 'input' });
     return { name, in: 'query', required: false, schema: made };
   });
-  const answer = oneOf(typeof operation.answer === 'string' ? [operation.answer] : operation.answer);
   const content = {
-    ...(operation.isText === true ? { 'text/plain': { schema: answer } } : json(answer)),
+    ...bodyOf(operation),
     ...(operation.stream === undefined ? {} : { 'text/event-stream': { schema: ref(operation.stream) } }),
     ...(operation.lines === undefined ? {} : { 'application/x-ndjson': { schema: ref(operation.lines) } }),
   };
@@ -631,6 +654,9 @@ function operationOf(operation: Operation): Json {
     ...(operation.request === undefined
       ? {}
       : { requestBody: { required: true, content: json(ref(operation.request)) } }),
+    ...(operation.form === undefined
+      ? {}
+      : { requestBody: { required: true, content: { 'multipart/form-data': { schema: operation.form } } } }),
     responses: {
       200: { description: 'The response.', content },
       ...Object.fromEntries(STATUSES.map(([status, description]) => [status, { description, content: errorBody }])),

@@ -256,7 +256,11 @@ function toPart(part: InputPart, role: Role | 'tool', path: string): KeptPart {
     case 'input_image':
       if (role !== 'user' && role !== 'tool') return refuse();
       if (part.image_url == null || part.file_id)
-        throw apiError('unsupported_content', `${path}: images by file_id are not supported; use image_url.`, path);
+        throw apiError(
+          'unsupported_content',
+          `${path}: images by file_id are not supported here; use image_url.`,
+          path,
+        );
       return { type: 'input_image', image_url: part.image_url, detail: part.detail ?? 'auto' };
     default:
       return refuse();

@@ -41,7 +41,14 @@ export const partSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('output_text'), text }),
   z.object({ type: z.literal('refusal'), refusal: text }),
   imagePart,
-  z.object({ type: z.enum(['input_file', 'input_video', 'input_audio']) }),
+  z.object({
+    type: z.literal('input_file'),
+    file_id: text.nullish(),
+    file_data: text.nullish(),
+    file_url: text.nullish(),
+    filename: text.nullish(),
+  }),
+  z.object({ type: z.enum(['input_video', 'input_audio']) }),
 ]);
 
 const content = z.union([text, list(partSchema, { atLeastOne: true })]);

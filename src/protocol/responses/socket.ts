@@ -13,6 +13,7 @@ import { ApiError, apiError, toApiError } from '../../shared/errors.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
 import { findModel } from '../admit.js';
+import type { FileInputs } from '../file-inputs/file-inputs.js';
 import { annotateModel } from '../caller.js';
 import type { Caller } from '../caller.js';
 import { nameIgnoredParts } from './create.js';
@@ -32,6 +33,8 @@ const OVERTIME_MS = 600_000;
 const SMALL_MESSAGE = 65_536;
 
 export interface SocketDeps extends ResponseRunDeps {
+  /** Undefined: files in messages are refused. */
+  fileInputs?: FileInputs | undefined;
   settings: DialectSettings & ResponseRunDeps['settings'];
   maxAgeS: Config['ws']['max_age_s'];
   /**
@@ -242,6 +245,14 @@ class Session implements SocketListener {
   async #content(current: Current, caller: Caller, read: Read): ReturnType<typeof readContent> {
     const { deps, socket } = this;
     annotateModel(current.turn, read.fields);
+    if (read.problem === null)
+      await deps.fileInputs?.expand('responses', read.fields, {
+        identity: socket.identity,
+        get aborted() {
+          return !socket.open;
+        },
+        charged: (bytes, work) => current.turn.charged(bytes, work),
+      });
     const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
     const { organizationId } = socket.identity;
     const continued =

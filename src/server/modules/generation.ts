@@ -10,6 +10,8 @@ import { storedChatRoutes } from '../../protocol/chat-completions/stored-routes.
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
+import { FileInputs, withFileInputs } from '../../protocol/file-inputs/file-inputs.js';
+import { fileRoutes } from '../../protocol/files/routes.js';
 import { infillRoute } from '../../protocol/infill/routes.js';
 import { messagesRoutes } from '../../protocol/messages/routes.js';
 import { openApiRoute } from '../../protocol/openapi/routes.js';
@@ -55,7 +57,7 @@ export function openGeneration({
   config,
   telemetry,
   shared,
-  storage: { responses, conversations, completions, bus, replays },
+  storage: { responses, conversations, completions, files, uploads, wallClock, bus, replays },
   recorders: { usage, requests },
   background: { background },
   budgets: { budgetGate },
@@ -87,8 +89,10 @@ export function openGeneration({
     };
     const running = new RunningResponses(bus, background);
     const foreignThinking = config.foreign_thinking;
+    const fileInputs = new FileInputs(files);
     const stored = {
       ...generation,
+      fileInputs,
       sealer,
       foreignThinking,
       responses,
@@ -97,14 +101,17 @@ export function openGeneration({
       background,
       running,
     };
-    const names = (): string[] =>
-      pool.list().flatMap(({ model }) => (model.adapter === undefined ? [model.id] : []));
-    const chat = chatCompletionsRoute({
-      ...generation,
-      foreignThinking,
-      reasoningField: config.chat.reasoning_field,
-      completions,
-    });
+    const names = (): string[] => pool.list().flatMap(({ model }) => (model.adapter === undefined ? [model.id] : []));
+    const chat = withFileInputs(
+      chatCompletionsRoute({
+        ...generation,
+        foreignThinking,
+        reasoningField: config.chat.reasoning_field,
+        completions,
+      }),
+      'chat',
+      fileInputs,
+    );
     return {
       chat,
       deps: generation,
@@ -122,9 +129,12 @@ export function openGeneration({
           names,
           info: (name) => tokenizerInfo(pool, name),
         }),
-        ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }),
-        ...responsesRoutes(stored),
+        ...messagesRoutes({ ...generation, sealer, foreignThinking, settings: config.responses }).map((route) =>
+          withFileInputs(route, 'messages', fileInputs),
+        ),
+        ...responsesRoutes(stored).map((route) => withFileInputs(route, 'responses', fileInputs)),
         ...conversationRoutes({ conversations, sealer, foreignThinking }),
+        ...fileRoutes({ files, uploads, settings: config.files, now: wallClock }),
       ],
       sockets: [
         responsesSocket({ ...stored, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.ws.max_message_bytes }),

@@ -15,7 +15,20 @@ export function openMaintenance({
   config,
   telemetry: { log },
   primary,
-  storage: { directory, budgets, prices, usage, saved, conversations, completions, webhooks, organizationData, gate },
+  storage: {
+    directory,
+    budgets,
+    prices,
+    usage,
+    saved,
+    conversations,
+    completions,
+    webhooks,
+    files,
+    uploads,
+    organizationData,
+    gate,
+  },
   mail: { mailer, origin },
 }: AppContext & { storage: Storage; mail: Mail }): Promise<Module> {
   return openModule((undo) => {
@@ -42,6 +55,8 @@ export function openMaintenance({
           await conversations.sweep();
           await completions.sweep();
           await webhooks.sweep(directory.now() - DELIVERIES_KEPT_MS);
+          await files.sweep();
+          await uploads.sweep();
         },
         (err) => log.error({ err }, 'sweeping accounts failed'),
         gate,

@@ -32,14 +32,18 @@ import { PostgresClockRecords } from '../../storage/postgres/clock-record.js';
 import { openSharedDatabase } from '../../storage/postgres/shared-database.js';
 import type { CompletionStore } from '../../storage/completion-store.js';
 import type { ConversationStore } from '../../storage/conversation-store.js';
+import type { FileStore } from '../../storage/file-store.js';
+import type { UploadStore } from '../../storage/upload-store.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import type { WebhookStore } from '../../webhooks/webhook-store.js';
 import { openClockGuard } from '../clock-guard.js';
 import { reportStorageFailure } from '../lmdb-failure.js';
 import { folderResponses } from '../lmdb-responses.js';
+import { folderFiles } from '../lmdb-files.js';
 import { folderStores, ownStores } from '../lmdb-stores.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
+import { databaseFiles } from '../postgres-files.js';
 import { databaseStores } from '../postgres-stores.js';
 import { databaseResponses } from '../response-stores.js';
 import type { Responses } from '../response-stores.js';
@@ -54,6 +58,10 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   readonly conversations: ConversationStore;
   readonly completions: CompletionStore;
   readonly webhooks: WebhookStore;
+  readonly files: FileStore;
+  readonly uploads: UploadStore;
+  /** Returns the time in seconds since 1970, on the database's clock. */
+  readonly wallClock: () => number;
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
@@ -113,6 +121,10 @@ export function openStorage({
             now: () => database.clock.now() / 1000,
           });
     const webhooks = database === null ? new LmdbWebhookStore(store) : new PostgresWebhookStore(database.database);
+    const { files, uploads } =
+      database === null
+        ? folderFiles(store, config.files, { gate, undo })
+        : databaseFiles(database, config.files, gate);
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
     const tierClient = openTierClient(config, shared, threads.index);
@@ -154,6 +166,9 @@ export function openStorage({
       conversations,
       completions,
       webhooks,
+      files,
+      uploads,
+      wallClock: () => (database === null ? Date.now() : database.clock.now()) / 1000,
       tierClient,
       replays: hours === 0 ? null : replays,
       watch,
@@ -165,6 +180,7 @@ export function openStorage({
             conversations.eraseOrganization(id),
             completions.eraseOrganization(id),
             webhooks.eraseOrganization(id),
+            uploads.eraseOrganization(id).then(() => files.eraseOrganization(id)),
             saved.eraseOrganization(id),
             requests.eraseOrganization(id),
             stores.organizationKeys.erase(id),

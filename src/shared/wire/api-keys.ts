@@ -1,7 +1,15 @@
 // API keys.
 import type { LimitOverrides } from './limits.js';
 
-export type KeyScope = 'inference' | 'responses.read' | 'responses.delete' | 'models.read' | 'tokens.count';
+export type KeyScope =
+  | 'inference'
+  | 'responses.read'
+  | 'responses.delete'
+  | 'models.read'
+  | 'tokens.count'
+  | 'files.read'
+  | 'files.write'
+  | 'batches';
 
 export interface ApiKeyObject {
   id: string;

@@ -15,7 +15,7 @@ import { MissingDatabase } from '../missing-database.js';
 import { ensureDatabase } from './new-database.js';
 import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from '../store.js';
 import { indexRequestsById } from './upgrade-requests.js';
-import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
+import { addFileScopes, flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from '../store.js';
 import { loadAddon } from '../../engine/load-addon.js';
 import { makeFolder } from '../../shared/make-folder.js';
@@ -38,7 +38,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   8: indexRequestsById,
   9: () => undefined, // version 10 added service accounts and address lists; nothing to convert
   10: () => undefined, // version 11 added token IDs of tool calls and reasoning; nothing to convert
-  11: () => undefined, // version 12 added files and uploads; nothing to convert
+  11: addFileScopes, // version 12 also added files
   12: () => undefined, // version 13 added batches; nothing to convert
   13: () => undefined, // version 14 added LoRA adapters; nothing to convert
   14: () => undefined, // version 15 added stored chat completions and webhooks; nothing to convert

@@ -30,7 +30,8 @@ import { serviceAccounts } from './migrations/015-service-accounts.js';
 import { alerts } from './migrations/016-alerts.js';
 import { conversations } from './migrations/017-conversations.js';
 import { replays } from './migrations/018-replays.js';
-import { completionsAndWebhooks } from './migrations/022-completions-and-webhooks.js';
+import { files } from './migrations/019-files.js';
+import { completionsAndWebhooks } from './migrations/021-completions-and-webhooks.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
 /** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
@@ -53,6 +54,7 @@ export const MIGRATIONS: readonly Migration[] = [
   alerts,
   conversations,
   replays,
+  files,
   completionsAndWebhooks,
 ];
 

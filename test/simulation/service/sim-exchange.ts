@@ -84,6 +84,10 @@ export class SimExchange implements Exchange {
     throw new Error('no simulated route sends plain text');
   }
 
+  streamed(): Promise<void> {
+    throw new Error('no simulated route streams a file');
+  }
+
   lines(): EventStream {
     throw new Error('no simulated route sends JSON lines');
   }

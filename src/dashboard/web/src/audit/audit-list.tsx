@@ -287,7 +287,7 @@ function Detail({ entry: { actor, detail } }: { entry: AuditEntry }): ReactNode 
   );
 }
 
-const ALL_SCOPES = 5;
+const ALL_SCOPES = 8;
 
 function textOf(name: string, value: unknown): string {
   if (typeof value === 'string') return value;

@@ -18,6 +18,9 @@ export const SCOPES: readonly { value: KeyScope; label: string }[] = [
   { value: 'models.read', label: 'List models' },
   { value: 'responses.read', label: 'Read stored responses' },
   { value: 'responses.delete', label: 'Delete stored responses' },
+  { value: 'files.read', label: 'Read files' },
+  { value: 'files.write', label: 'Upload and delete files' },
+  { value: 'batches', label: 'Run batches' },
 ];
 
 const EXPIRIES = [

@@ -1,0 +1,58 @@
+// Sends a response of known size whose contents are read piece by piece. The next piece is read once the socket has
+// accepted the previous one, so a slow client does not cause contents to be buffered. Event-loop thread only.
+
+import type { TransportResponse } from './transport.js';
+
+/**
+ * Call after the headers have been written. Resolves once the last byte has been passed to the socket. Rejects if the
+ * contents cannot be read, or end early, and if the client disconnects. `isGone` returns true once the client has
+ * disconnected, after which `res` must not be used. `onGone` registers a callback for that event.
+ */
+export async function sendStreamed(
+  res: TransportResponse,
+  {
+    total,
+    pieces,
+    isGone,
+    onGone,
+  }: {
+    total: number;
+    pieces: AsyncIterable<Uint8Array>;
+    isGone: () => boolean;
+    onGone: (callback: () => void) => void;
+  },
+): Promise<void> {
+  let sent = 0;
+  let resume: ((offset: number) => void) | null = null;
+  onGone(() => resume?.(sent));
+  let isRegistered = false;
+  const writable = (): Promise<number> =>
+    new Promise((resolve) => {
+      resume = resolve;
+      if (isRegistered) return;
+      isRegistered = true;
+      // Registered only once: a handler that is registered while the previous one runs would be lost.
+      res.onWritable((offset) => {
+        resume?.(offset);
+        return false;
+      });
+    });
+  for await (const piece of pieces) {
+    const end = sent + piece.length;
+    while (sent < end && !isGone()) {
+      let isFull = false;
+      res.cork(() => {
+        const [ok] = res.tryEnd(piece.subarray(piece.length - (end - sent)), total);
+        isFull = !ok;
+      });
+      if (!isFull) {
+        sent = end;
+        break;
+      }
+      if (isGone()) break;
+      sent = await writable();
+    }
+    if (isGone()) throw new Error('the client disconnected');
+  }
+  if (sent < total) throw new Error('the contents ended early');
+}

@@ -1,0 +1,171 @@
+// Replaces the files in requests by their contents: text files by their text, images by their data. Runs before the
+// request is validated, so the rest of the server sees only text and images. Event-loop thread only.
+
+import { apiError } from '../../shared/errors.js';
+import type { ApiError } from '../../shared/errors.js';
+import { mediaTypeOfName } from '../../shared/media-types.js';
+import { fileNotFound } from '../../storage/file-store.js';
+import type { FileStore } from '../../storage/file-store.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import { filePartsOf } from './parts.js';
+import type { FileContents, FileFormat, FilePart } from './parts.js';
+
+/** Maximum number of files in a request. */
+const MAX_FILES = 100;
+/** Maximum total size of the files in a request. */
+const MAX_BYTES = 64 * 1024 ** 2;
+
+const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
+/** Types whose files are text, in addition to text/*. */
+const TEXTS = [
+  'application/json',
+  'application/jsonl',
+  'application/x-ndjson',
+  'application/xml',
+  'application/yaml',
+  'application/x-yaml',
+  'application/toml',
+  'application/javascript',
+  'application/x-javascript',
+  'application/typescript',
+  'application/x-sh',
+  'application/sql',
+];
+
+/** What expanding the files of a request needs to know about its client. An Exchange has these members. */
+export interface FileReader {
+  readonly identity: { readonly organizationId: string };
+  readonly aborted: boolean;
+  charged<T>(bytes: number, work: () => T): T;
+}
+
+interface LoadedFile {
+  readonly bytes: Uint8Array;
+  readonly mediaType: string;
+  readonly filename: string;
+}
+
+export class FileInputs {
+  constructor(private readonly files: FileStore) {}
+
+  /**
+   * Replaces the files in `body`. Null: it has none. Rejects with ApiError 404 file_not_found, 413 file_too_large, or
+   * 422 unsupported_content or invalid_value, which name the part.
+   */
+  expand(format: FileFormat, body: unknown, reader: FileReader): Promise<void> | null {
+    const parts = filePartsOf(format, body);
+    if (parts.length === 0) return null;
+    return this.#expand(parts, reader);
+  }
+
+  async #expand(parts: readonly FilePart[], reader: FileReader): Promise<void> {
+    const excess = parts[MAX_FILES];
+    if (excess !== undefined)
+      throw apiError('invalid_value', `${excess.path}: a request may have at most ${MAX_FILES} files.`, excess.path);
+    let total = 0;
+    const spend = (bytes: number, path: string): void => {
+      total += bytes;
+      if (total > MAX_BYTES)
+        throw apiError(
+          'file_too_large',
+          `${path}: the files of a request may have at most ${MAX_BYTES} bytes in total.`,
+          path,
+        );
+    };
+    // One file at a time, so that a request does not load more than the limit before it is checked.
+    for (const part of parts) {
+      const file = await this.#load(part, reader, spend);
+      if (reader.aborted) return;
+      part.replace(reader.charged(file.bytes.length, () => contentsOf(part, file)));
+    }
+  }
+
+  async #load(part: FilePart, reader: FileReader, spend: (bytes: number, path: string) => void): Promise<LoadedFile> {
+    const { origin, path } = part;
+    if (origin.kind === 'data') {
+      const { data, mediaType } = dataOf(origin.data);
+      const filename = part.filename ?? 'unnamed';
+      const bytes = reader.charged(data.length, () => decoded(data, path));
+      spend(bytes.length, path);
+      return { bytes, filename, mediaType: origin.mediaType ?? mediaType ?? mediaTypeOfName(filename) ?? UNKNOWN };
+    }
+    const { organizationId } = reader.identity;
+    const file = await this.files.get(organizationId, origin.id);
+    if (file === null) throw fileNotFound(origin.id, path);
+    spend(file.bytes, path);
+    ensureReadable(part, file.mediaType);
+    const bytes = Buffer.allocUnsafeSlow(file.bytes);
+    let at = 0;
+    for await (const piece of this.files.read(organizationId, file.id)) {
+      bytes.set(piece, at);
+      at += piece.length;
+      if (reader.aborted) break;
+    }
+    return { bytes, mediaType: file.mediaType, filename: part.filename ?? file.filename };
+  }
+}
+
+const UNKNOWN = 'application/octet-stream';
+
+/**
+ * Returns the route with the files in its requests replaced. Requests without files are not delayed. If the key may not
+ * use the route, no file is looked up.
+ */
+export const withFileInputs = (route: Route, format: FileFormat, inputs: FileInputs): Route => ({
+  ...route,
+  preHandler: (exchange: Exchange) =>
+    route.scope === null || !exchange.identity.scopes.includes(route.scope)
+      ? null
+      : inputs.expand(format, exchange.body, exchange),
+});
+
+/** Splits a data: URL. Anything else is taken as base64. */
+function dataOf(text: string): { data: string; mediaType: string | null } {
+  const found = /^data:([^;,]{0,128})(?:;[^,;]{0,128}){0,8};base64,/i.exec(text);
+  return found === null
+    ? { data: text, mediaType: null }
+    : { data: text.slice(found[0].length), mediaType: (found[1] as string).toLowerCase() || null };
+}
+
+/** Buffer.from() skips invalid characters, which changes the length. */
+function decoded(data: string, path: string): Buffer {
+  const bytes = Buffer.from(data, 'base64');
+  const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;
+  if (bytes.length === 0 || bytes.length !== (data.length / 4) * 3 - padding)
+    throw apiError('invalid_value', `${path}: the file is not valid base64.`, path);
+  return bytes;
+}
+
+const isText = (mediaType: string): boolean => mediaType.startsWith('text/') || TEXTS.includes(mediaType);
+
+/** Throws ApiError 422 if the part cannot have a file of this type. */
+function ensureReadable({ path, takes }: FilePart, mediaType: string): void {
+  const isAllowed = (takes !== 'image' && isText(mediaType)) || (takes !== 'text' && IMAGES.includes(mediaType));
+  if (!isAllowed) throw unsupported(path, takes, mediaType);
+}
+
+function contentsOf(part: FilePart, { bytes, mediaType, filename }: LoadedFile): FileContents {
+  ensureReadable(part, mediaType);
+  if (IMAGES.includes(mediaType))
+    return {
+      kind: 'image',
+      mediaType,
+      data: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64'),
+    };
+  try {
+    return { kind: 'text', text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), filename };
+  } catch {
+    throw apiError('invalid_value', `${part.path}: the text file is not valid UTF-8.`, part.path);
+  }
+}
+
+function unsupported(path: string, takes: FilePart['takes'], mediaType: string): ApiError {
+  const supported = { image: 'images (PNG, JPEG, GIF, WebP)', text: 'text files', both: 'text files and images' }[
+    takes
+  ];
+  return apiError(
+    'unsupported_content',
+    `${path}: files of type ${mediaType.slice(0, 128)} are not supported; this part takes ${supported}.`,
+    path,
+  );
+}

@@ -1,0 +1,66 @@
+// Storage port for uploads in parts, which become a file when they are completed. The parts count toward the
+// organization's files, and are erased when the upload is cancelled or expires. An upload of another organization is
+// treated as unknown.
+
+import { apiError } from '../shared/errors.js';
+import type { ApiError } from '../shared/errors.js';
+import type { ContentWriter, FileDescription, StoredFile } from './file-store.js';
+
+/** Time after which an upload can no longer be completed. */
+export const UPLOAD_S = 3_600;
+/** Time for which an upload that is no longer pending can be retrieved, after its expiry. */
+export const ENDED_UPLOAD_S = 86_400;
+/** Maximum number of parts of an upload. */
+export const MAX_PARTS = 1_000;
+
+export interface NewUpload extends Omit<FileDescription, 'expiresAt' | 'createdAt'> {
+  readonly id: string;
+  readonly organizationId: string;
+  /** Declared size of the complete file. */
+  readonly bytes: number;
+  readonly createdAt: number; // seconds since 1970
+  /** Lifetime of the file in seconds, counted from its completion. Null: files.retention_days. */
+  readonly fileLifetimeS: number | null;
+}
+
+export interface StoredUpload extends NewUpload {
+  readonly expiresAt: number; // seconds since 1970
+  readonly status: 'pending' | 'completed' | 'cancelled' | 'expired';
+  /** ID of the file of a completed upload. */
+  readonly fileId: string | null;
+}
+
+export interface UploadPart {
+  readonly id: string;
+  readonly bytes: number;
+  readonly createdAt: number; // seconds since 1970
+}
+
+export type PartWriter = ContentWriter<void, UploadPart>;
+
+export interface UploadStore {
+  create(upload: NewUpload): Promise<StoredUpload>;
+  get(organizationId: string, id: string): Promise<StoredUpload | null>;
+  /** Starts a part. The writer rejects with ApiError 422 if the upload is no longer pending. */
+  addPart(upload: StoredUpload): PartWriter;
+  /** Returns the parts of an upload, in no particular order. */
+  parts(upload: StoredUpload): Promise<readonly UploadPart[]>;
+  /** Reads the contents of parts, one after another. */
+  read(parts: readonly UploadPart[]): AsyncIterable<Uint8Array>;
+  /**
+   * Creates a file from `parts` in this order, and discards the other parts. Rejects with ApiError 422 if the upload is
+   * no longer pending.
+   */
+  complete(upload: StoredUpload, parts: readonly UploadPart[], file: FileDescription): Promise<StoredFile>;
+  /** Discards the parts. Returns the upload in its new state. Rejects with ApiError 422 if it is no longer pending. */
+  cancel(upload: StoredUpload): Promise<StoredUpload>;
+  eraseOrganization(organizationId: string): Promise<void>;
+  /** Erases uploads that ended ENDED_UPLOAD_S ago. Parts of expired uploads are erased by FileStore.sweep(). */
+  sweep(): Promise<void>;
+}
+
+export const uploadNotPending = (status: StoredUpload['status']): ApiError =>
+  apiError('invalid_value', `The upload is ${status}; only a pending upload can be changed.`, 'upload_id');
+
+export const tooManyParts = (): ApiError =>
+  apiError('invalid_value', `An upload may have at most ${MAX_PARTS} parts.`, 'upload_id');
