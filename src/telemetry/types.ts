@@ -117,6 +117,8 @@ export interface Telemetry {
   alerting(active: Readonly<Record<string, number>>): void;
   /** Counts an attempt to deliver an alert. `failed`: the last attempt has failed. */
   alertDelivered(destination: 'mail' | 'webhook' | 'slack', outcome: 'delivered' | 'retried' | 'failed'): void;
+  /** Sets the number of requests of batches that run and that wait. */
+  batchLines(counts: { running: number; waiting: number }): void;
   /** Sets the totals of the KV pages on disk. */
   pageTier(totals: PageTierTotals): void;
   /** `at`: Unix time of the latest backup, in seconds. */

@@ -6,6 +6,8 @@ import type { ErrorCode } from '../../src/shared/error-codes.js';
 import { ApiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { openApiDocument } from '../../src/protocol/openapi/document.js';
+import { checkRequests } from '../../src/protocol/batches/messages-requests.js';
+import { batchSchema } from '../../src/protocol/batches/schema.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { readItems } from '../../src/protocol/conversations/items.js';
@@ -68,6 +70,8 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ResponseRequest: (body) => responses(body),
   ResponseInputTokensRequest: (body) => responses(body),
   CompactRequest: (body) => responses(body, true),
+  BatchRequest: (body) => checkMetadata(validated(batchSchema, body).metadata),
+  MessageBatchRequest: (body) => checkRequests((body as { requests?: unknown }).requests, 50_000),
   ConversationRequest: (body) => {
     const { items, metadata } = validated(conversationEnvelope, body);
     checkMetadata(metadata);

@@ -1,6 +1,7 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
 // response schemas (answers/), which tests check against real responses. No side effects.
 import { z } from 'zod';
+import { batchSchema, messageBatchSchema } from '../batches/schema.js';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
@@ -20,6 +21,7 @@ import { rerankRequestSchema, scoreRequestSchema } from '../rerank/schema.js';
 import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../responses/schema.js';
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
+import * as batches from './answers/batches.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
 import * as conversations from './answers/conversations.js';
@@ -31,6 +33,7 @@ import * as models from './answers/models.js';
 import * as ollama from './answers/ollama.js';
 import * as responses from './answers/responses.js';
 import { fileOperations } from './file-operations.js';
+import { batchOperations } from './batch-operations.js';
 
 type Json = { readonly [name: string]: unknown };
 
@@ -62,6 +65,8 @@ const requests = {
   ResponseInput: inputSchema,
   ResponseInputTokensRequest: inputTokensSchema,
   CompactRequest: compactSchema,
+  BatchRequest: batchSchema,
+  MessageBatchRequest: messageBatchSchema,
   ConversationRequest: conversationSchema,
   ConversationUpdateRequest: conversationUpdateSchema,
   ConversationItemsRequest: conversationItemsSchema,
@@ -97,6 +102,12 @@ const answers = {
   ResponseItemList: responses.responseItemList,
   ResponseInputTokens: responses.responseInputTokens,
   Compaction: responses.compaction,
+  Batch: batches.batch,
+  BatchList: batches.batchList,
+  MessageBatch: batches.messageBatch,
+  MessageBatchList: batches.messageBatchList,
+  MessageBatchDeleted: batches.messageBatchDeleted,
+  MessageBatchResult: batches.messageBatchResult,
   Conversation: conversations.conversation,
   ConversationDeleted: conversations.conversationDeleted,
   ConversationItem: conversations.conversationItem,
@@ -420,6 +431,7 @@ const operations: readonly Operation[] = [
     answer: 'Conversation',
   },
   ...fileOperations,
+  ...batchOperations,
   {
     method: 'get',
     path: '/v1/models',
@@ -551,6 +563,8 @@ const RANKING = 'Reranking and scores';
 const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/chat/', 'Chat Completions'],
   ['/v1/completions', 'Completions'],
+  ['/v1/batches', 'Batches'],
+  ['/v1/messages/batches', 'Batches'],
   ['/v1/messages', 'Messages'],
   ['/v1/responses', 'Responses'],
   ['/v1/conversations', 'Conversations'],

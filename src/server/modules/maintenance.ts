@@ -12,7 +12,7 @@ export function openMaintenance({
   config,
   telemetry: { log },
   primary,
-  storage: { directory, budgets, prices, usage, saved, conversations, files, uploads, organizationData, gate },
+  storage: { directory, budgets, prices, usage, saved, conversations, batches, files, uploads, organizationData, gate },
   mail: { mailer, origin },
 }: AppContext & { storage: Storage; mail: Mail }): Promise<Module> {
   return openModule((undo) => {
@@ -37,6 +37,7 @@ export function openMaintenance({
           await finishDeletions(organizations, organizationData, config.usage.row_days, directory.now());
           await saved.sweep(async (id) => (await users.get(id)) !== null);
           await conversations.sweep();
+          await batches.sweep();
           await files.sweep();
           await uploads.sweep();
         },

@@ -21,7 +21,7 @@ import { loadAddon } from '../../engine/load-addon.js';
 import { makeFolder } from '../../shared/make-folder.js';
 
 /** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
-export const SCHEMA_VERSION = 12;
+export const SCHEMA_VERSION = 13;
 
 /** Upgrades from each version to the next. Each runs in the same transaction that writes the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -39,6 +39,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   9: () => undefined, // version 10 added service accounts and address lists; nothing to convert
   10: () => undefined, // version 11 added token IDs of tool calls and reasoning; nothing to convert
   11: addFileScopes, // version 12 also added files
+  12: () => undefined, // version 13 added batches; nothing to convert
 };
 
 // This is address space, not memory or disk: LMDB's file grows as needed up to this size.

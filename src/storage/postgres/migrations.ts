@@ -31,6 +31,7 @@ import { alerts } from './migrations/016-alerts.js';
 import { conversations } from './migrations/017-conversations.js';
 import { replays } from './migrations/018-replays.js';
 import { files } from './migrations/019-files.js';
+import { batches } from './migrations/020-batches.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
 /** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
@@ -54,6 +55,7 @@ export const MIGRATIONS: readonly Migration[] = [
   conversations,
   replays,
   files,
+  batches,
 ];
 
 /** ID of the advisory lock for changes to tables: arbitrary, but constant. */
