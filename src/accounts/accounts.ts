@@ -8,7 +8,7 @@ import type { ApiKeys, CreatedKey, NewKey } from './api-keys.js';
 import type { Actor } from './audit.js';
 import type { AccountChanges, AccountsListener } from './changes.js';
 import type { Directory } from './directory.js';
-import { KeyCache, organizationSuspended } from './key-cache.js';
+import { heldBy, KeyCache, organizationSuspended } from './key-cache.js';
 import type { KeyCachePolicy } from './key-cache.js';
 import { identityFor, keyRefusal } from './key-store.js';
 import type { KeyStore } from './key-store.js';
@@ -116,6 +116,14 @@ export class Accounts {
   /** See KeyCache.authenticate(). */
   authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     return this.cache.authenticate(secret, from);
+  }
+
+  /**
+   * The identity of a key, for requests that the server makes later on behalf of the client that had the key. Rejects
+   * with ApiError 401 or 403 if the key may not be used any more.
+   */
+  async identityOf(organizationId: string, keyId: string): Promise<Identity> {
+    return heldBy(await this.keyStore.findById(organizationId, keyId), this.now());
   }
 
   /**

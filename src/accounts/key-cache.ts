@@ -216,16 +216,23 @@ export class KeyCache {
 
   #use(holder: KeyHolder, from: Sender | null): Identity {
     const now = this.#now();
-    const refusal = keyRefusal(holder, now);
-    const keyHolder = { organizationId: holder.identity.organizationId, keyId: holder.keyId };
-    // A deleted organization is suspended and all its keys are revoked. Its rejected requests are not logged.
-    const isDeleted = refusal === 'api_key_revoked' && holder.suspended;
-    if (refusal !== null) throw apiError(refusal, REFUSALS[refusal], null, isDeleted ? {} : { keyHolder });
-    if (holder.suspended) throw organizationSuspended(keyHolder);
+    heldBy(holder, now);
     checkAddress(holder, from);
     this.#lastUsed.set(holder.keyId, now);
     return holder.identity;
   }
+}
+
+/** The identity of a key at time `now`. Throws ApiError 401 or 403 if the key is unknown or may not be used. */
+export function heldBy(holder: KeyHolder | undefined, now: number): Identity {
+  if (holder === undefined) throw apiError('api_key_revoked', REFUSALS.api_key_revoked);
+  const refusal = keyRefusal(holder, now);
+  const keyHolder = { organizationId: holder.identity.organizationId, keyId: holder.keyId };
+  // A deleted organization is suspended and all its keys are revoked. Its rejected requests are not logged.
+  const isDeleted = refusal === 'api_key_revoked' && holder.suspended;
+  if (refusal !== null) throw apiError(refusal, REFUSALS[refusal], null, isDeleted ? {} : { keyHolder });
+  if (holder.suspended) throw organizationSuspended(keyHolder);
+  return holder.identity;
 }
 
 /**

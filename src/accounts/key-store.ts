@@ -36,6 +36,8 @@ export interface KeyStore {
   standing(organizationId: string, keyIds: readonly string[]): Promise<Standing>;
   /** The current state of the key with this digest (see keyDigest()). Takes constant time. */
   find(digest: string): Promise<KeyHolder | undefined>;
+  /** The current state of one of the organization's keys, by its ID. */
+  findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined>;
   /** `times`: key ID → milliseconds. A later stored time is kept. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }

@@ -29,6 +29,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   chat: 'Chat Completions API',
   responses: 'Responses API',
   files: 'Files',
+  batches: 'Batches',
   ollama: 'Ollama API',
   tools: 'Server tools',
   ws: 'WebSockets',

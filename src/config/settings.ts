@@ -5,6 +5,7 @@
 import type { Kind } from './kinds.js';
 import { accounts, oidc, dashboard, mail, admin } from './settings/accounts.js';
 import { alerts } from './settings/alerts.js';
+import { batches } from './settings/batches.js';
 import { engine } from './settings/engine.js';
 import { structured_outputs, images, chat, foreign_thinking, responses } from './settings/formats.js';
 import { files } from './settings/files.js';
@@ -34,6 +35,7 @@ export const settings = {
   foreign_thinking,
   responses,
   files,
+  batches,
   ollama,
   tools,
   ws,

@@ -14,6 +14,7 @@ export function errorFormatOf(path: string, header: (name: string) => string): E
     path.startsWith('/v1/chat/') ||
     under(path, '/v1/responses') ||
     under(path, '/v1/conversations') ||
+    under(path, '/v1/batches') ||
     path.startsWith('/dashboard/api/') ||
     path.startsWith('/admin/api/')
   )

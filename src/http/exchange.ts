@@ -29,7 +29,9 @@ export interface Exchange {
   readonly client?: RequestClient | undefined;
   /** The peer address of the connection, whatever a proxy reports. '' after the client has disconnected. */
   readonly peerAddress: string;
-  readonly method: string; // upper case
+  readonly method: string; // upper case; 'BATCH' for a request of a batch
+  /** The batch that contains the request. */
+  readonly batchId?: string | undefined;
   readonly receivedAt: number; // performance.now()
   /**
    * The body as parsed JSON. Undefined for GET requests. Also undefined once handler() has returned or awaited, so that

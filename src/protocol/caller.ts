@@ -23,6 +23,8 @@ export interface Caller {
   readonly client?: RequestClient | undefined;
   readonly method?: string | undefined;
   readonly receivedAt: number; // performance.now()
+  /** The batch that contains the request. */
+  readonly batchId?: string | undefined;
   readonly aborted: boolean;
   /** Whether admission has already checked the token budgets. */
   budgetChecked?: boolean;
@@ -58,6 +60,7 @@ class ExchangeCaller implements Caller {
   readonly receivedAt: number;
   readonly client: RequestClient | undefined;
   readonly method: string;
+  readonly batchId: string | undefined;
   readonly trace: RequestTrace | null | undefined;
   budgetChecked = false;
   /** An arrow function, because it is passed around without its object. */
@@ -73,6 +76,7 @@ class ExchangeCaller implements Caller {
     this.receivedAt = exchange.receivedAt;
     this.client = exchange.client;
     this.method = exchange.method;
+    this.batchId = exchange.batchId;
     this.trace = exchange.trace;
   }
 

@@ -37,7 +37,9 @@ export class GenerationAccounting {
   ) {
     this.tally = new RunTally(admitted.prepared, admitted.meter, admitted.caller.receivedAt);
     this.#images = countImages(admitted.request.messages);
-    this.#parameters = parametersOf(admitted.request);
+    const { batchId } = admitted.caller;
+    const parameters = parametersOf(admitted.request);
+    this.#parameters = batchId === undefined ? parameters : { ...parameters, batch: batchId };
     this.#text =
       admitted.caller.identity.keepsText === true
         ? new RunText(admitted.requests.textCharacters, admitted.request.messages)

@@ -154,7 +154,13 @@ export function ineffectiveInConversations(schema: z.core.$ZodType, body: Body):
   return unreadFields(schema, Array.isArray(items) ? { ...body, items: items.map(withType) } : body, neutral);
 }
 
-export const ineffectiveInFiles = (schema: z.core.$ZodType, body: Body): string[] => unreadFields(schema, body, neutral);
+/** For requests whose schema lists every field that has an effect. */
+export function ineffectiveIn(schema: z.core.$ZodType, body: Body): string[] {
+  return unreadFields(schema, body, neutral);
+}
+
+export const ineffectiveInFiles = (schema: z.core.$ZodType, body: Body): string[] =>
+  unreadFields(schema, body, neutral);
 
 /**
  * This server's own rules determine how long models stay loaded, so `keep_alive` never has an effect.

@@ -10,6 +10,7 @@ import { openAdapters } from './modules/adapters.js';
 import { openAlerts } from './modules/alerts.js';
 import { openAuthentication, type Authentication } from './modules/authentication.js';
 import { openBackground, type Background } from './modules/background.js';
+import { openBatches, type Batches } from './modules/batches.js';
 import { openBackups } from './modules/backups.js';
 import { openBudgets } from './modules/budgets.js';
 import { openDashboard } from './modules/dashboard.js';
@@ -37,6 +38,7 @@ import { openStorage, type Storage } from './modules/storage.js';
 export interface App {
   readonly storage: Storage;
   readonly background: Background;
+  readonly batches: Batches;
   readonly mail: Mail;
   readonly authentication: Authentication;
   readonly engines: Engines;
@@ -86,6 +88,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
 
   const running = { ...context, storage, authentication, engines, models, limits };
   const generation = await opened(openGeneration({ ...running, recorders, background, budgets, secrets }));
+  const batches = await opened(openBatches({ ...running, recorders, generation }));
   await opened(openMaintenance({ ...context, storage, mail }));
   await opened(openBackups(context));
   const alerts = await opened(openAlerts({ ...context, storage, mail, budgets }));
@@ -100,6 +103,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   return {
     storage,
     background,
+    batches,
     mail,
     authentication,
     engines,

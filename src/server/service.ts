@@ -112,6 +112,7 @@ async function open(
       shutdown.unready = true;
       shutdown.draining = true;
       http.draining = true;
+      app.batches.drain();
       app.live.live.drain();
       const last = setTimeout(() => app.models.upstreams.drain(), config.engine.drain_ms);
       last.unref();

@@ -321,6 +321,12 @@ export const ERRORS = {
     cause: 'The upload ended more than a day ago, or belongs to another organization.',
     action: 'Check the ID and the API key, or create a new upload.',
   },
+  batch_not_found: {
+    status: 404,
+    meaning: 'No batch has this ID.',
+    cause: 'The batch was deleted, ended more than `batches.retention_days` ago, or belongs to another organization.',
+    action: 'Check the ID and the API key.',
+  },
   resource_not_found: {
     status: 404,
     meaning: 'The object does not exist.',
@@ -530,6 +536,18 @@ export const ERRORS = {
     cause: 'The response is not a background response.',
     action: 'Close the connection to cancel a foreground request.',
   },
+  batch_not_cancellable: {
+    status: 422,
+    meaning: 'The batch cannot be cancelled.',
+    cause: 'It has already ended.',
+    action: 'Retrieve the batch to see its status.',
+  },
+  batch_not_ended: {
+    status: 422,
+    meaning: 'The batch has not ended yet.',
+    cause: 'Only a batch that has ended has results and can be deleted.',
+    action: 'Wait until the batch has ended, or cancel it.',
+  },
   steering_not_supported: {
     status: 422,
     meaning: 'A running response cannot be steered.',
@@ -582,6 +600,12 @@ export const ERRORS = {
       "The budget of the API key, of the key's creator or of the organization is spent, or the organization has reached its `monthly_token_cap`. The response has `x-should-retry: false`.",
     action:
       'Wait for the next month (UTC), or ask an admin of the organization to raise the budget. Operators can raise the token cap.',
+  },
+  too_many_batches: {
+    status: 429,
+    meaning: 'The organization has too many batches that have not ended.',
+    cause: 'The organization has `batches.per_organization` of them.',
+    action: 'Wait until one of them ends, or cancel one.',
   },
   too_many_attempts: {
     status: 429,

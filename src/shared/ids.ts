@@ -86,6 +86,10 @@ export const newUploadId = (): string => `upload_${timedHex()}`;
 const UPLOAD_ID = /^upload_[0-9a-f]{48}$/;
 export const isUploadId = (text: string): boolean => UPLOAD_ID.test(text);
 export const newPartId = (): string => `part_${timedHex()}`;
+const BATCH_PREFIX = { openai: 'batch', messages: 'msgbatch' } as const;
+export const newBatchId = (kind: keyof typeof BATCH_PREFIX): string => `${BATCH_PREFIX[kind]}_${timedHex()}`;
+const BATCH_ID = /^(msg)?batch_[0-9a-f]{48}$/;
+export const isBatchId = (text: string): boolean => BATCH_ID.test(text);
 
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;

@@ -140,6 +140,12 @@ export const TABLES = [
   'uploads',
   'uploads-by-organization',
   'upload-parts',
+  'batches',
+  'batches-by-organization',
+  'batch-lines',
+  'batch-queue',
+  'batch-results',
+  'batch-times',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

@@ -101,7 +101,7 @@ export class Instruments {
   );
   private readonly requests = this.counts(
     'monolith_http_requests_total',
-    'HTTP and WebSocket requests by status (0 = the client disconnected first) and error code, including errors sent inside a stream.',
+    'HTTP and WebSocket requests, and requests of batches, by status (0 = the client disconnected first) and error code, including errors sent inside a stream.',
     ['endpoint', 'status', 'code'],
   );
   private readonly rejects = this.counts(
@@ -170,6 +170,13 @@ export class Instruments {
     new HistogramCounts('monolith_web_search_seconds', 'Duration of web searches.', LATENCY, ['outcome']),
   );
 
+  private readonly batchRequests = new Gauge({
+    name: 'monolith_batch_requests',
+    help: 'Requests of batches that are running or waiting, of all processes that share the database.',
+    labelNames: ['state'] as const,
+    registers: [this.registry],
+    aggregator: 'max',
+  });
   private readonly alertIncidents = new Gauge({
     name: 'monolith_alert_incidents',
     help: 'Active alert incidents by kind. All processes of a service report the same number.',
@@ -359,6 +366,11 @@ export class Instruments {
     });
     this.redisUnavailable.set(gauges.state === 'away' ? 1 : 0);
     this.redisProcesses.set(gauges.processes);
+  }
+
+  batchLines({ running, waiting }: { running: number; waiting: number }): void {
+    this.batchRequests.set({ state: 'running' }, running);
+    this.batchRequests.set({ state: 'waiting' }, waiting);
   }
 
   alerting(active: Readonly<Record<string, number>>): void {

@@ -25,7 +25,7 @@ export interface Failure {
 export interface RequestRecord {
   requestId: string;
   clientRequestId: string | null;
-  method: string; // 'WEBSOCKET' for a turn, 'BACKGROUND' for a background response
+  method: string; // 'WEBSOCKET' for a turn, 'BACKGROUND' for a background response, 'BATCH' for a request of a batch
   path: string; // route pattern, or 'unmatched'
   url?: string; // the requested path, bounded, if there is no such route
   client?: RequestClient | undefined;

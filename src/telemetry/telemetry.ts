@@ -107,6 +107,10 @@ class ServerTelemetry implements Telemetry {
     this.instruments.countersCalled(call, outcome, seconds);
   }
 
+  batchLines(counts: { running: number; waiting: number }): void {
+    this.instruments.batchLines(counts);
+  }
+
   alerting(active: Readonly<Record<string, number>>): void {
     this.instruments.alerting(active);
   }

@@ -129,6 +129,8 @@ export interface Telemetry {
   alertDelivered(destination: 'mail' | 'webhook' | 'slack', outcome: 'delivered' | 'retried' | 'failed'): void;
   /** Counts an attempt to send an event to a webhook endpoint. `failed`: the server has given up. */
   webhookDelivered(outcome: 'delivered' | 'retried' | 'failed'): void;
+  /** Sets the number of requests of batches that run and that wait. */
+  batchLines(counts: { running: number; waiting: number }): void;
   /** Sets the totals of the KV pages on disk. */
   pageTier(totals: PageTierTotals): void;
   /** `at`: Unix time of the latest backup, in seconds. */

@@ -4,6 +4,8 @@
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RejectedUsage } from '../shared/usage-sink.js';
 
+const GENERATING: ReadonlySet<string> = new Set(['POST', 'WEBSOCKET', 'BATCH']);
+
 /**
  * Null if the request was completed, admitted or unauthenticated, or if its endpoint does not generate. `generating`:
  * the paths of generation endpoints, each with the path under which its requests are counted.
@@ -12,8 +14,7 @@ export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<strin
   const { organizationId, keyId, path, failure, method, fields } = record;
   if (failure === null || organizationId === null || keyId === null) return null;
   const endpoint = generating.get(path);
-  if ((method !== 'POST' && method !== 'WEBSOCKET') || endpoint === undefined || fields['admitted'] === true)
-    return null;
+  if (!GENERATING.has(method) || endpoint === undefined || fields['admitted'] === true) return null;
   const model = fields['model'];
   return {
     organizationId,

@@ -6,6 +6,8 @@ import type { ErrorCode } from '../../src/shared/error-codes.js';
 import { ApiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { openApiDocument } from '../../src/protocol/openapi/document.js';
+import { checkRequests } from '../../src/protocol/batches/messages-requests.js';
+import { batchSchema } from '../../src/protocol/batches/schema.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { chatUpdateSchema } from '../../src/protocol/chat-completions/schema.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
@@ -76,6 +78,8 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   CompactRequest: (body) => responses(body, true),
   InfillRequest: (body) => validated(infillSchema, body),
   ChatCompletionUpdateRequest: (body) => checkMetadata(validated(chatUpdateSchema, body).metadata),
+  BatchRequest: (body) => checkMetadata(validated(batchSchema, body).metadata),
+  MessageBatchRequest: (body) => checkRequests((body as { requests?: unknown }).requests, 50_000),
   ConversationRequest: (body) => {
     const { items, metadata } = validated(conversationEnvelope, body);
     checkMetadata(metadata);

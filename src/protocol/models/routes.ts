@@ -161,7 +161,7 @@ function messagesModel(model: ModelDescription, { webSearch }: Pick<ModelsOption
     context_length: model.contextWindow,
     max_model_len: model.contextWindow,
     capabilities: {
-      batch: no,
+      batch: supports(true),
       citations: no,
       code_execution: no,
       context_management: {

@@ -1,6 +1,7 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
 // response schemas (answers/), which tests check against real responses. No side effects.
 import { z } from 'zod';
+import { batchSchema, messageBatchSchema } from '../batches/schema.js';
 import { chatRequestSchema, chatUpdateSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
@@ -23,6 +24,7 @@ import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../
 import { applyTemplateSchema, detokenizeSchema, tokenizeSchema } from '../tokens/routes.js';
 import { VERSION } from '../../shared/version.js';
 import { storedChatOperations } from './stored-chat.js';
+import * as batches from './answers/batches.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
 import * as conversations from './answers/conversations.js';
@@ -34,6 +36,7 @@ import * as models from './answers/models.js';
 import * as ollama from './answers/ollama.js';
 import * as responses from './answers/responses.js';
 import { fileOperations } from './file-operations.js';
+import { batchOperations } from './batch-operations.js';
 
 type Json = { readonly [name: string]: unknown };
 
@@ -67,6 +70,8 @@ const requests = {
   ResponseInput: inputSchema,
   ResponseInputTokensRequest: inputTokensSchema,
   CompactRequest: compactSchema,
+  BatchRequest: batchSchema,
+  MessageBatchRequest: messageBatchSchema,
   ConversationRequest: conversationSchema,
   ConversationUpdateRequest: conversationUpdateSchema,
   ConversationItemsRequest: conversationItemsSchema,
@@ -110,6 +115,12 @@ const answers = {
   ResponseItemList: responses.responseItemList,
   ResponseInputTokens: responses.responseInputTokens,
   Compaction: responses.compaction,
+  Batch: batches.batch,
+  BatchList: batches.batchList,
+  MessageBatch: batches.messageBatch,
+  MessageBatchList: batches.messageBatchList,
+  MessageBatchDeleted: batches.messageBatchDeleted,
+  MessageBatchResult: batches.messageBatchResult,
   Conversation: conversations.conversation,
   ConversationDeleted: conversations.conversationDeleted,
   ConversationItem: conversations.conversationItem,
@@ -444,6 +455,7 @@ const operations: readonly Operation[] = [
     answer: 'Conversation',
   },
   ...fileOperations,
+  ...batchOperations,
   {
     method: 'get',
     path: '/v1/models',
@@ -601,6 +613,8 @@ const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/chat/', 'Chat Completions'],
   ['/v1/completions', 'Completions'],
   ['/infill', 'Completions'],
+  ['/v1/batches', 'Batches'],
+  ['/v1/messages/batches', 'Batches'],
   ['/v1/messages', 'Messages'],
   ['/v1/responses', 'Responses'],
   ['/v1/conversations', 'Conversations'],

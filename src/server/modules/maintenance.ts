@@ -22,6 +22,7 @@ export function openMaintenance({
     usage,
     saved,
     conversations,
+    batches,
     completions,
     webhooks,
     files,
@@ -55,6 +56,7 @@ export function openMaintenance({
           await conversations.sweep();
           await completions.sweep();
           await webhooks.sweep(directory.now() - DELIVERIES_KEPT_MS);
+          await batches.sweep();
           await files.sweep();
           await uploads.sweep();
         },

@@ -15,6 +15,9 @@ import type { ReplayStore } from '../../generation/replay/replay-store.js';
 import { eraseReplaysWithResponses, sweepReplays } from '../replay-erasure.js';
 import { eraseWithResponses, openTierClient } from '../tier-client.js';
 import type { EraseGate } from '../../storage/erase-gate.js';
+import type { BatchStore } from '../../storage/batch-store.js';
+import { LmdbBatchStore } from '../../storage/lmdb/batches/batch-store.js';
+import { PostgresBatchStore } from '../../storage/postgres/batches/batch-store.js';
 import { LmdbAlertStore } from '../../storage/lmdb/alerts/alert-store.js';
 import { LmdbClockRecords } from '../../storage/lmdb/clock-record.js';
 import { LmdbCompletionStore } from '../../storage/lmdb/completions/completion-store.js';
@@ -62,6 +65,7 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   readonly uploads: UploadStore;
   /** Returns the time in seconds since 1970, on the database's clock. */
   readonly wallClock: () => number;
+  readonly batches: BatchStore;
   /** Identifies this process to operators; the same after a restart. */
   readonly processName: string;
   readonly alerts: { readonly incidents: AlertStore; readonly processes: AlertProcesses };
@@ -125,6 +129,10 @@ export function openStorage({
       database === null
         ? folderFiles(store, config.files, { gate, undo })
         : databaseFiles(database, config.files, gate);
+    const batches =
+      database === null
+        ? new LmdbBatchStore(store, config.batches, { gate })
+        : new PostgresBatchStore(database.database, config.batches, { gate, now: () => database.clock.now() });
     const changes = new AccountChanges(bus);
     undo.add(() => changes.close());
     const tierClient = openTierClient(config, shared, threads.index);
@@ -169,6 +177,7 @@ export function openStorage({
       files,
       uploads,
       wallClock: () => (database === null ? Date.now() : database.clock.now()) / 1000,
+      batches,
       tierClient,
       replays: hours === 0 ? null : replays,
       watch,
@@ -180,6 +189,7 @@ export function openStorage({
             conversations.eraseOrganization(id),
             completions.eraseOrganization(id),
             webhooks.eraseOrganization(id),
+            batches.eraseOrganization(id),
             uploads.eraseOrganization(id).then(() => files.eraseOrganization(id)),
             saved.eraseOrganization(id),
             requests.eraseOrganization(id),

@@ -31,6 +31,7 @@ import { alerts } from './migrations/016-alerts.js';
 import { conversations } from './migrations/017-conversations.js';
 import { replays } from './migrations/018-replays.js';
 import { files } from './migrations/019-files.js';
+import { batches } from './migrations/020-batches.js';
 import { completionsAndWebhooks } from './migrations/021-completions-and-webhooks.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
@@ -55,6 +56,7 @@ export const MIGRATIONS: readonly Migration[] = [
   conversations,
   replays,
   files,
+  batches,
   completionsAndWebhooks,
 ];
 

@@ -47,7 +47,7 @@ export function unadmittedEntry(
     outputTokens: 0,
     reasoningTokens: 0,
     images: 0,
-    parameters: null,
+    parameters: typeof fields['batch'] === 'string' ? { batch: fields['batch'] } : null,
     text: null,
   };
 }

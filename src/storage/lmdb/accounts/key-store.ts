@@ -22,7 +22,14 @@ export class LmdbKeyStore implements KeyStore {
   ) {}
 
   async find(digest: string): Promise<KeyHolder | undefined> {
-    const key = this.keys.findByDigest(digest);
+    return this.#holder(this.keys.findByDigest(digest));
+  }
+
+  async findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined> {
+    return this.#holder((await this.keys.get(organizationId, keyId)) ?? undefined);
+  }
+
+  #holder(key: KeyRecord | undefined): KeyHolder | undefined {
     const organization = key === undefined ? undefined : this.tables.organizations.row(key.organizationId);
     if (key === undefined || organization === undefined) return undefined;
     const isDeleted = (organization.deletedAt ?? null) !== null;

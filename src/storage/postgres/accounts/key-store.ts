@@ -7,6 +7,7 @@ import { keyedHash } from '../../../accounts/keys.js';
 import type { KeyRecord, Organization } from '../../../accounts/keys.js';
 import { besides, ORGANIZATION_BESIDE, organizationOf, settingsOf } from './organization-rows.js';
 import { secretOf } from './secret-rows.js';
+import type { Value } from '../database.js';
 import type { AccountWork } from './work.js';
 
 interface Ends {
@@ -40,10 +41,19 @@ export class PostgresKeyStore implements KeyStore {
   async find(digest: string): Promise<KeyHolder | undefined> {
     this.#secret ??= await secretOf(this.work.sql, 'api-keys'); // cached, because it never changes
     if (this.#secret === undefined) return undefined; // no key exists yet
+    return this.#holder('api_keys.hash = $1', [keyedHash(this.#secret, Buffer.from(digest, 'hex'))]);
+  }
+
+  findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined> {
+    return this.#holder('api_keys.organization_id = $1 AND api_keys.id = $2', [organizationId, keyId]);
+  }
+
+  /** `condition`: SQL that selects at most one key. */
+  async #holder(condition: string, values: readonly Value[]): Promise<KeyHolder | undefined> {
     const [row] = await this.work.sql.query<Found>(
       `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, api_keys.allowed_addresses, ${DISABLED} AS disabled, ${ORGANIZATION_BESIDE}
-       FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
-      [keyedHash(this.#secret, Buffer.from(digest, 'hex'))],
+       FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE ${condition}`,
+      values,
     );
     if (row === undefined) return undefined;
     const organization = besides(row);

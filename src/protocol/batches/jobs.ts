@@ -1,0 +1,148 @@
+// The work on a batch as a whole: reading its input file, ending the lines of a batch that stops, and writing its
+// output files. One process at a time does this for a batch, under a lease. If that process is lost, another one starts
+// again.
+
+import type { FileStore, FileWriter } from '../../storage/file-store.js';
+import type { Batch, BatchStore, StoredResult } from '../../storage/batch-store.js';
+import type { ServedModels } from '../../generation/served-models.js';
+import { ApiError } from '../../shared/errors.js';
+import type { Identity } from '../../shared/identity.js';
+import { permit, shownTo } from '../../shared/permissions.js';
+import type { Log } from '../../telemetry/types.js';
+import { readInput } from './input-lines.js';
+import { openaiLine } from './results.js';
+
+export interface JobDeps {
+  readonly batches: BatchStore;
+  readonly files: FileStore;
+  readonly models: Pick<ServedModels, 'find'>;
+  readonly identityOf: (organizationId: string, keyId: string) => Promise<Identity>;
+  readonly log: Log;
+  readonly maxLines: number;
+  readonly maxLineBytes: number;
+  /** Lifetime of output files, in seconds, unless the client set another one. */
+  readonly outputS: number;
+  readonly now: () => number;
+}
+
+/** Lines ended per transaction. */
+const STOPPED_AT_ONCE = 500;
+/** Results read at a time, in characters. */
+const RESULT_PAGE = 1_048_576;
+
+/** Does the batch's next job. Returns after how many milliseconds the batch needs another one, or null. */
+export function runJob(deps: JobDeps, batch: Batch): Promise<number | null> {
+  switch (batch.phase) {
+    case 'validating':
+      return validate(deps, batch);
+    case 'stopping':
+      return stop(deps, batch);
+    case 'finalizing':
+      return finalize(deps, batch);
+    case 'running':
+    case 'ended':
+      return Promise.resolve(null);
+  }
+}
+
+async function validate(deps: JobDeps, { id, organizationId, keyId, endpoint, inputFileId }: Batch): Promise<null> {
+  const { batches, files, models } = deps;
+  if (inputFileId === null) return null;
+  try {
+    const identity = await deps.identityOf(organizationId, keyId);
+    const { total, model, problems } = await readInput(
+      files.read(organizationId, inputFileId, { holder: id }),
+      {
+        endpoint,
+        maxLines: deps.maxLines,
+        maxLineBytes: deps.maxLineBytes,
+        checkModel: (name) => permit(identity, 'inference', models.find(name, shownTo(identity)).name),
+      },
+      (lines) => batches.addLines(id, lines),
+    );
+    if (problems.length > 0) await batches.fail(id, problems);
+    else await batches.begin(id, total, model);
+  } catch (error) {
+    // With status 503, the job is tried again.
+    if (!(error instanceof ApiError) || error.status >= 500) throw error;
+    await batches.fail(id, [{ code: error.code, message: error.message, param: null, line: null }]);
+  }
+  await files.release(organizationId, inputFileId, id);
+  return null;
+}
+
+/** How long to wait for the lines that other processes are stopping, in ms. */
+const STOPPING_MS = 1_000;
+
+async function stop({ batches }: JobDeps, { id, organizationId }: Batch): Promise<number | null> {
+  while ((await batches.stopLines(id, STOPPED_AT_ONCE)) > 0);
+  return (await batches.get(organizationId, id))?.phase === 'stopping' ? STOPPING_MS : null;
+}
+
+async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
+  const { batches, files } = deps;
+  const { id, organizationId, inputFileId } = batch;
+  if (batch.kind === 'messages') {
+    await batches.end(id, { outputFileId: null, errorFileId: null });
+    return null;
+  }
+  const succeeded = new ResultFile(deps, batch, 'output');
+  const others = new ResultFile(deps, batch, 'error');
+  try {
+    for (let after = 0; ; ) {
+      const page = await batches.results(id, after, RESULT_PAGE);
+      if (page.length === 0) break;
+      for (const result of page) await (result.outcome === 'succeeded' ? succeeded : others).add(result);
+      after = page.at(-1)?.line ?? after;
+    }
+    const outputFileId = await succeeded.finish();
+    const errorFileId = await others.finish();
+    if (await batches.end(id, { outputFileId, errorFileId })) {
+      await batches.dropResults(id);
+      if (inputFileId !== null) await files.release(organizationId, inputFileId, id);
+      return null;
+    }
+  } catch (error) {
+    await Promise.allSettled([succeeded.discard(), others.discard()]);
+    throw error;
+  }
+  // Another process has ended the batch in the meantime, with files of its own.
+  await Promise.allSettled([succeeded.discard(), others.discard()]);
+  return null;
+}
+
+/** A file that is created with its first line. */
+class ResultFile {
+  #writer: FileWriter | null = null;
+  #id: string | null = null;
+
+  constructor(
+    private readonly deps: JobDeps,
+    private readonly batch: Batch,
+    private readonly kind: 'output' | 'error',
+  ) {}
+
+  async add(result: StoredResult): Promise<void> {
+    this.#writer ??= await this.deps.files.create(this.batch.organizationId, { limited: false });
+    await this.#writer.write(Buffer.from(`${openaiLine(result)}\n`));
+  }
+
+  /** Returns the file's ID, or null if it has no lines. */
+  async finish(): Promise<string | null> {
+    if (this.#writer === null) return null;
+    const { batch, deps, kind } = this;
+    const now = Math.floor(deps.now() / 1000);
+    const { id } = await this.#writer.finish({
+      purpose: 'batch_output',
+      filename: `${batch.id}_${kind}.jsonl`,
+      mediaType: 'application/jsonl',
+      expiresAt: now + (batch.outputExpiresS ?? deps.outputS),
+    });
+    return (this.#id = id);
+  }
+
+  async discard(): Promise<void> {
+    if (this.#id !== null) await this.deps.files.delete(this.batch.organizationId, this.#id);
+    else await this.#writer?.discard();
+  }
+}

@@ -1,0 +1,250 @@
+// An Exchange without a connection: runs one line of a batch through the handler of its endpoint's route, like an HTTP
+// request of the key that created the batch, and collects the response. Event-loop thread only.
+
+import { performance } from 'node:perf_hooks';
+import type { EventStream, Exchange, Route } from '../../http/exchange.js';
+import { JsonText } from '../../http/json-text.js';
+import type { ResponseMemoryBudget, ResponseReservation } from '../../http/response-memory-budget.js';
+import type { BufferReservation } from '../../shared/buffer-reservation.js';
+import { ApiError, apiError, errorBody, toApiError } from '../../shared/errors.js';
+import type { ErrorFormat } from '../../shared/errors.js';
+import { stringifyExact } from '../../shared/exact-json.js';
+import { newRequestId } from '../../shared/ids.js';
+import type { Identity } from '../../shared/identity.js';
+import { finished } from '../../telemetry/outcome.js';
+import type { RequestRecord } from '../../telemetry/outcome.js';
+
+export interface LineRequest {
+  readonly batchId: string;
+  readonly identity: Identity;
+  readonly errorFormat: ErrorFormat;
+  readonly body: object;
+  readonly bodyBytes: number;
+  /** Request headers, by lower-case name. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The response to a line. */
+export interface LineAnswer {
+  readonly requestId: string;
+  readonly status: number;
+  /** JSON text. */
+  readonly text: string;
+  /** The error that `text` reports, or null. */
+  readonly error: ApiError | null;
+  /** The response headers that name ignored parts of the request. */
+  readonly ignored: Readonly<Record<string, string>>;
+  readonly fields: RequestRecord['fields'];
+  /** Reasoning tokens, which are part of the output tokens. */
+  readonly reasoningTokens: number;
+}
+
+export class LineExchange implements Exchange {
+  readonly requestId = newRequestId();
+  readonly receivedAt = performance.now();
+  readonly method = 'BATCH';
+  readonly params = {};
+  readonly query = new URLSearchParams();
+  readonly remoteAddress = '';
+  readonly peerAddress = '';
+  readonly trace = null;
+  readonly batchId: string;
+  readonly bodyBytes: number;
+  /** Resolves when the line is answered. Resolves to null if it was aborted before that. Never rejects. */
+  readonly answered: Promise<LineAnswer | null>;
+  identity: Identity;
+  body: unknown;
+  aborted = false;
+  /** Whether the engine has started the request. */
+  started = false;
+  readonly #headers: LineRequest['headers'];
+  readonly #errorFormat: ErrorFormat;
+  readonly #answerHeaders = new Map<string, string>();
+  readonly #fields: Record<string, string | number | boolean | null> = {};
+  readonly #abortCallbacks: (() => void)[] = [];
+  #held: ResponseReservation | null = null;
+  #resolve: (answer: LineAnswer | null) => void = () => undefined;
+  #isOver = false;
+
+  constructor(
+    { batchId, identity, errorFormat, body, bodyBytes, headers }: LineRequest,
+    private readonly memory: ResponseMemoryBudget,
+    private readonly unexpected: (error: unknown) => void,
+  ) {
+    this.batchId = batchId;
+    this.identity = identity;
+    this.body = body;
+    this.bodyBytes = bodyBytes;
+    this.#headers = headers;
+    this.#errorFormat = errorFormat;
+    this.#fields['batch'] = batchId;
+    this.answered = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  /** Calls the route's handlers in the order in which the HTTP server calls them. Never rejects. */
+  async run(route: Route): Promise<void> {
+    try {
+      await route.onRequest?.(this);
+      await route.preHandler?.(this);
+      if (this.aborted) return;
+      const done = route.handler(this);
+      this.body = undefined; // as for HTTP requests: the handler has read it, and it may be large
+      await done;
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Stops the request, as if its client had disconnected. */
+  abort(): void {
+    if (this.#isOver) return;
+    this.aborted = true;
+    for (const callback of this.#abortCallbacks.splice(0)) {
+      try {
+        callback();
+      } catch (error) {
+        this.unexpected(error);
+      }
+    }
+    this.#end(null);
+  }
+
+  /** The request's record for the log and the metrics. `endpoint`: the path of its route. */
+  record(endpoint: string, answer: LineAnswer | null): RequestRecord {
+    return finished({
+      requestId: this.requestId,
+      clientRequestId: null,
+      method: this.method,
+      path: endpoint,
+      status: answer?.status ?? 0,
+      failure: answer?.error ?? null,
+      organizationId: this.identity.organizationId,
+      keyId: this.identity.keyId,
+      durationMs: performance.now() - this.receivedAt,
+      aborted: this.aborted,
+      fields: this.#fields,
+      trace: null,
+    });
+  }
+
+  actAs(identity: Identity): void {
+    this.identity = identity;
+  }
+  onAccountOf(): void {}
+  header(name: string): string {
+    return this.#headers[name] ?? '';
+  }
+  charged<T>(_bytes: number, work: () => T): T {
+    return work();
+  }
+  enqueue<T>(_bytes: number, work: () => Promise<T>): Promise<T> {
+    return work();
+  }
+
+  reserve(bytes: number): void {
+    if (this.#isOver || bytes <= 0) return;
+    (this.#held ??= this.memory.open(this.identity.organizationId)).reserve(bytes);
+  }
+
+  keeping(): BufferReservation {
+    return this.memory.open(this.identity.organizationId);
+  }
+
+  onAborted(callback: () => void): void {
+    if (this.aborted) callback();
+    else this.#abortCallbacks.push(callback);
+  }
+
+  setHeader(name: string, value: string): void {
+    this.#answerHeaders.set(name.toLowerCase(), value);
+  }
+  removeHeader(name: string): void {
+    this.#answerHeaders.delete(name.toLowerCase());
+  }
+
+  annotate(fields: Record<string, string | number | boolean | null>): void {
+    Object.assign(this.#fields, fields);
+    if ('queue_ms' in fields) this.started = true;
+  }
+
+  json(status: number, body: unknown): void {
+    if (this.#isOver) return;
+    try {
+      const text = body instanceof JsonText ? body.toString() : stringifyExact(body);
+      this.#end({
+        requestId: this.requestId,
+        status,
+        text,
+        error: null,
+        ignored: this.#ignored(),
+        fields: this.#fields,
+        reasoningTokens: reasoningTokensOf(body),
+      });
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  jsonEnqueued(bytes: number, status: number, body: unknown): void {
+    this.reserve(bytes);
+    this.json(status, body);
+  }
+
+  text(): void {
+    this.fail(new Error('an endpoint of batches answered with plain text'));
+  }
+  streamed(): Promise<void> {
+    throw notStreamed();
+  }
+  sse(): EventStream {
+    throw notStreamed();
+  }
+  lines(): EventStream {
+    throw notStreamed();
+  }
+
+  fail(thrown: unknown): void {
+    if (!(thrown instanceof ApiError)) this.unexpected(thrown);
+    if (this.#isOver) return;
+    const refused = refusal(toApiError(thrown), this.#errorFormat, this.requestId);
+    this.#end({ ...refused, ignored: this.#ignored(), fields: this.#fields });
+  }
+
+  #ignored(): Record<string, string> {
+    return Object.fromEntries([...this.#answerHeaders].filter(([name]) => name.startsWith('x-ignored-')));
+  }
+
+  #end(answer: LineAnswer | null): void {
+    this.#isOver = true;
+    this.#abortCallbacks.length = 0;
+    this.#held?.release();
+    this.#resolve(answer);
+  }
+}
+
+/** The response to a line that is refused with this error. */
+export function refusal(error: ApiError, errorFormat: ErrorFormat, requestId = newRequestId()): LineAnswer {
+  return {
+    requestId,
+    status: error.status,
+    text: JSON.stringify(errorBody(error, errorFormat, requestId)),
+    error,
+    ignored: {},
+    fields: {},
+    reasoningTokens: 0,
+  };
+}
+
+export const notStreamed = (): ApiError =>
+  apiError('unsupported_value', 'stream must be false in a batch, whose results are read from a file.', 'stream');
+
+/** The reasoning tokens in the usage of a response in OpenAI's formats. */
+function reasoningTokensOf(body: unknown): number {
+  const { usage } = Object(body) as { usage?: Record<string, unknown> | null };
+  const details = Object(usage?.['completion_tokens_details'] ?? usage?.['output_tokens_details']) as {
+    reasoning_tokens?: unknown;
+  };
+  return typeof details.reasoning_tokens === 'number' ? details.reasoning_tokens : 0;
+}

@@ -1,0 +1,254 @@
+// Runs the lines of batches that this process has claimed. A line runs like an HTTP request of the key that created its
+// batch. Its lease is renewed while it runs; its result is stored only if the lease still belongs to this process.
+// Event-loop thread only.
+//
+//   claim ─► key ─► route handler (line-exchange.ts) ─► finish
+//                                                  └──► release, if the line can be answered later
+
+import type { Route } from '../../http/exchange.js';
+import { parseJsonBody } from '../../http/json.js';
+import type { ResponseMemoryBudget } from '../../http/response-memory-budget.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
+import { ApiError, apiError, toApiError } from '../../shared/errors.js';
+import type { Identity } from '../../shared/identity.js';
+import { MAX_LOST } from '../../storage/batch-store.js';
+import type { BatchStore, Claim, ClaimedLine, LineResult } from '../../storage/batch-store.js';
+import type { RequestRecord } from '../../telemetry/outcome.js';
+import type { Log } from '../../telemetry/types.js';
+import { errorFormatOfEndpoint } from './endpoints.js';
+import { LineExchange, notStreamed, refusal, type LineAnswer } from './line-exchange.js';
+import { resultOf } from './results.js';
+
+/** Leases are renewed this often, or three times per lease. Cancellations are noticed at the same time. */
+const RENEW_MS = 2_000;
+/** Bounds of the delay after which a refused line is tried again, in ms. */
+const MIN_DELAY_MS = 1_000;
+const MAX_DELAY_MS = 60_000;
+/** Attempts to store a result while the database is unavailable, and the pause between them. */
+const STORE_ATTEMPTS = 50;
+const STORE_AGAIN_MS = 200;
+
+/** Errors that pass with time. Such a line waits instead of failing. */
+const TRY_LATER: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'rpm_limit_exceeded',
+  'tpm_limit_exceeded',
+  'concurrency_limit_exceeded',
+  'capacity_exhausted',
+  'model_loading',
+  'model_unavailable',
+  'maintenance',
+  'shutting_down',
+]);
+
+export interface LineRunnerDeps {
+  readonly batches: BatchStore;
+  /** The routes of the endpoints, by path. */
+  readonly routes: ReadonlyMap<string, Route>;
+  /** The identity of a key. Rejects with ApiError 403 or 401 if the key may not be used any more. */
+  readonly identityOf: (organizationId: string, keyId: string) => Promise<Identity>;
+  readonly memory: ResponseMemoryBudget;
+  /** Called when a line has been answered, unless it will be tried again. */
+  readonly finished: (record: RequestRecord) => void;
+  readonly log: Log;
+  readonly leaseMs: number;
+}
+
+interface Running {
+  readonly line: ClaimedLine;
+  exchange: LineExchange | null;
+  /** How the line is to be ended instead of with its response. `lost`: another process has the line now. */
+  stop: 'canceled' | 'expired' | 'released' | 'lost' | null;
+  readonly done: Promise<void>;
+}
+
+export class LineRunner {
+  readonly #running = new Set<Running>();
+  readonly #timer: NodeJS.Timeout;
+  #renewing: Promise<void> | null = null;
+
+  /**
+   * `onEnd`: called after each line, when another one may be claimed. `onDelayed`: called when a line was refused for
+   * a reason that passes with time and that probably applies to the organization's other lines as well.
+   */
+  constructor(
+    private readonly deps: LineRunnerDeps,
+    private readonly onEnd: () => void,
+    private readonly onDelayed: (organizationId: string, delayMs: number) => void,
+  ) {
+    this.#timer = setInterval(
+      () => {
+        this.#renewing ??= this.#renew()
+          .catch((err: unknown) => this.#failed(err, 'cannot renew the leases of batch lines'))
+          .finally(() => {
+            this.#renewing = null;
+          });
+      },
+      Math.min(RENEW_MS, deps.leaseMs / 3),
+    ).unref();
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /** Number of running lines that wait in the queue of an engine. */
+  get queued(): number {
+    let queued = 0;
+    for (const { exchange } of this.#running) if (exchange !== null && !exchange.started) queued++;
+    return queued;
+  }
+
+  run(line: ClaimedLine): void {
+    const running: Running = {
+      line,
+      exchange: null,
+      stop: null,
+      // Deferred, so that `running` is initialized.
+      done: Promise.resolve()
+        .then(() => this.#run(running))
+        .catch((err: unknown) => this.#failed(err, 'a batch line could not be ended; it will run again'))
+        .finally(() => {
+          this.#running.delete(running);
+          this.onEnd();
+        }),
+    };
+    this.#running.add(running);
+  }
+
+  /** Stops and releases all lines, so that they run again in another process or after a restart. */
+  releaseAll(): void {
+    for (const running of this.#running) this.#stop(running, 'released');
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.releaseAll();
+    await Promise.all([...this.#running].map(({ done }) => done));
+    await this.#renewing;
+  }
+
+  async #run(running: Running): Promise<void> {
+    const { line } = running;
+    const { batch } = line;
+    if (line.lost >= MAX_LOST) {
+      await this.#finish(line, failure(line, apiError('internal_error', LOST)));
+      return;
+    }
+    let exchange: LineExchange;
+    try {
+      exchange = await this.#open(line);
+    } catch (error) {
+      if (isTemporary(error)) await this.#delay(line, toApiError(error));
+      else await this.#finish(line, failure(line, toApiError(error)));
+      return;
+    }
+    running.exchange = exchange;
+    const route = this.deps.routes.get(batch.endpoint);
+    if (running.stop !== null) exchange.abort();
+    else if (route === undefined) exchange.fail(new Error(`no route for ${batch.endpoint}`));
+    else void exchange.run(route);
+    const answer = await exchange.answered;
+    await this.#end(running, exchange, answer);
+  }
+
+  /** Throws or rejects with ApiError. */
+  async #open(line: ClaimedLine): Promise<LineExchange> {
+    const { batch, body: text } = line;
+    const identity = await this.deps.identityOf(batch.organizationId, batch.keyId);
+    const bytes = Buffer.from(text);
+    const body = parseJsonBody(bytes, 'body of the request') as Readonly<Record<string, unknown>>;
+    if (body['stream'] === true) throw notStreamed();
+    if (body['background'] === true)
+      throw apiError('unsupported_value', 'background must be false in a batch.', 'background');
+    return new LineExchange(
+      {
+        batchId: batch.id,
+        identity,
+        errorFormat: errorFormatOfEndpoint(batch.endpoint),
+        body,
+        bodyBytes: bytes.length,
+        headers: batch.headers,
+      },
+      this.deps.memory,
+      (err) => this.#failed(err, 'unexpected failure of a batch line'),
+    );
+  }
+
+  async #end(running: Running, exchange: LineExchange, answer: LineAnswer | null): Promise<void> {
+    const { line, stop } = running;
+    const { batches } = this.deps;
+    // A response that was complete before the line was stopped is kept.
+    if (answer === null) {
+      if (stop === 'released') await batches.release(line, 0);
+      else if (stop === 'canceled' || stop === 'expired')
+        await this.#finish(line, { outcome: stop, text: '', usage: null });
+    } else if (answer.error !== null && isTemporary(answer.error)) {
+      await (stop === null ? this.#delay(line, answer.error) : batches.release(line, 0));
+      return; // not logged: the line will be tried again
+    } else await this.#finish(line, resultOf(line.batch, answer));
+    this.deps.finished(exchange.record(line.batch.endpoint, answer));
+  }
+
+  /** Releases a line that can be tried again later. */
+  async #delay(line: ClaimedLine, error: ApiError): Promise<void> {
+    const delayMs = delayOf(error);
+    this.onDelayed(line.batch.organizationId, delayMs);
+    await this.deps.batches.release(line, delayMs);
+  }
+
+  /** Stores the result, waiting for an unavailable database. If that fails, the line runs again. */
+  async #finish(claim: Claim, result: LineResult): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        if (!(await this.deps.batches.finish(claim, result)))
+          this.deps.log.warn(
+            { batch: claim.batch.id, line: claim.line },
+            'a batch line was run elsewhere after its lease expired; its second result was discarded',
+          );
+        return;
+      } catch (error) {
+        if (!(error instanceof ApiError) || attempt === STORE_ATTEMPTS) throw error;
+        await new Promise((resolve) => {
+          setTimeout(resolve, STORE_AGAIN_MS);
+        });
+      }
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const all = [...this.#running];
+    if (all.length === 0) return;
+    const renewed = await this.deps.batches.renew(
+      all.map(({ line }) => line),
+      this.deps.leaseMs,
+    );
+    const stops = new Map(renewed.map(({ claim, stop }) => [claim, stop]));
+    for (const running of all) {
+      const stop = stops.get(running.line);
+      if (stop === undefined) this.#stop(running, 'lost');
+      else if (stop !== null) this.#stop(running, stop);
+    }
+  }
+
+  #stop(running: Running, why: NonNullable<Running['stop']>): void {
+    if (!this.#running.has(running) || running.stop !== null) return;
+    running.stop = why;
+    running.exchange?.abort();
+  }
+
+  /** Errors of the database arrive as ApiErrors, which the storage has already logged. */
+  #failed(err: unknown, message: string): void {
+    if (!(err instanceof ApiError)) this.deps.log.error({ err }, message);
+  }
+}
+
+const LOST = `The server was lost while it ran this request, ${MAX_LOST} times.`;
+
+const isTemporary = (error: unknown): boolean => error instanceof ApiError && TRY_LATER.has(error.code);
+
+const delayOf = ({ retryAfterMs = MIN_DELAY_MS }: ApiError): number =>
+  Math.min(MAX_DELAY_MS, Math.max(MIN_DELAY_MS, retryAfterMs));
+
+/** The result of a line that could not be started. */
+const failure = ({ batch }: ClaimedLine, error: ApiError): LineResult =>
+  resultOf(batch, refusal(error, errorFormatOfEndpoint(batch.endpoint)));

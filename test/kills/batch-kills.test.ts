@@ -1,0 +1,16 @@
+// A few rounds of the slow test batch-kills.slow.ts: a server that is killed while it runs batches loses no request and
+// answers none twice.
+import t from 'tap';
+import { batchKillRounds } from './batch-rounds.js';
+
+t.setTimeout(600_000); // the machine may be busy
+
+const ROUNDS = 5;
+
+t.test('a killed server loses no request of a batch and answers none twice', async (t) => {
+  const seed = Math.floor(Math.random() * 1_000_000);
+  const { problems, batches, stored, interrupted } = await batchKillRounds(ROUNDS, seed);
+  t.same(problems, [], `seed ${seed}`);
+  t.ok(batches > 0);
+  t.comment(`${batches} batches, ${stored} results stored before a kill, ${interrupted} kills with running requests`);
+});
