@@ -77,6 +77,9 @@ export const newConversationId = (): string => `conv_${timedHex()}`;
 const CONVERSATION_ID = /^conv_[0-9a-f]{48}$/;
 export const isConversationId = (text: string): boolean => CONVERSATION_ID.test(text);
 
+const EVENT_ID = /^evt_[0-9a-f]{48}$/;
+export const isEventId = (text: string): boolean => EVENT_ID.test(text);
+
 /** Returns the ID of a webhook event. */
 export const newEventId = (): string => `evt_${timedHex()}`;
 export const newFileId = (): string => `file-${timedHex()}`;

@@ -45,6 +45,8 @@ export interface ConversationStore {
   create(conversation: NewConversation, items: readonly ConversationItem[]): Promise<void>;
   /** Returns the conversation without its items, or null if it is unknown, deleted or past its retention. */
   head(organizationId: string, id: string): Promise<ConversationHead | null>;
+  /** Returns conversations without their items, newest first. `before`: only those with a lower ID. Null: all. */
+  list(organizationId: string, limit: number, before: string | null): Promise<ConversationHead[]>;
   /** Replaces the metadata. Returns null in the same cases as head(). */
   setMetadata(
     organizationId: string,

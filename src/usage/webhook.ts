@@ -81,7 +81,8 @@ export async function postWebhook(
   const url = new URL(address);
   const host = url.hostname.replace(/^\[|\]$/g, '');
   if (publicOnly && isIP(host) !== 0 && !isPublicAddress(host)) throw new Error(`${host} is not a public address`);
-  const either = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const either = AbortSignal.any([signal, timeout]);
   return new Promise((resolve, reject) => {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const outgoing = send(
@@ -103,7 +104,7 @@ export async function postWebhook(
         resolve(answer.statusCode ?? 0);
       },
     );
-    outgoing.on('error', reject);
+    outgoing.on('error', (error) => reject(timeout.aborted ? noResponse(timeoutMs) : withMessage(error)));
     // After status 101, no other response follows.
     outgoing.on('upgrade', (_answer, socket) => {
       socket.destroy();
@@ -112,6 +113,14 @@ export async function postWebhook(
     outgoing.end(body);
   });
 }
+
+const noResponse = (timeoutMs: number): Error => new Error(`no response within ${timeoutMs / 1_000} s`);
+
+/** If no address of a host accepts a connection, Node.js reports an AggregateError without a message. */
+export const withMessage = (error: Error): Error =>
+  error instanceof AggregateError && error.message === ''
+    ? new Error(error.errors.map((one: Error) => one.message).join(', '), { cause: error })
+    : error;
 
 /**
  * Checks the resolved address and connects to exactly that one, so that a second resolution cannot yield a different

@@ -14,7 +14,12 @@ import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
 const LEASE_MS = 30_000;
 const POLL_MS = 5_000;
 /** Maximum number of attempts at the same time. */
-const MAX_SENDING = 16;
+const MAX_SENDING = 32;
+/**
+ * Number of attempts at which no more jobs of an organization are claimed, so that its slow endpoints do not delay other
+ * organizations. Also the number of jobs claimed together, so it has at most 2 * MAX_OF_ORGANIZATION - 1 attempts.
+ */
+const MAX_OF_ORGANIZATION = 4;
 const FIRST_PAUSE_MS = 5_000;
 const PAUSE_FACTOR = 3;
 const MAX_PAUSE_MS = 3_600_000;
@@ -38,6 +43,8 @@ export interface DispatcherDeps {
 export class Dispatcher {
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<void>>();
+  /** Number of running jobs by organization. */
+  readonly #runningOf = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
   #claiming: Promise<void> | null = null;
   #again = false;
@@ -73,11 +80,12 @@ export class Dispatcher {
   }
 
   async #claim(): Promise<void> {
-    const room = MAX_SENDING - this.#running.size;
+    const room = Math.min(MAX_OF_ORGANIZATION, MAX_SENDING - this.#running.size);
     if (room <= 0) return; // the end of a job wakes this
     const now = this.deps.now();
     const until = now + LEASE_MS;
-    const jobs = await this.deps.store.claim(now, until, room);
+    const busy = [...this.#runningOf].filter(([, jobs]) => jobs >= MAX_OF_ORGANIZATION).map(([id]) => id);
+    const jobs = await this.deps.store.claim(now, until, room, busy);
     if (jobs.length === room) this.#again = true;
     for (const job of jobs) {
       const running = this.#run(job, until)
@@ -85,12 +93,18 @@ export class Dispatcher {
           if (!this.#closing.signal.aborted)
             this.deps.telemetry.log.error({ err, event: job.id }, 'cannot record the delivery of a webhook');
         })
-        .finally(() => {
-          this.#running.delete(running);
-          if (this.#running.size === MAX_SENDING - 1) this.wake();
-        });
+        .finally(() => this.#ended(job.organizationId, running));
       this.#running.add(running);
+      this.#runningOf.set(job.organizationId, (this.#runningOf.get(job.organizationId) ?? 0) + 1);
     }
+  }
+
+  #ended(organizationId: string, running: Promise<void>): void {
+    const left = (this.#runningOf.get(organizationId) ?? 1) - 1;
+    if (left > 0) this.#runningOf.set(organizationId, left);
+    else this.#runningOf.delete(organizationId);
+    this.#running.delete(running);
+    if (this.#running.size === MAX_SENDING - 1 || left === MAX_OF_ORGANIZATION - 1) this.wake();
   }
 
   async #run(job: Job, until: number): Promise<void> {
@@ -123,11 +137,12 @@ export class Dispatcher {
     } catch (error) {
       if (this.#closing.signal.aborted) return;
       const reason = (error instanceof Error ? error.message : String(error)).slice(0, MAX_REASON);
-      const failed = await store.changeEndpoint(organizationId, id, (before) => ({
-        ...before,
-        failures: before.failures + 1,
-        pausedUntil: now() + pauseMs(before.failures + 1),
-      }));
+      // Concurrent attempts that fail count once: another one has paused the endpoint since this one began.
+      const failed = await store.changeEndpoint(organizationId, id, (before) =>
+        before.pausedUntil > now()
+          ? before
+          : { ...before, failures: before.failures + 1, pausedUntil: now() + pauseMs(before.failures + 1) },
+      );
       const dueAt = failed?.pausedUntil ?? now();
       if (dueAt > job.createdAt + settings.retry_s * 1_000) return this.#giveUp(job, until, endpoint, reason, true);
       await store.settle(job.id, until, { ...job, error: reason, dueAt });

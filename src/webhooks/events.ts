@@ -1,17 +1,6 @@
 // The events that webhooks report, as OpenAI's clients read them. No side effects.
+import type { EventType } from '../shared/wire/webhooks.js';
 import type { ResponseStatus } from '../storage/response-store.js';
-
-export const EVENT_TYPES = [
-  'response.completed',
-  'response.failed',
-  'response.cancelled',
-  'response.incomplete',
-  'batch.completed',
-  'batch.failed',
-  'batch.expired',
-  'batch.cancelled',
-] as const;
-export type EventType = (typeof EVENT_TYPES)[number];
 
 /** An event. `id`: of the response or batch. */
 export interface WebhookEvent {

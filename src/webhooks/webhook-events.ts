@@ -3,7 +3,8 @@
 // thread only.
 import type { ThreadBus } from '../shared/bus.js';
 import { newEventId } from '../shared/ids.js';
-import { messageText, type EventType, type WebhookEvent } from './events.js';
+import type { EventType } from '../shared/wire/webhooks.js';
+import { messageText, type WebhookEvent } from './events.js';
 import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
 
 /** Time until the dispatcher looks for the end of a response whose end was not reported. */

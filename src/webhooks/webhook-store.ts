@@ -1,6 +1,6 @@
 // Storage port for webhook endpoints and their deliveries (see docs/internals/storage.md for the implementations). Every
 // write resolves when it is durable. Times are in milliseconds since 1970.
-import type { EventType } from './events.js';
+import type { EventType } from '../shared/wire/webhooks.js';
 
 export interface Endpoint {
   readonly id: string;
@@ -64,24 +64,30 @@ export interface WebhookStore {
   add(jobs: readonly Job[], replaces?: string): Promise<void>;
   /** Makes a waiting job due now. Does nothing if there is none. */
   makeDue(id: string, now: number): Promise<void>;
-  /** Takes up to `limit` jobs that are due, and postpones them until `until`, so that nobody else takes them. */
-  claim(now: number, until: number, limit: number): Promise<Job[]>;
+  /**
+   * Takes up to `limit` jobs that are due, and postpones them until `until`, so that nobody else takes them. `except`:
+   * organizations whose jobs are not taken.
+   */
+  claim(now: number, until: number, limit: number, except?: readonly string[]): Promise<Job[]>;
   /** Replaces a job that was claimed until `until`. Does nothing if it has been claimed again. Null: removes the job. */
   settle(id: string, until: number, job: Job | null): Promise<void>;
-  /** The deliveries to an endpoint, newest first. */
-  deliveries(organizationId: string, endpointId: string, limit: number): Promise<Job[]>;
+  /** The deliveries to an endpoint, newest first. `before`: only those of events with a lower ID. Null: all. */
+  deliveries(organizationId: string, endpointId: string, limit: number, before?: string | null): Promise<Job[]>;
   eraseOrganization(organizationId: string): Promise<void>;
   /** Erases finished deliveries of events before this time. Resolves to their number. */
   sweep(before: number): Promise<number>;
 }
 
-/** Maximum number of waiting and pending jobs of an organization. */
+/** Number of waiting and pending jobs of an organization beyond which deliveries fail. */
 export const MAX_PENDING = 1_000;
 
-/** Stores the jobs beyond the limit as failed. `pending`: number of jobs that the organization already has. */
+/**
+ * Stores the deliveries beyond the limit as failed. Waiting jobs are always added: admission limits the number of
+ * responses that have not ended. `pending`: number of jobs that the organization already has.
+ */
 export const withinLimit = (jobs: readonly Job[], pending: number): Job[] =>
   jobs.map((job, at) =>
-    pending + at < MAX_PENDING
+    pending + at < MAX_PENDING || job.state === 'waiting'
       ? job
       : { ...job, state: 'failed', dueAt: null, error: `more than ${MAX_PENDING} deliveries are pending` },
   );

@@ -21,6 +21,7 @@ const CHECKED: Readonly<Record<string, string>> = {
   '/requests': 'requests',
   '/limits': 'limits',
   '/responses': 'responses',
+  '/webhooks': 'webhooks',
   '/members': 'members',
   '/settings': 'settings',
   '/audit-log': 'audit-log',

@@ -59,6 +59,29 @@ export function conversationStoreTests({ conversations, clock, rows }: OpenedCon
     clock.now = START;
   });
 
+  t.test('conversations are listed newest first, in pages, without expired ones', async (t) => {
+    const idsOf = async (limit: number, before: string | null = null): Promise<string[]> =>
+      (await conversations.list('org_a', limit, before)).map(({ id }) => id);
+    t.same(await idsOf(9), []);
+    const ids: string[] = [];
+    for (let at = 0; at < 4; at++) {
+      ids.unshift(await begin([text('a')]));
+      await new Promise((done) => setTimeout(done, 2)); // IDs sort by time
+    }
+    await begin([], 'org_b');
+    t.same(await idsOf(9), ids);
+    t.match((await conversations.list('org_a', 1, null))[0], await conversations.head('org_a', ids[0]!));
+    t.same(await idsOf(2), ids.slice(0, 2));
+    t.same(await idsOf(2, ids[1]), ids.slice(2));
+    t.same(await idsOf(2, ids[3]), []);
+    await conversations.delete('org_a', ids[1]!);
+    t.same(await idsOf(9, ids[1]), ids.slice(2), 'the conversation may have been deleted since');
+    clock.now = START + 20 * DAY;
+    await conversations.append('org_a', ids[2]!, [text('b')]);
+    clock.now = START + 35 * DAY;
+    t.same(await idsOf(9), [ids[2]]);
+  });
+
   t.test('an organization has at most 50 conversations', async (t) => {
     const ids: string[] = [];
     for (let at = 0; at < 50; at++) ids.push(await begin());

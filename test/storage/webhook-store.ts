@@ -1,7 +1,7 @@
 // Tests that every implementation of WebhookStore must pass.
 import t from 'tap';
 import { newAccountId, newEventId, newResponseId } from '../../src/shared/ids.js';
-import { EVENT_TYPES } from '../../src/webhooks/events.js';
+import { EVENT_TYPES } from '../../src/shared/wire/webhooks.js';
 import { MAX_PENDING, type Endpoint, type Job, type WebhookStore } from '../../src/webhooks/webhook-store.js';
 
 const NOW = Date.now();
@@ -85,6 +85,15 @@ export function webhookStoreTests({ webhooks, rows }: { webhooks: WebhookStore; 
     t.match(await webhooks.claim(NOW + 400, NOW + 500, 9), [{ id: jobs[1]!.id, attempts: 1 }]);
   });
 
+  t.test('jobs of the excluded organizations are not claimed', async (t) => {
+    const [one, other] = [job('wh_1', { dueAt: NOW - 1 }), job('wh_2', { organizationId: 'org_b' })];
+    await webhooks.add([one]);
+    await webhooks.add([other]);
+    t.same(await webhooks.claim(NOW, NOW + 100, 1, ['org_a', 'org_b']), []);
+    t.same(idsOf(await webhooks.claim(NOW, NOW + 100, 1, ['org_a'])), [other.id]);
+    t.same(idsOf(await webhooks.claim(NOW, NOW + 100, 9, ['org_c'])), [one.id]);
+  });
+
   t.test('deliveries are listed newest first, and finished ones are swept', async (t) => {
     const one = job('wh_1', { dueAt: null, state: 'failed', error: 'why' });
     await webhooks.add([one]);
@@ -95,6 +104,8 @@ export function webhookStoreTests({ webhooks, rows }: { webhooks: WebhookStore; 
       (await webhooks.deliveries('org_a', 'wh_1', limit)).map(({ id }) => id);
     t.same(await listed(10), [two.id, one.id]);
     t.same(await listed(1), [two.id]);
+    t.same(idsOf(await webhooks.deliveries('org_a', 'wh_1', 10, two.eventId)), [one.id], 'the next page');
+    t.same(await webhooks.deliveries('org_a', 'wh_1', 10, one.eventId), []);
     t.same(await webhooks.deliveries('org_b', 'wh_1', 10), []);
     t.match(await webhooks.deliveries('org_a', 'wh_1', 10), [{}, one]);
     t.equal(await webhooks.sweep(NOW - 60_000), 0);
@@ -126,5 +137,8 @@ export function webhookStoreTests({ webhooks, rows }: { webhooks: WebhookStore; 
       { state: 'failed', dueAt: null, error: 'more than 1000 deliveries are pending' },
     ]);
     t.match(await webhooks.deliveries('org_b', 'wh_3', 1), [{ state: 'pending' }]);
+    const expected = waiting();
+    await webhooks.add([{ ...expected, dueAt: NOW - 1 }]);
+    t.same(idsOf(await webhooks.claim(NOW - 1, NOW, 9)), [expected.id], 'the end of a response is still expected');
   });
 }

@@ -75,8 +75,24 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     await t.rejects(client.responses.retrieve(response.id), /404/, 'the deleted response is gone');
     await checkLook(page, 'responses-empty', { few: true });
 
+    const conversation = await client.conversations.create({
+      metadata: { topic: 'a trip' },
+      items: [{ type: 'message', role: 'user', content: 'Hello' }],
+    });
+    await page.reload();
+    const conversations = page.getByRole('table', { name: 'Conversations' });
+    await conversations.getByRole('row', { name: /topic a trip 1 / }).waitFor();
+    await checkLook(page, 'conversations');
+    await noneWrong(t, window, 'conversations');
+    await page.getByRole('button', { name: `Delete ${conversation.id}` }).click();
+    await page.getByRole('dialog').getByText('its 1 item will be erased', { exact: false }).waitFor();
+    await page.getByRole('button', { name: 'Delete conversation' }).click();
+    await page.getByText('No conversations.').waitFor();
+    await t.rejects(client.conversations.retrieve(conversation.id), /404/, 'the deleted conversation is gone');
+
     await go(page, 'Audit log');
     await page.getByRole('rowheader', { name: 'api_key.created' }).first().waitFor();
+    await page.getByRole('rowheader', { name: 'conversation.deleted' }).waitFor();
     await checkLook(page, 'audit-log');
     await page.getByLabel('Subject').selectOption('member');
     await page.getByRole('rowheader', { name: 'api_key.created' }).waitFor({ state: 'detached' });
@@ -272,6 +288,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
       '/profile',
       '/audit-log',
       '/responses',
+      '/webhooks',
     ]) {
       await page.goto(`/dashboard${path}`);
       await page.getByRole('heading', { level: 1 }).waitFor();

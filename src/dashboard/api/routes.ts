@@ -3,6 +3,7 @@
 import type { Route } from '../../http/exchange.js';
 import { apiKeyRoutes, type ApiKeyDeps } from './api-keys.js';
 import { budgetRoutes, type BudgetDeps } from './budget.js';
+import { dashboardConversationRoutes, type DashboardConversationDeps } from './conversations.js';
 import { limitRoutes, type LimitDeps } from './limits.js';
 import { modelRoutes, type ModelDeps } from './models.js';
 import { auditLogRoutes, type AuditLogDeps } from './audit-log.js';
@@ -45,6 +46,7 @@ export type DashboardRouteDeps = SignUpDeps &
   ImagePlanDeps &
   ApiKeyDeps &
   StoredResponseDeps &
+  DashboardConversationDeps &
   WebhookDeps &
   ModelDeps &
   LimitDeps &
@@ -73,6 +75,7 @@ export function dashboardRoutes(deps: DashboardRouteDeps): Route[] {
     ...imagePlanRoutes(deps),
     ...apiKeyRoutes(deps),
     ...storedResponseRoutes(deps),
+    ...dashboardConversationRoutes(deps),
     ...webhookRoutes(deps),
     ...modelRoutes(deps),
     ...limitRoutes(deps),

@@ -6,11 +6,17 @@ import type { AuditLog } from '../../accounts/audit.js';
 import type { SecretBox } from '../../accounts/sealing/secret-box.js';
 import type { Config } from '../../config/settings.js';
 import { apiError } from '../../shared/errors.js';
-import { newAccountId } from '../../shared/ids.js';
-import type { CreatedWebhook, WebhookDelivery, WebhookObject } from '../../shared/wire/webhooks.js';
+import { isEventId, newAccountId } from '../../shared/ids.js';
+import type { ListPage } from '../../shared/wire/list.js';
+import {
+  EVENT_TYPES,
+  type CreatedWebhook,
+  type WebhookDelivery,
+  type WebhookObject,
+} from '../../shared/wire/webhooks.js';
 import type { Route } from '../../http/exchange.js';
 import { isInternal } from '../../usage/webhook.js';
-import { EVENT_TYPES, type WebhookEvent } from '../../webhooks/events.js';
+import type { WebhookEvent } from '../../webhooks/events.js';
 import { newWebhookSecret } from '../../webhooks/signature.js';
 import type { Endpoint, Job, WebhookStore } from '../../webhooks/webhook-store.js';
 import { webhookUrlField } from './fields.js';
@@ -105,6 +111,8 @@ export function webhookRoutes({ guard, webhooks, box, audit, config, now }: Webh
           ...before,
           url: url ?? before.url,
           events: events ?? before.events,
+          // The pause was because of failures at the old URL.
+          ...(url == null || url === before.url ? {} : { failures: 0, pausedUntil: 0 }),
           ...(enabled === true ? { disabled: null, failures: 0, pausedUntil: 0 } : {}),
           ...(enabled === false ? { disabled: before.disabled ?? DISABLED } : {}),
         }));
@@ -133,10 +141,15 @@ export function webhookRoutes({ guard, webhooks, box, audit, config, now }: Webh
       method: 'GET',
       path: `${ONE}/deliveries`,
       handler: async ({ exchange, organization }) => {
-        const { limit } = readPage(exchange.query);
+        const { limit, after } = readPage(exchange.query);
+        if (after !== null && !isEventId(after))
+          throw apiError('invalid_query_parameter', 'after must be the `next` value of the previous page.', 'after');
         const { id } = known(await webhooks.endpoint(organization.id, exchange.params['id'] as string));
-        const data = (await webhooks.deliveries(organization.id, id, limit)).map(shownDelivery);
-        exchange.json(200, { object: 'list', data, has_more: false, next: null });
+        const found = await webhooks.deliveries(organization.id, id, limit + 1, after);
+        const data = found.slice(0, limit).map(shownDelivery);
+        const next = found.length > limit ? (data.at(-1)?.event_id ?? null) : null;
+        const list: ListPage<WebhookDelivery> = { object: 'list', data, has_more: next !== null, next };
+        exchange.json(200, list);
       },
     }),
   ];

@@ -64,6 +64,7 @@ export function openDashboard({
       budgets,
       saved,
       responses,
+      conversations,
       webhooks,
       organizationData,
     } = storage;
@@ -108,6 +109,7 @@ export function openDashboard({
       requestLog,
       organizationData,
       responses,
+      conversations,
       webhooks,
       background,
       admission,

@@ -37,3 +37,12 @@ export interface StoredConversation {
   turns: ConversationTurn[];
   earlier: number;
 }
+
+/** GET …/conversations: conversations of the Conversations API, without their items. */
+export interface ConversationObject {
+  id: string;
+  created_at: string;
+  /** Number of items. */
+  items: number;
+  metadata: Readonly<Record<string, string>>;
+}

@@ -1,9 +1,21 @@
 // JSON of webhook endpoints and their deliveries in the dashboard API.
 
+export const EVENT_TYPES = [
+  'response.completed',
+  'response.failed',
+  'response.cancelled',
+  'response.incomplete',
+  'batch.completed',
+  'batch.failed',
+  'batch.expired',
+  'batch.cancelled',
+] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
 export interface WebhookObject {
   readonly id: string;
   readonly url: string;
-  readonly events: readonly string[];
+  readonly events: readonly EventType[];
   readonly created_at: string;
   /** Why nothing is sent to this endpoint. Null: it is enabled. */
   readonly disabled: string | null;

@@ -39,6 +39,7 @@ import { SignIn } from './pages/sign-in.js';
 import { SignUp } from './pages/sign-up.js';
 import { Usage } from './pages/usage.js';
 import { VerifyEmail } from './pages/verify-email.js';
+import { Webhooks } from './pages/webhooks.js';
 import { nextPath } from './navigation.js';
 import { atLeast } from './roles.js';
 import type { Role } from '../../../shared/wire/organizations.js';
@@ -144,6 +145,7 @@ function Pages(): ReactNode {
       <Route path="/limits">{of(<Limits />)}</Route>
       <Route path="/responses">{of(<Responses />, 'admin')}</Route>
       <Route path="/members">{of(<Members />)}</Route>
+      <Route path="/webhooks">{of(<Webhooks />, 'admin')}</Route>
       <Route path="/settings">{of(<Settings />)}</Route>
       <Route path="/audit-log">{of(<AuditLog />, 'admin')}</Route>
       <Route path="/profile">

@@ -12,6 +12,7 @@ export interface NavigationItem {
     | 'requests'
     | 'limits'
     | 'responses'
+    | 'webhooks'
     | 'members'
     | 'settings'
     | 'audit'
@@ -53,13 +54,14 @@ export const NAVIGATION: readonly NavigationGroup[] = [
       { path: '/usage', label: 'Usage', icon: 'usage', words: 'cost tokens budget csv' },
       { path: '/requests', label: 'Requests', icon: 'requests', words: 'log errors' },
       { path: '/limits', label: 'Limits', icon: 'limits', words: 'rate limit quota' },
-      { path: '/responses', label: 'Stored responses', icon: 'responses', role: 'admin' },
+      { path: '/responses', label: 'Stored responses', icon: 'responses', role: 'admin', words: 'conversations' },
     ],
   },
   {
     label: 'Organization',
     items: [
       { path: '/members', label: 'Members', icon: 'members', words: 'invite people roles' },
+      { path: '/webhooks', label: 'Webhooks', icon: 'webhooks', role: 'admin', words: 'events endpoints deliveries' },
       { path: '/settings', label: 'Settings', icon: 'settings', words: 'rename delete organization' },
       { path: '/audit-log', label: 'Audit log', icon: 'audit', role: 'admin' },
     ],

@@ -8,7 +8,7 @@ export const ROLE_CHOICES: readonly { value: Role; label: string; help: string }
   {
     value: 'admin',
     label: 'Admin',
-    help: 'Can manage members, invitations and all keys, and open stored responses and the audit log',
+    help: 'Can manage members, invitations, webhooks and all keys, and open stored responses and the audit log',
   },
   { value: 'developer', label: 'Developer', help: 'Can create API keys and edit their own keys' },
   { value: 'viewer', label: 'Viewer', help: 'Can view keys, usage, limits and models' },

@@ -100,6 +100,20 @@ export class LmdbConversationStore implements ConversationStore {
     return head === null ? null : headOf(id, head);
   }
 
+  async list(organizationId: string, limit: number, before: string | null): Promise<ConversationHead[]> {
+    if (before !== null && !isConversationId(before)) return [];
+    this.store.refresh();
+    const { from, to } = below(organizationId);
+    const start = before === null ? to : [organizationId, before];
+    const found: ConversationHead[] = [];
+    for (const key of this.#owned.keys({ from: start, to: from, reverse: true })) {
+      const id = (key as [string, string])[1];
+      const head = id === before ? null : this.#readable(organizationId, id);
+      if (head !== null && found.push(headOf(id, head)) === limit) break;
+    }
+    return found;
+  }
+
   setMetadata(
     organizationId: string,
     id: string,

@@ -90,18 +90,24 @@ export class LmdbWebhookStore implements WebhookStore {
     });
   }
 
-  async claim(now: number, until: number, limit: number): Promise<Job[]> {
+  async claim(now: number, until: number, limit: number, except: readonly string[] = []): Promise<Job[]> {
     this.store.refresh();
-    const range = { from: [0], to: [now, AFTER_ALL], limit };
-    if ([...this.#due.keys({ ...range, limit: 1 })].length === 0) return [];
-    return this.store.transaction(() =>
-      [...this.#due.keys(range)].flatMap((key) => {
-        const job = this.#jobs.get((key as [number, string])[1]);
-        if (job === undefined) return [];
-        this.#put(job.id, { ...job, dueAt: until });
-        return [job];
-      }),
-    );
+    if (this.#dueJobs(now, 1, except).length === 0) return [];
+    return this.store.transaction(() => {
+      const jobs = this.#dueJobs(now, limit, except);
+      for (const job of jobs) this.#put(job.id, { ...job, dueAt: until });
+      return jobs;
+    });
+  }
+
+  #dueJobs(now: number, limit: number, except: readonly string[]): Job[] {
+    const jobs: Job[] = [];
+    for (const key of this.#due.keys({ from: [0], to: [now, AFTER_ALL] })) {
+      const job = this.#jobs.get((key as [number, string])[1]);
+      if (job === undefined || except.includes(job.organizationId)) continue;
+      if (jobs.push(job) === limit) break;
+    }
+    return jobs;
   }
 
   settle(id: string, until: number, job: Job | null): Promise<void> {
@@ -110,11 +116,18 @@ export class LmdbWebhookStore implements WebhookStore {
     });
   }
 
-  async deliveries(organizationId: string, endpointId: string, limit: number): Promise<Job[]> {
-    if (!isId(endpointId)) return [];
+  async deliveries(
+    organizationId: string,
+    endpointId: string,
+    limit: number,
+    before: string | null = null,
+  ): Promise<Job[]> {
+    if (!isId(endpointId) || (before !== null && !isId(before))) return [];
     this.store.refresh();
     const { from, to } = below(organizationId, endpointId);
-    return [...this.#deliveries.keys({ from: to, to: from, reverse: true, limit })].flatMap(
+    // The ID of an event sorts before the IDs of its deliveries.
+    const start = before === null ? to : [organizationId, endpointId, before];
+    return [...this.#deliveries.keys({ from: start, to: from, reverse: true, limit })].flatMap(
       (key) => this.#jobs.get((key as [string, string, string])[2]) ?? [],
     );
   }

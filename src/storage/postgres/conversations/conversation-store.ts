@@ -93,6 +93,15 @@ export class PostgresConversationStore implements ConversationStore {
     return row === null ? null : headOf(row);
   }
 
+  async list(organizationId: string, limit: number, before: string | null): Promise<ConversationHead[]> {
+    const rows = await this.database.query<HeadRow>(
+      `SELECT ${HEAD} FROM conversations
+       WHERE organization = $1 AND used_at > $2 AND ($3::text IS NULL OR id < $3) ORDER BY id DESC LIMIT $4`,
+      [organizationId, this.#expired(), before, limit],
+    );
+    return rows.map(headOf);
+  }
+
   async setMetadata(
     organizationId: string,
     id: string,

@@ -103,13 +103,14 @@ export class PostgresWebhookStore implements WebhookStore {
     await this.database.execute('UPDATE webhook_jobs SET due_at = $2 WHERE id = $1 AND due_at IS NOT NULL', [id, now]);
   }
 
-  async claim(now: number, until: number, limit: number): Promise<Job[]> {
+  async claim(now: number, until: number, limit: number, except: readonly string[] = []): Promise<Job[]> {
     return jobsOf(
       await this.database.query<Row>(
         `UPDATE webhook_jobs SET due_at = $2 WHERE id IN (
-           SELECT id FROM webhook_jobs WHERE due_at <= $1 ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED
+           SELECT id FROM webhook_jobs WHERE due_at <= $1 AND organization <> ALL ($4::text[])
+           ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED
          ) RETURNING record`,
-        [now, until, limit],
+        [now, until, limit, except],
       ),
     );
   }
@@ -126,11 +127,17 @@ export class PostgresWebhookStore implements WebhookStore {
       ]);
   }
 
-  async deliveries(organizationId: string, endpointId: string, limit: number): Promise<Job[]> {
+  async deliveries(
+    organizationId: string,
+    endpointId: string,
+    limit: number,
+    before: string | null = null,
+  ): Promise<Job[]> {
     return jobsOf(
       await this.database.query<Row>(
-        'SELECT record FROM webhook_jobs WHERE organization = $1 AND endpoint = $2 ORDER BY id DESC LIMIT $3',
-        [organizationId, endpointId, limit],
+        `SELECT record FROM webhook_jobs WHERE organization = $1 AND endpoint = $2 AND ($4::text IS NULL OR id < $4)
+         ORDER BY id DESC LIMIT $3`,
+        [organizationId, endpointId, limit, before],
       ),
     );
   }

@@ -24,8 +24,10 @@ const SUBJECTS: Readonly<Record<'organization' | 'server', readonly { value: str
     { value: 'member', label: 'Members' },
     { value: 'service_account', label: 'Service accounts' },
     { value: 'invite', label: 'Invitations' },
+    { value: 'webhook', label: 'Webhooks' },
     { value: 'organization', label: 'Organization' },
     { value: 'response', label: 'Stored responses' },
+    { value: 'conversation', label: 'Conversations' },
     { value: 'saved', label: 'Saved in the playground' },
   ],
   server: [

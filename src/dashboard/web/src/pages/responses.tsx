@@ -1,4 +1,4 @@
-// Stored responses: list, view and delete.
+// Stored responses: list, view and delete. Conversations: list and delete.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -15,6 +15,7 @@ import { EmptyState } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 import { useOrganization } from '../session.js';
+import { ConversationsPanel } from './conversations-panel.js';
 import { ResponseDialog } from './response-dialog.js';
 
 const TONES: Record<string, Tone> = {
@@ -45,7 +46,7 @@ export function Responses(): ReactNode {
         <Code>store: true</Code>. With <Code>store: false</Code> nothing is stored. Only admins see this list; the audit
         log records when a response is opened.
       </PageHeader>
-      <Panel flush>
+      <Panel title="Responses" flush>
         <ListView
           list={list}
           empty={
@@ -144,6 +145,7 @@ export function Responses(): ReactNode {
           )}
         </ListView>
       </Panel>
+      <ConversationsPanel />
       {open !== null && (
         <ResponseDialog
           id={open}
