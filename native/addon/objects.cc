@@ -231,8 +231,8 @@ Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
       .number("exportsSkipped", stats.exports_skipped)
       .number("exportsPending", stats.exports_pending)
       .number("stepSeconds", stats.step_seconds)
-      .number("largeStepSeconds", stats.large_step_seconds)
-      .number("largeStepRows", stats.large_step_rows)
+      .number("promptStepSeconds", stats.prompt_step_seconds)
+      .number("promptStepRows", stats.prompt_step_rows)
       .array("adapters", stats.adapters,
              [&](const AdapterStats& adapter) {
                return Builder(env)

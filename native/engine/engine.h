@@ -129,9 +129,10 @@ struct EngineStats {
   uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
   uint64_t exports_pending = 0;  // Pages that are still to be given to the storage tier.
   double step_seconds = 0;       // Sum of step durations in seconds.
-  // Sum of durations in seconds, and rows, of the steps with at least 64 rows, which compute prompts.
-  double large_step_seconds = 0;
-  uint64_t large_step_rows = 0;
+  // Sum of durations in seconds, and rows, of the steps in which at least 64 rows, or half of max_batch_tokens if that is
+  // less, belong to prompts.
+  double prompt_step_seconds = 0;
+  uint64_t prompt_step_rows = 0;
   std::vector<AdapterStats> adapters;
 };
 

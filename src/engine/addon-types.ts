@@ -457,8 +457,8 @@ export interface NativeStats {
   exportsSkipped: number; // KV pages that could not be given to it
   exportsPending: number; // KV pages that are still to be given to it
   stepSeconds: number;
-  largeStepSeconds: number; // duration and rows of the steps with at least 64 rows, which compute prompts
-  largeStepRows: number;
+  promptStepSeconds: number; // duration and rows of the steps that mostly compute prompts
+  promptStepRows: number;
   adapters: AdapterStats[]; // in the order in which they were loaded
 }
 

@@ -136,8 +136,8 @@ export interface BatchStore {
   delete(organizationId: string, id: string): Promise<boolean>;
 
   /**
-   * Claims up to `limit` lines of running batches, in turn by organization, then by age. `except`: organizations whose
-   * lines are not claimed now.
+   * Claims up to `limit` lines of running batches, in turn by organization, then by age. `except`: IDs of organizations
+   * and batches whose lines are not claimed now.
    */
   claim(owner: string, limit: number, leaseMs: number, except?: ReadonlySet<string>): Promise<ClaimedLine[]>;
   /**

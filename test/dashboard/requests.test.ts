@@ -280,7 +280,7 @@ t.test('a refused request is logged with its error, its client and the requested
     { endpoint: '/v1/nothing', api_key_id: fresh.id },
     'the first request with a key is known too',
   );
-  t.match(await logged(await send('/v1/chat/completions', secret)), { method: 'GET', code: 'method_not_allowed' });
+  t.match(await logged(await send('/v1/messages', secret)), { method: 'GET', code: 'method_not_allowed' });
   t.match(await logged(await send('/v1/messages', secret, { model, messages })), { param: 'max_tokens' });
 
   const line = server

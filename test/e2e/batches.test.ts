@@ -185,6 +185,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
         line('e', chat('A: x', { model: 'hal-1.0' })),
         { ...line('f', chat('A: x')), method: 'GET' },
         { custom_id: 'g', method: 'POST', url: '/v1/chat/completions' },
+        line('h\0', chat('A: x')),
       ]),
     );
     t.equal(batch.status, 'failed');
@@ -198,6 +199,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
         [6, 'mismatched_model', 'body.model'],
         [7, 'invalid_method', 'method'],
         [8, 'missing_required_parameter', 'body'],
+        [9, 'invalid_custom_id', 'custom_id'],
       ],
     );
   });

@@ -9,7 +9,7 @@ import { eventually } from './monolith.js';
 t.setTimeout(300_000); // the machine may be busy
 
 const env = { MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_LIMITS_CONCURRENCY: 'off' };
-const server = await startScripted({ models: ['hal-1.0'], env });
+const server = await startScripted({ models: ['hal-1.0'], args: ['--kv-disk', 'off'], env });
 t.teardown(() => server.stop());
 const model = 'hal-1.0';
 

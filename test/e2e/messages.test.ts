@@ -417,7 +417,7 @@ t.test('responses and errors have the documented headers', async (t) => {
       error: { type: 'invalid_request_error', code: 'missing_required_parameter', param: 'max_tokens' },
     },
   });
-  t.match(await ask(server, `${PATH}/batches`, {}), {
+  t.match(await ask(server, `${PATH}/unknown`, {}), {
     status: 404,
     body: { type: 'error', error: { code: 'unknown_endpoint' } },
   });

@@ -182,6 +182,26 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     );
   });
 
+  t.test('an excepted batch waits, and the other batches of its organization do not', async (t) => {
+    const first = await begin(3);
+    const second = await begin(3);
+    const claimed = await batches.claim('p1', 6, LEASE_MS, new Set([first]));
+    t.same(
+      claimed.map(({ batch }) => batch.id),
+      [second, second, second],
+    );
+  });
+
+  t.test('an organization takes its turn although others have more batches than one claim considers', async (t) => {
+    const organizations = Array.from({ length: 11 }, (_, at) => `org_${at}`);
+    for (const organizationId of organizations)
+      for (let count = 0; count < 20; count++) await begin(1, { organizationId });
+    await begin(1, { organizationId: 'org_last' });
+    const claimed = await claim(12);
+    t.equal(new Set(claimed.map(({ batch }) => batch.organizationId)).size, 12);
+    for (const id of [...organizations, 'org_last']) await batches.eraseOrganization(id);
+  });
+
   t.test('a batch is cancelled: waiting lines end immediately, running ones when their owner stops them', async (t) => {
     const id = await begin(5);
     const [first, second] = await claim(2);

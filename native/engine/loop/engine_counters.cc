@@ -51,8 +51,8 @@ EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   stats.exports_skipped = get(exports_skipped);
   stats.exports_pending = get(exports_pending);
   stats.step_seconds = static_cast<double>(get(step_ns)) * 1e-9;
-  stats.large_step_seconds = static_cast<double>(get(large_step_ns)) * 1e-9;
-  stats.large_step_rows = get(large_step_rows);
+  stats.prompt_step_seconds = static_cast<double>(get(prompt_step_ns)) * 1e-9;
+  stats.prompt_step_rows = get(prompt_step_rows);
   return stats;
 }
 

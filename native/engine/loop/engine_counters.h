@@ -32,7 +32,7 @@ class EngineCounters {
   std::atomic<uint64_t> requests{0}, finished{0}, failed_requests{0}, preemptions{0};
   std::atomic<uint64_t> cancelled_queued{0}, cancelled_prefill{0}, cancelled_decode{0};
   std::atomic<uint64_t> pages_exported{0}, pages_imported{0}, exports_skipped{0}, exports_pending{0};
-  std::atomic<uint64_t> step_ns{0}, large_step_ns{0}, large_step_rows{0};
+  std::atomic<uint64_t> step_ns{0}, prompt_step_ns{0}, prompt_step_rows{0};
 
   static void add(std::atomic<uint64_t>& counter, uint64_t amount) {
     counter.fetch_add(amount, std::memory_order_relaxed);

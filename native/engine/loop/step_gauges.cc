@@ -1,10 +1,13 @@
 #include "engine/loop/step_gauges.h"
 
+#include <algorithm>
+
 namespace monolith {
 namespace {
 
-// Steps with fewer rows mostly decode. Decoding takes several times longer per row than computing a prompt.
-constexpr int kLargeStepRows = 64;
+// Steps with fewer rows of prompts say little about the time per prompt token, because decoding takes several times
+// longer per row.
+constexpr int kPromptStepRows = 64;
 
 }  // namespace
 
@@ -18,9 +21,9 @@ void StepGauges::note_step(const StepPlan& plan, Clock::duration duration) {
   const auto rows = static_cast<uint64_t>(plan.n_rows), ns = static_cast<uint64_t>(duration.count());
   EngineCounters::add(counters_.step_rows, rows);
   EngineCounters::add(counters_.step_ns, ns);
-  if (plan.n_rows < kLargeStepRows) return;
-  EngineCounters::add(counters_.large_step_rows, rows);
-  EngineCounters::add(counters_.large_step_ns, ns);
+  if (plan.n_rows - plan.n_decodes < std::min(kPromptStepRows, scheduler_.max_batch_tokens() / 2)) return;
+  EngineCounters::add(counters_.prompt_step_rows, rows);
+  EngineCounters::add(counters_.prompt_step_ns, ns);
 }
 
 void StepGauges::note_progress(Clock::time_point now, bool idle) {

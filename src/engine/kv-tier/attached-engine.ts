@@ -97,8 +97,8 @@ export class AttachedEngine {
   }
   /** Estimated time to compute one prompt token, in ms; 0: not known. */
   get tokenMs(): number {
-    const { largeStepSeconds, largeStepRows } = this.native.stats();
-    return largeStepRows >= MIN_ROWS ? (1000 * largeStepSeconds) / largeStepRows : this.knownTokenMs;
+    const { promptStepSeconds, promptStepRows } = this.native.stats();
+    return promptStepRows >= MIN_ROWS ? (1000 * promptStepSeconds) / promptStepRows : this.knownTokenMs;
   }
 
   #take(events: readonly TierEvent[]): void {
@@ -179,6 +179,10 @@ export class AttachedEngine {
       });
       const sizes = { full, window, snapshot };
       const wanted = [...plan.wanted];
+      if (wanted.length === 0) {
+        this.release(id);
+        return missed('in memory');
+      }
       const bytes = wanted.reduce((sum, page) => sum + bytesOfParts(page, sizes), 0);
       if (!this.#importCost.isFaster(bytes, (plan.pages - plan.pagesBefore) * PAGE_TOKENS, this.tokenMs)) {
         this.release(id);
@@ -193,7 +197,7 @@ export class AttachedEngine {
       const written = await this.#import(id, wanted, sizes, read);
       if (written === 0) {
         this.release(id);
-        return missed(wanted.length === 0 ? 'in memory' : 'no room');
+        return missed('no room');
       }
       if (written === wanted.length) this.#importCost.add(bytes, performance.now() - from);
       return { tokens: written * PAGE_TOKENS, import: id, miss };

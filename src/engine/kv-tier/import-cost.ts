@@ -3,7 +3,7 @@
 
 /** Assumed until there are measurements: 200 MB/s. */
 const ASSUMED_MS_PER_BYTE = 1 / 200_000;
-/** Number of bytes that the assumption counts for. */
+/** Weight of the assumption, in bytes. */
 const ASSUMED_BYTES = 2 ** 24;
 /** Factor by which earlier imports count less after each import. */
 const DECAY = 0.9;

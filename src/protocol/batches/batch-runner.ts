@@ -34,7 +34,7 @@ export class BatchRunner {
   readonly #owner = base62(16);
   readonly #lines: LineRunner;
   readonly #timer: NodeJS.Timeout;
-  /** Organizations whose lines are not claimed at the moment, and until when, on the monotonic clock. */
+  /** IDs of organizations and batches whose lines are not claimed, and until when, on the monotonic clock. */
   readonly #delayed = new Map<string, number>();
   #round: Promise<void> | null = null;
   #again = false;
@@ -46,7 +46,7 @@ export class BatchRunner {
     this.#lines = new LineRunner(
       deps,
       () => this.wake(),
-      (organizationId, delayMs) => this.#delayed.set(organizationId, performance.now() + delayMs),
+      (id, delayMs) => this.#delayed.set(id, performance.now() + delayMs),
     );
     this.#timer = setInterval(() => this.wake(), POLL_MS).unref();
   }
@@ -135,7 +135,7 @@ export class BatchRunner {
     while (this.#isOpen && !this.#mustYield) {
       const limit = Math.min(CLAIMED_AT_ONCE, concurrency - this.#lines.size);
       if (limit <= 0) return;
-      const claimed = await batches.claim(this.#owner, limit, leaseMs, this.#waitingOrganizations());
+      const claimed = await batches.claim(this.#owner, limit, leaseMs, this.#delayedNow());
       for (const line of claimed) this.#lines.run(line);
       if (claimed.length < limit) return;
     }
@@ -147,9 +147,9 @@ export class BatchRunner {
     this.deps.report(await this.deps.batches.counts());
   }
 
-  #waitingOrganizations(): ReadonlySet<string> {
+  #delayedNow(): ReadonlySet<string> {
     const now = performance.now();
-    for (const [organizationId, until] of this.#delayed) if (until <= now) this.#delayed.delete(organizationId);
+    for (const [id, until] of this.#delayed) if (until <= now) this.#delayed.delete(id);
     return new Set(this.#delayed.keys());
   }
 

@@ -1,6 +1,8 @@
 // Reads the input file of a batch: JSON lines, each with custom_id, method, url and body. Problems are collected with
 // their line numbers, as in OpenAI's API. The file is read as a stream; at most one line is in memory.
 
+import { performance } from 'node:perf_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseJsonBody } from '../../http/json.js';
 import { ApiError, toApiError } from '../../shared/errors.js';
 import { stringifyExact } from '../../shared/exact-json.js';
@@ -41,7 +43,12 @@ export async function readInput(
     group = [];
     bytes = 0;
   };
+  let turnAt = performance.now();
   for await (const text of linesOf(chunks, rules.maxLineBytes)) {
+    if (performance.now() - turnAt > TURN_MS) {
+      await nextTurn();
+      turnAt = performance.now();
+    }
     const line = reader.read(text);
     if (line !== null) {
       group.push(line);
@@ -54,6 +61,8 @@ export async function readInput(
   return reader.end();
 }
 
+/** Other requests run at least this often while a file is read. */
+const TURN_MS = 10;
 /** Lines are stored in groups of about this size. */
 const GROUP_BYTES = 1_048_576;
 const GROUP_LINES = 500;
@@ -104,10 +113,10 @@ class InputReader {
     const { endpoint } = this.rules;
     for (const name of ['custom_id', 'method', 'url', 'body'])
       if (value[name] == null) return this.#problem('missing_required_parameter', `${name} is required.`, name);
-    if (typeof customId !== 'string' || customId === '' || isLonger(customId, MAX_CUSTOM_ID))
+    if (typeof customId !== 'string' || customId === '' || isLonger(customId, MAX_CUSTOM_ID) || customId.includes('\0'))
       return this.#problem(
         'invalid_custom_id',
-        `custom_id must be a string of 1 to ${MAX_CUSTOM_ID} characters.`,
+        `custom_id must be a string of 1 to ${MAX_CUSTOM_ID} characters, without U+0000.`,
         'custom_id',
       );
     if (this.#ids.has(customId))

@@ -40,6 +40,13 @@ const TRY_LATER: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'shutting_down',
 ]);
 
+/** Those of them that apply only to requests for the same model. */
+const OF_THE_MODEL: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'capacity_exhausted',
+  'model_loading',
+  'model_unavailable',
+]);
+
 export interface LineRunnerDeps {
   readonly batches: BatchStore;
   /** The routes of the endpoints, by path. */
@@ -68,12 +75,12 @@ export class LineRunner {
 
   /**
    * `onEnd`: called after each line, when another one may be claimed. `onDelayed`: called when a line was refused for
-   * a reason that passes with time and that probably applies to the organization's other lines as well.
+   * a reason that passes with time and that probably applies to the other lines of the batch or organization as well.
    */
   constructor(
     private readonly deps: LineRunnerDeps,
     private readonly onEnd: () => void,
-    private readonly onDelayed: (organizationId: string, delayMs: number) => void,
+    private readonly onDelayed: (id: string, delayMs: number) => void,
   ) {
     this.#timer = setInterval(
       () => {
@@ -192,7 +199,7 @@ export class LineRunner {
   /** Releases a line that can be tried again later. */
   async #delay(line: ClaimedLine, error: ApiError): Promise<void> {
     const delayMs = delayOf(error);
-    this.onDelayed(line.batch.organizationId, delayMs);
+    this.onDelayed(OF_THE_MODEL.has(error.code) ? line.batch.id : line.batch.organizationId, delayMs);
     await this.deps.batches.release(line, delayMs);
   }
 
@@ -242,7 +249,7 @@ export class LineRunner {
   }
 }
 
-const LOST = `The server was lost while it ran this request, ${MAX_LOST} times.`;
+const LOST = `The server stopped ${MAX_LOST} times while running this request.`;
 
 const isTemporary = (error: unknown): boolean => error instanceof ApiError && TRY_LATER.has(error.code);
 

@@ -110,8 +110,15 @@ async function create(deps: BatchDeps, exchange: Exchange): Promise<void> {
     outputExpiresS: null,
   };
   await batches.create(batch, settings.per_organization);
-  for await (const lines of grouped(checked.requests)) await batches.addLines(batch.id, lines);
-  await batches.begin(batch.id, checked.requests.length, null);
+  try {
+    for await (const lines of grouped(checked.requests)) await batches.addLines(batch.id, lines);
+    await batches.begin(batch.id, checked.requests.length, null);
+  } catch (error) {
+    // The client gets no ID, so the batch must not remain. If this fails too, the batch ends after an hour.
+    await batches.fail(batch.id, []).catch(() => undefined);
+    await batches.delete(organizationId, batch.id).catch(() => false);
+    throw error;
+  }
   deps.wake();
   exchange.json(200, shownMessageBatch(foundBatch(exchange, KIND, await batches.get(organizationId, batch.id))));
 }

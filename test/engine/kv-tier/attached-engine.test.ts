@@ -85,6 +85,7 @@ t.test('stored pages are not read if computing them is expected to be faster', a
   const read = await again.read(promptOf(1));
   t.match(read, { tokens: 0, miss: { reason: 'faster to compute' } });
   t.equal((await again.answer(requestOf(1))).tokens.length, 1);
+  t.match(await again.read(promptOf(1)), { tokens: 0, miss: { reason: 'in memory' } });
   await again.close();
 });
 

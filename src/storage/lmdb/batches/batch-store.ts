@@ -203,7 +203,9 @@ export class LmdbBatchStore implements BatchStore {
     return this.store.transaction(() => {
       const now = this.#now();
       const running = inTurns(
-        this.#active().filter(({ phase, organizationId }) => phase === 'running' && !except.has(organizationId)),
+        this.#active().filter(
+          ({ id, phase, organizationId }) => phase === 'running' && !except.has(organizationId) && !except.has(id),
+        ),
         this.#turn++,
       );
       const queues = running.map((batch) => ({ batch, lines: this.#waiting(batch.id, now) }));

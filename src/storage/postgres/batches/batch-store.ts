@@ -35,7 +35,7 @@ import type { EraseGate } from '../../erase-gate.js';
 import type { Database, Queryable } from '../database.js';
 
 const DAY_MS = 86_400_000;
-/** Maximum number of batches that one claim considers. */
+/** Maximum number of batches that one claim considers: the oldest of each organization first. */
 const CONSIDERED = 200;
 /** Number of batches that an erasure removes in one statement; each may have many lines. */
 const BATCHES_AT_ONCE = 1;
@@ -181,8 +181,10 @@ export class PostgresBatchStore implements BatchStore {
     except: ReadonlySet<string> = new Set(),
   ): Promise<ClaimedLine[]> {
     const rows = await this.database.query<Row>(
-      `SELECT data, job_owner FROM batches WHERE ended_at IS NULL AND phase = 'running' AND organization <> ALL ($2::text[])
-       ORDER BY id LIMIT $1`,
+      `SELECT data, job_owner FROM (
+         SELECT id, data, job_owner, row_number() OVER (PARTITION BY organization ORDER BY id) AS turn FROM batches
+         WHERE ended_at IS NULL AND phase = 'running' AND organization <> ALL ($2::text[]) AND id <> ALL ($2::text[])
+       ) AS running ORDER BY turn, id LIMIT $1`,
       [CONSIDERED, [...except]],
     );
     const batches = inTurns(rows.map(batchOf), this.#turn++);
