@@ -54,7 +54,7 @@ export class Dispatcher {
     this.wake();
   }
 
-  /** Claims the jobs that are due, as far as there is room. */
+  /** Claims jobs that are due, up to the number of free delivery slots. */
   wake(): void {
     if (this.#closing.signal.aborted) return;
     if (this.#claiming !== null) {
@@ -125,7 +125,7 @@ export class Dispatcher {
     if (head === null && age > UNKNOWN_MS) return store.settle(job.id, until, null);
     const type = head === null ? null : endEvent(head.status);
     if (type !== null) return events.notify(job.organizationId, { type, data: { id: job.id } }, job.id);
-    const next = Math.min(MAX_CHECK_MS, Math.max(CHECK_MS, age / 2));
+    const next = Math.min(MAX_CHECK_MS, Math.max(CHECK_MS, Math.round(age / 2))); // times are whole ms
     await store.settle(job.id, until, { ...job, dueAt: now() + next });
   }
 
@@ -186,7 +186,7 @@ export class Dispatcher {
 
   /** `disables`: whether the endpoint is disabled, unless it has accepted another event since. */
   async #giveUp(job: Job, until: number, endpoint: Endpoint, reason: string, disables: boolean): Promise<void> {
-    const { store, telemetry } = this.deps;
+    const { store, telemetry, settings } = this.deps;
     await store.settle(job.id, until, { ...job, state: 'failed', error: reason, dueAt: null });
     telemetry.webhookDelivered('failed');
     const { organizationId, id } = endpoint;
@@ -194,7 +194,10 @@ export class Dispatcher {
     const disabled = await store.changeEndpoint(organizationId, id, (before) =>
       before.disabled !== null || (before.deliveredAt ?? 0) >= job.createdAt
         ? null
-        : { ...before, disabled: `No event was accepted for too long. The last error: ${reason}` },
+        : {
+            ...before,
+            disabled: `No event was accepted for ${settings.retry_s} seconds (webhooks.retry_s). The last error: ${reason}`,
+          },
     );
     const fields = { organization: organizationId, endpoint: id, event: job.eventId, reason };
     if (disabled === null) telemetry.log.warn(fields, 'webhook not delivered: giving up');

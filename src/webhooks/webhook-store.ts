@@ -21,7 +21,7 @@ export interface Endpoint {
 
 export type JobState = 'waiting' | 'pending' | 'delivered' | 'failed';
 
-/** The delivery of one event to one endpoint, or a response whose end is an event. */
+/** The delivery of one event to one endpoint, or a background response that is still running. */
 export interface Job {
   /** ID of the event and of the endpoint. If waiting: ID of the response. */
   readonly id: string;
@@ -65,7 +65,7 @@ export interface WebhookStore {
   /** Makes a waiting job due now. Does nothing if there is none. */
   makeDue(id: string, now: number): Promise<void>;
   /**
-   * Takes up to `limit` jobs that are due, and postpones them until `until`, so that nobody else takes them. `except`:
+   * Takes up to `limit` jobs that are due, and postpones them until `until`, so that no other process claims them. `except`:
    * organizations whose jobs are not taken.
    */
   claim(now: number, until: number, limit: number, except?: readonly string[]): Promise<Job[]>;

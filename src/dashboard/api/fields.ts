@@ -44,8 +44,11 @@ export const newPasswordField = z.string().superRefine((password, context) => {
 /** A password to verify. The maximum is the longest password that can be stored. */
 export const passwordField = z.string().min(1).max(MAX_PASSWORD_BYTES);
 
-const isWebAddress = (value: string): boolean =>
-  URL.canParse(value) && /^https?:$/.test(new URL(value).protocol) && new URL(value).username === '';
+function isWebAddress(value: string): boolean {
+  if (!URL.canParse(value)) return false;
+  const { protocol, username, password } = new URL(value);
+  return /^https?:$/.test(protocol) && username === '' && password === '';
+}
 
 /** An address to which webhooks are sent. */
 export const webhookUrlField = z
