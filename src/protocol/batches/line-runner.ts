@@ -40,7 +40,7 @@ const TRY_LATER: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'shutting_down',
 ]);
 
-/** Those of them that apply only to requests for the same model. */
+/** Temporary errors of one model. Requests for other models may succeed. */
 const OF_THE_MODEL: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'capacity_exhausted',
   'model_loading',
