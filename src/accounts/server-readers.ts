@@ -1,6 +1,7 @@
-// Decides who may read server-wide data, including other organizations' load: clients with the scrape token, and
-// operator API keys. An operator API key was created by a user who is an operator or, in the first organization, on the
-// machine itself (first startup, configuration, command line).
+// Decides which clients may read server-wide data, including other organizations' load (those with the scrape token or
+// an operator API key), and which may change what the server does for all clients (those with an operator API key
+// without restrictions). An operator API key was created by a user who is an operator or, in the first organization, on
+// the machine itself (first startup, configuration, command line).
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { ApiError, apiError } from '../shared/errors.js';
@@ -8,6 +9,7 @@ import { identify } from '../http/authentication.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Identity } from '../shared/identity.js';
 import type { Accounts } from './accounts.js';
+import { ALL_SCOPES } from './keys.js';
 import { FIRST_ORGANIZATION_NUMBER } from './organizations.js';
 import type { Users } from './users.js';
 
@@ -35,6 +37,21 @@ export class ServerReaders {
       throw apiError(
         'endpoint_not_allowed',
         'This requires an API key of an operator, or the token of the setting metrics.token.',
+      );
+  }
+
+  /**
+   * For actions that affect all clients. Requires an operator API key with all scopes and all models; the scrape token
+   * is not accepted. For routes that authenticate the client. Rejects with ApiError 403.
+   */
+  async checkOperator({ identity }: Pick<Exchange, 'identity'>): Promise<void> {
+    if (!(await this.#isOperators(identity)))
+      throw apiError('endpoint_not_allowed', 'This requires an API key of an operator.');
+    const { scopes, models } = identity;
+    if (!ALL_SCOPES.every((scope) => scopes.includes(scope)) || !models.includes('*'))
+      throw apiError(
+        'endpoint_not_allowed',
+        "This requires an operator's API key that has all permissions and may use all models.",
       );
   }
 

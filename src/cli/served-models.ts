@@ -9,7 +9,7 @@ import { ApiError } from '../shared/errors.js';
 import { Hub, withHubModels } from '../hub/hub.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import { serveFetched } from '../dashboard/admin/serve-fetched.js';
-import type { AdapterRow } from '../dashboard/admin/adapter-store.js';
+import type { AdapterRow, AdapterStore } from '../dashboard/admin/adapter-store.js';
 import type { ServedModelRow, ServedModelStore } from '../dashboard/admin/served-model-store.js';
 import { withStores } from '../server/command-stores.js';
 import { configuredModels, loadOptions } from '../server/engine-settings.js';
@@ -22,7 +22,7 @@ const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 /** Models that operators serve in addition to the configured ones; empty if there is no database yet. */
 export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
   try {
-    return await withServed(config, (served) => served.all());
+    return await withServed(config, ({ served }) => served.all());
   } catch (error) {
     if (error instanceof MissingDatabase) return new Map();
     throw error;
@@ -50,7 +50,7 @@ export async function changeServed(
   if (action !== 'serve' && action !== 'unserve')
     throw new UsageError(`models: expected serve or unserve, not "${action}"`);
   if (name === undefined) throw new UsageError(`models: ${action} needs a name`);
-  return await withServed(config, async (served) => {
+  return await withServed(config, async ({ served, adapters }) => {
     if (action === 'unserve') {
       noWords(others);
       const source = (await served.all()).get(name)?.source ?? null;
@@ -79,7 +79,7 @@ export async function changeServed(
           store: served,
           hub: new Hub(config),
           fileFacts: new FileFacts(loadOptions(config)),
-          taken: new Set(await configuredNames(config)),
+          taken: new Set([...(await configuredNames(config)), ...(await adapters.all()).keys()]),
           memory: { total: totalMemory(), available: availableMemory() },
         },
         ACTOR,
@@ -95,8 +95,12 @@ export async function changeServed(
   });
 }
 
-const withServed = <T>(config: Config, work: (served: ServedModelStore) => Promise<T>): Promise<T> =>
-  withStores(config, ({ served }) => work(served));
+interface Stores {
+  readonly served: ServedModelStore;
+  readonly adapters: AdapterStore;
+}
+
+const withServed = <T>(config: Config, work: (stores: Stores) => Promise<T>): Promise<T> => withStores(config, work);
 
 /**
  * Names of the models and aliases in this command's settings. A server with different settings reports conflicts in its

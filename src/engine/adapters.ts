@@ -1,6 +1,7 @@
 // LoRA adapters as models of the catalog: an adapter is served under a name of its own, with the properties of the model
 // to which it applies.
 
+import { hash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { AdapterFile, ModelAdapter } from '../config/kinds.js';
@@ -9,6 +10,21 @@ import type { AdapterSource, CatalogModel, CatalogOverride } from './catalog.js'
 
 /** The name under which an adapter is served. Its own name also works if no model or alias has it. */
 export const adapterId = ({ base, name }: Pick<AdapterSource, 'base' | 'name'>): string => `${base}:${name}`;
+
+/**
+ * The name of an adapter in an engine, by which the threads of the process find each other's copies. For an adapter that
+ * an operator has loaded, it ends with a hash of what was loaded, because a name may be loaded again with another file,
+ * or by two requests concurrently.
+ */
+export function engineAdapterName(adapter: Omit<AdapterSource, 'setting'>): string {
+  const { path, scale, addedAt } = adapter;
+  const id = adapterId(adapter);
+  if (addedAt === undefined) return id;
+  return `${id} ${hash('sha256', JSON.stringify([path, scale, addedAt])).slice(0, 16)}`;
+}
+
+/** The public name in a name of engineAdapterName(). Public names contain no space. */
+export const publicAdapterName = (name: string): string => name.split(' ', 1)[0] as string;
 
 /** Why a path cannot hold an adapter; null if it is a file or a PEFT folder. */
 export function adapterPathProblem(path: string): string | null {

@@ -141,6 +141,8 @@ export interface AdapterSource {
   readonly scale: number;
   /** The setting that declares the adapter. Null: an operator loaded it at run time. */
   readonly setting: string | null;
+  /** RFC 3339: when an operator loaded the adapter. Absent for a configured one. */
+  readonly addedAt?: string;
 }
 
 export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {

@@ -73,14 +73,19 @@ export class ModelLifecycle {
   async ensureLoaded(model: string): Promise<void> {
     const load = this.#pool.loadOf(model);
     if (load === undefined) return;
-    const waking = this.#loading.get(load.key);
-    if (waking !== undefined) return waking;
-    if (this.#pool.get(model)?.status.state === 'idle') {
-      const work = this.#load(model).finally(() => this.#loading.delete(load.key));
-      this.#loading.set(load.key, work);
-      return work;
+    let loading = this.#loading.get(load.key);
+    if (loading === undefined && this.#pool.get(model)?.status.state === 'idle') {
+      loading = this.#load(this.#baseOf(model)).finally(() => this.#loading.delete(load.key));
+      this.#loading.set(load.key, loading);
     }
-    if (load.isAwaited) await this.#pool.settledOf(model);
+    await loading;
+    // An adapter is loaded after its model.
+    if (this.#pool.loadOf(model)?.isAwaited === true) await this.#pool.settledOf(model);
+  }
+
+  /** The model of an adapter; any other name unchanged. */
+  #baseOf(name: string): string {
+    return this.#pool.get(name)?.model.adapter?.base ?? name;
   }
 
   /** Called for an operator: starts loading a model that is unloaded or has failed to load. */
@@ -90,7 +95,7 @@ export class ModelLifecycle {
     if (load === undefined || this.#loading.has(load.key) || (state !== 'idle' && state !== 'failed')) return;
     this.#loading.set(
       load.key,
-      this.#load(model).finally(() => this.#loading.delete(load.key)),
+      this.#load(this.#baseOf(model)).finally(() => this.#loading.delete(load.key)),
     );
   }
 

@@ -8,7 +8,7 @@ import type { AdapterInfo, Addon, LoadOptions } from './addon-types.js';
 import type { CatalogModel, DraftFile } from './catalog.js';
 import { Engine } from './engine.js';
 import { loadAddon } from './load-addon.js';
-import { PoolAdapter } from './pool-adapter.js';
+import { PoolAdapter, type AdapterState, type PrimaryAdapters } from './pool-adapter.js';
 import { visionFileOf, type VisionFile } from './vision-file.js';
 
 export type ModelStatus =
@@ -74,7 +74,7 @@ class Slot implements PooledEngine {
   /** Loads the adapter now if the model is loaded, otherwise together with the model. */
   addAdapter(adapter: PoolAdapter): Promise<void> {
     this.adapters.add(adapter);
-    return this.status.state === 'ready' ? adapter.load(this.status.engine) : this.settled;
+    return this.status.state === 'ready' ? adapter.load(this.status.engine) : this.settled.then(() => adapter.settled);
   }
 
   removeAdapter(adapter: PoolAdapter): void {
@@ -155,6 +155,7 @@ class Slot implements PooledEngine {
 
   async #end(engine: Engine): Promise<void> {
     for (const adapter of this.adapters) adapter.leave();
+    await Promise.all([...this.adapters].map(({ settled }) => settled));
     await this.hooks.closing(this);
     await engine.close();
   }
@@ -178,14 +179,19 @@ class Slot implements PooledEngine {
       });
       const engine = new Engine(native, options);
       await this.hooks.ready(this, engine);
-      // An adapter that is added in the meantime is loaded, too.
-      for (const adapter of this.adapters) await adapter.load(engine);
       this.status = { state: 'ready', engine };
+      this.#loadAdapters(engine);
     } catch (error) {
       this.status = { state: 'failed', error: error instanceof Error ? error : new Error(String(error)) };
     } finally {
       this.isAwaited = false;
     }
+  }
+
+  /** Requests for the model do not wait for its adapters. One adapter is loaded at a time, to limit the peak memory. */
+  #loadAdapters(engine: Engine): void {
+    let previous: Promise<void> = Promise.resolve();
+    for (const adapter of this.adapters) previous = adapter.load(engine, previous);
   }
 
   async close(): Promise<void> {
@@ -221,13 +227,16 @@ export class ModelPool {
   readonly #models = new Map<string, Entry>();
   readonly #slots = new Map<string, Slot>();
 
-  /** `onReady`, `onClosing`: see PoolHooks. `isPrimary`: whether this thread is the first to load adapters. */
+  /**
+   * `onReady`, `onClosing`: see PoolHooks. `primaryAdapters`: the adapters of the primary thread, which loads them
+   * first; null on that thread.
+   */
   constructor(
     private readonly options: LoadOptions,
     addon: Addon = loadAddon(),
     onReady: PoolHooks['ready'] = () => undefined,
     onClosing: PoolHooks['closing'] = () => undefined,
-    private readonly isPrimary = true,
+    private readonly primaryAdapters: PrimaryAdapters | null = null,
   ) {
     this.#addon = addon;
     this.#hooks = { ready: onReady, closing: onClosing };
@@ -277,7 +286,7 @@ export class ModelPool {
     if (source === undefined || base === undefined || base.slot === null)
       throw new Error(`"${model.id}" has no local model`);
     if (this.#models.has(model.id)) throw new Error(`a model named "${model.id}" already exists`);
-    const adapter = new PoolAdapter(model.id, source, this.isPrimary);
+    const adapter = new PoolAdapter(model.id, source, this.primaryAdapters);
     this.#models.set(model.id, { model, slot: base.slot, loaded, adapter });
     return base.slot.addAdapter(adapter);
   }
@@ -326,6 +335,11 @@ export class ModelPool {
     const entry = this.#models.get(name);
     await entry?.slot?.settled;
     await entry?.adapter?.settled;
+  }
+
+  /** The state of an adapter's most recent load on this thread; undefined for all other names. */
+  adapterState(name: string): AdapterState['state'] | undefined {
+    return this.#models.get(name)?.adapter?.state.state;
   }
 
   /** A model's load parameters; undefined for unknown names and upstream models. */
@@ -383,6 +397,11 @@ export class ModelPool {
     return [...this.#models.values()].map((entry) => this.#pooled(entry));
   }
 
+  /** Lists the models in the order in which they were added, without LoRA adapters. */
+  models(): PooledModel[] {
+    return this.list().filter(({ model }) => model.adapter === undefined);
+  }
+
   /** Lists the LoRA adapters in the order in which they were added. */
   adapters(): PooledModel[] {
     return [...this.#models.values()].flatMap((entry) => (entry.adapter === undefined ? [] : [this.#pooled(entry)]));
@@ -400,9 +419,9 @@ export class ModelPool {
     return [...this.#slots.values()].filter(({ names }) => names.length > 0);
   }
 
-  /** Resolves when no model is loading any more; the statuses show the results. */
+  /** Resolves when no model and no adapter is loading any more; the statuses show the results. */
   async settled(): Promise<void> {
-    await Promise.all([...this.#slots.values()].map((slot) => slot.settled));
+    await Promise.all([...this.#models.keys()].map((name) => this.settledOf(name)));
   }
 
   /** Ends running requests with `time_limit` and refuses new ones. */

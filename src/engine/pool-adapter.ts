@@ -1,7 +1,9 @@
 // One LoRA adapter of a pooled model on this thread. All threads of the process share an engine and its adapters, so an
 // adapter that another thread has loaded is used instead of a second copy. Event-loop thread only.
 
+import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { engineAdapterName } from './adapters.js';
 import type { AdapterInfo } from './addon-types.js';
 import type { AdapterSource } from './catalog.js';
 import type { Engine } from './engine.js';
@@ -12,12 +14,17 @@ export type AdapterState =
   | { state: 'ready'; info: AdapterInfo }
   | { state: 'failed'; error: Error };
 
+/** Returns the state of an adapter on the primary thread; null if that thread does not know it or does not answer. */
+export type PrimaryAdapters = (name: string) => Promise<AdapterState['state'] | null>;
+
 /**
- * How long a worker thread waits for the primary thread to load the adapter before it loads the adapter itself. Loading
- * it twice is harmless, but for a moment takes the memory twice.
+ * How long a worker thread waits for the primary thread to start loading the adapter before it loads the adapter
+ * itself. Loading it twice is harmless, but for a moment takes the memory twice.
  */
 const WAIT_MS = 10_000;
 const LOOK_MS = 20;
+/** Interval at which the primary thread is asked for its state. */
+const ASK_MS = 200;
 
 export class PoolAdapter {
   state: AdapterState = { state: 'absent' };
@@ -26,24 +33,29 @@ export class PoolAdapter {
   #engine: Engine | null = null;
   #isRemoved = false;
 
-  /** `id`: the public name, by which the threads find each other's adapters in an engine. */
+  /** `id`: the public name. `primary`: null on the primary thread. */
   constructor(
     readonly id: string,
     private readonly source: AdapterSource,
-    private readonly isPrimary: boolean,
+    private readonly primary: PrimaryAdapters | null,
   ) {}
 
-  /** Loads the adapter into an engine that has just been loaded. Never rejects: `state` reports a failure. */
-  load(engine: Engine): Promise<void> {
-    return (this.settled = this.#load(engine));
-  }
-
-  async #load(engine: Engine): Promise<void> {
+  /**
+   * Loads the adapter into an engine that has just been loaded, after `previous`. Never rejects: `state` reports a
+   * failure.
+   */
+  load(engine: Engine, previous: Promise<void> = Promise.resolve()): Promise<void> {
     this.#engine = engine;
     this.state = { state: 'loading' };
+    return (this.settled = this.#load(engine, previous));
+  }
+
+  async #load(engine: Engine, previous: Promise<void>): Promise<void> {
     let state: AdapterState;
     try {
-      state = { state: 'ready', info: await this.#sharedInfo(engine) };
+      const loaded = await this.#shared(engine, previous);
+      if (loaded === null) return;
+      state = { state: 'ready', info: loaded };
     } catch (error) {
       state = { state: 'failed', error: error instanceof Error ? error : new Error(String(error)) };
     }
@@ -72,20 +84,40 @@ export class PoolAdapter {
     engine.unloadAdapter(id).catch(() => undefined);
   }
 
-  async #sharedInfo(engine: Engine): Promise<AdapterInfo> {
+  /** Uses the copy of another thread, or loads the adapter. Null: it is not needed any more. */
+  async #shared(engine: Engine, previous: Promise<void>): Promise<AdapterInfo | null> {
+    const name = engineAdapterName(this.source);
+    const isNeeded = (): boolean => this.#engine === engine && !this.#isRemoved;
     const find = (): AdapterInfo | undefined =>
       engine
         .adapters()
-        .filter(({ name }) => name === this.id)
+        .filter((one) => one.name === name)
         .sort((a, b) => a.id - b.id)[0];
-    for (let waited = 0; !this.isPrimary && waited < WAIT_MS && find() === undefined; waited += LOOK_MS)
-      await sleep(LOOK_MS, undefined, { ref: false });
+    // On other threads, all adapters wait at the same time for the primary thread, which loads one after another.
+    if (this.primary === null) await previous;
+    else await this.#primaryEnds(this.primary, () => !isNeeded() || find() !== undefined);
+    if (!isNeeded()) return null;
     const existing = find();
     if (existing !== undefined) return existing;
-    const own = await engine.loadAdapter(this.source.path, { name: this.id, scale: this.source.scale });
+    const own = await engine.loadAdapter(this.source.path, { name, scale: this.source.scale });
     // If several threads have loaded the adapter concurrently, all of them keep the copy that was loaded first.
     const first = find() ?? own;
     if (first.id !== own.id) await engine.unloadAdapter(own.id);
     return first;
+  }
+
+  /** Resolves when `isDone` returns true, when the primary thread has failed, or when it has not started in time. */
+  async #primaryEnds(primary: PrimaryAdapters, isDone: () => boolean): Promise<void> {
+    let end = performance.now() + WAIT_MS;
+    for (let askAt = 0; !isDone() && performance.now() < end; ) {
+      if (performance.now() >= askAt) {
+        const state = await primary(this.id);
+        if (state === 'failed') return;
+        if (state === 'loading') end = performance.now() + WAIT_MS;
+        askAt = performance.now() + ASK_MS;
+      } else {
+        await sleep(LOOK_MS, undefined, { ref: false });
+      }
+    }
   }
 }

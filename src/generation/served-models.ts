@@ -37,10 +37,11 @@ export interface ServedModel {
 }
 
 export class ServedModels {
-  // Keyed by engine as well as by name, because a reloaded model gets a new provider.
-  readonly #providers = new WeakMap<Engine, Map<string, LocalProvider>>();
+  // Keyed by engine as well as by model, because a reloaded model gets a new provider. Weak, because operators may add
+  // and remove any number of models and adapters.
+  readonly #providers = new WeakMap<Engine, WeakMap<CatalogModel, LocalProvider>>();
   // The description of each model when it was last ready, which stays published while the model is unloaded.
-  readonly #known = new Map<string, Known>();
+  readonly #known = new WeakMap<CatalogModel, Known>();
 
   readonly #waiting = new Map<string, number>();
 
@@ -146,18 +147,14 @@ export class ServedModels {
 
   #describe({ model, status }: PooledModel): ModelDescription {
     if (status.state === 'ready') this.#provider(model, status);
-    const said = this.#known.get(model.id);
-    const known =
-      this.#upstream(model.id) ??
-      (said?.file === model.file
-        ? said
-        : {
-            contextWindow: model.context_window ?? 0,
-            maxOutputTokens: model.max_output_tokens ?? 0,
-            efforts: NO_REASONING,
-            sees: false,
-            ...UNKNOWN_TASK,
-          });
+    const known = this.#upstream(model.id) ??
+      this.#known.get(model) ?? {
+        contextWindow: model.context_window ?? 0,
+        maxOutputTokens: model.max_output_tokens ?? 0,
+        efforts: NO_REASONING,
+        sees: false,
+        ...UNKNOWN_TASK,
+      };
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
       id: model.id,
@@ -184,7 +181,7 @@ export class ServedModels {
     return adapter === undefined ? null : { parent: adapter.base, shortName: this.shortName(id) };
   }
 
-  #upstream(name: string): Omit<Known, 'file'> | undefined {
+  #upstream(name: string): Known | undefined {
     const upstream = this.upstreams.get(name);
     if (upstream === undefined) return undefined;
     const { contextWindow, maxOutputTokens, efforts, sees, pooler } = upstream;
@@ -224,7 +221,9 @@ export class ServedModels {
       ]);
     } finally {
       clearTimeout(timer);
-      this.#waiting.set(name, (this.#waiting.get(name) ?? 1) - 1);
+      const left = (this.#waiting.get(name) ?? 1) - 1;
+      if (left > 0) this.#waiting.set(name, left);
+      else this.#waiting.delete(name);
     }
     if (signal?.aborted === true) throw signal.reason;
   }
@@ -232,20 +231,19 @@ export class ServedModels {
   #provider(model: CatalogModel, ready: Ready): LocalProvider {
     const { engine } = ready;
     const adapter = ready.adapter ?? null;
-    let byName = this.#providers.get(engine);
-    if (byName === undefined) this.#providers.set(engine, (byName = new Map()));
-    let provider = byName.get(model.id);
+    let byModel = this.#providers.get(engine);
+    if (byModel === undefined) this.#providers.set(engine, (byModel = new WeakMap()));
+    let provider = byModel.get(model);
     // An adapter that is loaded again has another ID in the engine.
     if (provider === undefined || provider.adapter?.id !== adapter?.id)
-      byName.set(model.id, (provider = this.#make(model, engine, adapter)));
+      byModel.set(model, (provider = this.#make(model, engine, adapter)));
     return provider;
   }
 
   #make(model: CatalogModel, engine: Engine, adapter: AdapterInfo | null): LocalProvider {
     const provider = new LocalProvider(engine, model, this.limits, { replays: this.replays, adapter });
     const { contextWindow, maxOutputTokens, efforts, images, pooler, prompter } = provider;
-    this.#known.set(model.id, {
-      file: model.file,
+    this.#known.set(model, {
       contextWindow: pooler?.maxTokens ?? contextWindow,
       maxOutputTokens: pooler === null ? maxOutputTokens : 0,
       efforts,
@@ -277,7 +275,6 @@ const aborted = (signal: AbortSignal): Promise<void> =>
 const NO_REASONING: readonly ReasoningEffort[] = ['none'];
 
 interface Known {
-  file: string;
   contextWindow: number;
   maxOutputTokens: number;
   efforts: readonly ReasoningEffort[];

@@ -149,12 +149,12 @@ export interface Sampling {
   logitBias?: { token: number; bias: number }[] | undefined;
 }
 
-/** A prompt that is passed to the model without a template. `path`: its path in the client's request. */
 export interface RepositoryFile {
   readonly name: string;
   readonly text: string;
 }
 
+/** A prompt that is passed to the model without a template. `path`: its path in the client's request. */
 export type RawPrompt =
   /**
    * `suffix`: text after the gap to be filled (fill in the middle). `addSpecial`: adds the special tokens that the

@@ -21,6 +21,8 @@ export interface ModelHealth {
   /** 0 to 1 while loading. */
   progress: number;
   error: string | null;
+  /** Whether a failure of this model makes the server not ready. False for LoRA adapters that operators have loaded. */
+  isRequired: boolean;
   /** Whether the engine stopped while serving because of a device error. Only restarting the process recovers it. */
   stopped: boolean;
   running: number;
@@ -79,6 +81,7 @@ export function notReady(health: Health, stallMs: number): string | null {
   for (const model of health.models) {
     if (model.state === 'unloaded' || model.state === 'idle') continue; // unloaded by an operator, or not requested yet
     if (model.state === 'loading' && model.awaited) continue;
+    if (model.state === 'failed' && !model.isRequired) continue;
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
     // Waiting requests count too, because requests that arrive while a step hangs cannot make progress either.
     if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs)

@@ -1,5 +1,6 @@
-// Rejects samplers, and the LoRA parameter, of llama-server and other local servers that this server lacks. A request that turns one on is
-// rejected, because otherwise its output would differ without notice. A value that turns the sampler off is accepted.
+// Rejects parameters of llama-server and other local servers that this server does not support: the samplers below, and
+// the list of LoRA adapters. A request that turns one on is rejected, because otherwise its output would differ without
+// notice. A value that turns it off is accepted.
 // No side effects.
 import { apiError } from '../shared/errors.js';
 
@@ -60,8 +61,8 @@ const isWithoutAdapter: IsOff = (value) =>
 export const SAMPLER_FIELDS: ReadonlySet<string> = new Set([...Object.keys(SWITCHES), ...DETAILS, LORA]);
 
 /**
- * Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on or selects LoRA adapters. `at`: the path of `body` in
- * the request, with a dot at its end.
+ * Throws ApiError 422 unsupported_parameter if the request turns one of these samplers on or selects LoRA adapters.
+ * `at`: the path of `body` in the request, with a dot at its end.
  */
 export function refuseSamplers(body: Readonly<Record<string, unknown>>, at = ''): void {
   for (const [name, isOff] of Object.entries(SWITCHES)) {

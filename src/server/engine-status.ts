@@ -1,5 +1,6 @@
 // Reports the state of a service's engines: for /readyz, /metrics, the log and the startup message.
 
+import { publicAdapterName } from '../engine/adapters.js';
 import type { NotedEngine } from '../engine/engine-notes.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import { StartError } from '../shared/errors.js';
@@ -80,6 +81,7 @@ export function modelHealth(
         (elsewhere && upstream?.servers.every(({ shutForMs }) => shutForMs > 0) === true
           ? 'all of its upstream servers are out of rotation'
           : null),
+      isRequired: model.adapter?.setting !== null,
       stopped: stats?.failed === true,
       running: stats?.running ?? upstream?.running ?? 0,
       waiting: stats?.waiting ?? upstream?.waiting ?? 0,
@@ -104,7 +106,7 @@ export function engineGauges(pool: ModelPool, models: Pick<ServedModels, 'shortN
   return pool.engines().flatMap(({ names, status }) => {
     if (status.state !== 'ready') return [];
     const stats = status.engine.stats();
-    const adapters = stats.adapters.map((one) => ({ ...one, name: models.shortName(one.name) }));
+    const adapters = stats.adapters.map((one) => ({ ...one, name: models.shortName(publicAdapterName(one.name)) }));
     return [{ model: names[0] ?? '', ...stats, adapters }];
   });
 }

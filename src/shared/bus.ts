@@ -20,6 +20,14 @@ export interface BusTopics {
    * threads must do the same.
    */
   'model.lifecycle': { message: { model: string; unloaded: boolean }; answer: void };
+  /**
+   * The state of a LoRA adapter on the primary thread; null: unknown. Only that thread answers
+   * (src/engine/pool-adapter.ts).
+   */
+  'adapter.state': {
+    message: { name: string };
+    answer: 'absent' | 'loading' | 'ready' | 'failed' | null;
+  };
   /** The spent budgets that stop requests (src/usage/spent-budget-watch.ts). */
   'budgets.spent': { message: SpentBudgets; answer: void };
   /** What is measured for the alerts; only the primary thread answers (src/server/modules/alerts.ts). */
@@ -76,7 +84,7 @@ export interface ThreadBus {
   ): Promise<BusTopics[T]['answer'][]>;
   /**
    * Registers this thread's listener for a topic. Returns a function that removes it. If there are several listeners,
-   * the last one's answer is sent.
+   * the last one's answer is sent when all of them have finished.
    */
   on<T extends Topic>(
     topic: T,

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import { writeAdapter, writePeftAdapter } from '../support/adapter-files.js';
+import { dashboardClient, refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { embeddedModel, eventually, startMonolith, type Monolith } from './monolith.js';
 
@@ -36,10 +37,11 @@ const post = async (
   { url, key }: Pick<Monolith, 'url' | 'key'>,
   path: string,
   body: object,
+  more: Record<string, string> = {},
 ): Promise<{ status: number; text: string; param: string | null; headers: Headers }> => {
   const response = await fetch(`${url}${path}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...more },
     body: JSON.stringify(body),
   });
   const text = await response.text();
@@ -181,7 +183,10 @@ t.test('a wrong adapter is a start-up error that names the flag', async (t) => {
   const wrong = join(allowed, 'wrong.gguf');
   t.match(await refusedStart(t, '--adapter', 'x=/nowhere/x.gguf'), /--adapter x: \/nowhere\/x\.gguf does not exist/);
   t.match(await refusedStart(t, '--adapter', `x=${folder}`), /--adapter x: .* nor a folder with an adapter_config/);
-  t.match(await refusedStart(t, '--adapter', `x=${wrong}`), /--adapter x: .*wrong\.gguf.*attn_v/s);
+  t.match(
+    await refusedStart(t, '--adapter', `x=${wrong}`),
+    /--adapter x: .*wrong\.gguf: .*adapts a matrix of 96 x 96/s,
+  );
   t.match(await refusedStart(t, '--adapter', `other:x=${wrong}`), /--adapter other:x: "other" is not one of base/);
   t.match(
     await refusedStart(t, '--model', `second=${embeddedModel}`, '--adapter', `x=${wrong}`),
@@ -275,10 +280,15 @@ t.test('only paths inside adapters.folder and only adapters of the model are loa
   writeFileSync(join(allowed, 'text.gguf'), 'not a model');
   t.match(await load(server, 'x', 'none.gguf'), { status: 422, param: 'lora_path', text: /does not exist in/ });
   t.match(await load(server, 'x', 'text.gguf'), { status: 422, param: 'lora_path', text: /cannot be loaded/ });
-  t.match(await load(server, 'x', 'wrong.gguf'), { status: 422, param: 'lora_path', text: /cannot be loaded.*attn_v/ });
+  t.match(await load(server, 'x', 'wrong.gguf'), {
+    status: 422,
+    param: 'lora_path',
+    text: /cannot be loaded.*adapts a matrix of 96/,
+  });
   for (const name of ['a b', ':x', 'base:', 'other:x', 'x'.repeat(65)])
     t.match(await load(server, name, 'one.gguf'), { status: 422, param: 'lora_name' }, name);
   t.match(await load(server, 'x', 'one.gguf', { base_model_name: 'other' }), { status: 422, param: 'base_model_name' });
+  t.match(await load(server, 'x:y', 'one.gguf', { base_model_name: 'base' }), { status: 422, text: /a colon/ });
   t.match(await load(server, 'x', 'one.gguf', { load_inplace: true }), { status: 422, param: 'load_inplace' });
   t.match(await load(server, 'mine', 'one.gguf'), { status: 422, param: 'lora_name' });
   t.match(await unload(server, 'mine'), { status: 422, param: 'lora_name', text: /is configured/ });
@@ -292,7 +302,8 @@ t.test('only paths inside adapters.folder and only adapters of the model are loa
 });
 
 t.test('only operators may load adapters', async (t) => {
-  const owned = await openOwned({ env: { MONOLITH_ADAPTERS_FOLDER: allowed } });
+  const token = 'metrics-token-0123456789';
+  const owned = await openOwned({ env: { MONOLITH_ADAPTERS_FOLDER: allowed, MONOLITH_METRICS_TOKEN: token } });
   t.teardown(() => owned.close());
   const member = owned.client();
   const { organization } = await member.signUp({ email: 'plain@example.com' });
@@ -300,12 +311,40 @@ t.test('only operators may load adapters', async (t) => {
     name: 'k',
   });
   const { url } = owned.server;
+  const restricted: string[] = [];
+  for (const limit of [{ scopes: ['responses.read'] }, { models: ['hal-1.0'] }]) {
+    const path = `/organizations/${owned.organization.id}/api-keys`;
+    restricted.push((await owned.owner.post<{ secret: string }>(path, { name: 'r', ...limit })).secret);
+  }
   const body = { lora_name: 'hal-1.0:x', lora_path: 'one.gguf' };
   for (const path of ['/v1/load_lora_adapter', '/v1/unload_lora_adapter']) {
     t.equal((await post({ url, key: 'wrong' }, path, body)).status, 401);
     t.equal((await post({ url, key }, path, body)).status, 403);
+    t.equal((await post({ url, key: token }, path, body)).status, 401, 'the scrape token is not an API key');
+    t.equal((await post({ url, key: token }, path, body, { 'x-api-key': key })).status, 403, 'nor does it add rights');
+    for (const secret of restricted)
+      t.equal((await post({ url, key: secret }, path, body)).status, 403, 'not with a restricted key');
+    t.not((await post(owned.server, path, body)).status, 403);
   }
   t.equal((await fetch(`${url}/lora-adapters`, { headers: { authorization: `Bearer ${key}` } })).status, 403);
+});
+
+t.test('limits are set for a model, not for its adapters', async (t) => {
+  const args = ['--model', `base=${embeddedModel}`, '--adapter', `mine=${join(allowed, 'one.gguf')}`];
+  const server = await startMonolith({ args, env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' } });
+  t.teardown(() => server.stop());
+  const owner = dashboardClient(server.url);
+  const { organization } = await owner.signUp({ email: 'owner@example.com' });
+  const at = `/organizations/${organization.id}`;
+  const limits = { 'base:mine': { rpm: 1 } };
+  t.match(await refusal(owner.post(`${at}/api-keys`, { name: 'k', limits })), { status: 422, code: 'invalid_value' });
+  t.match(await refusal(owner.patch(`/operator${at}`, { limits })), { status: 422, code: 'invalid_value' });
+  await owner.post(`${at}/api-keys`, { name: 'k', models: ['base:mine'], limits: { base: { rpm: 1 } } });
+  const { models } = await owner.get<{ models: { model: string }[] }>(`${at}/limits`);
+  t.same(
+    models.map(({ model }) => model),
+    ['base'],
+  );
 });
 
 t.test("the metric has vLLM's labels", async (t) => {

@@ -11,6 +11,7 @@ const model = (more: Partial<ModelHealth>): ModelHealth => ({
   awaited: false,
   progress: 1,
   error: null,
+  isRequired: true,
   stopped: false,
   running: 0,
   waiting: 0,
@@ -35,6 +36,11 @@ t.test('readiness requires progress of every engine', (t) => {
   );
   t.equal(verdict({ lastStepAgeMs: 1e9 }), null, 'an engine without requests is ready');
   t.match(verdict({}, { name: 'other', state: 'failed' }), /^other is failed$/, 'every model counts');
+  t.equal(
+    verdict({}, { name: 'other', state: 'failed', isRequired: false }),
+    null,
+    'a LoRA adapter that an operator has loaded does not count',
+  );
   t.match(verdict({ state: 'loading' }), /^m is loading$/);
   t.equal(verdict({ state: 'idle' }), null, 'a model that is loaded on demand is ready');
   t.equal(

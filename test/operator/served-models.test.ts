@@ -16,6 +16,14 @@ import type { ModelPull } from '../../src/shared/wire/models.js';
 import type { ListPage } from '../../src/shared/wire/list.js';
 import type { DiskState, OperatorModel } from '../../src/shared/wire/models.js';
 import type { AuditEntry } from '../../src/shared/wire/organizations.js';
+import { adapterModel } from '../../src/engine/adapters.js';
+import { modelOfFile } from '../../src/engine/catalog.js';
+import { ModelPool } from '../../src/engine/model-pool.js';
+import type { FileFacts } from '../../src/engine/file-facts.js';
+import { DynamicModels } from '../../src/dashboard/admin/dynamic-models.js';
+import { LocalBus } from '../../src/shared/bus.js';
+import type { Log } from '../../src/telemetry/types.js';
+import { loadOptions } from '../addon/starter.js';
 import { eventually, main } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startHub } from '../support/hub-server.js';
@@ -231,4 +239,54 @@ t.test('a model that exceeds the memory of the machine and a name beyond the lim
     Array.from({ length: MAX_SERVED }, (_, at) => serveFetched({ name: `m${at}`, model: 'acme/big' }, roomy, actor)),
   );
   await t.rejects(serveFetched({ name: 'more', model: 'acme/big' }, roomy, actor), { message: /which is the maximum/ });
+});
+
+t.test('a model that has the name of a LoRA adapter is refused, and delays no other model', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-serving-'));
+  const store = await openStore(path);
+  const rows = new LmdbServedModels(store, new LmdbAuditLog(store));
+  const pool = new ModelPool(loadOptions);
+  const base = { ...modelOfFile('base', join(folder, 'script.gguf')), load: 'demand' as const };
+  pool.add(base);
+  const adapter = { base: 'base', name: 'x', path: join(path, 'x.gguf'), scale: 1, setting: null };
+  void pool.addAdapter(adapterModel(base, adapter));
+  const row = {
+    ...{ source: 'acme/Tiny-GGUF:F16', path: join(folder, 'script.gguf'), displayName: 'm', idleMinutes: null },
+    addedAt: new Date().toISOString(),
+  };
+  const note = {
+    actor: { type: 'command_line', id: null, email: null, ip: null },
+    action: 'model.served',
+    detail: {},
+  } as const;
+  for (const name of ['base:x', 'later']) await rows.add(name, row, () => undefined, note);
+  const warnings: string[] = [];
+  const log = {
+    ...{ info: () => undefined, error: () => undefined },
+    warn: (_fields: object, message: string) => warnings.push(message),
+  } as unknown as Log;
+  const served = await DynamicModels.open({
+    ...{ store: rows, pool, hub: { cached: () => null }, bus: new LocalBus(), log, taken: new Set<string>() },
+    ...{ graceMs: 0, readMs: 20, isUnloaded: () => false, onServed: () => undefined },
+  });
+  t.teardown(async () => {
+    served.close();
+    await pool.close();
+    await store.close();
+    rmSync(path, { recursive: true, force: true });
+  });
+  t.match(pool.get('base:x')?.model, { adapter: { name: 'x' } });
+  t.ok(pool.get('later'), 'the next model is added');
+  t.match(warnings.join(''), /a LoRA adapter is named base:x/);
+  const fileFacts = { of: () => Promise.reject(new Error('not reached')) } as unknown as FileFacts;
+  await t.rejects(
+    served.serve(
+      { name: 'base:x', model: 'acme/Tiny-GGUF' },
+      { fileFacts, memory: { total: 1, available: 1 } },
+      note.actor,
+    ),
+    { message: /already taken by a model, an alias or a LoRA adapter/ },
+  );
+  pool.removeAdapter('base:x');
+  t.ok(await eventually(() => pool.get('base:x')?.model.file === join(folder, 'script.gguf')), 'once the name is free');
 });

@@ -39,6 +39,20 @@ t.test('a published message reaches every other thread and not its sender', asyn
   t.same(heard.sort(), ['0:b:true', '1:a:false', '1:b:true', '2:a:false', '3:a:false', '3:b:true']);
 });
 
+t.test('a thread answers when all of its listeners have finished', async (t) => {
+  const { hub, ends } = star(t, 1);
+  const finished: string[] = [];
+  ends[0]?.on('operator.changed', async () => {
+    await sleep(100);
+    finished.push('models');
+  });
+  ends[0]?.on('operator.changed', () => {
+    finished.push('adapters');
+  });
+  await hub.ask('operator.changed', {});
+  t.same(finished, ['adapters', 'models']);
+});
+
 t.test('ask() collects the replies in time and skips threads without a listener', async (t) => {
   const { hub, ends } = star(t, 3);
   hub.on('metrics.collect', () => 'hub');

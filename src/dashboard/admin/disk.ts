@@ -29,7 +29,7 @@ export interface DiskDeps {
   hubEndpoint: string;
   pulls: Pulls;
   fileFacts: FileFacts;
-  pool: Pick<ModelPool, 'list'>;
+  pool: Pick<ModelPool, 'models'>;
   note: NoteOperation;
 }
 
@@ -42,7 +42,7 @@ export function diskRoutes(
       method: 'GET',
       path: '/disk',
       handler: async ({ exchange }) => {
-        const served = new Map(pool.list().map(({ model }) => [model.file, model.id]));
+        const served = new Map(pool.models().map(({ model }) => [model.file, model.id]));
         const memory = { total: totalMemory(), available: availableMemory() };
         const models: DiskModel[] = [];
         for (const { ref, path, bytes, isOld } of hub.onDisk().slice(0, MAX_SHOWN)) {
@@ -83,7 +83,7 @@ export function diskRoutes(
         const name = showModelRef(ref);
         const path = hub.onDisk().find((one) => one.ref === name)?.path;
         if (path === undefined) throw apiError('resource_not_found', `${name} is not on disk.`, 'model');
-        const user = pool.list().find(({ model }) => model.file === path);
+        const user = pool.models().find(({ model }) => model.file === path);
         if (user !== undefined)
           throw apiError(
             'conflicting_parameters',

@@ -4,7 +4,7 @@
 
 import type { AuditNote } from '../../accounts/audit.js';
 import { adapterNameProblem } from '../../config/kinds.js';
-import { adapterId, adapterModel, adapterTarget } from '../../engine/adapters.js';
+import { adapterId, adapterModel, adapterTarget, engineAdapterName } from '../../engine/adapters.js';
 import { nameProblem } from '../../engine/catalog.js';
 import type { Engine } from '../../engine/engine.js';
 import type { ModelPool } from '../../engine/model-pool.js';
@@ -75,6 +75,8 @@ export class DynamicAdapters {
     const { store, pool, models, bus, folder, taken } = this.options;
     const problem = adapterNameProblem(request.name);
     if (problem !== null) throw wrong('lora_name', problem);
+    if (request.base !== undefined && request.name.includes(':'))
+      throw wrong('lora_name', 'must not contain a colon if base_model_name is sent.');
     const local = pool.list().map(({ model }) => model);
     const target = adapterTarget(request.base === undefined ? request.name : `${request.base}:${request.name}`, local);
     if ('problem' in target)
@@ -97,7 +99,7 @@ export class DynamicAdapters {
     const status = pool.get(base.id)?.status;
     if (status?.state !== 'ready') throw apiError('model_unavailable', `${base.id} is not loaded at the moment.`);
     const { engine } = status;
-    const info = await tryLoad(engine, path, { name: id, scale });
+    const info = await tryLoad(engine, path, { name: engineAdapterName(row), scale });
     try {
       await store.add(
         id,
@@ -114,6 +116,9 @@ export class DynamicAdapters {
       throw error;
     }
     await Promise.all([this.#follow(), bus.ask('operator.changed', {})]);
+    // Another request may have unloaded it in the meantime.
+    if (pool.get(id)?.model.adapter?.addedAt !== row.addedAt)
+      await engine.unloadAdapter(info.id).catch(() => undefined);
     return id;
   }
 
@@ -189,7 +194,7 @@ export class DynamicAdapters {
         : base.upstream !== undefined
           ? `its model ${row.base} is an upstream model`
           : pool.get(id) !== undefined
-            ? 'the configuration uses its name'
+            ? 'a model has its name'
             : 'problem' in found
               ? found.problem
               : null;

@@ -37,7 +37,7 @@ export interface ServedByOperatorsOptions {
 
 export class DynamicModels {
   readonly #served = new Map<string, ServedModelRow>();
-  readonly #hidden = new Set<string>(); // names already logged as overridden by the configuration
+  readonly #hidden = new Set<string>(); // names already logged as overridden
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
   #reading: Promise<void> = Promise.resolve();
@@ -68,7 +68,8 @@ export class DynamicModels {
     from: Pick<ServeFrom, 'fileFacts' | 'memory'>,
     actor: AuditNote['actor'],
   ): Promise<void> {
-    const { store, hub, taken, bus } = this.options;
+    const { store, hub, pool, bus } = this.options;
+    const taken = new Set([...this.options.taken, ...pool.adapters().map(({ model }) => model.id)]);
     await serveFetched(request, { ...from, store, hub, taken }, actor);
     await Promise.all([this.#read(), bus.ask('operator.changed', {})]);
   }
@@ -115,11 +116,13 @@ export class DynamicModels {
     }
     for (const [name, row] of rows) {
       if (this.#served.has(name)) continue;
-      if (taken.has(name)) {
+      if (taken.has(name) || pool.get(name) !== undefined) {
         if (!this.#hidden.has(name))
           log.warn(
             { model: name, source: row.source },
-            `model ${name} is configured in the settings; ignoring the model that operators added under this name`,
+            taken.has(name)
+              ? `model ${name} is configured in the settings; ignoring the model that operators added under this name`
+              : `a LoRA adapter is named ${name}; ignoring the model that operators added under this name`,
           );
         this.#hidden.add(name);
         continue;

@@ -31,7 +31,7 @@ interface DescribeDeps {
 
 export interface OrganizationDeps extends DescribeDeps {
   organizations: Organizations;
-  pool: Pick<ModelPool, 'list'>;
+  pool: Pick<ModelPool, 'models'>;
 }
 
 export function organizationRoutes(guard: OperatorGuard, deps: OrganizationDeps): Route[] {
@@ -70,7 +70,7 @@ export function organizationRoutes(guard: OperatorGuard, deps: OrganizationDeps)
       handler: async ({ exchange, actor, body }) => {
         checkLimits(
           body.limits,
-          pool.list().map(({ model }) => model.id),
+          pool.models().map(({ model }) => model.id),
         );
         const change = {
           status: body.status ?? undefined,

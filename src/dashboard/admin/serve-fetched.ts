@@ -28,7 +28,7 @@ export interface ServeFrom {
   readonly hub: { cached(ref: ModelRef): Pulled | null };
   readonly fileFacts: FileFacts;
   readonly memory: { total: number; available: number };
-  /** Names and aliases in the configuration. */
+  /** Names and aliases in the configuration, and names of LoRA adapters. */
   readonly taken: ReadonlySet<string>;
 }
 
@@ -40,7 +40,8 @@ export async function serveFetched(
 ): Promise<ServedModelRow> {
   const problem = nameProblem(name);
   if (problem !== null) throw wrong('name', `name ${problem}.`);
-  if (taken.has(name)) throw wrong('name', `The name "${name}" is already taken by a model or an alias.`);
+  if (taken.has(name))
+    throw wrong('name', `The name "${name}" is already taken by a model, an alias or a LoRA adapter.`);
   if (reserved().has(name))
     throw wrong('name', `"${name}" is the name of a model that comes with Monolith. Choose another name.`);
   let ref: ModelRef;

@@ -47,7 +47,7 @@ const rotateBody = z.object({ overlap_seconds: z.number().int().min(0).max(MAX_O
 export interface ApiKeyDeps {
   guard: Guard;
   apiKeys: ApiKeys;
-  pool: Pick<ModelPool, 'list'>;
+  pool: Pick<ModelPool, 'list' | 'models'>;
   now: () => number;
 }
 
@@ -55,6 +55,8 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
   const shown = (key: KeyRecord): ApiKeyObject => keyObject(key, new Date(now()));
   const created = ({ key, secret }: CreatedKey): CreatedApiKey => ({ ...shown(key), secret });
   const served = (): string[] => pool.list().map(({ model }) => model.id);
+  // The limits of an adapter are those of its model.
+  const limited = (): string[] => pool.models().map(({ model }) => model.id);
   return [
     guard.member('viewer', {
       method: 'GET',
@@ -73,7 +75,7 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
         const models = body.models ?? undefined;
         const limits = body.limits ?? null;
         checkModels(models, served());
-        checkLimits(limits, served());
+        checkLimits(limits, limited());
         checkExpiry(body.expires_at, now());
         const fields = {
           name: body.name,
@@ -98,7 +100,7 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
         const { exchange, organization, actor, body } = call;
         const { id } = await changeable(call);
         checkModels(body.models ?? undefined, served());
-        checkLimits(body.limits, served());
+        checkLimits(body.limits, limited());
         checkExpiry(body.expires_at, now());
         // Null clears an optional date or limit. For a required value, null means the same as omitting the field.
         const change = {

@@ -14,7 +14,7 @@ export type MonthTokens = (organizationIds: readonly string[]) => Promise<number
 export interface LimitDeps {
   guard: Guard;
   admission: Pick<Admission, 'standing' | 'limitsOf'>;
-  pool: Pick<ModelPool, 'list'>;
+  pool: Pick<ModelPool, 'models'>;
   monthTokens: MonthTokens;
 }
 
@@ -34,7 +34,7 @@ export function limitRoutes({ guard, admission, pool, monthTokens }: LimitDeps):
         const answer: LimitsObject = {
           object: 'limits',
           models: await Promise.all(
-            pool.list().map(async ({ model }) => {
+            pool.models().map(async ({ model }) => {
               const {
                 state: { requests, tokens },
                 unfinished,

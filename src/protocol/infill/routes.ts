@@ -57,7 +57,7 @@ function onlyModel(names: readonly string[]): string {
   if (name === undefined || names.length > 1)
     throw apiError(
       'missing_required_parameter',
-      `model is required, because this server has ${names.length} models.`,
+      `model is required, because this server serves ${names.length === 0 ? 'no model' : `${names.length} models`}.`,
       'model',
     );
   return name;

@@ -25,7 +25,7 @@ export interface AdapterRoutesOptions {
   ): Promise<string>;
   /** Resolves when no thread accepts requests for the adapter any more. Rejects with ApiError. */
   unload(name: string, ip: string): Promise<string>;
-  /** Rejects with ApiError 403 unless the request's API key is an operator's. */
+  /** Rejects with ApiError 403 unless the request's API key is an operator's and has no restrictions. */
   check(exchange: Exchange): Promise<void>;
 }
 

@@ -62,7 +62,7 @@ export function openAdapters({
             ),
         load: (request, ip) => adapters.load(request, operator(ip)),
         unload: (name, ip) => adapters.unload(name, operator(ip)),
-        check: (exchange) => readers.check(exchange),
+        check: (exchange) => readers.checkOperator(exchange),
       }),
     };
   });

@@ -72,7 +72,7 @@ export function openDashboard({
     const { users, organizations, members, serviceAccounts, invites, apiKeys, audit } = directory;
     const organizationLimits: OrganizationLimits = ({ id, settings: { limits } }) =>
       Object.fromEntries(
-        pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]),
+        pool.models().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]),
       );
     const monthTokens: MonthTokens = (organizationIds) =>
       usage.monthTokens(organizationIds, monthName(monthNumber(Date.now())));

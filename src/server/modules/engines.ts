@@ -20,7 +20,7 @@ export function openEngines({
   config,
   telemetry,
   primary,
-  storage: { engineSettings, holds, tierClient },
+  storage: { engineSettings, holds, tierClient, bus },
 }: AppContext & { storage: Storage }): Promise<Engines> {
   return openModule(async (undo) => {
     let tier: Pick<KvTier, 'attach' | 'detach'> | null = null;
@@ -41,8 +41,9 @@ export function openEngines({
         loaded.delete(key);
         await tier?.detach(key, config.engine.drain_ms);
       },
-      primary,
+      primary ? null : async (name) => (await bus.ask('adapter.state', { name }))[0] ?? null,
     );
+    if (primary) undo.add(bus.on('adapter.state', ({ name }) => pool.adapterState(name) ?? null));
     const tuning = new EngineTuning(engineSettings, holds, pool, config, telemetry.log);
     undo.add(() => tuning.close());
     if (primary) {

@@ -101,7 +101,7 @@ export function openGeneration({
       background,
       running,
     };
-    const names = (): string[] => pool.list().flatMap(({ model }) => (model.adapter === undefined ? [model.id] : []));
+    const names = (): string[] => pool.models().map(({ model }) => model.id);
     const chat = withFileInputs(
       chatCompletionsRoute({
         ...generation,

@@ -85,7 +85,7 @@ export function openOllama({
           check: async (exchange) => {
             if (exchange.identity.keyId === KEYLESS_ID)
               throw apiError('endpoint_not_allowed', "Only operators can download models. Send an operator's API key.");
-            await readers.check(exchange);
+            await readers.checkOperator(exchange);
           },
           isServed: (name) => pool.get(name) !== undefined,
           start: (model) => pulls.start(model),

@@ -40,18 +40,17 @@ class Listeners {
   }
 
   /**
-   * Returns the last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never
-   * rejects.
+   * Waits for all listeners and returns the last one's answer as a one-element list; [] if there is no listener or the
+   * last one failed. Never rejects.
    */
   async answers(topic: Topic, message: unknown): Promise<unknown[]> {
-    let last: Promise<unknown[]> = Promise.resolve([]);
-    for (const listener of [...(this.#byTopic.get(topic) ?? [])]) {
-      last = (async () => [await listener(message as never)])().catch((error: unknown) => {
+    const answers = [...(this.#byTopic.get(topic) ?? [])].map((listener) =>
+      (async (): Promise<unknown[]> => [await listener(message as never)])().catch((error: unknown) => {
         this.onError(error, topic);
         return [];
-      });
-    }
-    return last;
+      }),
+    );
+    return (await Promise.all(answers)).at(-1) ?? [];
   }
 
   clear(): void {

@@ -200,15 +200,14 @@ export class ProcessBus implements ThreadBus {
   }
 
   /**
-   * Returns the last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never
-   * rejects.
+   * Waits for all listeners and returns the last one's answer as a one-element list; [] if there is no listener or the
+   * last one failed. Never rejects.
    */
   async #answers(topic: Topic, message: unknown): Promise<readonly unknown[]> {
-    let last: Promise<readonly unknown[]> = Promise.resolve([]);
-    for (const listener of [...(this.#listeners.get(topic) ?? [])]) {
-      last = (async () => [await listener(message as never)])().catch(() => []);
-    }
-    return last;
+    const answers = [...(this.#listeners.get(topic) ?? [])].map((listener) =>
+      (async (): Promise<unknown[]> => [await listener(message as never)])().catch(() => []),
+    );
+    return (await Promise.all(answers)).at(-1) ?? [];
   }
 }
 
