@@ -1,4 +1,5 @@
 // The events that webhooks report, as OpenAI's clients read them. No side effects.
+import type { Batch } from '../storage/batch-store.js';
 import type { ResponseStatus } from '../storage/response-store.js';
 
 export const EVENT_TYPES = [
@@ -25,4 +26,9 @@ export const messageText = (eventId: string, createdAt: number, { type, data }: 
 /** The event for a response with this status. Null: the response has not ended. */
 export function endEvent(status: ResponseStatus): EventType | null {
   return status === 'queued' || status === 'in_progress' ? null : `response.${status}`;
+}
+
+/** The event for this batch. Null: the batch has not ended. */
+export function batchEndEvent({ phase, ending }: Pick<Batch, 'phase' | 'ending'>): EventType | null {
+  return phase === 'ended' && ending !== null ? `batch.${ending}` : null;
 }

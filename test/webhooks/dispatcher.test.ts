@@ -57,6 +57,7 @@ function dispatcherOn(t: Test, store: WebhookStore, publicOnly = false): { event
     store,
     events,
     responses: { head: () => Promise.resolve(null) },
+    batches: { get: () => Promise.resolve(null) },
     box,
     settings: { public_only: publicOnly, timeout_ms: 5_000, retry_s: 86_400 },
     telemetry,
