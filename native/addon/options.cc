@@ -243,6 +243,8 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   };
   arguments.object(options);
   request.organization = static_cast<uint64_t>(integer("organization", 0, kMaxUint));
+  if (const Named background = arguments.field(options, "background"); !arguments.is_absent(background))
+    request.background = arguments.boolean(background);
   if (const Named adapter = arguments.field(options, "adapter"); !arguments.is_absent(adapter))
     request.adapter = static_cast<AdapterId>(arguments.integer(adapter, 1, kMaxUint));
   request.n = static_cast<int>(integer("n", 1, kMaxChoices));

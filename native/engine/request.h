@@ -131,6 +131,7 @@ enum class OutputKind : uint8_t {
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // The prompt: 1 .. max_context - 1 tokens.
   OutputKind output = OutputKind::kTokens;
+  bool background = false;         // If true, the request yields to all requests that are not in the background.
   std::vector<InputSpan> spans;    // Embedding spans in order of position, without overlap.
   AdapterId adapter = kNoAdapter;  // LoRA adapter to compute with.
   uint64_t organization = 0;       // Namespace of the prefix cache and unit of fair scheduling.

@@ -35,6 +35,7 @@ Sequence::Sequence(Request& owner, int choice_index)
     : ScheduledSequence(owner, choice_index, owner.out_of_memory), output(owner.format) {
   const GenerationRequest& params = owner.params;
   organization = params.organization;
+  background = params.background;
   n_choices = params.n;
   generates = params.output == OutputKind::kTokens;
   // A vector depends on the hidden states of all prompt tokens. The prefix cache does not store hidden states.

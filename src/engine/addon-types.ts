@@ -196,6 +196,7 @@ export interface SubmitOptions {
    */
   images?: { at: number; image: NativeImage }[];
   organization: number; // the organization's 32-bit number
+  background?: boolean; // yields to all requests that are not in the background; absent = false
   // AdapterInfo.id of the LoRA adapter to compute with; null or absent: the model alone. Throws `invalid_argument` if
   // there is no adapter with this id.
   adapter?: number | null;

@@ -6,6 +6,8 @@ import type { EngineEvent, FailureCode } from './events.js';
 export interface EmbedOptions {
   /** The organization's 32-bit number. Requests are scheduled fairly between these numbers. */
   organization: number;
+  /** SubmitOptions.background of the inputs. Absent: false. */
+  background?: boolean;
   /** AdapterInfo.id of the LoRA adapter to compute with. Absent or null: none. */
   adapter?: number | null;
   /** When aborted, cancels the unfinished inputs and rejects the promise with the signal's reason. */
@@ -144,10 +146,11 @@ class EmbedRun implements EmbedCall {
   }
 
   #request(prompt: Int32Array): SubmitOptions {
-    const { organization, adapter = null, generationMs = 3_600_000 } = this.options;
+    const { organization, background = false, adapter = null, generationMs = 3_600_000 } = this.options;
     return {
       prompt,
       organization,
+      background,
       adapter,
       queueWaitMs: this.#queueWaitMs,
       generationMs,

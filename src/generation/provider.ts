@@ -18,6 +18,8 @@ export interface RequestContext {
   readonly organization: number;
   /** The organization's ID. Absent: nothing of the request is kept on disk. */
   readonly organizationId?: string | undefined;
+  /** True: the engine computes all requests without this first, because no client waits for the result. */
+  readonly isBackground?: boolean | undefined;
   /** False: KV pages are not read from disk, because the request generates nothing. */
   readonly readsPages?: boolean | undefined;
   /** Aborted when the result is no longer needed. */

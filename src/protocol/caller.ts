@@ -106,14 +106,16 @@ export function contextOf(caller: Caller): RequestContext {
 }
 
 /** A RequestContext without an abort signal, for work that continues after the client disconnects. */
-export function unattendedContext({ identity, charged, trace }: Caller): RequestContext {
+export function unattendedContext({ identity, charged, trace, batchId }: Caller): RequestContext {
   const { organizationNumber: organization, organizationId } = identity;
-  return { organization, organizationId, charged, traceHeaders: trace?.headers };
+  const isBackground = batchId !== undefined;
+  return { organization, organizationId, isBackground, charged, traceHeaders: trace?.headers };
 }
 
 class CallerContext implements RequestContext {
   readonly organization: number;
   readonly organizationId: string;
+  readonly isBackground: boolean;
   readonly charged: Charged | undefined;
   readonly traceHeaders: RequestContext['traceHeaders'];
   #signal: AbortSignal | undefined;
@@ -121,6 +123,7 @@ class CallerContext implements RequestContext {
   constructor(private readonly caller: Caller) {
     this.organization = caller.identity.organizationNumber;
     this.organizationId = caller.identity.organizationId;
+    this.isBackground = caller.batchId !== undefined;
     this.charged = caller.charged;
     this.traceHeaders = caller.trace?.headers;
   }

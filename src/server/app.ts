@@ -88,7 +88,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
 
   const running = { ...context, storage, authentication, engines, models, limits };
   const generation = await opened(openGeneration({ ...running, recorders, background, budgets, secrets }));
-  const batches = await opened(openBatches({ ...running, recorders, generation }));
+  const batches = await opened(openBatches({ ...running, recorders, background, generation }));
   await opened(openMaintenance({ ...context, storage, mail }));
   await opened(openBackups(context));
   const alerts = await opened(openAlerts({ ...context, storage, mail, budgets }));

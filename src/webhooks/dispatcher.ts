@@ -3,9 +3,11 @@
 // pauses, so that an endpoint that does not respond costs little. Primary thread only.
 import type { SecretBox } from '../accounts/sealing/secret-box.js';
 import type { Log, Telemetry } from '../telemetry/types.js';
+import { isBatchId } from '../shared/ids.js';
+import type { BatchStore } from '../storage/batch-store.js';
 import type { ResponseStore } from '../storage/response-store.js';
 import { postWebhook, type WebhookSettings } from '../usage/webhook.js';
-import { endEvent } from './events.js';
+import { batchEndEvent, endEvent, type EventType } from './events.js';
 import { signedHeaders } from './signature.js';
 import { CHECK_MS, type WebhookEvents } from './webhook-events.js';
 import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
@@ -25,15 +27,16 @@ const PAUSE_FACTOR = 3;
 const MAX_PAUSE_MS = 3_600_000;
 const MAX_TIMEOUT_MS = 5_000;
 const MAX_REASON = 300;
-/** Time after which a response that is not stored is no longer expected. */
+/** Time after which a response or batch that is not stored is no longer expected. */
 const UNKNOWN_MS = 120_000;
-/** Maximum time between two looks for the end of a response. */
+/** Maximum time between two looks for the end of a response or batch. */
 const MAX_CHECK_MS = 600_000;
 
 export interface DispatcherDeps {
   store: WebhookStore;
   events: WebhookEvents;
   responses: Pick<ResponseStore, 'head'>;
+  batches: Pick<BatchStore, 'get'>;
   box: Pick<SecretBox, 'open' | 'seal'>;
   settings: Pick<WebhookSettings, 'public_only' | 'timeout_ms'> & { retry_s: number };
   telemetry: Pick<Telemetry, 'webhookDelivered'> & { log: Pick<Log, 'warn' | 'error' | 'info'> };
@@ -119,14 +122,25 @@ export class Dispatcher {
   }
 
   async #lookForEnd(job: Job, until: number): Promise<void> {
-    const { store, events, responses, now } = this.deps;
-    const head = await responses.head(job.organizationId, job.id);
+    const { store, events, now } = this.deps;
+    const end = await this.#endOf(job);
     const age = now() - job.createdAt;
-    if (head === null && age > UNKNOWN_MS) return store.settle(job.id, until, null);
-    const type = head === null ? null : endEvent(head.status);
+    if (end === null && age > UNKNOWN_MS) return store.settle(job.id, until, null);
+    const type = end?.type ?? null;
     if (type !== null) return events.notify(job.organizationId, { type, data: { id: job.id } }, job.id);
     const next = Math.min(MAX_CHECK_MS, Math.max(CHECK_MS, Math.round(age / 2))); // times are whole ms
     await store.settle(job.id, until, { ...job, dueAt: now() + next });
+  }
+
+  /** `type` is null if the response or batch has not ended. Resolves to null if there is none. */
+  async #endOf({ organizationId, id }: Job): Promise<{ type: EventType | null } | null> {
+    const { responses, batches } = this.deps;
+    if (isBatchId(id)) {
+      const batch = await batches.get(organizationId, id);
+      return batch && { type: batchEndEvent(batch) };
+    }
+    const head = await responses.head(organizationId, id);
+    return head && { type: endEvent(head.status) };
   }
 
   async #attempt(job: Job, until: number, endpoint: Endpoint): Promise<void> {

@@ -1,13 +1,13 @@
 // Records events that webhooks report. An event is stored before it is sent, so that it is sent even if the process
-// crashes. A background response is recorded when it is stored as queued; the dispatcher looks for its end. Event-loop
-// thread only.
+// crashes. A background response or a batch is recorded when it is created; the dispatcher looks for its end, and
+// replaces the record with the event, so that each end is reported once. Event-loop thread only.
 import type { ThreadBus } from '../shared/bus.js';
 import { newEventId } from '../shared/ids.js';
 import type { EventType } from '../shared/wire/webhooks.js';
 import { messageText, type WebhookEvent } from './events.js';
 import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
 
-/** Time until the dispatcher looks for the end of a response whose end was not reported. */
+/** Time until the dispatcher looks for the end of a response or batch whose end was not reported. */
 export const CHECK_MS = 20_000;
 
 export class WebhookEvents {
@@ -30,10 +30,22 @@ export class WebhookEvents {
     const endpoints = await this.store.endpoints(organizationId);
     if (!endpoints.some((one) => one.disabled === null && one.events.some((type) => type.startsWith('response.'))))
       return;
+    await this.#await(organizationId, responseId);
+  }
+
+  /**
+   * Stores that the end of a batch is an event. A batch may run for hours, so that its organization may still add an
+   * endpoint. Call before the batch's ID is sent to a client.
+   */
+  expectBatch(organizationId: string, batchId: string): Promise<void> {
+    return this.#await(organizationId, batchId);
+  }
+
+  async #await(organizationId: string, id: string): Promise<void> {
     const now = this.now();
     await this.store.add([
       {
-        id: responseId,
+        id,
         organizationId,
         endpointId: '',
         eventId: '',
@@ -48,9 +60,11 @@ export class WebhookEvents {
     ]);
   }
 
-  /** Reports that a response has ended and is stored. A failure is harmless: the dispatcher looks for its end later. */
-  async ended(responseId: string): Promise<void> {
-    await this.store.makeDue(responseId, this.now());
+  /**
+   * Reports that the end of a response or batch is stored. A failure is harmless: the dispatcher looks for the end later.
+   */
+  async ended(id: string): Promise<void> {
+    await this.store.makeDue(id, this.now());
     this.#announce();
   }
 

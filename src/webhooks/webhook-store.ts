@@ -21,9 +21,9 @@ export interface Endpoint {
 
 export type JobState = 'waiting' | 'pending' | 'delivered' | 'failed';
 
-/** The delivery of one event to one endpoint, or a background response that is still running. */
+/** The delivery of one event to one endpoint, or a response or batch that has not ended. */
 export interface Job {
-  /** ID of the event and of the endpoint. If waiting: ID of the response. */
+  /** ID of the event and of the endpoint. If waiting: ID of the response or batch. */
   readonly id: string;
   readonly organizationId: string;
   /** '' if waiting. */
@@ -33,7 +33,7 @@ export interface Job {
   readonly type: EventType | null;
   /** The message as JSON. '' if waiting. */
   readonly body: string;
-  /** waiting: the response has not ended. failed: the server has given up. */
+  /** waiting: the response or batch has not ended. failed: the server has given up. */
   readonly state: JobState;
   readonly createdAt: number;
   /** Time of the next attempt. Null: there is none. */

@@ -65,6 +65,7 @@ function dispatcherOn(
     store,
     events,
     responses: { head: () => Promise.resolve(null) },
+    batches: { get: () => Promise.resolve(null) },
     box,
     settings: { public_only: false, timeout_ms: 5_000, retry_s: 86_400, ...settings },
     telemetry,

@@ -75,7 +75,7 @@ void RequestLifecycle::expire(Clock::time_point now) {
   };
   expired_.clear();
   try {
-    scheduler_.waiting_queue().collect(out_of_time, expired_);
+    scheduler_.collect_waiting(out_of_time, expired_);
     for (const auto* sequences : {&scheduler_.running(), &scheduler_.preempted()}) {
       for (const ScheduledSequence* sequence : *sequences) {
         if (!out_of_time(*sequence)) continue;

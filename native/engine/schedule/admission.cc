@@ -11,9 +11,9 @@ namespace {
 
 int places_taken(const ScheduledSequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.reserved_slots : 0); }
 
-void insert_by_age(std::vector<ScheduledSequence*>& list, ScheduledSequence& sequence) {
-  const auto older = [](const ScheduledSequence* a, const ScheduledSequence* b) { return a->order() < b->order(); };
-  list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
+void insert_in_order(std::vector<ScheduledSequence*>& list, ScheduledSequence& sequence) {
+  const auto before = [](const ScheduledSequence* a, const ScheduledSequence* b) { return a->order() < b->order(); };
+  list.insert(std::upper_bound(list.begin(), list.end(), &sequence, before), &sequence);
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ Admission::Admission(const PrefixCache& cache, PageMover& pages, const CacheChan
 void Admission::add(ScheduledSequence& sequence) {
   sequence.arrival = next_arrival_++;
   sequence.uses_cache &= limits_.allocated.prefix_cache;
-  waiting_.push(sequence);
+  queue_of(sequence).push(sequence);
 }
 
 void Admission::fork(ScheduledSequence& lead, ScheduledSequence& fork) {
@@ -38,7 +38,7 @@ void Admission::fork(ScheduledSequence& lead, ScheduledSequence& fork) {
   fork.allocate();  // Also without a slot, because the fork takes its first token immediately.
   fork.arrival = lead.arrival;
   fork.uses_cache = lead.uses_cache;
-  bool has_place = waiting_.empty() && free_slots() > 0;
+  bool has_place = waiting_.empty() && (!fork.background || waiting_background_.empty()) && free_slots() > 0;
   if (lead.reserved_slots > 0) {
     --lead.reserved_slots;
     --reserved_slots_;
@@ -47,18 +47,18 @@ void Admission::fork(ScheduledSequence& lead, ScheduledSequence& fork) {
   }
   if (!has_place) {
     fork.state = SequenceState::kForked;
-    waiting_.push(fork);
+    queue_of(fork).push(fork);
     return;
   }
   pages_.share(lead.kv, fork.kv);
   fork.state = SequenceState::kRunning;
-  insert_by_age(running_, fork);
+  insert_in_order(running_, fork);
 }
 
 void Admission::remove(ScheduledSequence& sequence) {
   switch (sequence.state) {
     case SequenceState::kWaiting:
-    case SequenceState::kForked: waiting_.remove(sequence); break;
+    case SequenceState::kForked: queue_of(sequence).remove(sequence); break;
     case SequenceState::kRunning: std::erase(running_, &sequence); break;
     case SequenceState::kPreempted: std::erase(preempted_, &sequence); break;
     case SequenceState::kEnded: return;
@@ -83,7 +83,7 @@ void Admission::preempt(ScheduledSequence& sequence) {
   pages_.release(sequence.kv);
   sequence.kv.n_computed = sequence.kv.n_out_of_window = sequence.kv.n_planned = sequence.n_ahead = 0;
   sequence.state = SequenceState::kPreempted;
-  insert_by_age(preempted_, sequence);
+  insert_in_order(preempted_, sequence);
   ++preemptions_;
   preempted_now_ = true;
 }
@@ -127,7 +127,8 @@ void Admission::count_reserved_slots() {
 
 void Admission::count_slots() {
   holders_.clear();
-  for (const ScheduledSequence* sequence : running_) holders_.push_back({sequence->organization, 1});
+  for (const ScheduledSequence* sequence : running_)
+    if (!sequence->background) holders_.push_back({sequence->organization, 1});
   std::sort(holders_.begin(), holders_.end(),
             [](const Holder& a, const Holder& b) { return a.organization < b.organization; });
   size_t kept = 0;
@@ -157,9 +158,18 @@ void Admission::add_slots(uint64_t organization, int places) {
 
 bool Admission::is_only_one(const ScheduledSequence& sequence) const {
   const uint64_t organization = sequence.organization;
-  return slots_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
-         std::ranges::none_of(preempted_,
-                              [=](const ScheduledSequence* one) { return one->organization == organization; });
+  return !sequence.background && slots_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
+         std::ranges::none_of(preempted_, [=](const ScheduledSequence* one) {
+           return !one->background && one->organization == organization;
+         });
+}
+
+bool Admission::holds_back_background() const {
+  for (const ScheduledSequence* sequence : running_)
+    if (!sequence->background && !sequence->decoding()) return true;
+  for (const ScheduledSequence* sequence : preempted_)
+    if (!sequence->background && !sequence->is_blocked()) return true;
+  return waiting_.has_ready([](const ScheduledSequence& sequence) { return sequence.can_start(); });
 }
 
 void Admission::serve_entitlements() {
@@ -168,26 +178,40 @@ void Admission::serve_entitlements() {
   for (int i = 0; i < kMaxEntitlements && serve_one_entitlement(); ++i) continue;
 }
 
-// Admits one sequence of an organization that holds no slot. Preempted sequences are considered first. Returns false if
-// none could be admitted.
+// Admits one sequence of an organization that holds no slot, or of any organization while background sequences run.
+// Preempted sequences are considered first. Returns false if none could be admitted.
 bool Admission::serve_one_entitlement() {
-  const auto has_none = [this](uint64_t organization) { return slots_of(organization) == 0; };
-  for (ScheduledSequence* sequence : preempted_) {
-    if (sequence->is_blocked() || !has_none(sequence->organization)) continue;
-    if (try_entitle(*sequence) != AdmissionResult::kAdmitted) return false;
+  const auto may_claim = [this](uint64_t organization) { return slots_of(organization) == 0 || runs_background(); };
+  // try_entitle() may add background sequences, which come after the others, to the list.
+  for (size_t i = 0; i < preempted_.size() && !preempted_[i]->background; ++i) {
+    ScheduledSequence* const sequence = preempted_[i];
+    if (sequence->is_blocked() || !may_claim(sequence->organization)) continue;
+    if (try_entitle(*sequence) != AdmissionResult::kAdmitted) {
+      if (slots_of(sequence->organization) == 0) return false;
+      continue;
+    }
     std::erase(preempted_, sequence);
     return true;
   }
-  if (free_slots() <= 0 && !choose_victim()) return false;
+  if (free_slots() <= 0 && !runs_background() && !choose_victim()) return false;
   return waiting_.admit([](const ScheduledSequence& sequence) { return sequence.can_start(); },
                         [this](ScheduledSequence& sequence) { return try_entitle(sequence); }, places_taken,
-                        has_none) != nullptr;
+                        may_claim) != nullptr;
 }
 
 AdmissionResult Admission::try_entitle(ScheduledSequence& sequence) {
-  const bool is_place_free = free_slots() > 0;
-  AdmissionResult result = is_place_free ? try_admit(sequence, {}) : AdmissionResult::kNotNow;
-  if ((!is_place_free || result == AdmissionResult::kNoRoom) && preempt_for(sequence)) result = try_admit(sequence, {});
+  AdmissionResult result = AdmissionResult::kNotNow;
+  const auto lacks_room = [&] { return free_slots() <= 0 || result == AdmissionResult::kNoRoom; };
+  if (free_slots() > 0) result = try_admit(sequence, {});
+  // Estimating beforehand whether this helps would not be exact, because background sequences may share pages.
+  while (result != AdmissionResult::kAdmitted && lacks_room() && runs_background()) {
+    preempt(*running_.back());
+    count_reserved_slots();
+    if (free_slots() > 0) result = try_admit(sequence, {});
+  }
+  if (result != AdmissionResult::kAdmitted && lacks_room() && slots_of(sequence.organization) == 0 &&
+      preempt_for(sequence))
+    result = try_admit(sequence, {});
   if (result == AdmissionResult::kAdmitted) add_slots(sequence.organization, 1);
   return result;
 }
@@ -231,6 +255,7 @@ ScheduledSequence* Admission::choose_victim() const {
   int most = 1;
   for (size_t i = running_.size(); i-- > 0;) {
     ScheduledSequence* sequence = running_[i];
+    if (sequence->background) continue;
     if (sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < kMinRunTokens) continue;
     const int places = slots_of(sequence->organization);
     if (places <= most || std::find(victims_.begin(), victims_.end(), sequence) != victims_.end()) continue;
@@ -242,23 +267,41 @@ ScheduledSequence* Admission::choose_victim() const {
 
 bool Admission::may_admit() const {
   if (preempted_now_ || static_cast<int>(running_.size()) >= limits_.max_sequences) return false;
-  return !preempted_.empty() || (free_slots() > 0 && !waiting_.empty());
+  if ((!preempted_.empty() && !preempted_.front()->background) || (free_slots() > 0 && !waiting_.empty())) return true;
+  const bool has_background = !preempted_.empty() || (free_slots() > 0 && !waiting_background_.empty());
+  return has_background && !holds_back_background();
 }
 
 ScheduledSequence* Admission::admit_one(std::span<ScheduledSequence* const> prompts) {
   if (!may_admit()) return nullptr;
+  bool lacks_room = false;
+  ScheduledSequence* admitted = resume_one(false, prompts, lacks_room);
+  if (!admitted && !lacks_room) admitted = admit_from(waiting_, prompts);
+  if (admitted || lacks_room || holds_back_background()) return admitted;
+  admitted = resume_one(true, prompts, lacks_room);
+  return admitted || lacks_room ? admitted : admit_from(waiting_background_, prompts);
+}
+
+// Admits one preempted sequence. `lacks_room` is set if there are too few pages for one.
+ScheduledSequence* Admission::resume_one(bool background, std::span<ScheduledSequence* const> prompts,
+                                         bool& lacks_room) {
   for (size_t i = 0; i < preempted_.size(); ++i) {  // try_admit() may reallocate the list
     ScheduledSequence* const sequence = preempted_[i];
-    if (sequence->is_blocked()) continue;
+    if (sequence->background != background || sequence->is_blocked()) continue;
     const AdmissionResult result = try_admit(*sequence, prompts);
-    if (result == AdmissionResult::kNoRoom) return nullptr;
+    lacks_room = result == AdmissionResult::kNoRoom;
+    if (lacks_room) return nullptr;
     if (result == AdmissionResult::kNotNow) continue;
     std::erase(preempted_, sequence);
     return sequence;
   }
+  return nullptr;
+}
+
+ScheduledSequence* Admission::admit_from(WaitingQueue& queue, std::span<ScheduledSequence* const> prompts) {
   if (free_slots() <= 0) return nullptr;
-  return waiting_.admit([](const ScheduledSequence& sequence) { return sequence.can_start(); },
-                        [&](ScheduledSequence& sequence) { return try_admit(sequence, prompts); }, places_taken);
+  return queue.admit([](const ScheduledSequence& sequence) { return sequence.can_start(); },
+                     [&](ScheduledSequence& sequence) { return try_admit(sequence, prompts); }, places_taken);
 }
 
 // Allocates the memory that a sequence needs to run. If there is not enough, marks the request and returns false.
@@ -319,7 +362,7 @@ AdmissionResult Admission::try_admit(ScheduledSequence& sequence, std::span<Sche
   pages_.allocate_pages(sequence, reserve);
   sequence.state = SequenceState::kRunning;
   kv.n_planned = 0;
-  insert_by_age(running_, sequence);
+  insert_in_order(running_, sequence);
   return AdmissionResult::kAdmitted;
 }
 

@@ -14,6 +14,8 @@
 //
 // A running sequence never fails for lack of pages: if no page is free for it, the youngest running sequence is
 // preempted, possibly the one that needs the page. So the oldest sequence always advances.
+//
+// Background sequences have a queue of their own and come after all others in every list. See scheduler.h.
 #pragma once
 
 #include <cstdint>
@@ -62,13 +64,19 @@ class Admission {
 
   // Counts each organization's slots, for is_only_one().
   void count_slots();
-  // True if the sequence is the only one of its organization, counting waiting and preempted ones. So if an organization
-  // sends many long prompts, none of them gets a step of its own.
+  // True if the sequence is the only one of its organization, counting waiting and preempted ones. Background sequences
+  // do not count, and the result is false for them. So if an organization sends many long prompts, none of them gets a
+  // step of its own.
   bool is_only_one(const ScheduledSequence& sequence) const;
 
-  const WaitingQueue& waiting() const { return waiting_; }
-  const std::vector<ScheduledSequence*>& running() const { return running_; }      // Oldest first.
-  const std::vector<ScheduledSequence*>& preempted() const { return preempted_; }  // Oldest first.
+  // True if background sequences must not be admitted and background prompts must not be computed, because another
+  // sequence could start or computes its prompt.
+  bool holds_back_background() const;
+
+  const WaitingQueue& waiting() const { return waiting_; }  // Without background sequences.
+  const WaitingQueue& waiting_background() const { return waiting_background_; }
+  const std::vector<ScheduledSequence*>& running() const { return running_; }      // In the order of order().
+  const std::vector<ScheduledSequence*>& preempted() const { return preempted_; }  // In the order of order().
   uint64_t preemptions() const { return preemptions_; }
   // True if a sequence that was otherwise ready was not admitted to this step, or was preempted, for lack of free
   // pages.
@@ -77,7 +85,8 @@ class Admission {
   bool ran_out_of_memory() const { return ran_out_of_memory_; }
 
  private:
-  // Number of sequence slots that one organization holds, which equals the number of its running sequences.
+  // Number of sequence slots that one organization holds, which equals the number of its running sequences. Background
+  // sequences are not counted.
   struct Holder {
     uint64_t organization;
     int places;
@@ -86,12 +95,18 @@ class Admission {
   int slots_of(uint64_t organization) const;
   void add_slots(uint64_t organization, int places);
   int free_slots() const { return limits_.max_sequences - static_cast<int>(running_.size()) - reserved_slots_; }
+  WaitingQueue& queue_of(const ScheduledSequence& sequence) {
+    return sequence.background ? waiting_background_ : waiting_;
+  }
+  bool runs_background() const { return !running_.empty() && running_.back()->background; }
   bool serve_one_entitlement();
   AdmissionResult try_entitle(ScheduledSequence& sequence);
   bool preempt_for(const ScheduledSequence& sequence);
   ScheduledSequence* choose_victim() const;
   void preempt(ScheduledSequence& sequence);
   void preempt_for_pages(ScheduledSequence& sequence);
+  ScheduledSequence* resume_one(bool background, std::span<ScheduledSequence* const> prompts, bool& lacks_room);
+  ScheduledSequence* admit_from(WaitingQueue& queue, std::span<ScheduledSequence* const> prompts);
   AdmissionResult try_admit(ScheduledSequence& sequence, std::span<ScheduledSequence* const> prompts);
   AdmissionResult no_room();
   bool still_lacks_room(const ScheduledSequence& sequence) const;
@@ -101,7 +116,7 @@ class Admission {
   PageMover& pages_;
   const CacheChanges& changes_;
   const StepLimits& limits_;
-  WaitingQueue waiting_;
+  WaitingQueue waiting_, waiting_background_;
   std::vector<ScheduledSequence*> running_;
   std::vector<ScheduledSequence*> preempted_;
   std::vector<Holder> holders_;  // Sorted by organization. Valid while entitlements are served and prompts are planned.

@@ -64,6 +64,7 @@ bool PrefillPlanner::plan_long_span() {
   const auto at =
       std::ranges::find_if(running, [](const ScheduledSequence* sequence) { return !sequence->decoding(); });
   if (at == running.end() || (*at)->spans.empty()) return false;
+  if ((*at)->background && admission_.holds_back_background()) return false;
   ScheduledSequence& sequence = **at;
   pages_.resume_from_cache(sequence, std::ssize(running));
   const int n_tokens = sequence.min_chunk();
@@ -78,8 +79,9 @@ void PrefillPlanner::plan_prompts(int budget) {
   prompts_.clear();
   rows_left_ = limits_.allocated.max_rows - step_.plan().n_rows;
   const std::vector<ScheduledSequence*>& running = admission_.running();
+  const bool skips_background = admission_.holds_back_background();
   for (ScheduledSequence* sequence : running) {
-    if (sequence->decoding()) continue;
+    if (sequence->decoding() || (skips_background && sequence->background)) continue;
     pages_.resume_from_cache(*sequence, std::ssize(running));
     prompts_.push_back(sequence);
   }

@@ -12,7 +12,8 @@
 //    to a sequence, they are computed together if the budget allows. Their budget is what remains of max_batch_tokens
 //    after one token per decode and a quarter for prefill, but at most half of the caller's prefill bound, which is
 //    reduced accordingly. If no page is free, the youngest running sequence is preempted, possibly the one that needs
-//    the page. So the oldest sequence always advances, and a running sequence never fails for lack of pages.
+//    the page. So the oldest sequence always advances, and a running sequence never fails for lack of pages. Background
+//    sequences count as younger than all others.
 // 4. Prefill (PrefillPlanner). Prompt chunks fill the rest of max_batch_tokens, and always get at least a quarter of it:
 //    the number of running sequences is limited accordingly. Organizations share this prefill budget evenly, and unused
 //    parts go to the others. An organization whose only sequence still waits for its first token has kFirstTokenShares
@@ -42,6 +43,12 @@
 // idle engine if its prompt fits into half a step, and at most twice as many otherwise. This requires that some
 // organization holds a second slot that it can lose, that at most kMaxEntitlements entitlements arise in one step, and
 // that the caller's bound does not limit the prompt chunk.
+//
+// Background sequences: they yield to all others. A sequence of another kind that waits is admitted before them and, if
+// it lacks a slot or pages, preempts them, youngest first. While such a sequence waits or computes its prompt, no
+// background sequence is admitted, and background prompts get no tokens. Decodes of background sequences continue.
+// Background sequences do not count as slots of their organization, have no entitlements and get no steps of first
+// tokens. Among themselves, they are admitted in the same fair order as others.
 //
 // Prompt log-probabilities: such a prompt takes no pages from the prefix cache, which stores no logits, but adds its
 // pages to it.
@@ -109,9 +116,18 @@ class Scheduler {
   // this returns.
   void remove(ScheduledSequence& sequence) { admission_.remove(sequence); }
 
-  size_t waiting() const { return waiting_queue().requests(); }
-  size_t waiting_tokens() const { return waiting_queue().prompt_tokens(); }  // Prompt tokens of the waiting requests.
-  const WaitingQueue& waiting_queue() const { return admission_.waiting(); }
+  size_t waiting() const { return admission_.waiting().requests() + admission_.waiting_background().requests(); }
+  size_t waiting_tokens() const {  // Prompt tokens of the waiting requests.
+    return admission_.waiting().prompt_tokens() + admission_.waiting_background().prompt_tokens();
+  }
+  // True if a sequence waits for its first slot.
+  bool any_waiting() const { return !admission_.waiting().empty() || !admission_.waiting_background().empty(); }
+  // Appends the request of every waiting sequence for which `wanted` returns true, each request once.
+  template <typename Wanted>
+  void collect_waiting(Wanted&& wanted, std::vector<Request*>& out) const {
+    admission_.waiting().collect(wanted, out);
+    admission_.waiting_background().collect(wanted, out);
+  }
   const std::vector<ScheduledSequence*>& running() const { return admission_.running(); }
   const std::vector<ScheduledSequence*>& preempted() const { return admission_.preempted(); }
   // True if the last plan did not admit, or preempted, a sequence that was otherwise ready, for lack of free pages.

@@ -38,6 +38,13 @@ class WaitingQueue {
   bool holds_one_of(uint64_t organization) const {
     return std::ranges::any_of(ring_, [=](const Organization& o) { return o.id == organization && !o.line.empty(); });
   }
+  // True if `ready` is true for any waiting sequence.
+  template <typename Ready>
+  bool has_ready(Ready&& ready) const {
+    return std::ranges::any_of(ring_, [&](const Organization& organization) {
+      return std::ranges::any_of(organization.line, [&](const auto& entry) { return ready(*entry.second); });
+    });
+  }
   size_t requests() const { return n_requests_; }     // Number of waiting requests that have not started.
   size_t prompt_tokens() const { return n_tokens_; }  // Number of prompt tokens of the waiting requests.
   // Adds a kWaiting or kForked sequence; its order() decides its position within the organization. Throws

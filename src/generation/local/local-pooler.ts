@@ -141,7 +141,7 @@ export class LocalPooler implements Pooler {
   /** Submits the inputs to the engine. `keep` receives the engine's results before `finished` is emitted. */
   #start(
     tokens: readonly Int32Array[],
-    { organization }: RequestContext,
+    { organization, isBackground = false }: RequestContext,
     keep: (results: readonly Float32Array[], signal: AbortSignal) => Promise<void>,
     onEvent: (event: GenerationEvent) => void,
   ): RunningGeneration {
@@ -157,6 +157,7 @@ export class LocalPooler implements Pooler {
       checkAdapter(this.engine, this.limits.adapter ?? null, this.model.id);
       const computed = this.engine.embed(tokens, {
         organization,
+        background: isBackground,
         adapter: this.limits.adapter?.id ?? null,
         signal,
         queueWaitMs: this.limits.queueWaitMs,

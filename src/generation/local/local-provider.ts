@@ -160,7 +160,7 @@ export class LocalProvider implements Provider {
       images,
       grammars,
       maxTokens,
-      organization: context.organization,
+      context,
       closing: await this.prompter.closingTokens(),
     });
     const tools = callableTools(request);
@@ -312,7 +312,7 @@ export class LocalProvider implements Provider {
       images,
       grammars,
       maxTokens,
-      organization,
+      context: { organization, isBackground = false },
       closing,
     }: {
       prompt: Prompt;
@@ -320,7 +320,7 @@ export class LocalProvider implements Provider {
       images: readonly NativeImage[];
       grammars: RequestGrammars;
       maxTokens: number;
-      organization: number;
+      context: RequestContext;
       closing: number;
     },
   ): SubmitOptions {
@@ -341,6 +341,7 @@ export class LocalProvider implements Provider {
       adapter: this.adapter?.id ?? null,
       output: maxTokens > 0 ? 'tokens' : request.promptLogprobs != null ? 'logprobs' : 'nothing',
       organization,
+      background: isBackground,
       n: request.n,
       maxTokens,
       temperature: sampling.temperature ?? defaults.temperature,

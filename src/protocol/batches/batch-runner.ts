@@ -25,6 +25,8 @@ export interface BatchRunnerDeps extends LineRunnerDeps, JobDeps {
   readonly waiting: () => number;
   /** Receives the number of lines that run and that wait, of all organizations. */
   readonly report: (counts: { running: number; waiting: number }) => void;
+  /** Reports that the end of a batch is stored. A failure is harmless: the end is found later. */
+  readonly ended: (id: string) => Promise<void>;
   /** Whether new work may be started. */
   readonly isOpen: () => boolean;
 }
@@ -122,12 +124,18 @@ export class BatchRunner {
     try {
       const again = await runJob(this.deps, batch);
       if (again !== null) await batches.releaseJob(batch.id, this.#owner, again);
+      else await this.#reportEnd(batch);
     } catch (error) {
       this.#failed(error, 'work on a batch failed and will be repeated');
       await batches.releaseJob(batch.id, this.#owner, JOB_AGAIN_MS).catch(() => undefined); // or the lease expires
     } finally {
       clearInterval(renewing);
     }
+  }
+
+  async #reportEnd({ id, organizationId }: Batch): Promise<void> {
+    if ((await this.deps.batches.get(organizationId, id))?.phase !== 'ended') return;
+    await this.deps.ended(id).catch(() => undefined);
   }
 
   async #claimLines(): Promise<void> {

@@ -18,6 +18,8 @@ export interface BatchDeps {
   readonly settings: BatchSettings;
   /** Milliseconds since 1970, by the clock that decides when batches expire. */
   readonly now: () => number;
+  /** Stores that the end of a batch is to be reported. Called when the batch is stored, before its ID is sent. */
+  readonly expectEnd: (organizationId: string, id: string) => Promise<void>;
   /** Called after a batch was created or cancelled. */
   readonly wake: () => void;
 }

@@ -110,6 +110,7 @@ async function create(deps: BatchDeps, exchange: Exchange): Promise<void> {
     outputExpiresS: null,
   };
   await batches.create(batch, settings.per_organization);
+  await deps.expectEnd(organizationId, batch.id);
   try {
     for await (const lines of grouped(checked.requests)) await batches.addLines(batch.id, lines);
     await batches.begin(batch.id, checked.requests.length, null);

@@ -54,6 +54,7 @@ export function batchRoutes(deps: BatchDeps): Route[] {
           outputExpiresS: asked.output_expires_after?.seconds ?? null,
         };
         await batches.create(batch, settings.per_organization);
+        await deps.expectEnd(organizationId, batch.id);
         // If the file has been deleted in the meantime, the validation reports that.
         await files.hold(organizationId, inputFileId, batch.id);
         deps.wake();

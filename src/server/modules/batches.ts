@@ -11,6 +11,7 @@ import { unadmittedEntry } from '../../usage/requests/unadmitted.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
 import type { Authentication } from './authentication.js';
+import type { Background } from './background.js';
 import type { Engines } from './engines.js';
 import type { Generation } from './generation.js';
 import type { Models } from './models.js';
@@ -25,6 +26,7 @@ export interface Batches extends Module {
 export interface BatchesContext extends AppContext {
   storage: Storage;
   recorders: Recorders;
+  background: Background;
   authentication: Authentication;
   engines: Engines;
   models: Models;
@@ -45,6 +47,7 @@ export function openBatches({
   shutdown,
   storage: { batches, files, directory },
   recorders: { usage, requests },
+  background: { events },
   authentication: { accounts },
   engines: { pool },
   models: { models },
@@ -82,12 +85,20 @@ export function openBatches({
           maxLines: config.batches.max_lines,
           maxLineBytes: config.http.max_body_bytes,
           outputS: config.batches.retention_days * DAY_S,
+          ended: (id) => events.ended(id),
           now,
         })
       : null;
     undo.add(() => runner?.close());
     void runner?.takeOver().catch(() => undefined); // otherwise the leases of earlier processes expire
-    const deps = { batches, files, settings: config.batches, now, wake: () => runner?.wake() };
+    const deps = {
+      batches,
+      files,
+      settings: config.batches,
+      now,
+      expectEnd: (organizationId: string, id: string) => events.expectBatch(organizationId, id),
+      wake: () => runner?.wake(),
+    };
     return { routes: [...batchRoutes(deps), ...messageBatchRoutes(deps)], drain: () => runner?.drain() };
   });
 }

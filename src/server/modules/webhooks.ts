@@ -11,14 +11,15 @@ export function openWebhooks({
   config,
   telemetry,
   primary,
-  storage: { webhooks: store, responses, directory },
+  storage: { webhooks: store, responses, batches, directory },
   background: { events },
   secrets: { box },
 }: AppContext & { storage: Storage; background: Background; secrets: Secrets }): Promise<Module> {
   return openModule((undo) => {
     if (!primary) return {};
     const { now } = directory;
-    const dispatcher = new Dispatcher({ store, events, responses, box, settings: config.webhooks, telemetry, now });
+    const settings = config.webhooks;
+    const dispatcher = new Dispatcher({ store, events, responses, batches, box, settings, telemetry, now });
     undo.add(() => dispatcher.close());
     undo.add(events.onDue(() => dispatcher.wake()));
     return {};

@@ -47,6 +47,7 @@ Setup make_setup(Random& random) {
   if (random.one_in(3)) setup.queue_max_tokens = random.from(50, 2000);
   setup.most_model_ms = random.from(1, 30);
   setup.n_steps = random.from(50, 800);
+  if (random.one_in(3)) setup.n_background = random.from(1, 3);
   setup.chance = random.next();
   return setup;
 }
@@ -78,6 +79,7 @@ Ask make_ask(Random& random, const Setup& setup) {
   if (random.one_in(5)) ask.n = random.from(2, 6);
   ask.max_tokens = random.one_in(5) ? random.from(1, 200) : random.from(1, 40);
   if (random.one_in(6)) ask.min_tokens = random.from(1, ask.max_tokens);
+  ask.background = setup.n_background > 0 && random.one_in(setup.n_background);
   if (random.one_in(3)) ask.temperature = random.among({0.5f, 1.0f, 2.0f});
   ask.seed = random.next();
   ask.logprobs = random.one_in(3);
@@ -172,12 +174,13 @@ std::string to_text(const Action& a) {
   switch (a.act) {
     case Act::kSubmit: {
       const Ask& k = a.ask;
-      out << "request of organization " << k.organization << ", channel " << k.channel << ", prompt " << k.n_shared
-          << " of family " << k.family << " + " << k.n_own << " own tokens (" << k.own << "), output "
-          << static_cast<int>(k.output) << ", n " << k.n << ", tokens " << k.min_tokens << " to " << k.max_tokens
-          << ", temperature " << k.temperature << ", logprobs " << k.logprobs << ", prompt_logprobs "
-          << k.prompt_logprobs << ", ignore_end " << k.ignore_end << ", cache " << k.use_cache << ", stop " << k.stop
-          << ", budget " << k.budget << ", waits " << k.queue_wait_ms << " ms, generates " << k.generation_ms << " ms";
+      out << (k.background ? "background " : "") << "request of organization " << k.organization << ", channel "
+          << k.channel << ", prompt " << k.n_shared << " of family " << k.family << " + " << k.n_own << " own tokens ("
+          << k.own << "), output " << static_cast<int>(k.output) << ", n " << k.n << ", tokens " << k.min_tokens
+          << " to " << k.max_tokens << ", temperature " << k.temperature << ", logprobs " << k.logprobs
+          << ", prompt_logprobs " << k.prompt_logprobs << ", ignore_end " << k.ignore_end << ", cache " << k.use_cache
+          << ", stop " << k.stop << ", budget " << k.budget << ", waits " << k.queue_wait_ms << " ms, generates "
+          << k.generation_ms << " ms";
       for (const Span& s : k.spans)
         out << ", span at " << s.first << " of " << s.n_rows << " (" << s.content
             << (s.bidirectional ? ", bidirectional)" : ")");

@@ -20,6 +20,7 @@ struct Setup {
   Speculation speculation = Speculation::kOff;
   int step_ms = 0;
   int n_organizations = 1, n_channels = 1;
+  int n_background = 0;  // One in this many requests is in the background; 0: none.
   size_t channel_bytes = 1 << 20;
   int queue_max = 16, queue_max_tokens = 100'000;
   int most_model_ms = 5;      // Maximum time that the model takes for one step, in ms.
@@ -37,6 +38,7 @@ struct Span {
 // A request. Prompts of the same family share their first tokens.
 struct Ask {
   uint64_t organization = 0;
+  bool background = false;
   int channel = 0;
   // The prompt consists of `n_shared` tokens of the family, followed by `n_own` tokens of the request.
   int family = 0, n_shared = 0, n_own = 1, own = 0;

@@ -18,6 +18,7 @@ GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
   GenerationRequest request;
   request.prompt = prompt_of(ask);
   request.organization = ask.organization;
+  request.background = ask.background;
   request.output = ask.output;
   for (const Span& span : ask.spans) {
     request.spans.push_back({.first = span.first,

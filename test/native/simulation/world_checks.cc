@@ -106,7 +106,7 @@ void World::check_queue() const {
 void World::look() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   requests_.clear();
-  scheduler.waiting_queue().collect([](const ScheduledSequence&) { return true; }, requests_);
+  scheduler.collect_waiting([](const ScheduledSequence&) { return true; }, requests_);
   for (const auto* sequences : {&scheduler.running(), &scheduler.preempted()})
     for (const ScheduledSequence* sequence : *sequences) requests_.push_back(&sequence->request);
   std::ranges::sort(requests_);
@@ -141,7 +141,7 @@ void World::check_deadlines(int64_t begun_ns) const {
   }
 }
 
-// Checks an organization that has work and no sequence slot while another organization has two. It must not wait
+// Checks an organization that has work other than in the background and no sequence slot for it while another organization has two. It must not wait
 // forever. If there are enough pages and a sequence that was not preempted recently can give up its slot, the
 // organization must get a slot within a few steps.
 void World::check_places() {
@@ -152,18 +152,19 @@ void World::check_places() {
   };
   std::array<int, kMaxOrganizations> places{};
   std::array<bool, kMaxOrganizations> wants{};
-  for (const ScheduledSequence* sequence : scheduler.running()) ++places[index_of(*sequence)];
+  for (const ScheduledSequence* sequence : scheduler.running())
+    if (!sequence->background) ++places[index_of(*sequence)];
   const auto want = [&](const ScheduledSequence& sequence) {
-    if (!sequence.request.channel->full()) wants[index_of(sequence)] = true;
+    if (!sequence.background && !sequence.request.channel->full()) wants[index_of(sequence)] = true;
   };
   for (const ScheduledSequence* sequence : scheduler.preempted()) want(*sequence);
   std::vector<Request*> none;
-  scheduler.waiting_queue().collect([&](const ScheduledSequence& sequence) { return want(sequence), false; }, none);
+  scheduler.collect_waiting([&](const ScheduledSequence& sequence) { return want(sequence), false; }, none);
   const bool can_give = std::ranges::any_of(places, [](int n) { return n >= 2; });
   const bool gives = std::ranges::any_of(scheduler.running(), [&](const ScheduledSequence* sequence) {
     const bool rests =
         sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < Admission::kMinRunTokens;
-    return places[index_of(*sequence)] >= 2 && !rests;
+    return !sequence->background && places[index_of(*sequence)] >= 2 && !rests;
   });
   const auto n_running = static_cast<int64_t>(scheduler.running().size());
   const int64_t needed =

@@ -60,6 +60,20 @@ struct Bench {
     params.prompt = std::move(prompt);
     params.organization = organization;
     params.max_tokens = max_tokens;
+    return submit(std::move(params));
+  }
+
+  Request& add_background(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1) {
+    GenerationRequest params;
+    params.n = n;
+    params.prompt = std::move(prompt);
+    params.organization = organization;
+    params.background = true;
+    params.max_tokens = max_tokens;
+    return submit(std::move(params));
+  }
+
+  Request& submit(GenerationRequest params) {
     requests.push_back(std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), channel,
                                                  std::move(params), kVocabulary, max_length(), cache.layout()));
     scheduler.add(*requests.back()->choices[0]);
@@ -67,7 +81,7 @@ struct Bench {
   }
 
   bool works() const {
-    return !scheduler.running().empty() || !scheduler.preempted().empty() || !scheduler.waiting_queue().empty();
+    return !scheduler.running().empty() || !scheduler.preempted().empty() || scheduler.any_waiting();
   }
 
   // From time to time, appends several forced tokens.
@@ -221,7 +235,7 @@ inline std::vector<TokenId> prompt_of(int n, int first = 1) {
 
 inline const Sequence& only(const Request& request) { return *request.choices[0]; }
 
-// Random load on a small pool. Every request ends with all its tokens, no page leaks, and no step omits a decoding
+// Random load on a small pool, with some seeds partly in the background. Every request ends with all its tokens, no page leaks, and no step omits a decoding
 // sequence.
 inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has_slots = false) {
   for (uint32_t seed = 0; seed < n_seeds; ++seed) {
@@ -237,9 +251,13 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
     for (int i = 0; i < 20'000; ++i) {
       if (added < 40 && random() % 4 == 0) {
         ++added;
-        bench.add(prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3),
-                  random() % 3, 1 + static_cast<int>(random() % 60),
-                  random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
+        GenerationRequest params;
+        params.prompt = prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3);
+        params.organization = random() % 3;
+        params.max_tokens = 1 + static_cast<int>(random() % 60);
+        params.n = random() % 4 ? 1 : 1 + static_cast<int>(random() % 12);
+        params.background = seed % 5 >= 3 && random() % 2 == 0;
+        bench.submit(std::move(params));
       }
       std::vector<std::pair<ScheduledSequence*, int>> decodes;  // Each with its progress so far.
       for (ScheduledSequence* sequence : bench.scheduler.running())
@@ -251,8 +269,7 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
       // Between two steps reserved for first tokens, all other sequences get a token.
       if (plan.first_tokens) CHECK(i - first_tokens_at > PrefillPlanner::kStepsBetween);
       if (plan.first_tokens) first_tokens_at = i;
-      const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||
-                        !bench.scheduler.preempted().empty();
+      const bool left = bench.works();
       if (left) REQUIRE(!plan.items.empty());  // Some sequence can always continue.
       if (random() % 50 == 0 && !bench.requests.empty()) {
         const Request& removed = *bench.requests[random() % bench.requests.size()];
