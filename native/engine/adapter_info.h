@@ -1,4 +1,4 @@
-// What the engine tells about its LoRA adapters.
+// Information about the engine's LoRA adapters.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,7 @@ Error misfit(const LoraPair& pair, const std::string& what) {
   return {ErrorCode::kInvalidArgument, "tensor " + in_quotes(pair.a.name) + " " + what};
 }
 
-// Why no weight has the name of the pair's target.
+// The error for a pair whose target matches no weight.
 Error no_such_weight(const LoraPair& pair, const HyperParams& params) {
   const auto tensor = split_name(pair.target);
   if (tensor && tensor->layer >= params.n_layers)

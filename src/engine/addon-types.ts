@@ -338,7 +338,7 @@ export interface AdapterOptions {
   scale?: number; // factor of its effect, besides alpha / rank; -1e6 to 1e6; absent: 1
 }
 
-/** What an adapter is used for at the moment. */
+/** Usage of an adapter. */
 export interface AdapterStats {
   id: number;
   name: string;
@@ -356,7 +356,7 @@ export interface PromptSpan {
   readonly bidirectional: boolean;
 }
 
-/** What determines the content of KV pages, besides the model: positions from 0, and the adapter. */
+/** The inputs that determine the content of KV pages, besides the model: positions from 0, and the adapter. */
 export interface PageText {
   readonly tokens: Int32Array;
   readonly spans: readonly PromptSpan[];

@@ -34,6 +34,12 @@ const kSyncTextLength = 4_096;
 /** Maximum number of prompt log probabilities delivered in one call. Delivering that many takes about a millisecond. */
 const kPromptRows = 16;
 
+/**
+ * Ends with the last load of an adapter on this thread. Loads run one after another: each of them blocks a thread of
+ * Node.js's pool while it reads the file and waits for the engine, and all file reads of the process share that pool.
+ */
+let adapterLoads: Promise<unknown> = Promise.resolve();
+
 export interface Generation {
   readonly id: number;
   /** Cancels the request before the engine's next step; no events follow. Idempotent; has no effect after the end. */
@@ -186,9 +192,11 @@ export class Engine {
     return embedInputs({ queue: this.#embedQueue, generate }, inputs, options);
   }
 
-  /** Loads a LoRA adapter while requests run. Rejects like NativeEngine.loadAdapter. */
+  /** Loads a LoRA adapter while requests run, after all earlier loads. Rejects like NativeEngine.loadAdapter. */
   loadAdapter(path: string, options: AdapterOptions): Promise<AdapterInfo> {
-    return this.#native.loadAdapter(path, options);
+    const load = adapterLoads.then(() => this.#native.loadAdapter(path, options));
+    adapterLoads = load.catch(() => undefined);
+    return load;
   }
   /** New requests cannot use the adapter any more; running ones end normally. */
   unloadAdapter(id: number): Promise<void> {

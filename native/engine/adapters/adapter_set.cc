@@ -74,7 +74,7 @@ Result<std::shared_ptr<LoadedAdapter>> AdapterSet::read(const std::string& path,
   return loaded;
 }
 
-// The bytes that the next adapter may take.
+// The memory available for the next adapter, in bytes.
 Result<size_t> AdapterSet::room() {
   const std::lock_guard lock(mutex_);
   remove_freed();

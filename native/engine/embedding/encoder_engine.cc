@@ -191,7 +191,7 @@ class EncoderEngine final : public Engine {
   Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions&) override {
     return Error{ErrorCode::kUnsupported, path + ": text encoders (architecture '" +
                                               encoder_->params().base.architecture_name +
-                                              "') do not take LoRA adapters"};
+                                              "') do not support LoRA adapters"};
   }
   Status unload_adapter(AdapterId id) override {
     return Error{ErrorCode::kInvalidArgument, "there is no adapter " + std::to_string(id)};

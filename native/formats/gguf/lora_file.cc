@@ -128,10 +128,13 @@ Result<std::vector<float>> LoraPair::read_a() const { return read(a, rank * cols
 
 Result<std::vector<float>> LoraPair::read_b() const {
   auto values = read(b, rows * rank);
-  if (!values || order.empty()) return values;
+  if (!values || heads == 0) return values;
   std::vector<float> ordered(values->size());
-  for (int64_t row = 0; row < rows; ++row)
-    std::copy_n(values->begin() + int64_t{order[static_cast<size_t>(row)]} * rank, rank, ordered.begin() + row * rank);
+  const int64_t width = rows / heads;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t from = row / width * width + row % width / 2 + row % 2 * (width / 2);
+    std::copy_n(values->begin() + from * rank, rank, ordered.begin() + row * rank);
+  }
   return ordered;
 }
 

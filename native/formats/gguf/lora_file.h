@@ -27,8 +27,9 @@ struct LoraPair {
   LoraFactor a;                // Shape [rank][cols].
   LoraFactor b;                // Shape [rows][rank].
   float factor = 1.0f;         // alpha / rank.
-  // Row i of B is row order[i] of the file. Empty: the file's order.
-  std::vector<int32_t> order = {};
+  // Positive: the rows of B form this many heads, and the file has the even rows of each head before its odd rows.
+  // `rows` is a multiple of 2 * heads. 0: the file has the rows in order.
+  int heads = 0;
 
   // Returns the values of A and B. Errors: kInvalidFile if a value is not finite.
   Result<std::vector<float>> read_a() const;

@@ -29,8 +29,8 @@ constexpr std::string_view kUnsupportedKeys[] = {"use_dora",          "modules_t
 
 struct Settings {
   double alpha = 0;
-  bool is_rank_stabilized = false;                    // use_rslora: the factor is alpha / sqrt(rank).
-  std::map<std::string, double, std::less<>> alphas;  // alpha_pattern.
+  bool is_rank_stabilized = false;                     // use_rslora: the factor is alpha / sqrt(rank).
+  std::vector<std::pair<std::string, double>> alphas;  // alpha_pattern, in the order of the file.
 };
 
 bool is_empty(const JsonValue& value) {
@@ -42,6 +42,18 @@ bool is_empty(const JsonValue& value) {
   return flag && *flag == false;
 }
 
+// PiSSA, OLoRA, CorDA and LoftQ change the weights of the base model. Their factors are wrong for the original weights.
+Status check_initialization(const JsonValue& value) {
+  using Kind = json::Document::Kind;
+  if (!value.exists() || value.is(Kind::kTrue) || value.is(Kind::kFalse)) return {};
+  if (!value.is_string()) return value.unsupported("must be a boolean or a string");
+  std::string method(value.text());
+  std::ranges::transform(method, method.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+  if (method == "gaussian" || method == "eva" || method == "orthogonal") return {};
+  return value.unsupported("is " + in_quotes(value.text()) +
+                           ", which changes the base model; convert the adapter to a plain LoRA adapter with PEFT");
+}
+
 Result<Settings> read_settings(const JsonValue& config) {
   if (!config.is_object()) return Error{ErrorCode::kInvalidFile, std::string(kConfigName) + " must be an object"};
   if (const JsonValue type = config["peft_type"]; type.text() != "LORA")
@@ -50,6 +62,7 @@ Result<Settings> read_settings(const JsonValue& config) {
     if (!is_empty(config[key])) return config[key].unsupported("is not supported");
   if (const JsonValue bias = config["bias"]; bias.exists() && bias.text() != "none")
     return bias.unsupported("must be \"none\": adapters with biases are not supported");
+  if (Status status = check_initialization(config["init_lora_weights"]); !status) return status.error();
   Settings settings;
   const auto alpha = config["lora_alpha"].number();
   if (!alpha) return alpha.error();
@@ -66,12 +79,12 @@ Result<Settings> read_settings(const JsonValue& config) {
       return value.unsupported("is a regular expression; only names of modules are supported");
     const auto number = value.number();
     if (!number) return number.error();
-    settings.alphas[key] = number->value_or(0.0);
+    settings.alphas.emplace_back(key, number->value_or(0.0));
   }
   return settings;
 }
 
-// The alpha of a module: the pattern that is its name or the end of it after a dot.
+// The alpha of a module. As in PEFT, the first pattern applies that is its name or the end of it after a dot.
 double alpha_of(const Settings& settings, std::string_view module) {
   for (const auto& [name, alpha] : settings.alphas)
     if (module == name || (module.ends_with(name) && module[module.size() - name.size() - 1] == '.')) return alpha;
@@ -92,18 +105,18 @@ Result<TensorType> factor_type(const Safetensor& tensor) {
   return refused_factor(tensor, "has type " + in_quotes(tensor.type) + "; LoRA tensors must be F32, F16 or BF16");
 }
 
-// How the rows of this architecture's checkpoints map to GGUF: whether query and key heads are interleaved.
+// Whether the rows of query and key heads are interleaved in GGUF but not in this architecture's checkpoints. Hybrid
+// models may share an architecture with plain ones.
 Result<bool> interleaves_heads(const std::string& architecture) {
   std::optional<bool> interleaves;
+  bool is_plain = false, is_unique = true;
   for (const Architecture& known : architectures()) {
     if (known.gguf != architecture) continue;
-    if (known.family != Family::kPlain || (interleaves && *interleaves != known.interleaves_heads)) {
-      interleaves.reset();
-      break;
-    }
+    is_plain = is_plain || known.family == Family::kPlain;
+    is_unique = is_unique && interleaves.value_or(known.interleaves_heads) == known.interleaves_heads;
     interleaves = known.interleaves_heads;
   }
-  if (interleaves) return *interleaves;
+  if (is_plain && is_unique) return *interleaves;
   return Error{ErrorCode::kUnsupported, "PEFT folders are not supported for models of architecture " +
                                             in_quotes(architecture) + "; convert the adapter to GGUF"};
 }
@@ -139,10 +152,11 @@ Result<Module> module_of(const Safetensor& tensor, size_t n_layers) {
   if (!module.is_a && !take_suffix(name, ".lora_B")) return not_a_factor(tensor);
   take_prefix(name, "base_model.model.");
   module.name = name;
-  for (const std::string_view layers : {"layers.", "h.", "blocks."}) {
-    const size_t at = name.starts_with(layers) ? 0 : name.find("." + std::string(layers));
-    if (at == std::string_view::npos) continue;
-    std::string_view rest = name.substr(at + layers.size() + (at == 0 ? 0 : 1));
+  if (is_left_out(name)) return refused_factor(tensor, "adapts a module outside the text model");
+  name = without_model_prefix(name);
+  for (const std::string_view layers : {"layers.", "h."}) {
+    std::string_view rest = name;
+    if (!take_prefix(rest, layers)) continue;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), module.layer);
     if (error != std::errc() || end == rest.data() + rest.size() || *end != '.') continue;
     if (module.layer < 0 || static_cast<size_t>(module.layer) >= n_layers)
@@ -164,14 +178,10 @@ Status check_shape(const Safetensor& tensor) {
   return {};
 }
 
-Status order_rows(LoraPair& pair, int heads, const Safetensor& b) {
-  if (heads < 1 || pair.rows % heads != 0 || pair.rows / heads % 2 != 0)
-    return bad_factor(b, "has " + std::to_string(pair.rows) + " rows, which are not " + std::to_string(heads) +
-                             " heads of even size");
-  const int64_t width = pair.rows / heads;
-  for (int64_t row = 0; row < pair.rows; ++row)
-    pair.order.push_back(static_cast<int32_t>(row / width * width + row % width / 2 + row % 2 * (width / 2)));
-  return {};
+Status check_heads(const LoraPair& pair, const Safetensor& b) {
+  if (pair.heads >= 1 && pair.rows % pair.heads == 0 && pair.rows / pair.heads % 2 == 0) return {};
+  return bad_factor(b, "has " + std::to_string(pair.rows) + " rows, which are not " + std::to_string(pair.heads) +
+                           " heads of even size");
 }
 
 struct Found {
@@ -208,8 +218,8 @@ Result<LoraPair> make_pair_of(const Found& found, const Settings& settings, bool
   const auto layer = static_cast<size_t>(found.module.layer);
   const bool is_q = found.module.kind == "attn_q";
   if (!is_q && found.module.kind != "attn_k") return pair;
-  if (Status status = order_rows(pair, is_q ? base.n_heads[layer] : base.n_kv_heads[layer], *found.b); !status)
-    return status.error();
+  pair.heads = is_q ? base.n_heads[layer] : base.n_kv_heads[layer];
+  if (Status status = check_heads(pair, *found.b); !status) return status.error();
   return pair;
 }
 

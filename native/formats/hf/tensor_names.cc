@@ -291,6 +291,18 @@ std::string_view plain_name_of_layer(std::string_view name) { return find(kPlain
 bool is_output(std::string_view name) { return contains(kOutputs, name); }
 bool is_choice_bias(std::string_view name) { return contains(kChoiceBiases, name); }
 
+std::string_view without_model_prefix(std::string_view name) {
+  for (const std::string_view prefix : {"model.language_model.", "language_model.model.", "model.text_model.", "model.",
+                                        "transformer.", "ernie.", "backbone."}) {
+    if (!name.starts_with(prefix)) continue;
+    name.remove_prefix(prefix.size());
+    break;
+  }
+  constexpr std::string_view kText = "language_model.";
+  if (name.starts_with(kText)) name.remove_prefix(kText.size());
+  return name;
+}
+
 // Matches tensors that the text model does not use: vision and audio encoders, MTP layers, and RoPE frequencies, which
 // are computed from the settings instead.
 bool is_left_out(std::string_view name) {

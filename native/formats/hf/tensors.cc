@@ -70,13 +70,7 @@ Status Translator::add(const Safetensor& tensor) {
   if (draft) return add_of_drafts(*draft, tensor, *type);
   if (constexpr std::string_view kOnly = "midlayer."; is_head && rest.starts_with(kOnly))
     return add_of_layer(0, rest.substr(kOnly.size()), tensor, *type);
-  for (const std::string_view prefix : {"model.language_model.", "language_model.model.", "model.text_model.", "model.",
-                                        "transformer.", "ernie.", "backbone."}) {
-    if (!rest.starts_with(prefix)) continue;
-    rest.remove_prefix(prefix.size());
-    break;
-  }
-  if (rest.starts_with("language_model.")) rest.remove_prefix(std::string_view("language_model.").size());
+  rest = without_model_prefix(rest);
   if (is_output(rest)) {
     // With tied embeddings, an output matrix in the file is only a copy of the embedding table, which some tools write.
     return config_.tied ? Status() : put("output.weight", tensor, *type);
