@@ -470,13 +470,21 @@ export class HttpServer {
   /** Serves the request immediately; the handler reads the body. */
   private readStreamed(route: Route, exchange: HttpExchange, source: BodySource): void {
     checkContentLength(exchange.header('content-length'));
-    const stream = new BodyStream(source, {
+    const limits = {
       timeoutMs: this.options.bodyTimeoutMs ?? STREAMED_BODY_TIMEOUT_MS,
       silenceMs: this.options.chunkSilenceMs,
-    });
+    };
+    const stream = new BodyStream(source, limits, () => this.recheckKey(route, exchange));
     exchange.bodyStream = stream;
     exchange.onAborted(() => stream.close());
     this.serve(route, exchange);
+  }
+
+  /** Looks the key up again if it may have been revoked since the request began. Rejects with ApiError. */
+  private async recheckKey(route: Route, exchange: HttpExchange): Promise<void> {
+    if (route.public === true || exchange.knownForMs < KNOWN_MS) return;
+    exchange.identity = await this.identityOf(route, exchange);
+    if (route.checksScope !== true) checkScope(route.scope, exchange.identity.scopes);
   }
 
   private serve(route: Route, exchange: HttpExchange): void {
