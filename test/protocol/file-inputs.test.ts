@@ -20,7 +20,7 @@ t.teardown(async () => {
   await store.close();
   rmSync(path, { recursive: true, force: true });
 });
-const limits = { max_bytes: 2 ** 30, organization_bytes: 2 ** 31 };
+const limits = { max_bytes: 2 ** 30, organization_bytes: 2 ** 31, total_bytes: 2 ** 32 };
 const files = new LmdbFileStore(new LmdbFileContents(store, limits, () => Date.now() / 1000));
 const memory = new RequestMemoryBudget(256 * 1024 ** 2, 32 * 1024 ** 2);
 const inputs = new FileInputs(files, memory);
@@ -116,7 +116,11 @@ t.test('messages: documents and images, also within tool results and documents',
         content: [
           one,
           other,
-          { type: 'tool_result', tool_use_id: 'u', content: [one, other] },
+          {
+            type: 'tool_result',
+            tool_use_id: 'u',
+            content: [one, other, { type: 'document', source: { type: 'content', content: [one] } }],
+          },
           { type: 'document', source: { type: 'content', content: [one] } },
         ],
       },
