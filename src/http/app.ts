@@ -28,7 +28,8 @@ import { PausedBody } from './paused-body.js';
 import { hostGuard } from './hosts.js';
 import { listenProblem } from './listen-problem.js';
 import { ParseQueue, SMALL_BYTES, type Task } from './parse-queue.js';
-import { RequestMemoryBudget } from './request-memory-budget.js';
+import { requestMemoryOf } from './request-memory-budget.js';
+import type { RequestMemoryBudget } from './request-memory-budget.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
 import { StartQueue } from './start-queue.js';
@@ -53,6 +54,8 @@ export interface HttpOptions {
    * this option, only this server's connections are counted.
    */
   connect?: Connect;
+  /** The memory budget for request bodies, if it is shared with code outside this server. */
+  requestMemory?: RequestMemoryBudget;
   /** Called when the response to a request, or to a turn of a WebSocket, is complete. */
   finished?: (record: RequestRecord) => void;
   /** Maximum time for receiving a request body, in ms. */
@@ -99,7 +102,7 @@ export class HttpServer {
       options.routes,
       socketRoutes.map(({ path }) => path),
     );
-    this.reading = new RequestMemoryBudget(shareOf(config.http.max_reading_bytes), config.http.max_body_bytes);
+    this.reading = options.requestMemory ?? requestMemoryOf(config.http);
     this.loopTime = new EventLoopBudget(config.limits.event_loop_ms);
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
     this.exchangeHost = {
@@ -452,10 +455,9 @@ export class HttpServer {
       done: (body, bytes) => {
         exchange.body = body;
         exchange.bodyBytes = bytes;
-        const validation = bytes < SMALL_BYTES ? null : (route.validateInSlices?.(body) ?? null);
-        if (validation !== null) return slicesOf(validation, exchange, () => this.serve(route, exchange));
-        this.serve(route, exchange);
-        return undefined;
+        const slices = validationOf(route, exchange, () => this.serve(route, exchange));
+        if (slices === null) this.serve(route, exchange);
+        return slices ?? undefined;
       },
       failed: (error, unread) => {
         exchange.closes ||= unread;
@@ -468,13 +470,21 @@ export class HttpServer {
   /** Serves the request immediately; the handler reads the body. */
   private readStreamed(route: Route, exchange: HttpExchange, source: BodySource): void {
     checkContentLength(exchange.header('content-length'));
-    const stream = new BodyStream(source, {
+    const limits = {
       timeoutMs: this.options.bodyTimeoutMs ?? STREAMED_BODY_TIMEOUT_MS,
       silenceMs: this.options.chunkSilenceMs,
-    });
+    };
+    const stream = new BodyStream(source, limits, () => this.recheckKey(route, exchange));
     exchange.bodyStream = stream;
     exchange.onAborted(() => stream.close());
     this.serve(route, exchange);
+  }
+
+  /** Looks the key up again if it may have been revoked since the request began. Rejects with ApiError. */
+  private async recheckKey(route: Route, exchange: HttpExchange): Promise<void> {
+    if (route.public === true || exchange.knownForMs < KNOWN_MS) return;
+    exchange.identity = await this.identityOf(route, exchange);
+    if (route.checksScope !== true) checkScope(route.scope, exchange.identity.scopes);
   }
 
   private serve(route: Route, exchange: HttpExchange): void {
@@ -497,7 +507,7 @@ export class HttpServer {
   }
 
   private serveKnown(route: Route, exchange: HttpExchange): void {
-    let before: Promise<unknown> | null;
+    let before: Promise<number | void> | null;
     try {
       before = route.preHandler?.(exchange) ?? null;
     } catch (error) {
@@ -510,8 +520,13 @@ export class HttpServer {
       return;
     }
     before
-      .then(() => {
-        if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveNow(route, exchange));
+      .then((added) => {
+        if (exchange.aborted) return;
+        exchange.bodyBytes += added ?? 0;
+        const serve = (): void => this.serveNow(route, exchange);
+        const slices = added ? validationOf(route, exchange, serve) : null;
+        if (slices === null) exchange.charged(exchange.bodyBytes, serve);
+        else this.turns.resume(exchange.organizationId, slices);
       })
       .catch((error: unknown) => {
         exchange.body = undefined;
@@ -558,6 +573,12 @@ export class HttpServer {
     const hint = this.router.has(`/v1${path}`) ? ` Did you mean /v1${shown}?` : '';
     return apiError('unknown_endpoint', `There is no endpoint at ${shown}.${hint}`);
   }
+}
+
+/** Returns the task that validates a large body in slices and then serves the request, or null if none is needed. */
+function validationOf(route: Route, exchange: HttpExchange, serve: () => void): Task | null {
+  const work = exchange.bodyBytes < SMALL_BYTES ? null : (route.validateInSlices?.(exchange.body) ?? null);
+  return work === null ? null : slicesOf(work, exchange, serve);
 }
 
 /** Processes a request in slices, and serves it after the last one. */

@@ -49,6 +49,8 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
   constructor(
     private readonly source: BodySource,
     private readonly limits: BodyStreamLimits,
+    /** Called after the last byte. If it rejects, the stream fails instead of ending. */
+    private readonly atEnd: () => Promise<void>,
   ) {
     const { timeoutMs, silenceMs = SILENCE_MS } = limits;
     this.#renewal = setInterval(() => this.#renew(), Math.min(RENEW_MS, timeoutMs, silenceMs));
@@ -67,7 +69,13 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
-    return { next: () => this.#next() };
+    return {
+      next: async () => {
+        const result = await this.#next();
+        if (result.done === true) await this.atEnd();
+        return result;
+      },
+    };
   }
 
   /** Reads and discards the rest of the body, for a limited time. Resolves immediately if there is nothing to discard. */

@@ -178,10 +178,10 @@ export interface Route {
    */
   validateInSlices?(body: unknown): Iterator<unknown> | null;
   /**
-   * Like onRequest(), but runs after the body has been read. handler() still sees the body. Null: there is nothing to
-   * wait for.
+   * Like onRequest(), but runs after the body has been read. handler() still sees the body. Resolves to the number of
+   * bytes that it has added to the body, which is then validated in slices again. Null: there is nothing to wait for.
    */
-  preHandler?(exchange: Exchange): Promise<unknown> | null;
+  preHandler?(exchange: Exchange): Promise<number | void> | null;
   /**
    * The handler reads the body itself, as a stream of bytes of any Content-Type, and limits its size. Then `body` is
    * undefined.

@@ -311,13 +311,15 @@ export class HttpExchange implements Exchange {
       return;
     }
     this.open = false;
-    this.sending = { status, error: null, timer: undefined };
+    const timer = this.slowReaderTimer();
+    this.sending = { status, error: null, timer };
     this.res.cork(() => this.writeHead(status, contentType));
     try {
       await sendStreamed(this.res, {
         total: bytes,
         pieces,
         isGone: () => this.aborted,
+        onAccepted: () => timer.refresh(),
         onGone: (callback) => this.abortCallbacks.push(callback),
       });
       this.finish(status, null);
@@ -326,6 +328,16 @@ export class HttpExchange implements Exchange {
       this.host.unexpected(error, this.requestId);
       this.res.close(); // calls abort()
     }
+  }
+
+  /** Closes the connection if the client does not read the response in time. */
+  private slowReaderTimer(): NodeJS.Timeout {
+    const timer = setTimeout(() => {
+      if (this.sending === null) return;
+      this.annotate({ dropped: 'slow reader' });
+      this.res.close(); // calls abort()
+    }, this.host.answerTimeoutMs);
+    return timer.unref();
   }
 
   /** Sends the status and headers of a response of `bytes` bytes, without the body. */
@@ -488,12 +500,7 @@ export class HttpExchange implements Exchange {
     }
     this.open = false;
     this.stream?.close();
-    const timer = setTimeout(() => {
-      if (this.sending === null) return;
-      this.annotate({ dropped: 'slow reader' });
-      this.res.close(); // calls abort()
-    }, this.host.answerTimeoutMs);
-    timer.unref();
+    const timer = this.slowReaderTimer();
     this.sending = { status, error, timer };
     this.res.cork(() => {
       this.writeHead(status, contentType);

@@ -159,8 +159,9 @@ function headOf(text: string): PartHead {
     switch (line.slice(0, Math.max(0, colon)).trim().toLowerCase()) {
       case 'content-disposition': {
         if (!/^form-data\s*(?:;|$)/i.test(value)) throw malformed('a Content-Disposition is not form-data');
-        name = parameterOf(value, 'name');
-        filename = parameterOf(value, 'filename');
+        const parameters = parametersOf(value);
+        name = parameterOf(parameters, 'name');
+        filename = parameterOf(parameters, 'filename');
         break;
       }
       case 'content-type':
@@ -176,24 +177,34 @@ function headOf(text: string): PartHead {
   return { name, filename, mediaType };
 }
 
-/** Returns a parameter of a Content-Disposition, or null if it is absent. The form `name*=` is preferred. */
-function parameterOf(value: string, name: string): string | null {
-  const extended = new RegExp(`;\\s*${name}\\*\\s*=\\s*utf-8'[^']*'([^\\s;]+)`, 'i').exec(value)?.[1];
-  if (extended !== undefined) {
-    try {
-      return decodeURIComponent(extended);
-    } catch {
-      throw malformed(`${name}* in a Content-Disposition is not valid`);
-    }
+/** Returns the parameters of a Content-Disposition by lower-case name. The first one of a name counts. */
+function parametersOf(value: string): Map<string, string> {
+  const parameters = new Map<string, string>();
+  const parameter = /;\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"]*))\s*/gy;
+  parameter.lastIndex = Math.max(0, value.indexOf(';'));
+  for (let found = parameter.exec(value); found !== null; found = parameter.exec(value)) {
+    const [, given = '', quoted, plain = ''] = found;
+    const name = given.toLowerCase();
+    if (!parameters.has(name)) parameters.set(name, quoted === undefined ? plain.trim() : unquoted(quoted));
   }
-  const found = new RegExp(`;\\s*${name}\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]+))`, 'i').exec(value);
-  if (found === null) return null;
-  // Browsers and fetch() write these three characters percent-encoded; other clients write \" and \\.
-  return found[1] === undefined
-    ? (found[2] as string)
-    : found[1]
-        .replace(/\\(["\\])/g, '$1')
-        .replace(/%(22|0D|0A)/gi, (_, code: string) => String.fromCharCode(parseInt(code, 16)));
+  return parameters;
+}
+
+/** Browsers and fetch() write these three characters percent-encoded; other clients write \" and \\. */
+const unquoted = (text: string): string =>
+  text
+    .replace(/\\(["\\])/g, '$1')
+    .replace(/%(22|0D|0A)/gi, (_, code: string) => String.fromCharCode(parseInt(code, 16)));
+
+/** Returns a parameter, or null if it is absent. The form `name*=` is preferred. */
+function parameterOf(parameters: ReadonlyMap<string, string>, name: string): string | null {
+  const extended = /^utf-8'[^']*'([^\s;]+)$/i.exec(parameters.get(`${name}*`) ?? '')?.[1];
+  if (extended === undefined) return parameters.get(name) ?? null;
+  try {
+    return decodeURIComponent(extended);
+  } catch {
+    throw malformed(`${name}* in a Content-Disposition is not valid`);
+  }
 }
 
 const bufferOf = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -4,6 +4,7 @@
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
+import { shareOf } from '../shared/thread-count.js';
 
 /** If more than this many organizations are remembered, idle ones are removed. */
 const MANY = 1_024;
@@ -67,6 +68,10 @@ export class RequestMemoryBudget {
     this.#lookAt = Math.max(MANY, 2 * this.#perOrganization.size);
   }
 }
+
+/** The budget of one HTTP thread. */
+export const requestMemoryOf = (settings: { max_reading_bytes: number; max_body_bytes: number }): RequestMemoryBudget =>
+  new RequestMemoryBudget(shareOf(settings.max_reading_bytes), settings.max_body_bytes);
 
 /** The part of the budget reserved for one body. */
 export class Reading {

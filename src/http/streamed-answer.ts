@@ -6,7 +6,8 @@ import type { TransportResponse } from './transport.js';
 /**
  * Call after the headers have been written. Resolves once the last byte has been passed to the socket. Rejects if the
  * contents cannot be read, or end early, and if the client disconnects. `isGone` returns true once the client has
- * disconnected, after which `res` must not be used. `onGone` registers a callback for that event.
+ * disconnected, after which `res` must not be used. `onGone` registers a callback for that event. `onAccepted` is called
+ * when the socket has accepted bytes.
  */
 export async function sendStreamed(
   res: TransportResponse,
@@ -15,11 +16,13 @@ export async function sendStreamed(
     pieces,
     isGone,
     onGone,
+    onAccepted,
   }: {
     total: number;
     pieces: AsyncIterable<Uint8Array>;
     isGone: () => boolean;
     onGone: (callback: () => void) => void;
+    onAccepted: () => void;
   },
 ): Promise<void> {
   let sent = 0;
@@ -47,10 +50,13 @@ export async function sendStreamed(
       });
       if (!isFull) {
         sent = end;
+        onAccepted();
         break;
       }
       if (isGone()) break;
-      sent = await writable();
+      const accepted = await writable();
+      if (accepted > sent) onAccepted();
+      sent = accepted;
     }
     if (isGone()) throw new Error('the client disconnected');
   }

@@ -98,7 +98,9 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
     openOperator({ ...running, mail, alerts, dynamicModels, live, dashboard, promptCache }),
   );
   await opened(openOllama({ ...context, authentication, engines, models, dynamicModels, generation, operator }));
-  const http = await opened(openHttp({ ...context, modules: [...modules], recorders, authentication, limits, live }));
+  const http = await opened(
+    openHttp({ ...context, modules: [...modules], recorders, authentication, limits, live, generation }),
+  );
 
   return {
     storage,

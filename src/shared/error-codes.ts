@@ -344,8 +344,10 @@ export const ERRORS = {
   file_too_large: {
     status: 413,
     meaning: 'The file is too large.',
-    cause: 'The file exceeds `files.max_bytes`.',
-    action: 'Upload a smaller file, or ask the operator to raise the limit.',
+    cause:
+      'The file exceeds `files.max_bytes`, the part of an upload exceeds the size of the upload, or the files of a generation request exceed their total limit (64 MiB, or less if `http.max_reading_bytes` is small).',
+    action:
+      'Send smaller files, create the upload with the correct size, or ask the operator to raise `files.max_bytes`.',
   },
 
   value_out_of_range: {

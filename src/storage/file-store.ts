@@ -16,6 +16,8 @@ export interface FileSettings {
   readonly max_bytes: number;
   /** Maximum total size of an organization's files, including unfinished ones. */
   readonly organization_bytes: number;
+  /** Maximum total size of all organizations' files, including those that the server itself writes. */
+  readonly total_bytes: number;
 }
 
 /** What a client or the server states about a file. */
@@ -44,8 +46,8 @@ export interface ContentWriter<Description, Result> {
   /** Bytes received so far. */
   readonly bytes: number;
   /**
-   * Resolves when the writer is ready for more bytes. Rejects with ApiError 413 if the file is too large, and 400 if the
-   * organization's files would exceed their limit. The bytes are copied.
+   * Resolves when the writer is ready for more bytes. Rejects with ApiError 413 if the file is too large, 400 if the
+   * organization's files would exceed their limit, and 503 if all files would exceed theirs. The bytes are copied.
    */
   write(bytes: Uint8Array): Promise<void>;
   /** Completes the file or part, which can be found from now on. */
@@ -58,8 +60,8 @@ export type FileWriter = ContentWriter<FileDescription, StoredFile>;
 
 export interface NewFileOptions {
   /**
-   * Whether the limits of FileSettings apply. Files that the server itself writes, such as the results of a batch, count
-   * toward the organization's total but are never refused. Default: true.
+   * Whether the limits per file and per organization apply. Files that the server itself writes, such as the results of
+   * a batch, count toward the organization's total, but only the limit of all files applies to them. Default: true.
    */
   readonly limited?: boolean;
 }
@@ -129,6 +131,14 @@ export const storageQuotaExceeded = (maxBytes: number): ApiError =>
     'storage_quota_exceeded',
     `The organization's files would exceed ${maxBytes} bytes in total (files.organization_bytes). Delete files that are no longer needed.`,
     'file',
+  );
+
+export const fileStorageFull = (maxBytes: number): ApiError =>
+  apiError(
+    'capacity_exhausted',
+    `The files of all organizations would exceed ${maxBytes} bytes in total (files.total_bytes).`,
+    null,
+    { retryAfterMs: 60_000 },
   );
 
 export const fileNotFound = (id: string, param: string | null = 'file_id'): ApiError =>

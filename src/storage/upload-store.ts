@@ -62,5 +62,12 @@ export interface UploadStore {
 export const uploadNotPending = (status: StoredUpload['status']): ApiError =>
   apiError('invalid_value', `The upload is ${status}; only a pending upload can be changed.`, 'upload_id');
 
+export const partTooLarge = (maxBytes: number): ApiError =>
+  apiError(
+    'file_too_large',
+    `The part is larger than the ${maxBytes} bytes with which the upload was created.`,
+    'data',
+  );
+
 export const tooManyParts = (): ApiError =>
   apiError('invalid_value', `An upload may have at most ${MAX_PARTS} parts.`, 'upload_id');

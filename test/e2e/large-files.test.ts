@@ -95,7 +95,11 @@ t.test('an upload that is interrupted by kill -9 is erased by a later sweep', as
   for (let at = 0; at < 5 * MIB; at += block.length) sent.write(block);
   const contents = (now: number) => async (): Promise<number> =>
     inside(data.path, async (store) => {
-      const stored = new LmdbFileContents(store, { max_bytes: SIZE, organization_bytes: SIZE }, () => now);
+      const stored = new LmdbFileContents(
+        store,
+        { max_bytes: SIZE, organization_bytes: SIZE, total_bytes: SIZE },
+        () => now,
+      );
       await new LmdbFileStore(stored).sweep();
       return [...store.table('file-contents').keys()].length;
     });

@@ -7,6 +7,42 @@ import type { Identity } from '../../src/shared/identity.js';
 import { eventually } from '../e2e/monolith.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
+t.test('a key that is revoked while a streamed body arrives is refused at its end', async (t) => {
+  let isRevoked = false;
+  let finished = 0;
+  const server = await startRoutes(
+    [
+      {
+        method: 'POST',
+        path: '/v1/things',
+        scope: 'inference',
+        streamsBody: true,
+        async handler(exchange) {
+          for await (const _ of exchange.bodyStream ?? []);
+          finished++;
+          exchange.json(200, {});
+        },
+      },
+    ],
+    {},
+    { authenticate: (key) => server.accounts.authenticate(isRevoked ? 'sk-none' : key) },
+  );
+  t.teardown(() => server.close());
+  const head = `POST /v1/things HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: 4\r\n\r\n`;
+  for (const status of [200, 401]) {
+    let text = '';
+    const socket = connect(server.port, '127.0.0.1', () => socket.write(`${head}ab`));
+    socket.on('error', () => undefined).on('data', (data) => (text += data.toString('latin1')));
+    await sleep(1_200);
+    isRevoked = status === 401;
+    socket.write('cd');
+    t.ok(await eventually(() => text.startsWith('HTTP/1.1 ')));
+    t.match(text, `HTTP/1.1 ${status} `);
+    socket.destroy();
+  }
+  t.equal(finished, 1);
+});
+
 t.test('requests wait for an asynchronous key lookup without losing data', async (t) => {
   let waiting: (() => void)[] = [];
   const letIn = (): void => {

@@ -74,6 +74,22 @@ t.test('a preamble, an epilogue, padding and other forms of parameters are accep
   t.end();
 });
 
+t.test('parameters within quoted values are not parameters', (t) => {
+  const bytes = body(
+    '--b',
+    'Content-Disposition: form-data; filename="a; name=b; filename*=utf-8\'\'c"; name="file"',
+    '',
+    'one',
+    '--b--',
+    '',
+  );
+  t.same(parse(bytes, 'b', bytes.length), {
+    isComplete: true,
+    parts: [{ head: { name: 'file', filename: "a; name=b; filename*=utf-8''c", mediaType: null }, text: 'one' }],
+  });
+  t.end();
+});
+
 t.test('a truncated body is not complete', (t) => {
   const bytes = body('--b', HEAD, '', 'text', '--b');
   t.equal(parse(bytes, 'b', 4).isComplete, false);

@@ -4,7 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { RequestMemoryBudget } from '../../src/http/request-memory-budget.js';
 import { FileInputs } from '../../src/protocol/file-inputs/file-inputs.js';
+import type { FileReader } from '../../src/protocol/file-inputs/file-inputs.js';
 import type { FileFormat } from '../../src/protocol/file-inputs/parts.js';
 import { LmdbFileContents } from '../../src/storage/lmdb/files/contents.js';
 import { LmdbFileStore } from '../../src/storage/lmdb/files/file-store.js';
@@ -18,13 +20,16 @@ t.teardown(async () => {
   await store.close();
   rmSync(path, { recursive: true, force: true });
 });
-const limits = { max_bytes: 2 ** 30, organization_bytes: 2 ** 31 };
+const limits = { max_bytes: 2 ** 30, organization_bytes: 2 ** 31, total_bytes: 2 ** 32 };
 const files = new LmdbFileStore(new LmdbFileContents(store, limits, () => Date.now() / 1000));
-const inputs = new FileInputs(files);
+const memory = new RequestMemoryBudget(256 * 1024 ** 2, 32 * 1024 ** 2);
+const inputs = new FileInputs(files, memory);
 const reader = {
   identity: { organizationId: 'org_a' },
   aborted: false,
   charged: <T>(_bytes: number, work: () => T): T => work(),
+  enqueue: <T>(_bytes: number, work: () => Promise<T>): Promise<T> => work(),
+  onAborted: (): void => undefined,
 };
 
 async function add(bytes: Uint8Array, mediaType: string, filename: string): Promise<string> {
@@ -43,6 +48,7 @@ async function expanded(format: FileFormat, body: object): Promise<unknown> {
   const copy = structuredClone(body);
   const pending = inputs.expand(format, copy, reader);
   await pending;
+  inputs.release(reader);
   return pending === null ? null : copy;
 }
 
@@ -110,7 +116,11 @@ t.test('messages: documents and images, also within tool results and documents',
         content: [
           one,
           other,
-          { type: 'tool_result', tool_use_id: 'u', content: [one, other] },
+          {
+            type: 'tool_result',
+            tool_use_id: 'u',
+            content: [one, other, { type: 'document', source: { type: 'content', content: [one] } }],
+          },
           { type: 'document', source: { type: 'content', content: [one] } },
         ],
       },
@@ -140,6 +150,32 @@ t.test('the number and the total size of files are limited', async (t) => {
     code: 'file_too_large',
     param: 'messages[0].content[1]',
   });
+});
+
+t.test('the files of a request count toward the memory for request bodies until they are released', async (t) => {
+  const bytes = 20 * 1024 ** 2;
+  const large = await add(Buffer.alloc(bytes, 'x'), 'text/plain', 'large.txt');
+  const body = (): object => ({ messages: [{ role: 'user', content: [{ type: 'file', file: { file_id: large } }] }] });
+  const small = new RequestMemoryBudget(60 * 1024 ** 2, 16 * 1024 ** 2);
+  const limited = new FileInputs(files, small);
+  const left: (() => void)[] = [];
+  const another = (): FileReader => ({ ...reader, onAborted: (callback) => void left.push(callback) });
+  const first = another();
+  t.equal(await limited.expand('chat', body(), first), bytes);
+  t.equal(small.taken, bytes);
+  await t.rejects(limited.expand('chat', body(), another())!, { status: 503, code: 'capacity_exhausted' });
+  t.equal(small.taken, bytes, 'a refused request reserves nothing');
+  limited.release(first);
+  t.equal(await limited.expand('chat', body(), another()), bytes);
+  for (const leave of left) leave();
+  t.equal(small.taken, 0, 'a client that disconnects frees the memory');
+  const content = [1, 2].map(() => ({ type: 'file', file: { file_id: large } }));
+  await t.rejects(
+    limited.expand('chat', { messages: [{ role: 'user', content }] }, another())!,
+    { status: 413, code: 'file_too_large' },
+    'a request that could never fit is not to be retried',
+  );
+  t.equal(small.taken, 0);
 });
 
 t.test('everything that does not have the expected form is left alone', async (t) => {

@@ -7,7 +7,7 @@ import { ENDED_UPLOAD_S, UPLOAD_S } from '../../src/storage/upload-store.js';
 import type { NewUpload, StoredUpload, UploadPart, UploadStore } from '../../src/storage/upload-store.js';
 import { DAY, START } from './records.js';
 
-export const LIMITS = { max_bytes: 5 * ROW_BYTES, organization_bytes: 8 * ROW_BYTES };
+export const LIMITS = { max_bytes: 5 * ROW_BYTES, organization_bytes: 8 * ROW_BYTES, total_bytes: 14 * ROW_BYTES };
 
 export interface OpenedFiles {
   files: FileStore;
@@ -119,6 +119,20 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     await results.write(bytesOf(6 * ROW_BYTES));
     t.equal((await results.finish(description())).bytes, 6 * ROW_BYTES, 'files of the server are not refused');
     await unfinished.discard();
+  });
+
+  t.test('the files of all organizations are limited in total, including those of the server', async (t) => {
+    const { id } = await add(bytesOf(5 * ROW_BYTES));
+    await add(bytesOf(5 * ROW_BYTES), { organizationId: 'org_b' });
+    for (const limited of [true, false]) {
+      const writer = files.create('org_c', { limited });
+      await writer.write(bytesOf(4 * ROW_BYTES));
+      await t.rejects(writer.write(bytesOf(ROW_BYTES)), { status: 503, code: 'capacity_exhausted' });
+    }
+    await files.delete('org_a', id);
+    const { id: theirs } = await add(bytesOf(5 * ROW_BYTES), { organizationId: 'org_c' });
+    t.equal(await files.delete('org_c', theirs), true);
+    await files.eraseOrganization('org_c');
   });
 
   t.test('files are listed in both orders, by purpose and in pages', async (t) => {
@@ -289,7 +303,11 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
   });
 
   t.test('a part may have at most the size of the upload', async (t) => {
-    await t.rejects(part(await upload({ bytes: 10 }), bytesOf(11)), { status: 413, code: 'file_too_large' });
+    await t.rejects(part(await upload({ bytes: 10 }), bytesOf(11)), {
+      status: 413,
+      code: 'file_too_large',
+      message: 'The part is larger than the 10 bytes with which the upload was created.',
+    });
     t.equal(await files.usedBytes('org_a'), 0);
   });
 }

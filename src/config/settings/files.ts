@@ -13,6 +13,11 @@ export const files = {
     1_073_741_824,
     "Maximum total size of one organization's files, including unfinished uploads. Above it, uploads are rejected with 400.",
   ),
+  total_bytes: setting(
+    kind.bytes(1024, 2 ** 50),
+    34_359_738_368,
+    "Maximum total size of all organizations' files, including unfinished uploads and results of batches. Above it, uploads are rejected with 503. Without a shared database, all stored data may take at most 64 GiB.",
+  ),
   retention_days: setting(
     kind.integer(1, 36_500),
     30,

@@ -5,14 +5,16 @@ import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';
 import { mediaTypeOfName } from '../../shared/media-types.js';
 import { fileNotFound } from '../../storage/file-store.js';
-import type { FileStore } from '../../storage/file-store.js';
+import type { FileStore, StoredFile } from '../../storage/file-store.js';
 import type { Exchange, Route } from '../../http/exchange.js';
+import { tooMuchToRead } from '../../http/request-memory-budget.js';
+import type { Reading, RequestMemoryBudget } from '../../http/request-memory-budget.js';
 import { filePartsOf } from './parts.js';
 import type { FileContents, FileFormat, FilePart } from './parts.js';
 
 /** Maximum number of files in a request. */
 const MAX_FILES = 100;
-/** Maximum total size of the files in a request. */
+/** Maximum total size of the files in a request. Less if http.max_reading_bytes leaves less per organization. */
 const MAX_BYTES = 64 * 1024 ** 2;
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
@@ -32,12 +34,10 @@ const TEXTS = [
   'application/sql',
 ];
 
-/** What expanding the files of a request needs to know about its client. An Exchange has these members. */
-export interface FileReader {
+/** The request whose files are read. An Exchange has these members. */
+export type FileReader = Pick<Exchange, 'aborted' | 'charged' | 'enqueue' | 'onAborted'> & {
   readonly identity: { readonly organizationId: string };
-  readonly aborted: boolean;
-  charged<T>(bytes: number, work: () => T): T;
-}
+};
 
 interface LoadedFile {
   readonly bytes: Uint8Array;
@@ -46,38 +46,66 @@ interface LoadedFile {
 }
 
 export class FileInputs {
-  constructor(private readonly files: FileStore) {}
+  readonly #reserved = new WeakMap<FileReader, Reading>();
+  readonly #maxBytes: number;
+
+  /** `memory`: the budget for request bodies, to which the files of requests also count. */
+  constructor(
+    private readonly files: FileStore,
+    private readonly memory: RequestMemoryBudget,
+  ) {
+    this.#maxBytes = Math.min(MAX_BYTES, memory.share);
+  }
 
   /**
-   * Replaces the files in `body`. Null: it has none. Rejects with ApiError 404 file_not_found, 413 file_too_large, or
-   * 422 unsupported_content or invalid_value, which name the part.
+   * Replaces the files in `body`. Null: it has none. Resolves to their total size, which stays reserved until release()
+   * or until the client disconnects. Rejects with ApiError 404 file_not_found, 413 file_too_large, 429 or 503 if the
+   * organization or the server reads too much, or 422 unsupported_content or invalid_value, which name the part. Never
+   * settles if the client disconnects first.
    */
-  expand(format: FileFormat, body: unknown, reader: FileReader): Promise<void> | null {
+  expand(format: FileFormat, body: unknown, reader: FileReader): Promise<number> | null {
     const parts = filePartsOf(format, body);
     if (parts.length === 0) return null;
     return this.#expand(parts, reader);
   }
 
-  async #expand(parts: readonly FilePart[], reader: FileReader): Promise<void> {
+  /** Call when the body is no longer needed. */
+  release(reader: FileReader): void {
+    this.#reserved.get(reader)?.release();
+    this.#reserved.delete(reader);
+  }
+
+  async #expand(parts: readonly FilePart[], reader: FileReader): Promise<number> {
     const excess = parts[MAX_FILES];
     if (excess !== undefined)
       throw apiError('invalid_value', `${excess.path}: a request may have at most ${MAX_FILES} files.`, excess.path);
+    const reserved = this.memory.open(reader.identity.organizationId);
+    this.#reserved.set(reader, reserved);
+    reader.onAborted(() => this.release(reader));
     let total = 0;
     const spend = (bytes: number, path: string): void => {
       total += bytes;
-      if (total > MAX_BYTES)
+      if (total > this.#maxBytes)
         throw apiError(
           'file_too_large',
-          `${path}: the files of a request may have at most ${MAX_BYTES} bytes in total.`,
+          `${path}: the files of a request may have at most ${this.#maxBytes} bytes in total.`,
           path,
         );
+      if (!reserved.add(bytes)) throw tooMuchToRead();
     };
-    // One file at a time, so that a request does not load more than the limit before it is checked.
-    for (const part of parts) {
-      const file = await this.#load(part, reader, spend);
-      if (reader.aborted) return;
-      part.replace(reader.charged(file.bytes.length, () => contentsOf(part, file)));
+    try {
+      // One file at a time, so that a request does not load more than the limit before it is checked.
+      for (const part of parts) {
+        const file = await this.#load(part, reader, spend);
+        if (reader.aborted) break;
+        part.replace(reader.charged(file.bytes.length, () => contentsOf(part, file)));
+      }
+    } catch (error) {
+      this.release(reader);
+      throw error;
     }
+    if (reader.aborted) this.release(reader);
+    return total;
   }
 
   async #load(part: FilePart, reader: FileReader, spend: (bytes: number, path: string) => void): Promise<LoadedFile> {
@@ -85,23 +113,33 @@ export class FileInputs {
     if (origin.kind === 'data') {
       const { data, mediaType } = dataOf(origin.data);
       const filename = part.filename ?? 'unnamed';
+      spend(Math.floor((data.length / 4) * 3), path);
       const bytes = reader.charged(data.length, () => decoded(data, path));
-      spend(bytes.length, path);
       return { bytes, filename, mediaType: origin.mediaType ?? mediaType ?? mediaTypeOfName(filename) ?? UNKNOWN };
     }
     const { organizationId } = reader.identity;
     const file = await this.files.get(organizationId, origin.id);
     if (file === null) throw fileNotFound(origin.id, path);
-    spend(file.bytes, path);
     ensureReadable(part, file.mediaType);
-    const bytes = Buffer.allocUnsafeSlow(file.bytes);
-    let at = 0;
-    for await (const piece of this.files.read(organizationId, file.id)) {
-      bytes.set(piece, at);
-      at += piece.length;
-      if (reader.aborted) break;
-    }
+    const bytes = await reader.enqueue(file.bytes, () => this.#read(file, reader, () => spend(file.bytes, path)));
     return { bytes, mediaType: file.mediaType, filename: part.filename ?? file.filename };
+  }
+
+  /** `reserve` is called before memory is allocated. */
+  async #read(
+    { id, organizationId, bytes: size }: StoredFile,
+    reader: FileReader,
+    reserve: () => void,
+  ): Promise<Buffer> {
+    reserve();
+    const bytes = Buffer.allocUnsafeSlow(size);
+    let at = 0;
+    for await (const piece of this.files.read(organizationId, id)) {
+      if (reader.aborted) break;
+      reader.charged(piece.length, () => bytes.set(piece, at));
+      at += piece.length;
+    }
+    return bytes;
   }
 }
 
@@ -117,6 +155,13 @@ export const withFileInputs = (route: Route, format: FileFormat, inputs: FileInp
     route.scope === null || !exchange.identity.scopes.includes(route.scope)
       ? null
       : inputs.expand(format, exchange.body, exchange),
+  handler(exchange: Exchange) {
+    try {
+      return route.handler(exchange);
+    } finally {
+      inputs.release(exchange);
+    }
+  },
 });
 
 /** Splits a data: URL. Anything else is taken as base64. */

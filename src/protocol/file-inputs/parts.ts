@@ -150,7 +150,7 @@ function messagesPart(part: Json, { path, place }: At): FilePart | null {
   };
 }
 
-/** The blocks within a tool result or a document. */
+/** The blocks within a tool result or a document. A tool result may contain documents that contain blocks. */
 function nestedParts(part: Record<string, unknown>, path: string): FilePart[] {
   const found: FilePart[] = [];
   const source = part['source'];
@@ -159,6 +159,7 @@ function nestedParts(part: Record<string, unknown>, path: string): FilePart[] {
   visit(owner, 'content', owner === part ? `${path}.content` : `${path}.source.content`, (inner, at, place) => {
     const file = messagesPart(inner, { path: at, place });
     if (file !== null) found.push(file);
+    if (part['type'] === 'tool_result' && inner['type'] === 'document') found.push(...nestedParts(inner, at));
   });
   return found;
 }

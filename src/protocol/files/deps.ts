@@ -1,4 +1,4 @@
-// What the routes of files and uploads need.
+// Dependencies of the routes for files and uploads.
 
 import type { FileStore } from '../../storage/file-store.js';
 import type { UploadStore } from '../../storage/upload-store.js';

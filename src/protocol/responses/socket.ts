@@ -13,7 +13,7 @@ import { ApiError, apiError, toApiError } from '../../shared/errors.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
 import { findModel } from '../admit.js';
-import type { FileInputs } from '../file-inputs/file-inputs.js';
+import type { FileInputs, FileReader } from '../file-inputs/file-inputs.js';
 import { annotateModel } from '../caller.js';
 import type { Caller } from '../caller.js';
 import { nameIgnoredParts } from './create.js';
@@ -58,7 +58,7 @@ interface Waiting {
 /** A running turn. */
 interface Current {
   readonly turn: SocketTurn;
-  readonly bytes: number; // size of its message
+  bytes: number; // size of its message and of the files in it
   streamId: string | null;
   previousId: string | null;
   running: ResponseRun | null; // set once its response has been admitted
@@ -245,15 +245,7 @@ class Session implements SocketListener {
   async #content(current: Current, caller: Caller, read: Read): ReturnType<typeof readContent> {
     const { deps, socket } = this;
     annotateModel(current.turn, read.fields);
-    if (read.problem === null)
-      await deps.fileInputs?.expand('responses', read.fields, {
-        identity: socket.identity,
-        get aborted() {
-          return !socket.open;
-        },
-        charged: (bytes, work) => current.turn.charged(bytes, work),
-      });
-    const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
+    const parsed = await this.#parsed(current, caller, read);
     const { organizationId } = socket.identity;
     const continued =
       parsed.previousId === null || parsed.conversationId !== null
@@ -265,6 +257,27 @@ class Session implements SocketListener {
       charged: (work, size) => current.turn.charged(current.bytes + size, work),
       findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
     });
+  }
+
+  /** Parses the message after its files have been read. */
+  async #parsed(current: Current, caller: Caller, read: Read): Promise<ParsedCreate> {
+    const { deps, socket } = this;
+    const reader: FileReader = {
+      identity: socket.identity,
+      get aborted() {
+        return !socket.open;
+      },
+      charged: (bytes, work) => current.turn.charged(bytes, work),
+      enqueue: async (bytes, work) => current.turn.read(bytes, work),
+      onAborted: (callback) => caller.onAborted?.(callback),
+    };
+    try {
+      if (read.problem === null)
+        current.bytes += (await deps.fileInputs?.expand('responses', read.fields, reader)) ?? 0;
+      return current.turn.charged(current.bytes, () => this.#parse(read));
+    } finally {
+      deps.fileInputs?.release(reader);
+    }
   }
 
   /** Waits for the started turn to end. */

@@ -10,6 +10,8 @@ import { storedChatRoutes } from '../../protocol/chat-completions/stored-routes.
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
+import { requestMemoryOf } from '../../http/request-memory-budget.js';
+import type { RequestMemoryBudget } from '../../http/request-memory-budget.js';
 import { FileInputs, withFileInputs } from '../../protocol/file-inputs/file-inputs.js';
 import { fileRoutes } from '../../protocol/files/routes.js';
 import { infillRoute } from '../../protocol/infill/routes.js';
@@ -39,6 +41,8 @@ export interface Generation extends Module {
   /** POST /v1/chat/completions. */
   readonly chat: Route;
   readonly deps: GenerationDeps;
+  /** The memory budget for request bodies and the files in them. */
+  readonly requestMemory: RequestMemoryBudget;
 }
 
 export interface GenerationContext extends AppContext {
@@ -89,7 +93,8 @@ export function openGeneration({
     };
     const running = new RunningResponses(bus, background);
     const foreignThinking = config.foreign_thinking;
-    const fileInputs = new FileInputs(files);
+    const requestMemory = requestMemoryOf(config.http);
+    const fileInputs = new FileInputs(files, requestMemory);
     const stored = {
       ...generation,
       fileInputs,
@@ -115,6 +120,7 @@ export function openGeneration({
     return {
       chat,
       deps: generation,
+      requestMemory,
       routes: [
         openApiRoute({ maxN: config.limits.max_n }),
         chat,

@@ -13,6 +13,7 @@ import { unadmittedEntry } from '../../usage/requests/unadmitted.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
 import type { Authentication } from './authentication.js';
+import type { Generation } from './generation.js';
 import type { Limits } from './limits.js';
 import type { Live } from './live.js';
 import type { Recorders } from './recorders.js';
@@ -28,6 +29,7 @@ export interface HttpContext extends AppContext {
   authentication: Authentication;
   limits: Limits;
   live: Live;
+  generation: Pick<Generation, 'requestMemory'>;
 }
 
 export function openHttp({
@@ -40,6 +42,7 @@ export function openHttp({
   authentication: { accounts, readers },
   limits: { admission },
   live: { live },
+  generation: { requestMemory },
 }: HttpContext): Promise<Http> {
   return openModule((undo) => {
     const states = new ThreadStates(shared.threads);
@@ -89,6 +92,7 @@ export function openHttp({
         if (pace === null || pace.take()) requests.add(entry);
       },
       routes,
+      requestMemory,
       sockets: modules.flatMap((module) => module.sockets ?? []),
     });
     live.begin(() => http.inFlight);

@@ -52,17 +52,36 @@ export function openMaintenance({
       directory.keepSwept(
         async () => {
           await finishDeletions(organizations, organizationData, config.usage.row_days, directory.now());
-          await saved.sweep(async (id) => (await users.get(id)) !== null);
-          await conversations.sweep();
-          await completions.sweep();
-          await webhooks.sweep(directory.now() - DELIVERIES_KEPT_MS);
-          await batches.sweep();
-          await files.sweep();
-          await uploads.sweep();
+          await sweepEach(
+            {
+              saved: () => saved.sweep(async (id) => (await users.get(id)) !== null),
+              conversations: () => conversations.sweep(),
+              completions: () => completions.sweep(),
+              webhooks: () => webhooks.sweep(directory.now() - DELIVERIES_KEPT_MS),
+              batches: () => batches.sweep(),
+              files: () => files.sweep(),
+              uploads: () => uploads.sweep(),
+            },
+            (err, table) => log.error({ err, table }, 'sweep failed'),
+          );
         },
         (err) => log.error({ err }, 'sweeping accounts failed'),
         gate,
       );
     return {};
   });
+}
+
+/** Runs the sweeps one after another. If one fails, the others still run. */
+async function sweepEach(
+  sweeps: Readonly<Record<string, () => Promise<unknown>>>,
+  onError: (error: unknown, name: string) => void,
+): Promise<void> {
+  for (const [name, sweep] of Object.entries(sweeps)) {
+    try {
+      await sweep();
+    } catch (error) {
+      onError(error, name);
+    }
+  }
 }

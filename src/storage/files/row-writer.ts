@@ -1,6 +1,7 @@
 // Collects written bytes into rows of ROW_BYTES for the implementations of FileStore. At most one row is in memory.
 
-import { fileTooLarge, ROW_BYTES } from '../file-store.js';
+import { ROW_BYTES } from '../file-store.js';
+import type { ApiError } from '../../shared/errors.js';
 import type { ContentWriter } from '../file-store.js';
 
 /** How a store saves the rows of one file or part. */
@@ -18,10 +19,11 @@ export class RowWriter<Description, Result> implements ContentWriter<Description
   #bytes = 0;
   #isOver = false;
 
-  /** `maxBytes`: maximum size of the file; null = no limit. */
+  /** `maxBytes`: maximum size; null = no limit. `tooLarge` returns the error for more bytes than that. */
   constructor(
     private readonly target: RowTarget<Description, Result>,
     private readonly maxBytes: number | null,
+    private readonly tooLarge: (maxBytes: number) => ApiError,
   ) {}
 
   get bytes(): number {
@@ -31,7 +33,7 @@ export class RowWriter<Description, Result> implements ContentWriter<Description
   write(bytes: Uint8Array): Promise<void> {
     return this.#orDiscard(async () => {
       this.#bytes += bytes.length;
-      if (this.maxBytes !== null && this.#bytes > this.maxBytes) throw fileTooLarge(this.maxBytes);
+      if (this.maxBytes !== null && this.#bytes > this.maxBytes) throw this.tooLarge(this.maxBytes);
       for (let at = 0; at < bytes.length; ) {
         this.#grow(bytes.length - at);
         const piece = bytes.subarray(at, at + this.#row.length - this.#filled);

@@ -2,7 +2,7 @@
 //
 //   file-contents  contents ID                     owner, size and deadline
 //   file-rows      [contents ID, position]         bytes
-//   file-sizes     organization                    total size in bytes
+//   file-sizes     organization                    total size in bytes; '*' = of all organizations
 //   file-times     ['unfinished', seconds, id]     nothing: erased at this time unless adopted by a file
 //                  ['erase', 0, id]                nothing: forgotten, but not all rows are erased yet
 //
@@ -10,7 +10,8 @@
 // erased in short transactions. If a crash interrupts them, the sweep continues.
 
 import type { EraseGate } from '../../erase-gate.js';
-import { fileNotFound, storageQuotaExceeded } from '../../file-store.js';
+import { setImmediate } from 'node:timers/promises';
+import { fileNotFound, fileStorageFull, storageQuotaExceeded } from '../../file-store.js';
 import type { FileSettings } from '../../file-store.js';
 import type { RowSlice } from '../../files/segments.js';
 import { ShortTransactions } from '../short-transactions.js';
@@ -34,6 +35,8 @@ export interface NewContents {
 
 // Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
+/** Key of the total size of all organizations' files. */
+const ALL = '*';
 
 export class LmdbFileContents {
   readonly #contents: Table<Contents>;
@@ -62,7 +65,8 @@ export class LmdbFileContents {
       const total = (this.#sizes.get(organizationId) ?? 0) + row.length;
       if (limited && total > this.settings.organization_bytes)
         throw storageQuotaExceeded(this.settings.organization_bytes);
-      void this.#sizes.put(organizationId, total);
+      if (this.#total() + row.length > this.settings.total_bytes) throw fileStorageFull(this.settings.total_bytes);
+      this.#resize(organizationId, row.length);
       void this.#rows.put([id, position], row);
       void this.#contents.put(id, { ...known, bytes: known.bytes + row.length });
     });
@@ -90,9 +94,7 @@ export class LmdbFileContents {
     void this.#contents.remove(id);
     if (deadline !== null) void this.#times.remove(['unfinished', deadline, id]);
     void this.#times.put(['erase', 0, id], []);
-    const left = (this.#sizes.get(organizationId) ?? 0) - bytes;
-    if (left > 0) void this.#sizes.put(organizationId, left);
-    else void this.#sizes.remove(organizationId);
+    this.#resize(organizationId, -bytes);
   }
 
   async eraseRows(id: string): Promise<void> {
@@ -108,8 +110,12 @@ export class LmdbFileContents {
     await this.eraseRows(id);
   }
 
-  /** Throws ApiError 404 if the contents were erased. `file` is the ID to name in the error. */
-  read({ id, position, from, to }: RowSlice, file: string): Uint8Array {
+  /**
+   * Rejects with ApiError 404 if the contents were erased. `file` is the ID to name in the error. Other work runs before
+   * each read, because reading itself is synchronous and a file may have thousands of rows.
+   */
+  async read({ id, position, from, to }: RowSlice, file: string): Promise<Uint8Array> {
+    await setImmediate();
     this.store.refresh();
     const row = this.#contents.get(id) === undefined ? undefined : this.#rows.get([id, position]);
     if (row === undefined) throw fileNotFound(file);
@@ -141,6 +147,26 @@ export class LmdbFileContents {
 
   close(): void {
     this.#transactions.close();
+  }
+
+  /** Adds to an organization's total and to that of all organizations. Call within a transaction. */
+  #resize(organizationId: string, change: number): void {
+    const sizes = [
+      [ALL, this.#total() + change],
+      [organizationId, (this.#sizes.get(organizationId) ?? 0) + change],
+    ] as const;
+    for (const [key, size] of sizes)
+      if (size > 0) void this.#sizes.put(key, size);
+      else void this.#sizes.remove(key);
+  }
+
+  /** Total size of all organizations' files. A database in which it is not stored yet has only the others' totals. */
+  #total(): number {
+    let sum = this.#sizes.get(ALL);
+    if (sum !== undefined) return sum;
+    sum = 0;
+    for (const { value } of this.#sizes.range({ from: ALL, to: AFTER_ALL })) sum += value;
+    return sum;
   }
 
   #begin({ id, organizationId, deadline }: NewContents): Contents {

@@ -10,7 +10,7 @@
 import { isFileId, newFileId } from '../../../shared/ids.js';
 import { OPEN_GATE } from '../../erase-gate.js';
 import type { EraseGate } from '../../erase-gate.js';
-import { fileNotFound, UNFINISHED_S } from '../../file-store.js';
+import { fileNotFound, fileTooLarge, UNFINISHED_S } from '../../file-store.js';
 import type {
   FileDescription,
   FileListQuery,
@@ -67,6 +67,7 @@ export class LmdbFileStore implements FileStore {
         discard: () => contents.discard(id),
       },
       limited ? contents.settings.max_bytes : null,
+      fileTooLarge,
     );
   }
 
@@ -114,7 +115,7 @@ export class LmdbFileStore implements FileStore {
     const row = this.#readable(organizationId, id, options.holder);
     if (row === null) throw fileNotFound(id);
     for (const slice of rowSlices(row.segments, options.start ?? 0, options.end ?? row.bytes))
-      yield this.contents.read(slice, id);
+      yield await this.contents.read(slice, id);
   }
 
   async delete(organizationId: string, id: string): Promise<boolean> {

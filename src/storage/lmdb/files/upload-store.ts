@@ -11,7 +11,14 @@ import type { EraseGate } from '../../erase-gate.js';
 import type { FileDescription, StoredFile } from '../../file-store.js';
 import { RowWriter } from '../../files/row-writer.js';
 import { rowSlices } from '../../files/segments.js';
-import { ENDED_UPLOAD_S, MAX_PARTS, tooManyParts, UPLOAD_S, uploadNotPending } from '../../upload-store.js';
+import {
+  ENDED_UPLOAD_S,
+  MAX_PARTS,
+  partTooLarge,
+  tooManyParts,
+  UPLOAD_S,
+  uploadNotPending,
+} from '../../upload-store.js';
 import type { NewUpload, PartWriter, StoredUpload, UploadPart, UploadStore } from '../../upload-store.js';
 import type { Table } from '../../store.js';
 import { below } from './contents.js';
@@ -77,6 +84,7 @@ export class LmdbUploadStore implements UploadStore {
         discard: () => contents.discard(id),
       },
       maxBytes,
+      partTooLarge,
     );
   }
 
@@ -87,7 +95,7 @@ export class LmdbUploadStore implements UploadStore {
 
   async *read(parts: readonly UploadPart[]): AsyncIterable<Uint8Array> {
     for (const part of parts)
-      for (const slice of rowSlices([part], 0, part.bytes)) yield this.contents.read(slice, part.id);
+      for (const slice of rowSlices([part], 0, part.bytes)) yield await this.contents.read(slice, part.id);
   }
 
   async complete(

@@ -1,7 +1,8 @@
 // Contents of files and of parts of uploads, in the tables file_contents, file_rows and file_sizes. Every change of a
-// size locks the organization's row in file_sizes, so that the limit holds across processes.
+// size locks the organization's row in file_sizes, so that its limit holds across processes. Concurrent writes of several
+// organizations can exceed the limit of all files by one row each.
 
-import { fileNotFound, storageQuotaExceeded } from '../../file-store.js';
+import { fileNotFound, fileStorageFull, storageQuotaExceeded } from '../../file-store.js';
 import type { FileSettings } from '../../file-store.js';
 import type { RowSlice } from '../../files/segments.js';
 import type { Database, Queryable } from '../database.js';
@@ -31,6 +32,11 @@ export class PostgresFileContents {
   put({ id, organizationId, deadline, limited }: NewContents, position: number, row: Uint8Array): Promise<void> {
     const limit = limited ? this.settings.organization_bytes : null;
     return this.database.transaction(async (within) => {
+      const [all] = await within.query<{ bytes: number }>(
+        'SELECT coalesce(sum(bytes), 0)::bigint AS bytes FROM file_sizes',
+        [],
+      );
+      if ((all?.bytes ?? 0) + row.length > this.settings.total_bytes) throw fileStorageFull(this.settings.total_bytes);
       await within.execute('INSERT INTO file_sizes (organization, bytes) VALUES ($1, 0) ON CONFLICT DO NOTHING', [
         organizationId,
       ]);

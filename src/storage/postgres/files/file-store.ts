@@ -4,7 +4,7 @@
 import { isFileId, newFileId } from '../../../shared/ids.js';
 import { OPEN_GATE } from '../../erase-gate.js';
 import type { EraseGate } from '../../erase-gate.js';
-import { fileNotFound, UNFINISHED_S } from '../../file-store.js';
+import { fileNotFound, fileTooLarge, UNFINISHED_S } from '../../file-store.js';
 import type {
   FileDescription,
   FileListQuery,
@@ -57,6 +57,7 @@ export class PostgresFileStore implements FileStore {
         discard: () => contents.discard(id),
       },
       limited ? contents.settings.max_bytes : null,
+      fileTooLarge,
     );
   }
 

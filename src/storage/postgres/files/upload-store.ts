@@ -7,7 +7,14 @@ import type { EraseGate } from '../../erase-gate.js';
 import type { FileDescription, StoredFile } from '../../file-store.js';
 import { RowWriter } from '../../files/row-writer.js';
 import { rowSlices } from '../../files/segments.js';
-import { ENDED_UPLOAD_S, MAX_PARTS, tooManyParts, UPLOAD_S, uploadNotPending } from '../../upload-store.js';
+import {
+  ENDED_UPLOAD_S,
+  MAX_PARTS,
+  partTooLarge,
+  tooManyParts,
+  UPLOAD_S,
+  uploadNotPending,
+} from '../../upload-store.js';
 import type { NewUpload, PartWriter, StoredUpload, UploadPart, UploadStore } from '../../upload-store.js';
 import type { Queryable } from '../database.js';
 import type { PostgresFileContents } from './contents.js';
@@ -94,6 +101,7 @@ export class PostgresUploadStore implements UploadStore {
         discard: () => contents.discard(id),
       },
       maxBytes,
+      partTooLarge,
     );
   }
 
