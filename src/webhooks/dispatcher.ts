@@ -4,10 +4,11 @@
 import type { SecretBox } from '../accounts/sealing/secret-box.js';
 import type { Log, Telemetry } from '../telemetry/types.js';
 import { isBatchId } from '../shared/ids.js';
+import type { EventType } from '../shared/wire/webhooks.js';
 import type { BatchStore } from '../storage/batch-store.js';
 import type { ResponseStore } from '../storage/response-store.js';
 import { postWebhook, type WebhookSettings } from '../usage/webhook.js';
-import { batchEndEvent, endEvent, type EventType } from './events.js';
+import { batchEndEvent, endEvent } from './events.js';
 import { signedHeaders } from './signature.js';
 import { CHECK_MS, type WebhookEvents } from './webhook-events.js';
 import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
