@@ -48,6 +48,13 @@ const line = (content: string, more: object = {}): object => ({
   body: { model, reasoning_effort: 'none', messages: [{ role: 'user', content }], ...more },
 });
 
+/** Requests whose responses take a while together. */
+const longLines = (count: number): object[] =>
+  Array.from({ length: count }, (_, at) => ({
+    ...line('L: x', { max_completion_tokens: 3_000 }),
+    custom_id: String(at),
+  }));
+
 async function restart(settings: Record<string, string> = {}): Promise<void> {
   const exited = once(owned.server.process, 'exit');
   owned.server.process.kill('SIGKILL');
@@ -88,7 +95,7 @@ t.test('each end of a batch is reported once, signed as the clients verify', asy
 });
 
 t.test('a batch that expires is reported, also to an endpoint that was added after its creation', async (t) => {
-  const { id } = await begin([line('L: x', { max_completion_tokens: 10_000 })]);
+  const { id } = await begin(longLines(300));
   const receiver = await webhookReceiver(t);
   await create(receiver);
   t.ok(await eventually(async () => (await openai().batches.retrieve(id)).status === 'in_progress'));
@@ -107,7 +114,7 @@ t.test('the end of a batch is reported after the server was killed', async (t) =
   await restart();
   const receiver = await webhookReceiver(t);
   await create(receiver);
-  const { id } = await begin([line('L: x', { max_completion_tokens: 3_000 })]);
+  const { id } = await begin(longLines(20));
   t.ok(await eventually(async () => (await openai().batches.retrieve(id)).status === 'in_progress'));
   await restart();
   t.ok(await eventually(() => receiver.taken.length > 0, WAIT_MS));
