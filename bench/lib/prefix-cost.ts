@@ -69,7 +69,10 @@ const promptOf = ({ engine }: TieredEngine, tokens: number): SubmitOptions => ({
   prefixCache: true,
 });
 
-/** Runs pairs of measurements in one engine, one with exports or imports and one without, in alternating time slots. */
+/**
+ * Runs pairs of measurements in one engine. In each pair, requests with exports or imports alternate with requests
+ * without them, so that changes in the machine's load affect both equally.
+ */
 async function inPairs(
   { model, load, dir, streams, seconds, pairs, everyMs }: CostOptions,
   work: (tiered: TieredEngine, isWith: boolean) => Promise<void>,
@@ -88,7 +91,6 @@ async function inPairs(
     for (let pair = 0; pair < pairs; pair++) {
       const runs: Record<'with' | 'without', number[]> = { with: [], without: [] };
       const before = await bytesOf(tiered);
-      // Requests with and without alternate, so that both see the same changes in the machine's load.
       const end = performance.now() + 2 * seconds * 1000;
       for (let slot = pair; performance.now() < end; slot++) {
         const kind = slot % 2 === 0 ? 'without' : 'with';

@@ -1,6 +1,7 @@
-// Benchmark of LoRA adapters on the CPU: the duration of a decode step with and without them, in turns, so that
-// slowdowns of the machine affect both. The forward pass alone, without the scheduler, sampling or Node. The adapters
-// have random F16 weights for all seven matrices of each layer; stream i uses adapter i % ADAPTERS.
+// Benchmark of LoRA adapters on the CPU. Measures the duration of a decode step with and without adapters, alternately,
+// so that slowdowns of the machine affect both. Measures only the forward pass, without the scheduler, sampling or
+// Node.js. The adapters have random F16 factors for every adaptable matrix of the model. Stream i uses adapter
+// i % adapters.
 //
 //   usage: adapter_bench FILE [rank] [streams] [adapters] [steps] [isa] [threads]
 #include <algorithm>
@@ -37,7 +38,7 @@ int fail(const Error& error) {
 
 std::span<const std::byte> bytes_of(const std::vector<uint16_t>& values) { return std::as_bytes(std::span(values)); }
 
-// An adapter with one pair of random factors for each of the model's matrices.
+// Makes an adapter with random factors for every adaptable matrix of the model.
 Result<std::unique_ptr<const Adapter>> random_adapter(Model& model, int rank, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0f, 0.02f);
@@ -130,7 +131,7 @@ int run(int argc, char** argv) {
   std::vector<double> without, with;
   for (int i = -2; i < steps; ++i) {
     const double plain = step(false), adapted = step(true);
-    if (i < 0) continue;  // Warm-up.
+    if (i < 0) continue;  // Steps -2 and -1 are warm-up.
     without.push_back(plain);
     with.push_back(adapted);
   }

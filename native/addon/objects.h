@@ -23,7 +23,7 @@ Napi::Object to_object(Napi::Env env, const Inspection& inspection);
 Napi::Object to_object(Napi::Env env, const EngineStats& stats);
 Napi::Object to_object(Napi::Env env, const AdapterInfo& adapter);
 Napi::Array to_array(Napi::Env env, const std::vector<AdapterInfo>& adapters);
-// The hexadecimal digits of a hash, which can be compared; "" if all its bits are 0.
+// Formats a hash as 32 hexadecimal digits. Returns "" for the zero hash, which means no adapter.
 std::string hash_digits(const ContentHash& hash);
 Napi::Array to_array(Napi::Env env, std::span<const OpFigures> operations);
 Napi::Array to_array(Napi::Env env, std::span<const WantedTensor> tensors);

@@ -64,7 +64,7 @@ std::vector<InputSpan> read_spans(Arguments& arguments, const Named& list) {
   return spans;
 }
 
-// Reads AdapterInfo.cacheKey: nothing, or 32 hexadecimal digits.
+// Reads an adapter hash in the format of AdapterInfo.cacheKey: 32 hexadecimal digits; absent or empty: no adapter.
 ContentHash read_adapter(Arguments& arguments, const Named& field) {
   if (arguments.is_absent(field)) return {};
   const std::string digits = arguments.string(field, 32);

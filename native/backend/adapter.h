@@ -1,5 +1,5 @@
-// Low-rank adapters (LoRA, Hu et al. 2021, arXiv:2106.09685): a weight matrix W acts as W + scale B A for the rows of a
-// step that use the adapter, where A has `rank` rows and B has `rank` columns.
+// LoRA adapters (Hu et al. 2021, arXiv:2106.09685). An adapter replaces a weight matrix W by W + scale * B * A for the
+// tokens that use the adapter. A has `rank` rows, and B has `rank` columns.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ inline constexpr int kMaxAdapterRank = 1024;
 // Maximum number of targets in one call of Operations::add_adapters().
 inline constexpr size_t kMaxAdapterTargets = 512;
 
-// The two factors for one weight matrix, in the backend's own layout.
+// The LoRA factors A and B of one weight matrix, in the backend's own layout.
 class AdapterMatrix {
  public:
   virtual ~AdapterMatrix() = default;
@@ -21,7 +21,8 @@ class AdapterMatrix {
   size_t bytes = 0;            // Memory used, in bytes.
 };
 
-// The factors in host memory. All values must be finite.
+// The LoRA factors of one weight matrix in host memory, from which a backend makes an AdapterMatrix. All values must be
+// finite.
 struct AdapterSource {
   int rank;
   int64_t rows, cols;
@@ -30,13 +31,13 @@ struct AdapterSource {
   float scale;
 };
 
-// One adapter's effect on some rows of a matmul that has already been computed.
+// Adds one adapter to some output rows of a matmul that has already been computed.
 struct AdapterTarget {
   const AdapterMatrix* matrix;
-  const float* x;  // Input of the matmul, [n_rows][cols], dense.
-  float* out;      // Output of the matmul.
-  int64_t out_stride;
-  std::span<const int32_t> rows;  // The rows of x and `out` that use the adapter. Host memory.
+  const float* x;                 // Input of the matmul. Shape [rows of the matmul][cols], contiguous.
+  float* out;                     // Output of the matmul, updated in place.
+  int64_t out_stride;             // Floats between rows of `out`.
+  std::span<const int32_t> rows;  // Indices of the rows of x and `out` that use the adapter. Host memory.
 };
 
 }  // namespace monolith

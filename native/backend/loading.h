@@ -44,8 +44,8 @@ class BackendMemory {
   virtual size_t kv_cache_bytes(const KvShape& shape) const = 0;
   // Copies a matrix and repacks it for the kernels. Errors: kUnsupported (shape), kOutOfMemory.
   virtual Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) = 0;
-  // Copies the factors of an adapter. May be called on any thread at any time, and the result may be destroyed on any
-  // thread. Errors: kOutOfMemory.
+  // Copies the LoRA factors of one weight matrix. May be called on any thread, also during a step. The result may be
+  // destroyed on any thread. Errors: kOutOfMemory.
   virtual Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) = 0;
   // Moves a matrix from small memory pages to huge pages where possible, until the given time. Returns the bytes of the
   // matrix that are known to be in huge pages. Returns 0 if there are no huge pages or the system does not report them.

@@ -221,9 +221,9 @@ class Operations {
   // again.
   virtual void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows,
                       InputUse use = InputUse::kAgain) = 0;
-  // Adds low-rank adapters to the results of matmuls. For each target and each of its rows,
-  // out[row] += B (scale * (A x[row])). A row may occur in several targets only if their `out` differ. `scratch`: as
-  // many floats as the rows of all targets times their ranks, in the backend's memory.
+  // Adds LoRA adapters to the results of matmuls: out[row] += B (scale * (A x[row])) for each target and each of its
+  // rows. Two targets with the same `out` must not have a row in common. `scratch` is backend memory for the sum over
+  // all targets of (number of rows) * rank floats.
   virtual void add_adapters(std::span<const AdapterTarget> targets, float* scratch) = 0;
   // Applies RoPE to each head of x, [n_rows][n_heads][head_dim] with row_stride floats per row, at the row's position.
   virtual void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride,

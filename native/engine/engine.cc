@@ -52,7 +52,7 @@ struct Inbox {
   std::vector<Finish> finished;
   std::vector<std::shared_ptr<Channel>> closed;
   std::vector<std::function<void(PageTier&)>> tier;  // Bounded by the consumer of the storage tier.
-  std::vector<std::function<void()>> calls;          // Work for the engine thread between two steps.
+  std::vector<std::function<void()>> calls;          // Functions that the engine thread calls between two steps.
   EngineTunables tunables;
   bool tuned = false;
   bool drain = false;
@@ -345,7 +345,7 @@ class ThreadedEngine final : public Engine {
     post([&](Inbox& inbox) { inbox.tier.push_back(std::move(command)); });
   }
 
-  // Lets the engine thread prepare the model for adapters of this rank, and waits for it.
+  // Calls Model::reserve_adapters() on the engine thread and waits for the result.
   Status reserve_adapters(int rank) {
     const auto answer = std::make_shared<std::promise<Status>>();
     std::future<Status> reserved = answer->get_future();

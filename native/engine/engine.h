@@ -63,7 +63,7 @@ struct EngineOptions {
   // Maximum bytes of the image-embedding cache. The embeddings of active requests may take up to the same amount in
   // addition.
   size_t embedding_bytes_max = 256 << 20;
-  size_t adapter_bytes_max = size_t{4} << 30;  // Maximum bytes of all LoRA adapters.
+  size_t adapter_bytes_max = size_t{4} << 30;  // Maximum memory of all LoRA adapters, in bytes.
   // Maximum undrained event bytes per channel. Above it, the channel's sequences are preempted until it is drained.
   size_t channel_bytes_max = 64 << 20;
   // Maximum bytes of all compiled grammars, cached or in use. Temporary memory of the compiler is not included.
@@ -129,8 +129,8 @@ struct EngineStats {
   uint64_t pages_exported = 0, pages_imported = 0, exports_skipped = 0;
   uint64_t exports_pending = 0;  // Pages that are still to be given to the storage tier.
   double step_seconds = 0;       // Sum of step durations in seconds.
-  // Sum of durations in seconds, and rows, of the steps in which at least 64 rows, or half of max_batch_tokens if that is
-  // less, belong to prompts.
+  // Total duration in seconds and total number of tokens of the prefill-heavy steps. These are the steps that have at
+  // least min(64, max_batch_tokens / 2) tokens in addition to one token per decoding sequence.
   double prompt_step_seconds = 0;
   uint64_t prompt_step_rows = 0;
   std::vector<AdapterStats> adapters;
@@ -191,13 +191,13 @@ class Engine {
   virtual const KvLayout& kv_layout() const = 0;
   virtual const std::string& cache_identity() const = 0;  // See tiers/cache_identity.h.
 
-  // Loads a LoRA adapter from a GGUF file or a PEFT folder, on the calling thread. Errors name the key or tensor that is
-  // wrong.
+  // Loads a LoRA adapter from a GGUF file or a PEFT folder. Runs on the calling thread while the engine thread
+  // computes. For an invalid file, the error message names the key or tensor.
   virtual Result<AdapterInfo> load_adapter(const std::string& path, const AdapterOptions& options) = 0;
-  // New requests cannot use the adapter any more. It is freed when its last request has ended. Returns kInvalidArgument
-  // if there is no adapter with this id.
+  // Makes submit() refuse new requests that name the adapter. The adapter is freed when the last request that uses it
+  // has ended. Returns kInvalidArgument if no adapter with this id is loaded.
   virtual Status unload_adapter(AdapterId id) = 0;
-  // The loaded adapters, without those being unloaded, in the order in which they were loaded.
+  // The loaded adapters in the order in which they were loaded, without those for which unload_adapter() was called.
   virtual std::vector<AdapterInfo> adapters() const = 0;
 
   virtual EngineStats stats() const = 0;

@@ -131,9 +131,9 @@ enum class OutputKind : uint8_t {
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // The prompt: 1 .. max_context - 1 tokens.
   OutputKind output = OutputKind::kTokens;
-  bool background = false;         // If true, the request yields to all requests that are not in the background.
+  bool background = false;         // If true, the request yields to all requests that are not background requests.
   std::vector<InputSpan> spans;    // Embedding spans in order of position, without overlap.
-  AdapterId adapter = kNoAdapter;  // LoRA adapter to compute with.
+  AdapterId adapter = kNoAdapter;  // The LoRA adapter that the request uses.
   uint64_t organization = 0;       // Namespace of the prefix cache and unit of fair scheduling.
   int n = 1;                       // Number of choices, which share the prompt.
   // Maximum generated tokens per choice, clamped to the rest of the context. At least 1, or 0 if no tokens are
@@ -159,7 +159,7 @@ struct GenerationRequest {
   // matched. A grammar takes precedence.
   int min_tokens = 0;
   OutputBans bans;  // Built at submission; not set by the caller.
-  // The adapter with the id `adapter`, held until the request is destroyed. Set at submission, not by the caller.
+  // Reference to the adapter whose id is `adapter`, held until the request is destroyed. Engine::submit() sets it.
   std::shared_ptr<AdapterUse> adapter_use;
   // Text that the output probably repeats, as tokens: a source of draft tokens (speculation/predicted_text.h). At most
   // the context's length.

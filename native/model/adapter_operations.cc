@@ -16,7 +16,8 @@ AdapterOperations::AdapterOperations(Backend& backend, int max_rows) : Forwardin
 
 Status AdapterOperations::reserve(int rank) {
   if (rank <= reserved_rank_) return {};
-  // The backend never frees floats, so the size grows by powers of two.
+  // The backend frees memory from allocate() only when it is destroyed, so the rank is rounded up to a power of two to
+  // limit the number of reallocations.
   const int next = static_cast<int>(std::bit_ceil(static_cast<unsigned>(rank)));
   auto memory = inner_.allocate(int64_t{max_rows_} * static_cast<int64_t>(kMaxTargets) * next);
   if (!memory) return memory.error();
@@ -25,7 +26,8 @@ Status AdapterOperations::reserve(int rank) {
   return {};
 }
 
-// Lists the rows of each adapter. With `logit_rows`, row i is the token logit_rows[i].
+// Writes the rows that use each adapter to `to`. If `logit_rows` is empty, rows are the step's tokens. Otherwise, only
+// tokens with logits have a row: row i is token logit_rows[i].
 void AdapterOperations::group(std::span<const AdapterRows> adapters, std::span<const int32_t> logit_rows,
                               Grouping& to) {
   to.rows.clear();
@@ -60,7 +62,7 @@ void AdapterOperations::begin(int n_rows, std::span<const int32_t> logit_rows, s
 }
 
 void AdapterOperations::matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) {
-  // If all tokens have logits, both lists are the same.
+  // If all tokens have logits, all_ and logits_ are equal, so either can be used.
   const bool is_all = rows.value() == n_rows_;
   const Grouping& grouping = is_all ? all_ : logits_;
   targets_.clear();
@@ -70,7 +72,7 @@ void AdapterOperations::matmul(std::span<const MatmulTarget> targets, const floa
         targets_.push_back(
             {matrix, x, target.out, target.out_stride, std::span(grouping.rows).subspan(group.first, group.count)});
   if (targets_.empty()) return inner_.matmul(targets, x, rows, use);
-  // Blocks compute the adaptable matrices for all tokens or for those with logits.
+  // Layers compute matmuls with adaptable weights either for all tokens or for the tokens with logits.
   assert(is_all || rows.value() == n_logit_rows_);
   assert(targets.size() <= kMaxTargets);
   inner_.matmul(targets, x, rows, InputUse::kAgain);

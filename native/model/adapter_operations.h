@@ -1,5 +1,6 @@
-// The operations of a model's layers, with LoRA adapters: adds the adapters of a step's rows to the results of matmuls.
-// All other operations, and steps without adapters, go to the backend unchanged. Engine thread only.
+// Wraps a backend's operations for the layers of a model. After each matmul, adds the LoRA adapters of the step's
+// tokens to the result. All other operations, and steps without adapters, go to the backend unchanged. Engine thread
+// only.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,18 @@ namespace monolith {
 
 class AdapterOperations final : public ForwardingBackend {
  public:
-  // Maximum number of adapters in one step, so that a call of add_adapters() stays within kMaxAdapterTargets.
+  // Maximum number of adapters in one step and of targets in one matmul. Their product must not exceed
+  // kMaxAdapterTargets.
   static constexpr size_t kMaxAtOnce = 64;
-  static constexpr size_t kMaxTargets = kMaxAdapterTargets / kMaxAtOnce;  // Maximum targets of one matmul.
+  static constexpr size_t kMaxTargets = kMaxAdapterTargets / kMaxAtOnce;
 
   AdapterOperations(Backend& backend, int max_rows);
 
-  // Allocates scratch memory for adapters of up to this rank. Not during a step.
+  // Allocates scratch memory for adapters of up to this rank. Must not be called during a step.
   Status reserve(int rank);
-  // Begins a step. `adapters`: ranges of rows in ascending order. `logit_rows`: the rows that are left if a block
-  // reduces the step to them. Both must stay valid until the next call.
+  // Must be called before each step of `n_rows` tokens. `adapters`: ranges of tokens in ascending order; the adapters
+  // must stay alive until the step ends. `logit_rows`: ascending indices of the tokens with logits, to which the last
+  // layer may reduce the step.
   void begin(int n_rows, std::span<const int32_t> logit_rows, std::span<const AdapterRows> adapters);
 
   void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override;
@@ -30,9 +33,9 @@ class AdapterOperations final : public ForwardingBackend {
  private:
   struct Group {
     const Adapter* adapter;
-    size_t first, count;  // Range of the row list.
+    size_t first, count;  // Range in Grouping::rows.
   };
-  // The rows of each adapter.
+  // The rows that use each adapter.
   struct Grouping {
     std::vector<int32_t> rows;
     std::vector<Group> groups;

@@ -436,7 +436,7 @@ struct Batch {
   // Ranges that cover all tokens in order and specify which hidden states the drafter saves. If empty, the drafter does
   // not run.
   std::span<const HiddenRange> hidden = {};
-  std::span<const AdapterRows> adapters = {};   // Rows that use LoRA adapters, in ascending order.
+  std::span<const AdapterRows> adapters = {};   // Tokens that use LoRA adapters, in ascending order.
   std::span<const EmbeddedRows> embedded = {};  // Tokens from embedding spans, in ascending order.
   // If true, the step keeps the hidden states of all tokens for Model::hidden_states(). Only for models with a
   // PoolingHead.
@@ -481,13 +481,13 @@ class Model {
   // are asserted).
   virtual const float* forward(const Batch& batch) = 0;
 
-  // The weight matrices that LoRA adapters can change; empty: the model does not support adapters. Any thread.
+  // The weight matrices that LoRA adapters can change. Empty if the model does not support adapters. Any thread.
   virtual const std::vector<AdaptableWeight>& adaptable_weights() const {
     static const std::vector<AdaptableWeight> none;
     return none;
   }
-  // Allocates memory for steps with adapters of up to this rank. Called by the engine thread, before the first such
-  // step.
+  // Allocates memory for steps with adapters of up to this rank. The engine thread calls it between two steps, before
+  // the first step with such an adapter.
   virtual Status reserve_adapters(int rank) { return static_cast<void>(rank), Status(); }
 
   // Returns the layers that compute the embedding or scores of a text from its hidden states. Null if the model only

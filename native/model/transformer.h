@@ -81,7 +81,7 @@ class Transformer final : public Model {
   HyperParams params_;
   ModelLimits limits_;
   Backend& backend_;
-  AdapterOperations adapted_;  // The operations of the model's own layers.
+  AdapterOperations adapted_;  // Used by the model's own layers; drafters use backend_.
   Weights weights_;
   std::vector<AdaptableWeight> adaptable_;
   std::unique_ptr<KvCache> kv_;

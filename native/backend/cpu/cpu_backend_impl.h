@@ -57,7 +57,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   // Operations. All except embed(), the matmuls and mixture() are in ops/*.cc. No operation allocates memory.
   void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override;
   void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override;
-  // The sum over columns is one chain per lane of 16, then a fixed tree; the sum over ranks is one chain.
+  // ops/adapters-inl.h describes the order of additions.
   void add_adapters(std::span<const AdapterTarget> targets, float* scratch) override;
   void batched_matmul(const BatchedMatmul& products, RowCount rows) override;
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, RowCount rows, float* out,

@@ -265,7 +265,7 @@ struct CpuMixture::Product {
     // While the first rows are multiplied by two panels, the kernels prefetch the next two panels, because pair kernels
     // do no other prefetching.
     const auto panel_lines = static_cast<int64_t>(matrix.layout().records / kLineBytes);
-    const int64_t blocks = std::max<int64_t>(cols / 32, 1);  // Matrices of 16 columns have half a block.
+    const int64_t blocks = std::max<int64_t>(cols / 32, 1);  // At least 1, because `cols` may be 16.
     const int next_lines = static_cast<int>((2 * panel_lines + blocks - 1) / blocks);
     const int32_t begin = mixture.first_slot_[expert], end = mixture.first_slot_[expert + 1];
     for (int32_t slot = begin; slot < end; slot += mixture.tile_rows_[slot]) {

@@ -189,7 +189,7 @@ class CudaBackend final : public Backend {
   bool is_asynchronous() const override { return true; }
   void wait() override { runtime_->synchronize(); }
 
-  // LoRA adapters are refused when they are loaded, see supports().
+  // Not reached: Adapter::load() calls supports() first, which refuses LoRA adapters.
   Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource&) override {
     return unsupported(OperationKind::kAddAdapters);
   }

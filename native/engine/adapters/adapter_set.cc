@@ -74,7 +74,7 @@ Result<std::shared_ptr<LoadedAdapter>> AdapterSet::read(const std::string& path,
   return loaded;
 }
 
-// The memory available for the next adapter, in bytes.
+// Returns how many bytes the next adapter may use. Fails if there are already kMaxAdapters adapters.
 Result<size_t> AdapterSet::room() {
   const std::lock_guard lock(mutex_);
   remove_freed();
@@ -95,7 +95,7 @@ void AdapterSet::remove_freed() {
 }
 
 Status AdapterSet::unload(AdapterId id) {
-  std::shared_ptr<LoadedAdapter> last;  // Destroyed after the lock is released, which may free the adapter.
+  std::shared_ptr<LoadedAdapter> last;  // May free the adapter, but only after `lock`, declared below, is released.
   const std::lock_guard lock(mutex_);
   for (Entry& entry : entries_) {
     if (!entry.loaded || entry.loaded->info.id != id) continue;

@@ -1,7 +1,8 @@
 // The LoRA adapters of an engine. All functions may be called from any thread.
 //
-// A request holds its adapter from submission to its end (AdapterUse). An adapter that is unloaded is freed when its
-// last request has ended; until then, it counts towards the limits.
+// A request holds a reference to its adapter from submission until the request ends (AdapterUse). unload() prevents new
+// references. The adapter is freed when the last request that uses it has ended, and counts towards the limits until
+// then.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,7 @@ namespace monolith {
 struct LoadedAdapter {
   AdapterInfo info;
   std::unique_ptr<const Adapter> adapter;
-  std::atomic<int> waiting{0}, running{0};  // Requests in the queue, and requests that have started.
+  std::atomic<int> waiting{0}, running{0};  // Requests in the queue, and requests that have started but not ended.
 };
 
 // A request's reference to its adapter.
@@ -33,7 +34,7 @@ class AdapterUse {
   AdapterUse(const AdapterUse&) = delete;
   AdapterUse& operator=(const AdapterUse&) = delete;
 
-  // The request leaves the queue. Further calls have no effect.
+  // Called when the request leaves the queue: counts it as running. Further calls have no effect.
   void start() {
     if (started_) return;
     started_ = true;
@@ -50,11 +51,11 @@ class AdapterUse {
 
 class AdapterSet {
  public:
-  // `most_bytes`: limit for all adapters together.
+  // `most_bytes`: maximum memory of all adapters together.
   AdapterSet(Model& model, size_t most_bytes) : model_(model), most_bytes_(most_bytes) {}
 
-  // Loads an adapter from a GGUF file or a PEFT folder. `reserve` is called with its rank and must make the model ready
-  // for it (Model::reserve_adapters()). Error messages start with the path.
+  // Loads an adapter from a GGUF file or a PEFT folder. `reserve` is called with the adapter's rank and must call
+  // Model::reserve_adapters() on the engine thread. Error messages start with the path.
   Result<AdapterInfo> load(const std::string& path, const AdapterOptions& options,
                            const std::function<Status(int rank)>& reserve);
   Status unload(AdapterId id);
@@ -65,7 +66,7 @@ class AdapterSet {
  private:
   struct Entry {
     std::shared_ptr<LoadedAdapter> loaded;  // Null after unload().
-    std::weak_ptr<LoadedAdapter> used;      // Expires after unload(), when the last request has ended.
+    std::weak_ptr<LoadedAdapter> used;      // Expires when the adapter is freed.
   };
 
   Result<std::shared_ptr<LoadedAdapter>> read(const std::string& path, const AdapterOptions& options);
@@ -74,7 +75,7 @@ class AdapterSet {
 
   Model& model_;
   const size_t most_bytes_;
-  std::mutex loading_;        // Held by load(), so that two loads do not both take the memory that is left.
+  std::mutex loading_;        // Held by load(), so that concurrent loads do not claim the same memory.
   mutable std::mutex mutex_;  // Guards the members below.
   std::vector<Entry> entries_;
   AdapterId next_id_ = 1;

@@ -1,7 +1,8 @@
 // The keys that the prefix cache compares: 64-bit values that are equal only if the content is equal. A token's key is
 // its id. The key of an embedding-span row mixes the content hash, the row number and a seed unknown to clients. Its
-// highest bit is set, so a row's key never equals a token's. The key of position 0 also mixes in the hash of the LoRA
-// adapter, if there is one. This keeps all pages of a prefix apart from pages that another adapter or none computed.
+// highest bit is set, so a row's key never equals a token's. If the request uses a LoRA adapter, the key of position 0
+// also includes the adapter's hash. Requests with different adapters, or with and without one, therefore never share
+// pages.
 #pragma once
 
 #include <array>
@@ -20,14 +21,14 @@ using PageKeys = std::array<PositionKey, kPageTokens>;
 
 inline PositionKey token_key(TokenId token) { return static_cast<uint32_t>(token); }
 
-// Multiply and xor-shift, two rounds per word: every input bit affects every output bit.
+// Mixes a 64-bit value with two rounds of xor-shift and multiply, so that every input bit affects every output bit.
 inline uint64_t mix_key(uint64_t state) {
   state = (state ^ state >> 32) * 0x9E3779B97F4A7C15u;
   state = (state ^ state >> 29) * 0xD6E8FEB86659FD93u;
   return state ^ state >> 32;
 }
 
-// Mixes three words with a seed. The highest bit of the result is set.
+// Hashes three 64-bit words (two of the content hash, and `word`) with a seed. The highest bit of the result is set.
 inline PositionKey mixed_key(const ContentHash& hash, uint64_t word, uint64_t seed) {
   return mix_key(mix_key(mix_key(seed ^ hash.high) ^ hash.low) ^ word) | uint64_t{1} << 63;
 }

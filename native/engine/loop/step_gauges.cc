@@ -5,8 +5,9 @@
 namespace monolith {
 namespace {
 
-// Steps with fewer rows of prompts say little about the time per prompt token, because decoding takes several times
-// longer per row.
+// A step is used to measure the time per prompt token if it has at least this many tokens in addition to one per
+// decoding sequence. In other steps, the decodes distort the measurement, because a decode takes several times as long
+// as a prompt token.
 constexpr int kPromptStepRows = 64;
 
 }  // namespace

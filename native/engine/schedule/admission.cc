@@ -178,11 +178,12 @@ void Admission::serve_entitlements() {
   for (int i = 0; i < kMaxEntitlements && serve_one_entitlement(); ++i) continue;
 }
 
-// Admits one sequence of an organization that holds no slot, or of any organization while background sequences run.
-// Preempted sequences are considered first. Returns false if none could be admitted.
+// Admits one sequence of an organization that holds no slot. While background sequences run, sequences of all
+// organizations qualify, because they may preempt the background sequences. Preempted sequences are tried first.
+// Returns false if no sequence was admitted.
 bool Admission::serve_one_entitlement() {
   const auto may_claim = [this](uint64_t organization) { return slots_of(organization) == 0 || runs_background(); };
-  // try_entitle() may add background sequences, which come after the others, to the list.
+  // An index instead of an iterator, because try_entitle() may append preempted background sequences to the list.
   for (size_t i = 0; i < preempted_.size() && !preempted_[i]->background; ++i) {
     ScheduledSequence* const sequence = preempted_[i];
     if (sequence->is_blocked() || !may_claim(sequence->organization)) continue;
@@ -203,7 +204,8 @@ AdmissionResult Admission::try_entitle(ScheduledSequence& sequence) {
   AdmissionResult result = AdmissionResult::kNotNow;
   const auto lacks_room = [&] { return free_slots() <= 0 || result == AdmissionResult::kNoRoom; };
   if (free_slots() > 0) result = try_admit(sequence, {});
-  // Estimating beforehand whether this helps would not be exact, because background sequences may share pages.
+  // Preempts background sequences one at a time. The number that is necessary cannot be computed in advance, because
+  // background sequences may share pages.
   while (result != AdmissionResult::kAdmitted && lacks_room() && runs_background()) {
     preempt(*running_.back());
     count_reserved_slots();
@@ -282,7 +284,8 @@ ScheduledSequence* Admission::admit_one(std::span<ScheduledSequence* const> prom
   return admitted || lacks_room ? admitted : admit_from(waiting_background_, prompts);
 }
 
-// Admits one preempted sequence. `lacks_room` is set if there are too few pages for one.
+// Admits the oldest preempted sequence that can continue, among background sequences or among all others. Returns null
+// if none was admitted. Sets `lacks_room` if there were too few pages.
 ScheduledSequence* Admission::resume_one(bool background, std::span<ScheduledSequence* const> prompts,
                                          bool& lacks_room) {
   for (size_t i = 0; i < preempted_.size(); ++i) {  // try_admit() may reallocate the list

@@ -15,7 +15,7 @@
 // A running sequence never fails for lack of pages: if no page is free for it, the youngest running sequence is
 // preempted, possibly the one that needs the page. So the oldest sequence always advances.
 //
-// Background sequences have a queue of their own and come after all others in every list. See scheduler.h.
+// Background sequences have their own queue and come after all other sequences in the lists. See scheduler.h.
 #pragma once
 
 #include <cstdint>
@@ -64,19 +64,19 @@ class Admission {
 
   // Counts each organization's slots, for is_only_one().
   void count_slots();
-  // True if the sequence is the only one of its organization, counting waiting and preempted ones. Background sequences
-  // do not count, and the result is false for them. So if an organization sends many long prompts, none of them gets a
-  // step of its own.
+  // True if the sequence is the only one of its organization, counting waiting and preempted sequences but not
+  // background sequences. False for background sequences. If an organization sends many long prompts, the result is
+  // false for all of them, so none gets a step of its own.
   bool is_only_one(const ScheduledSequence& sequence) const;
 
-  // True if background sequences must not be admitted and background prompts must not be computed, because another
-  // sequence could start or computes its prompt.
+  // True while a sequence that is not a background sequence is ready to start or resume, or computes its prompt. Then
+  // no background sequence is admitted, and no background prompt is computed.
   bool holds_back_background() const;
 
   const WaitingQueue& waiting() const { return waiting_; }  // Without background sequences.
   const WaitingQueue& waiting_background() const { return waiting_background_; }
-  const std::vector<ScheduledSequence*>& running() const { return running_; }      // In the order of order().
-  const std::vector<ScheduledSequence*>& preempted() const { return preempted_; }  // In the order of order().
+  const std::vector<ScheduledSequence*>& running() const { return running_; }      // Sorted by order().
+  const std::vector<ScheduledSequence*>& preempted() const { return preempted_; }  // Sorted by order().
   uint64_t preemptions() const { return preemptions_; }
   // True if a sequence that was otherwise ready was not admitted to this step, or was preempted, for lack of free
   // pages.
@@ -85,8 +85,8 @@ class Admission {
   bool ran_out_of_memory() const { return ran_out_of_memory_; }
 
  private:
-  // Number of sequence slots that one organization holds, which equals the number of its running sequences. Background
-  // sequences are not counted.
+  // Number of sequence slots that one organization holds: the number of its running sequences, without background
+  // sequences.
   struct Holder {
     uint64_t organization;
     int places;

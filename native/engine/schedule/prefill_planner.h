@@ -7,7 +7,7 @@
 // Shared prefixes: if another sequence computes the next page of a prompt in the same step, the prompt waits and takes
 // the page from the prefix cache in the next step.
 //
-// Background prompts get no tokens while Admission holds them back.
+// Background prompts get no tokens while Admission::holds_back_background() is true.
 #pragma once
 
 #include <cstddef>

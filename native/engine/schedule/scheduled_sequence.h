@@ -59,9 +59,9 @@ struct ScheduledSequence {
   int n_choices = 1;                 // Number of the request's choices.
   bool generates = true;             // True if tokens are generated after the prompt.
   bool uses_cache = true;            // True if the sequence takes pages from the prefix cache and adds its own.
-  bool background = false;           // True if the sequence yields to all sequences that are not in the background.
+  bool background = false;           // True for a background sequence, which yields to all others (scheduler.h).
   std::span<const InputSpan> spans;  // The prompt's embedding spans.
-  ContentHash adapter_hash;          // Hash of the request's LoRA adapter; 0: none.
+  ContentHash adapter_hash;          // Hash of the request's LoRA adapter; 0: no adapter.
   bool& out_of_memory;               // Shared by the request's choices. If true, none of them is admitted.
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;
@@ -93,7 +93,7 @@ struct ScheduledSequence {
     const InputSpan* span = span_across(spans, kv.n_computed + 1);
     return span ? span->n_rows : 1;
   }
-  // Unique sort key: background sequences follow all others, and older sequences have smaller values.
+  // Unique sort key. Background sequences come after all others. Within each group, older sequences have smaller keys.
   uint64_t order() const {
     return (background ? uint64_t{1} << 63 : 0) | (arrival * kOrderStride + static_cast<uint64_t>(choice));
   }

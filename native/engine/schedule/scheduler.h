@@ -13,7 +13,7 @@
 //    after one token per decode and a quarter for prefill, but at most half of the caller's prefill bound, which is
 //    reduced accordingly. If no page is free, the youngest running sequence is preempted, possibly the one that needs
 //    the page. So the oldest sequence always advances, and a running sequence never fails for lack of pages. Background
-//    sequences count as younger than all others.
+//    sequences are treated as younger than all others.
 // 4. Prefill (PrefillPlanner). Prompt chunks fill the rest of max_batch_tokens, and always get at least a quarter of it:
 //    the number of running sequences is limited accordingly. Organizations share this prefill budget evenly, and unused
 //    parts go to the others. An organization whose only sequence still waits for its first token has kFirstTokenShares
@@ -44,11 +44,12 @@
 // organization holds a second slot that it can lose, that at most kMaxEntitlements entitlements arise in one step, and
 // that the caller's bound does not limit the prompt chunk.
 //
-// Background sequences: they yield to all others. A sequence of another kind that waits is admitted before them and, if
-// it lacks a slot or pages, preempts them, youngest first. While such a sequence waits or computes its prompt, no
-// background sequence is admitted, and background prompts get no tokens. Decodes of background sequences continue.
-// Background sequences do not count as slots of their organization, have no entitlements and get no steps of first
-// tokens. Among themselves, they are admitted in the same fair order as others.
+// Background sequences (batch requests) yield to all others, called normal sequences here. Normal sequences are
+// admitted first. If a normal sequence lacks a slot or pages, it preempts background sequences, youngest first. While a
+// normal sequence is ready to start or resume, or computes its prompt, no background sequence is admitted and
+// background prompts get no tokens, but background sequences continue to decode. They do not count towards their
+// organization's slots, have no entitlements, and are not computed in steps of first tokens. The fair order of
+// WaitingQueue applies among them, too.
 //
 // Prompt log-probabilities: such a prompt takes no pages from the prefix cache, which stores no logits, but adds its
 // pages to it.
@@ -120,9 +121,9 @@ class Scheduler {
   size_t waiting_tokens() const {  // Prompt tokens of the waiting requests.
     return admission_.waiting().prompt_tokens() + admission_.waiting_background().prompt_tokens();
   }
-  // True if a sequence waits for its first slot.
+  // True if a sequence that has not started yet is waiting for a slot.
   bool any_waiting() const { return !admission_.waiting().empty() || !admission_.waiting_background().empty(); }
-  // Appends the request of every waiting sequence for which `wanted` returns true, each request once.
+  // Appends the requests of all waiting sequences for which `wanted` returns true. Each request is appended once.
   template <typename Wanted>
   void collect_waiting(Wanted&& wanted, std::vector<Request*>& out) const {
     admission_.waiting().collect(wanted, out);

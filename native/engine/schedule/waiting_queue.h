@@ -38,7 +38,7 @@ class WaitingQueue {
   bool holds_one_of(uint64_t organization) const {
     return std::ranges::any_of(ring_, [=](const Organization& o) { return o.id == organization && !o.line.empty(); });
   }
-  // True if `ready` is true for any waiting sequence.
+  // True if `ready` returns true for at least one waiting sequence.
   template <typename Ready>
   bool has_ready(Ready&& ready) const {
     return std::ranges::any_of(ring_, [&](const Organization& organization) {

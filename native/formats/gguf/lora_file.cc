@@ -30,7 +30,7 @@ Result<std::vector<float>> read(const LoraFactor& factor, int64_t count) {
   return invalid(factor.name, "contains a value that is not finite");
 }
 
-// Checks that the file declares itself a LoRA adapter.
+// Checks that the file's metadata declares a LoRA adapter.
 Status check_kind(const GgufFile& file) {
   const auto type = file.string("general.type");
   if (!type) return type.error();
@@ -42,7 +42,7 @@ Status check_kind(const GgufFile& file) {
   if (*kind != "lora")
     return Error{ErrorCode::kUnsupported,
                  "'adapter.type' is " + in_quotes(kind->value_or("missing")) + "; only 'lora' is supported"};
-  // Activated LoRA applies only after certain tokens.
+  // Activated LoRA (aLoRA) applies the adapter only after certain tokens.
   if (file.find("adapter.alora.invocation_tokens") != nullptr)
     return Error{ErrorCode::kUnsupported, "activated LoRA ('adapter.alora.invocation_tokens') is not supported"};
   return {};
@@ -86,7 +86,7 @@ Result<LoraPair> make_pair_of(std::string_view target, const Found& found, float
   pair.rows = found.b->shape[1];
   pair.a = factor_of(*found.a);
   pair.b = factor_of(*found.b);
-  // As llama.cpp does: without alpha, the product is used as it is.
+  // As in llama.cpp, the factor is 1 if alpha is missing or 0.
   pair.factor = alpha == 0 ? 1.0f : alpha / static_cast<float>(pair.rank);
   return pair;
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kConfigName = "adapter_config.json";
 constexpr const char* kTensorsName = "adapter_model.safetensors";
 
-// Keys of adapter_config.json that change what the adapter computes, and that must be absent, null, false or empty.
+// Keys of adapter_config.json that select unsupported features. They must be absent, null, false or empty.
 constexpr std::string_view kUnsupportedKeys[] = {"use_dora",          "modules_to_save",         "lora_bias",
                                                  "fan_in_fan_out",    "layer_replication",       "use_qalora",
                                                  "target_parameters", "trainable_token_indices", "use_bdlora",
@@ -29,7 +29,7 @@ constexpr std::string_view kUnsupportedKeys[] = {"use_dora",          "modules_t
 
 struct Settings {
   double alpha = 0;
-  bool is_rank_stabilized = false;                     // use_rslora: the factor is alpha / sqrt(rank).
+  bool is_rank_stabilized = false;                     // use_rslora: the scale is alpha / sqrt(rank).
   std::vector<std::pair<std::string, double>> alphas;  // alpha_pattern, in the order of the file.
 };
 
@@ -42,7 +42,8 @@ bool is_empty(const JsonValue& value) {
   return flag && *flag == false;
 }
 
-// PiSSA, OLoRA, CorDA and LoftQ change the weights of the base model. Their factors are wrong for the original weights.
+// Refuses adapters initialized with PiSSA, OLoRA, CorDA or LoftQ. These methods also change the weights of the base
+// model, so their factors give wrong results with the original weights.
 Status check_initialization(const JsonValue& value) {
   using Kind = json::Document::Kind;
   if (!value.exists() || value.is(Kind::kTrue) || value.is(Kind::kFalse)) return {};
@@ -84,7 +85,8 @@ Result<Settings> read_settings(const JsonValue& config) {
   return settings;
 }
 
-// The alpha of a module. As in PEFT, the first pattern applies that is its name or the end of it after a dot.
+// The alpha of a module. As in PEFT, the first pattern that matches applies. A pattern matches if it is the module's
+// name or the part of the name after one of its dots.
 double alpha_of(const Settings& settings, std::string_view module) {
   for (const auto& [name, alpha] : settings.alphas)
     if (module == name || (module.ends_with(name) && module[module.size() - name.size() - 1] == '.')) return alpha;
@@ -105,8 +107,9 @@ Result<TensorType> factor_type(const Safetensor& tensor) {
   return refused_factor(tensor, "has type " + in_quotes(tensor.type) + "; LoRA tensors must be F32, F16 or BF16");
 }
 
-// Whether the rows of query and key heads are interleaved in GGUF but not in this architecture's checkpoints. Hybrid
-// models may share an architecture with plain ones.
+// Whether GGUF files of this architecture interleave the rows of query and key heads, while Hugging Face checkpoints do
+// not. Several entries of architectures() may have the same GGUF name: hybrid models may share it with plain
+// transformers.
 Result<bool> interleaves_heads(const std::string& architecture) {
   std::optional<bool> interleaves;
   bool is_plain = false, is_unique = true;
@@ -122,8 +125,8 @@ Result<bool> interleaves_heads(const std::string& architecture) {
 }
 
 struct Module {
-  std::string name;    // Without prefix and suffix: "model.layers.0.self_attn.q_proj".
-  std::string target;  // "blk.0.attn_q.weight".
+  std::string name;    // Name in the checkpoint, such as "model.layers.0.self_attn.q_proj".
+  std::string target;  // Name in GGUF, such as "blk.0.attn_q.weight".
   std::string_view kind;
   int layer = 0;
   bool is_a = false;

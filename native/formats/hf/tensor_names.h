@@ -17,7 +17,7 @@ std::string_view plain_name_of_layer(std::string_view name);
 
 bool is_output(std::string_view name);       // Takes the name without the model prefix.
 bool is_choice_bias(std::string_view name);  // Takes the name within a layer.
-// Removes the prefix before the names of the text model's tensors: "model." and others.
+// Removes the prefix that checkpoints put before the names of the text model's tensors, such as "model.".
 std::string_view without_model_prefix(std::string_view name);
 // Whether the tensor is not used by the text model.
 bool is_left_out(std::string_view name);

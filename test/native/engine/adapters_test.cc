@@ -1,5 +1,5 @@
-// LoRA adapters in an engine: a request gives the same bits alone and together with requests that use other adapters or
-// none; its pages are not shared with those; adapters are loaded and unloaded while requests run.
+// Tests LoRA adapters in an engine. A request must give the same bits alone and in steps with requests that use other
+// adapters or no adapter, and must not share KV pages with them. Adapters are loaded and unloaded while requests run.
 #include <condition_variable>
 #include <thread>
 
@@ -27,7 +27,7 @@ GenerationRequest request_of(std::vector<TokenId> prompt, AdapterId adapter, int
   return request;
 }
 
-// Ids of the adapters that load_two() loads: none and two adapters with different weights.
+// kNoAdapter, followed by the ids of the two adapters that load_two() loads.
 using AdapterIds = std::array<AdapterId, 3>;
 
 AdapterIds load_two(Engine& engine, const std::string& model) {
@@ -43,7 +43,7 @@ AdapterIds load_two(Engine& engine, const std::string& model) {
   return ids;
 }
 
-// Request i uses adapter i % 3 of those that load_two() loads. The prompts of three consecutive requests are equal.
+// Request i uses ids[i % 3]. Requests 3k, 3k + 1 and 3k + 2 have the same prompt.
 std::vector<GenerationRequest> mixed_requests(const AdapterIds& ids) {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 12; ++i) {
@@ -55,7 +55,7 @@ std::vector<GenerationRequest> mixed_requests(const AdapterIds& ids) {
     request.sampling.seed = 77;
     request.sampling.temperature = i % 4 == 0 ? 0.0f : 0.8f;
     request.sampling.top_logprobs = 2;
-    if (i % 2 == 0) request.sampling.logit_bias = {{50, 20.0f}, {120, 20.0f}};  // Repeats itself: draft tokens.
+    if (i % 2 == 0) request.sampling.logit_bias = {{50, 20.0f}, {120, 20.0f}};  // Repetitive: yields drafts.
     requests.push_back(request);
   }
   return requests;
@@ -102,7 +102,7 @@ void check_invariance(EngineSetup setup) {
     if (!engine) return;
     expected = run_all(*engine, mixed_requests(load_two(*engine, setup.model)), false);
   }
-  // The same prompt and seed give different text with each adapter.
+  // Each adapter must change the output. Requests 0, 1 and 2 have the same prompt and seed.
   CHECK(expected[1].logprobs != expected[0].logprobs && expected[1].logprobs != expected[2].logprobs);
   check_setup(setup, expected, 1, "together");
   setup.options.prefix_cache = true;
@@ -119,7 +119,8 @@ Error error_of(Engine& engine, const std::string& path) {
   return loaded ? Error{} : loaded.error();
 }
 
-// Loads a file with these bytes, and checks the error's code and that its message contains `part`.
+// Tries to load a file with these bytes. Loading must fail with this code and a message that starts with the file's
+// path and contains `part`.
 void check_refused(Engine& engine, const Bytes& bytes, ErrorCode code, const std::string& part) {
   const ScratchFolder folder;
   const std::string path = write_bytes(folder, "bad.gguf", bytes);
@@ -174,7 +175,8 @@ TEST(adapters_do_not_share_pages) {
       consumer.pump_until_ended(sent);
       CHECK_EQ(consumer.outcomes()[sent].cached_tokens, again ? 96u : 0u);
     }
-  // The same weights and scale give the same key, so that pages outlast a reload; another scale gives another key.
+  // The same weights and scale give the same hash, so pages can be reused after the adapter is reloaded. Another scale
+  // gives another hash.
   const ScratchFolder folder;
   const std::string path = write_bytes(folder, "adapter.gguf", RandomAdapter(kLlama, 8, 1).gguf());
   const auto same = engine->load_adapter(path, {.name = "same"}), other = engine->load_adapter(path, {"other", 0.9f});
@@ -204,7 +206,7 @@ TEST(exported_pages_carry_the_key_of_their_adapter) {
   drain_until([&] { return !exports.empty(); });
   const ContentHash hash = engine->adapters()[0].hash;
   CHECK(exports.at(0).text->adapter == hash);
-  // An import finds the pages in memory only with the same key.
+  // An import finds the pages in memory only if it has the same adapter hash.
   for (const bool same : {true, false}) {
     engine->open_import({.id = same ? 1u : 2u,
                          .organization = 0,
@@ -254,7 +256,7 @@ TEST(adapters_are_limited_in_number_and_bytes) {
     while (n < 100 && engine->load_adapter(path, {.name = "many"})) ++n;
     CHECK_EQ(n, kMaxAdapters);
     CHECK_EQ(error_of(*engine, path).message, path + ": there are already 64 adapters");
-    // All of them in one step.
+    // Requests with all adapters run at the same time.
     std::vector<GenerationRequest> requests(kMaxAdapters);
     for (size_t i = 0; i < requests.size(); ++i)
       requests[i] = request_of(test_prompt(20, 1), engine->adapters()[i].id, 3);
@@ -291,11 +293,12 @@ TEST(a_peft_folder_equals_its_gguf_file) {
       CHECK_EQ(from_folder->alpha, 16.0f);
       CHECK_EQ(from_folder->targets.size(), size_t{7});
     }
-    // Factors of alpha / sqrt(rank), and another alpha for each kind of module.
+    // Two adapters with twice the usual scale: one because of use_rslora, the other because of alpha_pattern.
     const RandomAdapter random(model, 4, 9);
     const ScratchFolder stabilized, patterned;
     random.write_folder(stabilized, ",\"use_rslora\":true");
-    // The first pattern that matches a module doubles alpha. Some modules also match a later pattern that halves it.
+    // For each module, the first matching pattern doubles alpha. Some modules also match a later pattern that halves
+    // it, which must have no effect.
     std::string kinds;
     for (const char* kind : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
                              "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})
@@ -305,7 +308,7 @@ TEST(a_peft_folder_equals_its_gguf_file) {
                two = engine->load_adapter(patterned.path(), {.name = "pattern"}),
                half = engine->load_adapter(stabilized.path(), {.name = "half", .scale = 0.5f});
     REQUIRE(one && two && half);
-    // alpha / sqrt(4) is twice alpha / 4.
+    // With rank 4, rsLoRA's alpha / sqrt(4) is twice the usual alpha / 4.
     CHECK(one->hash == two->hash);
     CHECK(half->hash == engine->adapters()[0].hash);
   }
@@ -437,7 +440,7 @@ TEST(damaged_adapter_files_are_refused_without_harm) {
     Bytes bytes = good;
     if (i % 3 == 0)
       bytes.resize(next(good.size()));
-    else  // Mostly in the metadata and the tensor table.
+    else  // Change bytes in the metadata and the tensor table.
       for (uint64_t n = 1 + next(4); n > 0; --n) bytes[next(400)] = static_cast<std::byte>(next(256));
     const auto loaded = engine->load_adapter(write_bytes(folder, "bad.gguf", bytes), {.name = "damaged"});
     if (loaded)
@@ -446,7 +449,7 @@ TEST(damaged_adapter_files_are_refused_without_harm) {
       ++refused;
   }
   CHECK(refused > 500);
-  // The same for a folder's safetensors file.
+  // Damage the safetensors file of a PEFT folder in the same way.
   random.write_folder(folder);
   std::ifstream stream(folder.path() + "/adapter_model.safetensors", std::ios::binary);
   const std::string file{std::istreambuf_iterator<char>(stream), {}};
@@ -463,7 +466,7 @@ TEST(damaged_adapter_files_are_refused_without_harm) {
     else
       ++refused;
   }
-  CHECK(refused >= 250);  // At least all truncated files.
+  CHECK(refused >= 250);  // All 250 truncated files must be refused.
   CHECK(!engine->stats().failed);
 }
 

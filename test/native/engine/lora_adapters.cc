@@ -43,7 +43,7 @@ RandomAdapter::RandomAdapter(const std::string& model, int of_rank, uint32_t see
     Matrix& matrix = matrices[name];
     matrix.rows = tensor.shape[1];
     matrix.cols = tensor.shape[0];
-    // Few significant bits, so that every float type holds the same values.
+    // Values with few significant bits, which F16, BF16 and F32 all represent exactly.
     const auto fill = [&](std::vector<float>& values, int64_t count) {
       for (int64_t i = 0; i < count; ++i)
         values.push_back(

@@ -1,4 +1,4 @@
-// LoRA adapters with random weights, as GGUF files and PEFT folders. For tests only.
+// Generates LoRA adapters with random factors, as GGUF files and PEFT folders, for tests.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace monolith::testing {
 
-// An adapter for all matrices of attention and the feed-forward networks of a golden model.
+// An adapter for all attention and feed-forward matrices of a golden model.
 struct RandomAdapter {
   struct Matrix {
     int64_t rows = 0, cols = 0;
     std::vector<float> a, b;  // Shapes [rank][cols] and [rows][rank].
   };
 
-  // `model`: as in EngineSetup. Without the file, there are no matrices.
+  // `model`: as in EngineSetup. If the file does not exist, the adapter has no matrices.
   RandomAdapter(const std::string& model, int rank, uint32_t seed);
 
   Bytes gguf() const;
-  // Writes adapter_config.json, with `more` members, and adapter_model.safetensors. Rows of query and key heads are in
-  // the order of checkpoints.
+  // Writes adapter_config.json and adapter_model.safetensors. `more`: JSON members to append to the config. Rows of
+  // query and key heads are in the order of Hugging Face checkpoints.
   void write_folder(const ScratchFolder& folder, const std::string& more = "") const;
 
   std::string architecture;
@@ -36,7 +36,7 @@ struct RandomAdapter {
   std::map<std::string, Matrix> matrices;
 };
 
-// Writes the file and returns its path.
+// Writes `bytes` to a file in the folder and returns its path.
 std::string write_bytes(const ScratchFolder& folder, const std::string& name, const Bytes& bytes);
 
 }  // namespace monolith::testing

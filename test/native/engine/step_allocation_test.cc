@@ -76,8 +76,8 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace monolith::testing {
 namespace {
 
-// Of six requests, those starting with number `first` are run. Two requests have a grammar that would end early with
-// other vocabularies. `adapted`: every second request uses a LoRA adapter.
+// Runs requests `first` to 6. Two of the six requests have a grammar that would end early with other vocabularies. If
+// `adapted` is true, requests with even numbers use a LoRA adapter.
 void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId first = 1, bool adapted = false) {
   const int n = 7 - static_cast<int>(first);
   setup.threads = 2;

@@ -1,5 +1,6 @@
 // Compares models that use a LoRA adapter with golden logits, in exact and in production arithmetic, with every
-// instruction set of this machine. Results must be bit-identical for any chunk size, batch, and other adapters in it.
+// instruction set of this machine. Results must be bit-identical for every chunk size, every batch, and any adapters of
+// other requests in the batch.
 #include <string>
 #include <vector>
 
@@ -69,7 +70,7 @@ void judge(const Golden& golden, const std::vector<GoldenPrompt>& prompts, const
   if (!verdict.passes(*tolerance)) check::fail(__FILE__, __LINE__, "outside the tolerance: " + label);
 }
 
-// The portable kernels are slow, so they compute only the short prompts.
+// The golden prompts, or only those of up to 50 tokens, because the portable kernels are slow.
 std::vector<GoldenPrompt> prompts_for(const Golden& golden, bool only_short) {
   std::vector<GoldenPrompt> prompts = golden.prompts;
   if (only_short) std::erase_if(prompts, [](const GoldenPrompt& prompt) { return prompt.tokens.size() > 50; });
@@ -97,7 +98,7 @@ void check_golden(Arithmetic arithmetic, KvType kv_type, const char* row) {
       const auto prompts = prompts_for(*golden, isa == CpuIsa::kPlain);
       const auto runs = runner.run(prompts, 1024, false);
       judge(*golden, prompts, runs, row, std::string(tested.golden) + " " + std::string(cpu_isa_name(isa)));
-      // All instruction sets compute the same bits.
+      // All instruction sets must compute the same bits for the short prompts.
       const auto brief = runner.run(prompts_for(*golden, true), 1024, true);
       if (first.empty()) first = brief;
       if (!same(brief, first)) check::fail(__FILE__, __LINE__, "different bits with " + std::string(cpu_isa_name(isa)));

@@ -141,9 +141,9 @@ void World::check_deadlines(int64_t begun_ns) const {
   }
 }
 
-// Checks an organization that has work other than in the background and no sequence slot for it while another organization has two. It must not wait
+// Checks each organization that has work but no sequence slot while another organization has two. It must not wait
 // forever. If there are enough pages and a sequence that was not preempted recently can give up its slot, the
-// organization must get a slot within a few steps.
+// organization must get a slot within a few steps. Background sequences and their slots are ignored.
 void World::check_places() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();

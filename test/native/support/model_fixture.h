@@ -39,7 +39,7 @@ class GoldenRunner {
   explicit GoldenRunner(Transformer& model) : model_(model) {}
 
   std::vector<PromptRun> run(const std::vector<GoldenPrompt>& prompts, int piece, bool together);
-  // From now on, prompt i of each run uses adapters[i % size]; null: none.
+  // In all following runs, prompt i uses adapters[i % adapters.size()]; a null pointer means no adapter.
   void use(std::vector<const Adapter*> adapters) { adapters_ = std::move(adapters); }
 
  private:

@@ -1,10 +1,12 @@
-// Kernels of low-rank adapters over vectors of 16 floats. Compiled once per instruction set, inside an unnamed
-// namespace, after rows-inl.h. The order of operations for a row does not depend on the rows computed with it:
+// LoRA kernels that use vectors of 16 floats. This file is compiled once per instruction set, inside an unnamed
+// namespace, after rows-inl.h. The order of additions for a row does not depend on the other rows in the call:
 //
-//   A x  lane i % 16 adds a[i] * x[i] in ascending order, with fused multiply-add; then sum_of_lanes(), then the scale
-//   B t  adds b[j] * t[j] in ascending order, with fused multiply-add; the sum is added to the output
+//   t = scale * (A x)  for each rank: lane i % 16 accumulates a[i] * x[i] with fused multiply-add, i ascending;
+//                      sum_of_lanes() adds the lanes; the sum is multiplied by the scale
+//   out += B t         for each output: accumulates b[j] * t[j] from 0 with fused multiply-add, j ascending; the sum is
+//                      added to the output
 
-// Rows of x that share one pass over the weights.
+// Number of rows of x for which a kernel reads the weights only once.
 constexpr int kAdapterRows = kAccumulators >= 4 * kAdapterRanks ? 4 : 1;
 
 template <int R, int N, typename Weight>
@@ -59,7 +61,7 @@ void adapter_down(const AdapterDown& tile) {
     adapter_down_of(tile, static_cast<const float*>(tile.a));
 }
 
-// B blocks of outputs of N rows.
+// Computes B blocks of kLanes outputs for each of N rows.
 template <int B, int N, typename Weight>
 inline void adapter_sums(const AdapterUp& tile, const Weight* b, int64_t block, int first_row) {
   Vec sums[B][N];

@@ -1,4 +1,4 @@
-// Low-rank adapters on the CPU: their storage, and how their work is split across threads.
+// LoRA adapters on the CPU: the layout of the factors in memory, and the distribution of the work to threads.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,7 +15,7 @@ constexpr int kRowsPerPiece = 32;
 constexpr int64_t kOutputsPerPiece = 1024;
 static_assert(kOutputsPerPiece % kLanes == 0);
 
-// The factors as binary16 if that represents each of their values exactly, otherwise as floats.
+// Stores A and B as binary16 if binary16 represents every value of both exactly, otherwise as binary32.
 class CpuAdapterMatrix final : public AdapterMatrix {
  public:
   bool halves = false;
@@ -47,7 +47,7 @@ void store(float value, bool half, std::byte* to) {
 
 int64_t pieces_of(int64_t count, int64_t per_piece) { return (count + per_piece - 1) / per_piece; }
 
-// Numbers the pieces of all targets consecutively.
+// Work is split into pieces of one target each. This class numbers the pieces of all targets consecutively.
 class Pieces {
  public:
   template <typename Count>
@@ -56,7 +56,7 @@ class Pieces {
     for (size_t i = 0; i < n_targets_; ++i) ends_[i + 1] = ends_[i] + count(targets[i]);
   }
   int64_t count() const { return ends_[n_targets_]; }
-  // The target of a piece; reduces `piece` to its number within the target.
+  // Returns the index of the target that contains the piece, and changes `piece` to its number within that target.
   size_t target_of(int64_t& piece) const {
     const auto end = ends_.begin() + static_cast<int64_t>(n_targets_) + 1;
     const auto next = std::upper_bound(ends_.begin(), end, piece);
@@ -109,7 +109,7 @@ Result<std::unique_ptr<AdapterMatrix>> CpuBackend::adapter_matrix(const AdapterS
 }
 
 void CpuBackend::add_adapters(std::span<const AdapterTarget> targets, float* scratch) {
-  // Where each target's values of A x are in `scratch`.
+  // Offset in `scratch`, in floats, of each target's scale * (A x), which has the shape [rows][rank].
   std::array<int64_t, kMaxAdapterTargets> starts;
   int64_t start = 0;
   for (size_t i = 0; i < targets.size(); ++i) {

@@ -157,32 +157,33 @@ struct StateSpaceTile {
   float* state;  // Shape [blocks][state_dim][16], updated in place.
 };
 
-// Both factors are stored in the order in which they are read, padded with zeros. A: kAdapterRanks ranks at a time (the
-// last group may have fewer), [block of kLanes columns][rank][kLanes]. B: [block of kLanes outputs][rank][kLanes].
+// LoRA factors are stored in the order in which the kernels read them. Columns of A and outputs of B are padded with
+// zeros to a multiple of kLanes. A consists of groups of kAdapterRanks ranks (the last group may have fewer); each
+// group has the shape [columns / kLanes][ranks of the group][kLanes]. B has the shape [outputs / kLanes][rank][kLanes].
 inline constexpr int kAdapterRanks = 4;
 
-// Some ranks of A x for some rows of an adapter.
+// Arguments of the kernel that computes scale * (A x) for one group of ranks and some rows.
 struct AdapterDown {
-  const void* a;  // The group of ranks, as floats or binary16.
-  bool halves;    // Whether the weights are binary16.
+  const void* a;  // The group of ranks in A, as floats or binary16.
+  bool halves;    // Whether A is binary16.
   int n_ranks;    // At most kAdapterRanks.
   int64_t cols;
   const float* x;
   const int32_t* rows;  // Indices of the rows of x.
   int n_rows;
   float scale;
-  float* out;  // The first rank's value of the first row.
+  float* out;  // The result of the first listed row for the first rank of the group.
   int64_t out_stride;
 };
 
-// Adds B t to some blocks of outputs of some rows.
+// Arguments of the kernel that adds B t to consecutive outputs of some rows, where t is the result of AdapterDown.
 struct AdapterUp {
-  const void* b;  // The first block.
+  const void* b;  // The first block of kLanes outputs in B.
   bool halves;
   int rank;
   int64_t count;   // Number of outputs.
   const float* t;  // Shape [n_rows][rank].
-  float* out;      // The first output, of row 0.
+  float* out;      // The first output of row 0 (not of rows[0]).
   int64_t out_stride;
   const int32_t* rows;  // Indices of the rows of `out`.
   int n_rows;

@@ -1,5 +1,5 @@
-// Tests low-rank adapters: results are compared with double precision, with those of other instruction sets, and with
-// those of each row alone.
+// Tests the LoRA kernels on the CPU. Results must be close to results in double precision, and must have the same bits
+// with every instruction set and for each row alone.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -37,7 +37,7 @@ Factors random_factors(int rank, int64_t rows, int64_t cols, bool halves) {
   return {rank, rows, cols, random_values(rank * cols, 1, halves), random_values(rows * rank, 2, halves)};
 }
 
-// Adds the adapter to `rows` of a matrix with `n` rows.
+// Returns a random output of `n` rows after the adapter was added to the listed rows.
 std::vector<float> added(CpuBackend& backend, const Factors& factors, int n, const std::vector<int32_t>& rows) {
   const std::vector<float> x = random_values(n * factors.cols, 3, false);
   std::vector<float> out = random_values(n * factors.rows, 4, false);
@@ -85,7 +85,7 @@ TEST(adapters_match_double_and_every_instruction_set) {
           CpuBackend backend(isa, threads);
           const std::vector<float> got = added(backend, factors, kRows, used);
           CHECK(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0);
-          // Each row alone.
+          // A row gives the same bits if no other row is in the call.
           for (const int32_t row : {used[1], used.back()}) {
             const std::vector<float> alone = added(backend, factors, kRows, {row});
             const auto at = static_cast<size_t>(row * rows);

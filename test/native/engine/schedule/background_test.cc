@@ -1,4 +1,5 @@
-// Tests background sequences in the scheduler: they yield to all others, and advance when nothing else needs the engine.
+// Tests that background sequences yield to all other sequences, and that they advance if no other sequence needs the
+// engine.
 #include "scheduler_bench.h"
 
 namespace monolith {
@@ -12,7 +13,7 @@ TEST(other_requests_are_admitted_before_waiting_background_requests) {
   Bench bench(200, 64, 1);
   bench.add(prompt_of(8), 1, 4);
   bench.step();
-  // The background requests came first, one of them from an organization whose turn it is.
+  // The background requests were submitted first, and in the fair order it would be organization 2's turn.
   Request& own = bench.add_background(prompt_of(8, 100), 1, 4);
   Request& foreign = bench.add_background(prompt_of(8, 200), 2, 4);
   Request& first = bench.add(prompt_of(8, 300), 1, 4);
@@ -29,7 +30,7 @@ TEST(other_requests_are_admitted_before_waiting_background_requests) {
 TEST(a_request_gets_the_slot_of_a_background_sequence_in_the_next_step) {
   for (const uint64_t organization : {1, 2}) {
     Bench bench(200, 64, 3);
-    // Organization 1 has a slot already, so it has no entitlement to another one.
+    // Organization 1 already has a slot, so it is not entitled to another slot.
     Request& decoding = bench.add(prompt_of(8), 1, 60);
     Request& old = bench.add_background(prompt_of(8, 100), 1, 60);
     Request& young = bench.add_background(prompt_of(8, 200), 1, 60);
@@ -48,8 +49,8 @@ TEST(a_request_gets_the_slot_of_a_background_sequence_in_the_next_step) {
 }
 
 TEST(a_request_gets_the_pages_of_background_sequences_that_share_them) {
-  Bench bench(16, 64, 8);  // 256 tokens.
-  // Forks share the pages of their prompt, so no single one of them could free these.
+  Bench bench(16, 64, 8);  // 16 pages hold 256 tokens.
+  // The four choices share the pages of their prompt, so preempting only some of them does not free these pages.
   bench.add_background(prompt_of(150), 1, 60, 4);
   for (int i = 0; i < 4; ++i) bench.step();
   CHECK_EQ(bench.scheduler.running().size(), size_t{4});
@@ -67,7 +68,7 @@ TEST(background_sequences_are_preempted_first_for_lack_of_pages) {
   Request& background = bench.add_background(prompt_of(90), 1, 100);
   bench.step();
   bench.step();
-  Request& request = bench.add(prompt_of(90, 500), 2, 100);  // Younger.
+  Request& request = bench.add(prompt_of(90, 500), 2, 100);  // Younger than `background`.
   bool preempted = false;
   while (bench.works()) {
     bench.step();
@@ -92,9 +93,9 @@ TEST(background_prompts_get_no_tokens_while_another_prompt_is_computed) {
     CHECK(!is_in(plan, old));
     CHECK(!is_in(plan, young));
     CHECK(is_in(plan, request));
-    if (!plan.first_tokens) CHECK(is_in(plan, decoding));  // Decodes continue.
+    if (!plan.first_tokens) CHECK(is_in(plan, decoding));  // Background decodes continue.
   }
-  // They continue next to the decodes of the request.
+  // Once the request decodes, the background prompts get tokens again.
   CHECK(is_in(bench.step(), old));
   while (bench.works()) bench.step();
   CHECK_EQ(only(old).generated(), 5);
@@ -113,7 +114,7 @@ TEST(a_request_that_cannot_start_does_not_let_background_requests_pass_a_prompt)
     bench.step();
     CHECK(only(background).state == SequenceState::kWaiting);
   }
-  // A request that cannot start does not delay the background by itself.
+  // A waiting request that cannot start yet does not hold back background requests.
   bench.step();
   CHECK(only(background).state == SequenceState::kRunning);
   unready.inputs_ready = true;
@@ -122,8 +123,8 @@ TEST(a_request_that_cannot_start_does_not_let_background_requests_pass_a_prompt)
 }
 
 TEST(background_sequences_do_not_count_as_slots_of_their_organization) {
-  // The first token of an organization's only request is computed in a step without decodes, and with three shares of
-  // the prefill budget, whatever the organization does in the background.
+  // The first token of an organization's only normal request is computed in a step without decodes, even if the
+  // organization has background requests.
   Bench bench(400, 64, 8);
   for (int i = 0; i < 4; ++i) bench.add_background(prompt_of(8, 100 * i), 1, 100);
   bench.add(prompt_of(8, 500), 2, 100);
@@ -154,7 +155,7 @@ TEST(organizations_take_turns_in_the_background) {
   Request& other = bench.add_background(prompt_of(8, 300), 2, 3);
   while (only(running).state != SequenceState::kEnded) {
     bench.step();
-    CHECK(only(running).state != SequenceState::kPreempted);  // There are no entitlements in the background.
+    CHECK(only(running).state != SequenceState::kPreempted);  // Background requests have no entitlements.
   }
   while (only(other).generated() == 0) bench.step();
   CHECK_EQ(only(third).generated(), 0);

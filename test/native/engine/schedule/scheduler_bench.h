@@ -235,8 +235,8 @@ inline std::vector<TokenId> prompt_of(int n, int first = 1) {
 
 inline const Sequence& only(const Request& request) { return *request.choices[0]; }
 
-// Random load on a small pool, with some seeds partly in the background. Every request ends with all its tokens, no page leaks, and no step omits a decoding
-// sequence.
+// Runs random requests on a small page pool; with two of five seeds, half of them are background requests. Every
+// request must end with all its tokens, no page may leak, and no step may omit a decoding sequence.
 inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has_slots = false) {
   for (uint32_t seed = 0; seed < n_seeds; ++seed) {
     std::mt19937 random(seed);

@@ -1,4 +1,5 @@
-// Tests the translation of PEFT folders with LoRA adapters: names, factors, and refusals that name the key or tensor.
+// Tests reading LoRA adapters from PEFT folders: tensor names, scales, row order, and errors that name the key or
+// tensor.
 #include "check.h"
 #include "formats/hf/lora_folder.h"
 #include "support/hf_folder.h"
@@ -13,7 +14,8 @@ constexpr const char* kQ = "base_model.model.model.layers.0.self_attn.q_proj";
 
 std::string zeros(size_t count) { return std::string(count * 4, '\0'); }
 
-// A folder with one pair of rank 2 for a matrix of 8 x 4, with lora_alpha 16.
+// Opens a folder that adapts `module`, a matrix of 8 x 4, with rank 2 and lora_alpha 16. `more`: JSON members to append
+// to adapter_config.json.
 Result<LoraFile> open_pair(const std::string& module, const std::string& more = "", const hf::LoraBase& base = kLlama) {
   const ScratchFolder folder;
   folder.write("adapter_config.json", R"({"peft_type":"LORA","r":2,"lora_alpha":16)" + more + "}");
@@ -49,7 +51,7 @@ TEST(lora_folder_takes_the_first_alpha_pattern_that_matches) {
   const auto with = [](const std::string& patterns) { return open_pair(kQ, ",\"alpha_pattern\":{" + patterns + "}"); };
   check_opens(with(R"("self_attn.q_proj":64,"q_proj":8)"), "blk.0.attn_q.weight", 32.0f);
   check_opens(with(R"("q_proj":8,"self_attn.q_proj":64)"), "blk.0.attn_q.weight", 4.0f);
-  check_opens(with(R"("v_proj":8,"j":8,"attn.q_proj":8)"), "blk.0.attn_q.weight", 8.0f);  // Only whole names match.
+  check_opens(with(R"("v_proj":8,"j":8,"attn.q_proj":8)"), "blk.0.attn_q.weight", 8.0f);  // Matches only after a dot.
 }
 
 TEST(lora_folder_refuses_modules_outside_the_text_model) {
