@@ -119,8 +119,8 @@ export class Accounts {
   }
 
   /**
-   * The identity of a key, for requests that the server makes later on behalf of the client that had the key. Rejects
-   * with ApiError 401 or 403 if the key may not be used any more.
+   * Returns the current identity of an API key by its ID, for requests that the server runs later on the client's
+   * behalf (batches). Rejects with ApiError 401 or 403 if the key was revoked or may no longer be used.
    */
   async identityOf(organizationId: string, keyId: string): Promise<Identity> {
     return heldBy(await this.keyStore.findById(organizationId, keyId), this.now());

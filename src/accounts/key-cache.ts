@@ -223,12 +223,12 @@ export class KeyCache {
   }
 }
 
-/** The identity of a key at time `now`. Throws ApiError 401 or 403 if the key is unknown or may not be used. */
+/** Returns the identity of a key. Throws ApiError 401 or 403 if the key is unknown or may not be used at time `now`. */
 export function heldBy(holder: KeyHolder | undefined, now: number): Identity {
   if (holder === undefined) throw apiError('api_key_revoked', REFUSALS.api_key_revoked);
   const refusal = keyRefusal(holder, now);
   const keyHolder = { organizationId: holder.identity.organizationId, keyId: holder.keyId };
-  // A deleted organization is suspended and all its keys are revoked. Its rejected requests are not logged.
+  // Deleting an organization suspends it and revokes all its keys. Requests with such a key are not logged.
   const isDeleted = refusal === 'api_key_revoked' && holder.suspended;
   if (refusal !== null) throw apiError(refusal, REFUSALS[refusal], null, isDeleted ? {} : { keyHolder });
   if (holder.suspended) throw organizationSuspended(keyHolder);

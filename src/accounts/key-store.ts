@@ -36,7 +36,7 @@ export interface KeyStore {
   standing(organizationId: string, keyIds: readonly string[]): Promise<Standing>;
   /** The current state of the key with this digest (see keyDigest()). Takes constant time. */
   find(digest: string): Promise<KeyHolder | undefined>;
-  /** The current state of one of the organization's keys, by its ID. */
+  /** Reads the stored state of one of the organization's keys. Resolves to undefined if the key is unknown. */
   findById(organizationId: string, keyId: string): Promise<KeyHolder | undefined>;
   /** `times`: key ID → milliseconds. A later stored time is kept. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;

@@ -1,7 +1,7 @@
-// Decides which clients may read server-wide data, including other organizations' load (those with the scrape token or
-// an operator API key), and which may change what the server does for all clients (those with an operator API key
-// without restrictions). An operator API key was created by a user who is an operator or, in the first organization, on
-// the machine itself (first startup, configuration, command line).
+// Checks access to server-wide data and actions. Reading server-wide data, including other organizations' load,
+// requires the scrape token or an operator API key. Actions that affect all clients require an operator API key without
+// restrictions. An operator API key was created by a user who is an operator or, in the first organization, on the
+// machine itself (first startup, configuration, command line).
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { ApiError, apiError } from '../shared/errors.js';
@@ -41,8 +41,9 @@ export class ServerReaders {
   }
 
   /**
-   * For actions that affect all clients. Requires an operator API key with all scopes and all models; the scrape token
-   * is not accepted. For routes that authenticate the client. Rejects with ApiError 403.
+   * Checks that the client may perform actions that affect all clients. This requires an operator API key with all
+   * scopes and all models; the scrape token is not accepted. Call after the client has been authenticated. Rejects with
+   * ApiError 403.
    */
   async checkOperator({ identity }: Pick<Exchange, 'identity'>): Promise<void> {
     if (!(await this.#isOperators(identity)))

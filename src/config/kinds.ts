@@ -334,16 +334,16 @@ export const modelFiles: Kind<readonly ModelFile[]> = {
   repeatable: true,
 };
 
-/** Part of an adapter's public name after the model's name and a colon. */
+/** The NAME part of an adapter's public name, MODEL:NAME. */
 const ADAPTER_NAME = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$/;
 
-/** Range of an adapter's scale. */
+/** Maximum absolute value of an adapter's scale. */
 const MAX_ADAPTER_SCALE = 100;
 const adapterScale = z.number().min(-MAX_ADAPTER_SCALE).max(MAX_ADAPTER_SCALE);
 
 /** A LoRA adapter. `path` is absolute: a GGUF file or a PEFT folder. */
 export interface AdapterFile {
-  /** As configured: NAME, or MODEL:NAME. */
+  /** The name in the configuration: NAME or MODEL:NAME. */
   readonly name: string;
   readonly path: string;
   /** Multiplies the adapter's contribution. */
@@ -368,7 +368,7 @@ const adapterFile = z.string().transform((value, context): AdapterFile => {
   return { name, path: expanded(file), scale: Number(factor) };
 });
 
-/** Why `name` is neither NAME nor MODEL:NAME; null if it is one of them. */
+/** Returns an error message if `name` is neither NAME nor MODEL:NAME; otherwise null. */
 export function adapterNameProblem(name: string): string | null {
   const at = name.lastIndexOf(':');
   const isValid = ADAPTER_NAME.test(name.slice(at + 1)) && (at < 0 || modelName.safeParse(name.slice(0, at)).success);
@@ -377,7 +377,7 @@ export function adapterNameProblem(name: string): string | null {
     : `${JSON.stringify(name.slice(0, 256))} is not a valid adapter name: use 1 to 64 letters, digits and . _ / -, starting with a letter or digit, after MODEL: if several models are served.`;
 }
 
-/** LoRA adapters. Text form: NAME=PATH, NAME=PATH:SCALE or MODEL:NAME=PATH. */
+/** LoRA adapters. As text: a comma-separated list of NAME=PATH or NAME=PATH:SCALE. NAME may be MODEL:NAME. */
 export const adapterFiles: Kind<readonly AdapterFile[]> = {
   schema: z
     .union([
@@ -397,7 +397,7 @@ export const adapterFiles: Kind<readonly AdapterFile[]> = {
   repeatable: true,
 };
 
-/** The adapters of one model, by name. */
+/** An adapter in the settings of a model, where adapters are keyed by name. */
 export interface ModelAdapter {
   readonly path: string;
   readonly scale?: number | undefined;

@@ -1,5 +1,5 @@
-// LoRA adapters as models of the catalog: an adapter is served under a name of its own, with the properties of the model
-// to which it applies.
+// Builds the catalog entries of LoRA adapters. An adapter is served like a model, under the name MODEL:NAME. It has the
+// properties of the model to which it applies, except a few settings (OVERRIDABLE).
 
 import { hash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
@@ -8,13 +8,13 @@ import type { AdapterFile, ModelAdapter } from '../config/kinds.js';
 import { CatalogError, nameProblem } from './catalog.js';
 import type { AdapterSource, CatalogModel, CatalogOverride } from './catalog.js';
 
-/** The name under which an adapter is served. Its own name also works if no model or alias has it. */
+/** Returns the public name of an adapter, MODEL:NAME. NAME alone also works if no model and no alias has that name. */
 export const adapterId = ({ base, name }: Pick<AdapterSource, 'base' | 'name'>): string => `${base}:${name}`;
 
 /**
- * The name of an adapter in an engine, by which the threads of the process find each other's copies. For an adapter that
- * an operator has loaded, it ends with a hash of what was loaded, because a name may be loaded again with another file,
- * or by two requests concurrently.
+ * Returns the adapter's name in the engine. Threads of the process use it to find an adapter that another thread has
+ * loaded. For adapters that operators load, the name ends with a hash of path, scale and time, because the same public
+ * name may be loaded again with another file, or by two requests concurrently.
  */
 export function engineAdapterName(adapter: Omit<AdapterSource, 'setting'>): string {
   const { path, scale, addedAt } = adapter;
@@ -23,10 +23,10 @@ export function engineAdapterName(adapter: Omit<AdapterSource, 'setting'>): stri
   return `${id} ${hash('sha256', JSON.stringify([path, scale, addedAt])).slice(0, 16)}`;
 }
 
-/** The public name in a name of engineAdapterName(). Public names contain no space. */
+/** Returns the public name from a name that engineAdapterName() returned. Public names contain no space. */
 export const publicAdapterName = (name: string): string => name.split(' ', 1)[0] as string;
 
-/** Why a path cannot hold an adapter; null if it is a file or a PEFT folder. */
+/** Returns an error message if the path is neither a file nor a PEFT folder; otherwise null. */
 export function adapterPathProblem(path: string): string | null {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (stat === undefined) return `${path} does not exist`;
@@ -34,7 +34,7 @@ export function adapterPathProblem(path: string): string | null {
   return `${path} is neither a file nor a folder with an adapter_config.json`;
 }
 
-/** The catalog entry of an adapter. Throws CatalogError if the name is too long. */
+/** Returns the catalog entry of an adapter. Throws CatalogError if the public name is invalid. */
 export function adapterModel(base: CatalogModel, adapter: AdapterSource): CatalogModel {
   const id = adapterId(adapter);
   const problem = nameProblem(id);
@@ -55,8 +55,8 @@ export function adapterModel(base: CatalogModel, adapter: AdapterSource): Catalo
 }
 
 /**
- * Splits MODEL:NAME at the colon that gives the longest name of a model. Without a colon, the model is the only local
- * one. Returns the reason if there is no such model.
+ * Splits MODEL:NAME into the model and the adapter's name. If several splits are possible, the longest model name is
+ * used. NAME alone refers to the only local model. Otherwise returns an error message.
  */
 export function adapterTarget(
   asked: string,
@@ -78,7 +78,7 @@ export function adapterTarget(
   return { base, name: asked };
 }
 
-/** The settings of an adapter that an operator may override; all others are those of its model. */
+/** Settings that can be overridden per adapter. All other settings are those of its model. */
 const OVERRIDABLE: readonly string[] = [
   'display_name',
   'max_output_tokens',
@@ -92,8 +92,8 @@ const OVERRIDABLE: readonly string[] = [
 ] satisfies readonly (keyof CatalogOverride)[];
 
 /**
- * The adapters that the configuration declares for these models. `overrides`: settings per model, which may include
- * adapters under the names under which they are served. Throws CatalogError.
+ * Returns the catalog entries of the adapters in the configuration. `listed`: the adapters of the setting named
+ * `setting`. `overrides`: settings by model name or by the public name of an adapter. Throws CatalogError.
  */
 export function configuredAdapters(
   models: readonly CatalogModel[],

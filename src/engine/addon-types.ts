@@ -196,9 +196,9 @@ export interface SubmitOptions {
    */
   images?: { at: number; image: NativeImage }[];
   organization: number; // the organization's 32-bit number
-  background?: boolean; // yields to all requests that are not in the background; absent = false
-  // AdapterInfo.id of the LoRA adapter to compute with; null or absent: the model alone. Throws `invalid_argument` if
-  // there is no adapter with this id.
+  background?: boolean; // true: started only while no other request waits, and preempted for others; absent = false
+  // AdapterInfo.id of the LoRA adapter to use; null or absent = no adapter. Throws `invalid_argument` if no adapter
+  // with this id is loaded.
   adapter?: number | null;
   n: number;
   maxTokens: number; // per choice; at least 1 for output 'tokens', otherwise 0
@@ -321,31 +321,31 @@ export interface CallOptions {
 
 /** A LoRA adapter that is loaded into a running engine. */
 export interface AdapterInfo {
-  readonly id: number; // positive; never used again by this engine
+  readonly id: number; // positive; the engine never reuses it for another adapter
   readonly name: string;
-  readonly rank: number; // the largest rank of its matrices
+  readonly rank: number; // the maximum rank of its matrices
   readonly alpha: number; // as declared in the file
   readonly scale: number; // AdapterOptions.scale
-  readonly bytes: number; // memory that its matrices use
+  readonly bytes: number; // memory that its matrices use, in bytes
   readonly targets: readonly string[]; // the kinds of matrices that it changes: 'attn_q', 'ffn_down', ...
-  // 32 hex digits: a hash of its matrices and scale. KV pages are shared only among requests whose adapters have the same
-  // key.
+  // 32 hexadecimal digits: a hash of the adapter's matrices and scale. Requests share KV pages only if their adapters
+  // have the same cache key.
   readonly cacheKey: string;
 }
 
 export interface AdapterOptions {
-  name: string; // 1 to 256 bytes; only for messages and statistics
-  scale?: number; // factor of its effect, besides alpha / rank; -1e6 to 1e6; absent: 1
+  name: string; // 1 to 256 bytes; the engine uses it only in error messages and statistics, and it need not be unique
+  scale?: number; // multiplies the adapter's output, in addition to alpha / rank; -1e6 to 1e6; absent = 1
 }
 
-/** Usage of an adapter. */
+/** Memory and requests of an adapter. */
 export interface AdapterStats {
   id: number;
   name: string;
   bytes: number;
   running: number; // requests that have started and have not ended
   waiting: number; // requests in the queue
-  unloading: boolean; // unloadAdapter() was called: it is freed when its last request has ended
+  unloading: boolean; // unloadAdapter() was called; the adapter is freed when its last request has ended
 }
 
 /** Positions of a prompt that hold an image. */
@@ -356,11 +356,11 @@ export interface PromptSpan {
   readonly bidirectional: boolean;
 }
 
-/** The inputs that determine the content of KV pages, besides the model: positions from 0, and the adapter. */
+/** The inputs that, with the model, determine the content of KV pages: the tokens from position 0, and the adapter. */
 export interface PageText {
   readonly tokens: Int32Array;
   readonly spans: readonly PromptSpan[];
-  readonly adapter?: string; // AdapterInfo.cacheKey; '' or absent: no adapter
+  readonly adapter?: string; // AdapterInfo.cacheKey; '' or absent = no adapter
 }
 
 /** The parts of one page, in the engine's own layout (NativeEngine.pageSizes). Absent: not stored, or not wanted. */
@@ -458,7 +458,7 @@ export interface NativeStats {
   exportsSkipped: number; // KV pages that could not be given to it
   exportsPending: number; // KV pages that are still to be given to it
   stepSeconds: number;
-  promptStepSeconds: number; // duration and rows of the steps that mostly compute prompts
+  promptStepSeconds: number; // total duration and tokens of the steps in which prefill is most of the work
   promptStepRows: number;
   adapters: AdapterStats[]; // in the order in which they were loaded
 }
@@ -545,18 +545,22 @@ export interface NativeEngine {
   /** The positions of a prompt as the prefix cache compares them, with its images inserted. */
   positions(options: Pick<SubmitOptions, 'prompt' | 'images'>): { tokens: Int32Array; spans: PromptSpan[] };
   /**
-   * Loads a LoRA adapter off the event loop, while requests run: a GGUF file or a PEFT folder (adapter_config.json and
-   * adapter_model.safetensors). Loaded adapters are shared by all handles of the engine. Rejects with `io`;
-   * `invalid_file` or `unsupported`, whose messages name the wrong key or tensor; `invalid_argument`, if the file was
-   * made for another model; and `out_of_memory`, beyond 64 adapters or the memory that is left.
+   * Loads a LoRA adapter off the event loop, while requests run. `path`: a GGUF file or a PEFT folder
+   * (adapter_config.json and adapter_model.safetensors). All handles of the engine share its loaded adapters. Rejects
+   * with
+   * - `io` if the file cannot be read,
+   * - `invalid_file` or `unsupported`, with the key or tensor in the message,
+   * - `invalid_argument` if the adapter does not fit the model,
+   * - `out_of_memory` if 64 adapters are loaded or there is not enough memory.
    */
   loadAdapter(path: string, options: AdapterOptions): Promise<AdapterInfo>;
   /**
-   * New requests cannot use the adapter any more. Its requests run to their end, and its memory is freed after the last
-   * one. Resolves without waiting for them. Rejects with `invalid_argument` if there is no adapter with this id.
+   * Makes an adapter unavailable to new requests. Its running requests finish normally; its memory is freed after the
+   * last of them. Resolves without waiting for them. Rejects with `invalid_argument` if no adapter with this id is
+   * loaded.
    */
   unloadAdapter(id: number): Promise<void>;
-  /** The loaded adapters, also those that other handles of the engine have loaded, but none that is being unloaded. */
+  /** Returns the adapters that requests can use, including those that other handles of the engine have loaded. */
   adapters(): AdapterInfo[];
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>; // off the event loop, for long texts

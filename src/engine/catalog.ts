@@ -129,19 +129,19 @@ const catalog = z.strictObject({
     }),
 });
 
-/** Which adapter a served name applies, and to which model. */
+/** A LoRA adapter and the model to which it applies. */
 export interface AdapterSource {
-  /** Name of the model in the catalog or the pool. */
+  /** Name of the model to which the adapter applies, in the catalog or the pool. */
   readonly base: string;
-  /** The adapter's own name. */
+  /** NAME of the public name MODEL:NAME. */
   readonly name: string;
   /** A GGUF file or a PEFT folder. */
   readonly path: string;
   /** Multiplies the adapter's contribution. */
   readonly scale: number;
-  /** The setting that declares the adapter. Null: an operator loaded it at run time. */
+  /** The setting that declares the adapter, for error messages. Null: an operator loaded it at run time. */
   readonly setting: string | null;
-  /** RFC 3339: when an operator loaded the adapter. Absent for a configured one. */
+  /** When an operator loaded the adapter, in RFC 3339. Absent if the configuration declares the adapter. */
   readonly addedAt?: string;
 }
 

@@ -6,9 +6,9 @@ import type { EngineEvent, FailureCode } from './events.js';
 export interface EmbedOptions {
   /** The organization's 32-bit number. Requests are scheduled fairly between these numbers. */
   organization: number;
-  /** SubmitOptions.background of the inputs. Absent: false. */
+  /** True: the inputs yield to other requests (SubmitOptions.background). Absent: false. */
   background?: boolean;
-  /** AdapterInfo.id of the LoRA adapter to compute with. Absent or null: none. */
+  /** AdapterInfo.id of the LoRA adapter to use. Absent or null: no adapter. */
   adapter?: number | null;
   /** When aborted, cancels the unfinished inputs and rejects the promise with the signal's reason. */
   signal?: AbortSignal;

@@ -35,8 +35,9 @@ const kSyncTextLength = 4_096;
 const kPromptRows = 16;
 
 /**
- * Ends with the last load of an adapter on this thread. Loads run one after another: each of them blocks a thread of
- * Node.js's pool while it reads the file and waits for the engine, and all file reads of the process share that pool.
+ * Resolves when the most recent adapter load on this thread ends. Loads run one after another, because each load blocks
+ * a thread of the libuv thread pool while it reads the file and waits for the engine. All file reads of the process use
+ * the same thread pool.
  */
 let adapterLoads: Promise<unknown> = Promise.resolve();
 
@@ -192,17 +193,17 @@ export class Engine {
     return embedInputs({ queue: this.#embedQueue, generate }, inputs, options);
   }
 
-  /** Loads a LoRA adapter while requests run, after all earlier loads. Rejects like NativeEngine.loadAdapter. */
+  /** Loads a LoRA adapter after all earlier loads of this thread. Rejects like NativeEngine.loadAdapter. */
   loadAdapter(path: string, options: AdapterOptions): Promise<AdapterInfo> {
     const load = adapterLoads.then(() => this.#native.loadAdapter(path, options));
     adapterLoads = load.catch(() => undefined);
     return load;
   }
-  /** New requests cannot use the adapter any more; running ones end normally. */
+  /** Makes an adapter unavailable to new requests. Running requests finish normally. */
   unloadAdapter(id: number): Promise<void> {
     return this.#native.unloadAdapter(id);
   }
-  /** The loaded adapters of all threads. */
+  /** Returns the adapters that requests can use, including those that other threads have loaded. */
   adapters(): AdapterInfo[] {
     return this.#native.adapters();
   }

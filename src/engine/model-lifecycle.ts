@@ -79,11 +79,11 @@ export class ModelLifecycle {
       this.#loading.set(load.key, loading);
     }
     await loading;
-    // An adapter is loaded after its model.
+    // An adapter is loaded after its model, so it may still be loading.
     if (this.#pool.loadOf(model)?.isAwaited === true) await this.#pool.settledOf(model);
   }
 
-  /** The model of an adapter; any other name unchanged. */
+  /** Returns the name of an adapter's model. Returns any other name unchanged. */
   #baseOf(name: string): string {
     return this.#pool.get(name)?.model.adapter?.base ?? name;
   }

@@ -30,7 +30,7 @@ export interface PooledEngine {
   readonly key: string;
   readonly file: string;
   readonly names: readonly string[];
-  /** Names of the LoRA adapters of its models. */
+  /** Public names of the LoRA adapters of this engine's models. */
   readonly adapterNames: readonly string[];
   readonly status: ModelStatus;
 }
@@ -71,7 +71,7 @@ class Slot implements PooledEngine {
     return [...this.adapters].map(({ id }) => id);
   }
 
-  /** Loads the adapter now if the model is loaded, otherwise together with the model. */
+  /** Loads the adapter immediately if the model is loaded; otherwise after each load of the model. */
   addAdapter(adapter: PoolAdapter): Promise<void> {
     this.adapters.add(adapter);
     return this.status.state === 'ready' ? adapter.load(this.status.engine) : this.settled.then(() => adapter.settled);
@@ -188,7 +188,7 @@ class Slot implements PooledEngine {
     }
   }
 
-  /** Requests for the model do not wait for its adapters. One adapter is loaded at a time, to limit the peak memory. */
+  /** Loads adapters one at a time, to limit the peak memory. Requests for the model itself do not wait for them. */
   #loadAdapters(engine: Engine): void {
     let previous: Promise<void> = Promise.resolve();
     for (const adapter of this.adapters) previous = adapter.load(engine, previous);
@@ -216,7 +216,7 @@ interface Entry {
   readonly model: CatalogModel;
   readonly slot: Slot | null;
   loaded: boolean;
-  /** Set for the name of a LoRA adapter; the slot is that of its model. */
+  /** Set if this is the name of a LoRA adapter. `slot` is then the slot of the adapter's model. */
   readonly adapter?: PoolAdapter;
 }
 
@@ -228,8 +228,8 @@ export class ModelPool {
   readonly #slots = new Map<string, Slot>();
 
   /**
-   * `onReady`, `onClosing`: see PoolHooks. `primaryAdapters`: the adapters of the primary thread, which loads them
-   * first; null on that thread.
+   * `onReady`, `onClosing`: see PoolHooks. `primaryAdapters`: reports the states of the adapters on the primary thread,
+   * which loads them first; null on the primary thread itself.
    */
   constructor(
     private readonly options: LoadOptions,
@@ -276,9 +276,9 @@ export class ModelPool {
   }
 
   /**
-   * Adds the name of a LoRA adapter. The adapter is in memory whenever its model is. Resolves when it has been loaded or
-   * has failed to load, or immediately if its model is not loaded. Throws if the name is taken, or if the adapter's model
-   * is unknown or runs elsewhere.
+   * Adds a LoRA adapter. The pool keeps the adapter in memory while its model is loaded. Resolves when the adapter has
+   * been loaded or has failed to load, or immediately if its model is not loaded. Throws if the name is taken, or if
+   * the adapter's model is unknown or is an upstream model.
    */
   addAdapter(model: CatalogModel, loaded = true): Promise<void> {
     const { adapter: source } = model;
@@ -291,7 +291,7 @@ export class ModelPool {
     return base.slot.addAdapter(adapter);
   }
 
-  /** Removes the name of an adapter immediately. Its running requests end normally. */
+  /** Removes an adapter from the pool immediately. Its running requests finish normally. */
   removeAdapter(name: string): void {
     const entry = this.#models.get(name);
     if (entry?.adapter === undefined) return;
@@ -299,7 +299,7 @@ export class ModelPool {
     entry.slot?.removeAdapter(entry.adapter);
   }
 
-  /** Removes the names of a model's adapters. */
+  /** Removes all adapters of a model from the pool. */
   #removeAdaptersOf(base: string): void {
     for (const [name, { model }] of [...this.#models]) if (model.adapter?.base === base) this.removeAdapter(name);
   }
@@ -337,7 +337,7 @@ export class ModelPool {
     await entry?.adapter?.settled;
   }
 
-  /** The state of an adapter's most recent load on this thread; undefined for all other names. */
+  /** Returns the state of an adapter on this thread. Returns undefined if `name` is not the name of an adapter. */
   adapterState(name: string): AdapterState['state'] | undefined {
     return this.#models.get(name)?.adapter?.state.state;
   }
@@ -347,7 +347,7 @@ export class ModelPool {
     const { slot, adapter } = this.#models.get(name) ?? {};
     if (slot === undefined || slot === null) return undefined;
     const { key, file, options, status } = slot;
-    // A request also waits for an adapter that is being added to a loaded model.
+    // Requests for an adapter also wait while the adapter is being loaded into the engine of a loaded model.
     const isAdding = status.state === 'ready' && adapter?.state.state === 'loading';
     return { key, file, options, isAwaited: slot.isAwaited || isAdding };
   }
@@ -419,7 +419,7 @@ export class ModelPool {
     return [...this.#slots.values()].filter(({ names }) => names.length > 0);
   }
 
-  /** Resolves when no model and no adapter is loading any more; the statuses show the results. */
+  /** Resolves when all loads of models and adapters have ended. Their statuses show whether they succeeded. */
   async settled(): Promise<void> {
     await Promise.all([...this.#models.keys()].map((name) => this.settledOf(name)));
   }
@@ -436,7 +436,7 @@ export class ModelPool {
   }
 }
 
-/** The status of an adapter's name. `status`: that of the adapter's model. */
+/** Returns the status of an adapter. `status`: the status of the adapter's model. */
 function adapterStatus(status: ModelStatus, { state }: PoolAdapter): ModelStatus {
   if (status.state !== 'ready') return status;
   switch (state.state) {

@@ -1,5 +1,5 @@
-// One LoRA adapter of a pooled model on this thread. All threads of the process share an engine and its adapters, so an
-// adapter that another thread has loaded is used instead of a second copy. Event-loop thread only.
+// Loads one LoRA adapter of a pooled model for this thread. All threads of the process share an engine and its
+// adapters. If another thread has already loaded the adapter, this thread uses that copy. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,21 +9,22 @@ import type { AdapterSource } from './catalog.js';
 import type { Engine } from './engine.js';
 
 export type AdapterState =
-  | { state: 'absent' } // the engine is not loaded
+  | { state: 'absent' } // the model is not loaded, or the adapter was removed
   | { state: 'loading' }
   | { state: 'ready'; info: AdapterInfo }
   | { state: 'failed'; error: Error };
 
-/** Returns the state of an adapter on the primary thread; null if that thread does not know it or does not answer. */
+/** Asks the primary thread for the state of an adapter. Null: the adapter is unknown there, or there was no reply. */
 export type PrimaryAdapters = (name: string) => Promise<AdapterState['state'] | null>;
 
 /**
- * How long a worker thread waits for the primary thread to start loading the adapter before it loads the adapter
- * itself. Loading it twice is harmless, but for a moment takes the memory twice.
+ * A worker thread waits until the primary thread has loaded the adapter. If the primary thread has not reported
+ * `loading` for this long, the worker loads the adapter itself. If both load it, the adapter temporarily takes twice
+ * the memory.
  */
 const WAIT_MS = 10_000;
 const LOOK_MS = 20;
-/** Interval at which the primary thread is asked for its state. */
+/** Interval at which a worker thread asks the primary thread for the adapter's state. */
 const ASK_MS = 200;
 
 export class PoolAdapter {
@@ -33,7 +34,7 @@ export class PoolAdapter {
   #engine: Engine | null = null;
   #isRemoved = false;
 
-  /** `id`: the public name. `primary`: null on the primary thread. */
+  /** `id`: the adapter's public name. `primary`: null on the primary thread. */
   constructor(
     readonly id: string,
     private readonly source: AdapterSource,
@@ -41,8 +42,8 @@ export class PoolAdapter {
   ) {}
 
   /**
-   * Loads the adapter into an engine that has just been loaded, after `previous`. Never rejects: `state` reports a
-   * failure.
+   * Loads the adapter into a loaded engine. On the primary thread, the load starts when `previous` resolves. Never
+   * rejects: `state` reports a failure.
    */
   load(engine: Engine, previous: Promise<void> = Promise.resolve()): Promise<void> {
     this.#engine = engine;
@@ -59,18 +60,18 @@ export class PoolAdapter {
     } catch (error) {
       state = { state: 'failed', error: error instanceof Error ? error : new Error(String(error)) };
     }
-    if (this.#engine !== engine) return; // the engine was unloaded in the meantime, and its adapters with it
+    if (this.#engine !== engine) return; // unloading the engine in the meantime has freed the adapter
     this.state = state;
     if (this.#isRemoved) this.#free(engine);
   }
 
-  /** Called when the engine is unloaded, which frees its adapters. */
+  /** Call when the engine is unloaded, which frees its adapters. */
   leave(): void {
     this.#engine = null;
     this.state = { state: 'absent' };
   }
 
-  /** Removes the adapter from the engine. Its requests run to their end. */
+  /** Unloads the adapter from the engine. Its running requests finish normally. */
   remove(): void {
     this.#isRemoved = true;
     if (this.#engine !== null) this.#free(this.#engine);
@@ -84,7 +85,7 @@ export class PoolAdapter {
     engine.unloadAdapter(id).catch(() => undefined);
   }
 
-  /** Uses the copy of another thread, or loads the adapter. Null: it is not needed any more. */
+  /** Finds the copy of another thread, or loads the adapter. Resolves to null if the adapter is no longer needed. */
   async #shared(engine: Engine, previous: Promise<void>): Promise<AdapterInfo | null> {
     const name = engineAdapterName(this.source);
     const isNeeded = (): boolean => this.#engine === engine && !this.#isRemoved;
@@ -93,20 +94,23 @@ export class PoolAdapter {
         .adapters()
         .filter((one) => one.name === name)
         .sort((a, b) => a.id - b.id)[0];
-    // On other threads, all adapters wait at the same time for the primary thread, which loads one after another.
+    // The primary thread loads one adapter at a time. A worker thread waits for the primary thread instead.
     if (this.primary === null) await previous;
     else await this.#primaryEnds(this.primary, () => !isNeeded() || find() !== undefined);
     if (!isNeeded()) return null;
     const existing = find();
     if (existing !== undefined) return existing;
     const own = await engine.loadAdapter(this.source.path, { name, scale: this.source.scale });
-    // If several threads have loaded the adapter concurrently, all of them keep the copy that was loaded first.
+    // If several threads have loaded the adapter concurrently, all of them use the copy with the lowest ID.
     const first = find() ?? own;
     if (first.id !== own.id) await engine.unloadAdapter(own.id);
     return first;
   }
 
-  /** Resolves when `isDone` returns true, when the primary thread has failed, or when it has not started in time. */
+  /**
+   * Resolves when `isDone` returns true, the primary thread failed to load the adapter, or WAIT_MS have passed since it
+   * last reported `loading`.
+   */
   async #primaryEnds(primary: PrimaryAdapters, isDone: () => boolean): Promise<void> {
     let end = performance.now() + WAIT_MS;
     for (let askAt = 0; !isDone() && performance.now() < end; ) {

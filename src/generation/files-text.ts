@@ -1,4 +1,4 @@
-// The files that precede the text around a gap, for models without tokens for this. No side effects.
+// Formats the repository files of an infill request as text, for models without tokens for files. No side effects.
 import type { RepositoryFile } from './types.js';
 
 export const filesText = (files: readonly RepositoryFile[] = []): string =>

@@ -8,9 +8,9 @@ export interface ModelDescription {
   id: string;
   /** Set for a LoRA adapter. */
   adapter: {
-    /** The name of the model to which it applies. */
+    /** Name of the model to which the adapter applies. */
     parent: string;
-    /** The shortest name that reaches it: its own name, or `id` if another model or adapter has that name. */
+    /** The shortest name that selects the adapter: NAME, or MODEL:NAME if another model or adapter has NAME. */
     shortName: string;
   } | null;
   displayName: string;

@@ -18,7 +18,7 @@ export interface RequestContext {
   readonly organization: number;
   /** The organization's ID. Absent: nothing of the request is kept on disk. */
   readonly organizationId?: string | undefined;
-  /** True: the engine computes all requests without this first, because no client waits for the result. */
+  /** True: the request yields to all other requests, because no client waits for its result. */
   readonly isBackground?: boolean | undefined;
   /** False: KV pages are not read from disk, because the request generates nothing. */
   readonly readsPages?: boolean | undefined;

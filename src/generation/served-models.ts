@@ -17,7 +17,7 @@ import type { Upstreams } from './upstream/upstreams.js';
 export interface ServedModel {
   readonly name: string;
   /**
-   * The name under which use, limits and prices are recorded: for a LoRA adapter, the name of its model; otherwise
+   * The name that determines usage records, limits and prices: for a LoRA adapter, the name of its model; otherwise
    * `name`.
    */
   readonly recordedAs: string;
@@ -37,10 +37,10 @@ export interface ServedModel {
 }
 
 export class ServedModels {
-  // Keyed by engine as well as by model, because a reloaded model gets a new provider. Weak, because operators may add
-  // and remove any number of models and adapters.
+  // Keyed by engine as well as by model, because a reloaded model gets a new provider. WeakMaps, so that models and
+  // adapters that operators remove do not stay in memory.
   readonly #providers = new WeakMap<Engine, WeakMap<CatalogModel, LocalProvider>>();
-  // The description of each model when it was last ready, which stays published while the model is unloaded.
+  // The description of each model from the last time it was ready. It is still returned while the model is unloaded.
   readonly #known = new WeakMap<CatalogModel, Known>();
 
   readonly #waiting = new Map<string, number>();
@@ -88,7 +88,9 @@ export class ServedModels {
     };
   }
 
-  /** The shortest name that reaches a model: for a LoRA adapter, its own name unless something else has that name. */
+  /**
+   * Returns the shortest name that selects a model. For an adapter, this is NAME unless something else has that name.
+   */
   shortName(id: string): string {
     const own = this.pool.get(id)?.model.adapter?.name;
     return own !== undefined && this.#resolve(own)?.model.id === id ? own : id;
@@ -114,8 +116,8 @@ export class ServedModels {
   }
 
   /**
-   * Finds a model or an adapter by one of its names. A model's name or alias takes precedence over an adapter's own name.
-   * MODEL:ADAPTER is split at the colon that gives the longest name of a model.
+   * Finds a model or an adapter by one of its names. A model's name or alias takes precedence over an adapter's NAME.
+   * If MODEL:NAME can be split at several colons, the longest model name is used.
    */
   #resolve(asked: string): PooledModel | undefined {
     const direct = this.pool.get(this.names.aliases.get(asked) ?? asked);
@@ -131,7 +133,9 @@ export class ServedModels {
     return undefined;
   }
 
-  /** The adapter that its own name reaches: of several adapters with the same name, the one that was added first. */
+  /**
+   * Finds an adapter by NAME. If several models have an adapter with this name, returns the one that was added first.
+   */
   #adapterNamed(name: string): PooledModel | undefined {
     return this.pool.adapters().find(({ model }) => model.adapter?.name === name);
   }
@@ -234,7 +238,7 @@ export class ServedModels {
     let byModel = this.#providers.get(engine);
     if (byModel === undefined) this.#providers.set(engine, (byModel = new WeakMap()));
     let provider = byModel.get(model);
-    // An adapter that is loaded again has another ID in the engine.
+    // A reloaded adapter has a new ID in the engine, so its old provider cannot be used.
     if (provider === undefined || provider.adapter?.id !== adapter?.id)
       byModel.set(model, (provider = this.#make(model, engine, adapter)));
     return provider;

@@ -166,9 +166,9 @@ export type RawPrompt =
       suffix: string | null;
       addSpecial: boolean;
       path: string;
-      /** Other files of the same repository, which precede the text around the gap. Only with `suffix`. */
+      /** Other files of the same repository, which the prompt contains before the text. Used only with `suffix`. */
       files?: readonly RepositoryFile[] | undefined;
-      /** The request field that contains the suffix, if it is not `suffix`. */
+      /** Name of the request field that contains the suffix, for error messages. Absent: `suffix`. */
       suffixPath?: string | undefined;
     }
   | { kind: 'tokens'; tokens: readonly number[]; path: string };

@@ -1,8 +1,7 @@
 // Storage port for chat completions that clients asked to store (see docs/internals/storage.md for the
-// implementations). Every write resolves when it is durable. A completion of another organization is treated as
-// unknown.
+// implementations). Every write resolves when it is durable. Completions of other organizations are treated as unknown.
 
-/** A stored completion without its text. */
+/** Properties of a stored completion, without its text. */
 export interface CompletionHead {
   readonly id: string;
   readonly organizationId: string;
@@ -28,10 +27,10 @@ export interface NewCompletion extends Omit<StoredCompletion, 'messages' | 'size
 export interface CompletionQuery {
   /** Null: any model. */
   readonly model: string | null;
-  /** Pairs that the metadata must contain. */
+  /** Key-value pairs that the metadata must contain. */
   readonly metadata: Readonly<Record<string, string>>;
   readonly newestFirst: boolean;
-  /** ID of the completion after which the page starts. It need not exist any more. Null: from the beginning. */
+  /** ID of the completion after which the page starts. The completion may have been deleted. Null: first page. */
   readonly after: string | null;
   readonly limit: number;
 }
@@ -43,7 +42,7 @@ export interface CompletionPage {
 
 export interface MessageQuery {
   readonly newestFirst: boolean;
-  /** Index of the message after which the page starts. Null: from the beginning. */
+  /** Index of the message after which the page starts. Null: first page. */
   readonly after: number | null;
   readonly limit: number;
 }
@@ -66,18 +65,18 @@ export interface CompletionStore {
     id: string,
     metadata: Readonly<Record<string, string>>,
   ): Promise<StoredCompletion | null>;
-  /** Returns completions in the order of their creation. A page has fewer than `limit` entries if they are large. */
+  /** Lists completions by creation time. If they are large, a page may have fewer than `limit` entries. */
   list(organizationId: string, query: CompletionQuery): Promise<CompletionPage>;
-  /** Returns messages of a request in order, or null in the same cases as head(). Pages are bounded as in list(). */
+  /** Lists the messages of a request. Null in the same cases as head(). Large pages are cut as in list(). */
   messages(organizationId: string, id: string, query: MessageQuery): Promise<MessagePage | null>;
-  /** Resolves to false if the completion is not found. */
+  /** Resolves to false in the cases in which head() returns null. */
   delete(organizationId: string, id: string): Promise<boolean>;
   eraseOrganization(organizationId: string): Promise<void>;
-  /** Erases completions past their retention. Resolves to their number. */
+  /** Erases completions past their retention. Resolves to the number of erased completions. */
   sweep(): Promise<number>;
 }
 
-/** Number of characters after which a page ends. A page has at least one entry. */
+/** Maximum characters of a page's entries in total. A single larger entry is a page of its own. */
 export const MAX_PAGE_SIZE = 8 * 1024 * 1024;
 
 /** Whether a completion has the model and the metadata of the query. */

@@ -1,6 +1,7 @@
-// Sends webhooks. Several processes may run a dispatcher on the same store: a job is claimed for LEASE_MS before it is
-// sent, and is taken over afterwards if its process has died. An attempt that fails pauses its endpoint, with increasing
-// pauses, so that an endpoint that does not respond costs little. Primary thread only.
+// Sends webhooks. Several processes may run a dispatcher on the same store. A dispatcher claims a job for LEASE_MS
+// before it sends it. If the process dies, another process claims the job after the lease. A failed attempt pauses the
+// endpoint, longer after each further failure, so that an endpoint that does not respond costs little. Primary thread
+// only.
 import type { SecretBox } from '../accounts/sealing/secret-box.js';
 import type { Log, Telemetry } from '../telemetry/types.js';
 import { isBatchId } from '../shared/ids.js';
@@ -13,14 +14,15 @@ import { signedHeaders } from './signature.js';
 import { CHECK_MS, type WebhookEvents } from './webhook-events.js';
 import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
 
-/** Much longer than an attempt takes. */
+/** How long a job is claimed. Must be much longer than an attempt, which takes at most MAX_TIMEOUT_MS. */
 const LEASE_MS = 30_000;
 const POLL_MS = 5_000;
-/** Maximum number of attempts at the same time. */
+/** Maximum number of jobs that run concurrently. */
 const MAX_SENDING = 32;
 /**
- * Number of attempts at which no more jobs of an organization are claimed, so that its slow endpoints do not delay other
- * organizations. Also the number of jobs claimed together, so it has at most 2 * MAX_OF_ORGANIZATION - 1 attempts.
+ * While this many jobs of an organization run, no more of its jobs are claimed, so that its slow endpoints do not delay
+ * other organizations. This is also the maximum number of jobs claimed together. Thus at most
+ * 2 * MAX_OF_ORGANIZATION - 1 jobs of an organization run concurrently.
  */
 const MAX_OF_ORGANIZATION = 4;
 const FIRST_PAUSE_MS = 5_000;
@@ -28,9 +30,9 @@ const PAUSE_FACTOR = 3;
 const MAX_PAUSE_MS = 3_600_000;
 const MAX_TIMEOUT_MS = 5_000;
 const MAX_REASON = 300;
-/** Time after which a response or batch that is not stored is no longer expected. */
+/** A waiting job of this age is removed if its response or batch is not stored (never created, or deleted). */
 const UNKNOWN_MS = 120_000;
-/** Maximum time between two looks for the end of a response or batch. */
+/** Maximum interval at which the dispatcher checks whether a response or batch has ended. */
 const MAX_CHECK_MS = 600_000;
 
 export interface DispatcherDeps {
@@ -75,7 +77,7 @@ export class Dispatcher {
       });
   }
 
-  /** Aborts attempts in progress. They are repeated after the lease. */
+  /** Aborts attempts in progress. Any process repeats them after the lease. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#closing.abort();
@@ -85,7 +87,7 @@ export class Dispatcher {
 
   async #claim(): Promise<void> {
     const room = Math.min(MAX_OF_ORGANIZATION, MAX_SENDING - this.#running.size);
-    if (room <= 0) return; // the end of a job wakes this
+    if (room <= 0) return; // the end of a job calls wake()
     const now = this.deps.now();
     const until = now + LEASE_MS;
     const busy = [...this.#runningOf].filter(([, jobs]) => jobs >= MAX_OF_ORGANIZATION).map(([id]) => id);
@@ -129,11 +131,11 @@ export class Dispatcher {
     if (end === null && age > UNKNOWN_MS) return store.settle(job.id, until, null);
     const type = end?.type ?? null;
     if (type !== null) return events.notify(job.organizationId, { type, data: { id: job.id } }, job.id);
-    const next = Math.min(MAX_CHECK_MS, Math.max(CHECK_MS, Math.round(age / 2))); // times are whole ms
+    const next = Math.min(MAX_CHECK_MS, Math.max(CHECK_MS, Math.round(age / 2))); // stored times are integers
     await store.settle(job.id, until, { ...job, dueAt: now() + next });
   }
 
-  /** `type` is null if the response or batch has not ended. Resolves to null if there is none. */
+  /** Resolves to null if the response or batch is not stored. `type`: null if it has not ended. */
   async #endOf({ organizationId, id }: Job): Promise<{ type: EventType | null } | null> {
     const { responses, batches } = this.deps;
     if (isBatchId(id)) {
@@ -152,7 +154,7 @@ export class Dispatcher {
     } catch (error) {
       if (this.#closing.signal.aborted) return;
       const reason = (error instanceof Error ? error.message : String(error)).slice(0, MAX_REASON);
-      // Concurrent attempts that fail count once: another one has paused the endpoint since this one began.
+      // Concurrent failures count as one. If the endpoint is paused, another attempt has failed since this one started.
       const failed = await store.changeEndpoint(organizationId, id, (before) =>
         before.pausedUntil > now()
           ? before
@@ -185,7 +187,7 @@ export class Dispatcher {
     if (status < 200 || status >= 300) throw new Error(`the receiver responded with status ${status}`);
   }
 
-  /** Seals the secret again if it was sealed with an older key. */
+  /** Decrypts the signing secret. Encrypts it again with the current key if it was encrypted with an older key. */
   async #secretOf({ organizationId, id, sealedSecret }: Endpoint): Promise<string> {
     const { box, store } = this.deps;
     const opened = box.open('webhook secret', id, sealedSecret);
@@ -199,7 +201,7 @@ export class Dispatcher {
     return opened.text;
   }
 
-  /** `disables`: whether the endpoint is disabled, unless it has accepted another event since. */
+  /** Fails a job. `disables`: also disable the endpoint, unless it has accepted an event since the job was created. */
   async #giveUp(job: Job, until: number, endpoint: Endpoint, reason: string, disables: boolean): Promise<void> {
     const { store, telemetry, settings } = this.deps;
     await store.settle(job.id, until, { ...job, state: 'failed', error: reason, dueAt: null });
@@ -220,6 +222,6 @@ export class Dispatcher {
   }
 }
 
-/** The pause after this many failed attempts: 5 s, 15 s, 45 s, … up to an hour. */
+/** Returns the pause after this many consecutive failures: 5 s, 15 s, 45 s, … up to an hour. */
 export const pauseMs = (failures: number): number =>
   Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** Math.max(0, failures - 1));

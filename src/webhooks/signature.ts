@@ -1,4 +1,4 @@
-// Secrets and signatures in the form of the Standard Webhooks specification, which OpenAI's clients verify.
+// Secrets and signatures of the Standard Webhooks specification, which OpenAI's clients verify.
 import { createHmac, randomBytes } from 'node:crypto';
 
 const PREFIX = 'whsec_';
@@ -6,7 +6,7 @@ const SECRET_BYTES = 32;
 
 export const newWebhookSecret = (): string => PREFIX + randomBytes(SECRET_BYTES).toString('base64');
 
-/** The headers that identify and sign a message. `seconds`: the time of the attempt, in seconds since 1970. */
+/** Returns the headers of a webhook request. `id`: the event ID. `seconds`: time of the attempt, in Unix time. */
 export function signedHeaders(secret: string, id: string, seconds: number, body: string): Record<string, string> {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
   const signature = createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64');

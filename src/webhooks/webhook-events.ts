@@ -1,13 +1,14 @@
-// Records events that webhooks report. An event is stored before it is sent, so that it is sent even if the process
-// crashes. A background response or a batch is recorded when it is created; the dispatcher looks for its end, and
-// replaces the record with the event, so that each end is reported once. Event-loop thread only.
+// Stores the events that webhooks report. An event is stored before it is sent, so that it is sent even if the process
+// crashes. When a background response or a batch is created, a waiting job is stored. When the response or batch has
+// ended, the dispatcher replaces the waiting job with the deliveries of the event in one transaction, so that there is
+// one event per response or batch. Event-loop thread only.
 import type { ThreadBus } from '../shared/bus.js';
 import { newEventId } from '../shared/ids.js';
 import type { EventType } from '../shared/wire/webhooks.js';
 import { messageText, type WebhookEvent } from './events.js';
 import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
 
-/** Time until the dispatcher looks for the end of a response or batch whose end was not reported. */
+/** Time after which the dispatcher checks whether a response or batch has ended without a call of ended(). */
 export const CHECK_MS = 20_000;
 
 export class WebhookEvents {
@@ -19,13 +20,13 @@ export class WebhookEvents {
     private readonly now: () => number,
   ) {}
 
-  /** `listener` is called when webhooks of this process are due. For the primary thread. */
+  /** Calls `listener` when a thread of this process has made webhooks due. Primary thread only. */
   onDue(listener: () => void): () => void {
     this.#onDue = listener;
     return this.bus.on('webhooks.due', listener);
   }
 
-  /** Stores that the end of a background response is an event. Call before its ID is sent to a client. */
+  /** Stores a waiting job for a background response. Call before the response's ID is sent to a client. */
   async expect(organizationId: string, responseId: string): Promise<void> {
     const endpoints = await this.store.endpoints(organizationId);
     if (!endpoints.some((one) => one.disabled === null && one.events.some((type) => type.startsWith('response.'))))
@@ -34,8 +35,8 @@ export class WebhookEvents {
   }
 
   /**
-   * Stores that the end of a batch is an event. A batch may run for hours, so that its organization may still add an
-   * endpoint. Call before the batch's ID is sent to a client.
+   * Stores a waiting job for a batch, even if the organization has no endpoint yet: a batch may run for hours, and an
+   * endpoint may be added in the meantime. Call before the batch's ID is sent to a client.
    */
   expectBatch(organizationId: string, batchId: string): Promise<void> {
     return this.#await(organizationId, batchId);
@@ -61,14 +62,14 @@ export class WebhookEvents {
   }
 
   /**
-   * Reports that the end of a response or batch is stored. A failure is harmless: the dispatcher looks for the end later.
+   * Call when the end of a response or batch has been stored. If this call fails, the dispatcher finds the end later.
    */
   async ended(id: string): Promise<void> {
     await this.store.makeDue(id, this.now());
     this.#announce();
   }
 
-  /** Stores an event, to be sent to the organization's endpoints. Resolves when it is durable. */
+  /** Stores an event for the organization's endpoints. `replaces`: see WebhookStore.add(). */
   async notify(organizationId: string, event: WebhookEvent, replaces?: string): Promise<void> {
     const now = this.now();
     const eventId = newEventId();

@@ -7,83 +7,85 @@ export interface Endpoint {
   readonly organizationId: string;
   readonly url: string;
   readonly events: readonly EventType[];
-  /** The signing secret, sealed for the purpose 'webhook secret' and this endpoint. */
+  /** The signing secret, encrypted by SecretBox for the purpose 'webhook secret' and this endpoint's ID. */
   readonly sealedSecret: string;
   readonly createdAt: number;
-  /** Why nothing is sent to this endpoint. Null: it is enabled. */
+  /** The reason why the endpoint is disabled. Null: it is enabled. */
   readonly disabled: string | null;
-  /** Number of attempts that have failed since the last delivery. */
+  /** Consecutive failures. Concurrent failed attempts count as one. */
   readonly failures: number;
-  /** No attempt is made before this time. */
+  /** Nothing is sent to the endpoint before this time. */
   readonly pausedUntil: number;
   readonly deliveredAt: number | null;
 }
 
 export type JobState = 'waiting' | 'pending' | 'delivered' | 'failed';
 
-/** The delivery of one event to one endpoint, or a response or batch that has not ended. */
+/** The delivery of one event to one endpoint, or a waiting job: a response or batch whose end is not yet reported. */
 export interface Job {
-  /** ID of the event and of the endpoint. If waiting: ID of the response or batch. */
+  /** Event ID and endpoint ID, separated by a period. Waiting job: ID of the response or batch. */
   readonly id: string;
   readonly organizationId: string;
-  /** '' if waiting. */
+  /** '' for a waiting job. */
   readonly endpointId: string;
-  /** ID of the event, which starts with the time. '' if waiting. */
+  /** Event IDs sort by time. '' for a waiting job. */
   readonly eventId: string;
   readonly type: EventType | null;
-  /** The message as JSON. '' if waiting. */
+  /** The message as JSON. '' for a waiting job. */
   readonly body: string;
-  /** waiting: the response or batch has not ended. failed: the server has given up. */
+  /** waiting: the end of the response or batch is not yet reported. failed: the server no longer tries to deliver. */
   readonly state: JobState;
   readonly createdAt: number;
-  /** Time of the next attempt. Null: there is none. */
+  /** Time of the next attempt or check; while the job is claimed, end of the lease. Null: there is none. */
   readonly dueAt: number | null;
   readonly attempts: number;
-  /** Why the last attempt failed. */
+  /** Why the last attempt failed, or why no attempt was made. Null: no failure, or the event was delivered. */
   readonly error: string | null;
 }
 
 export interface WebhookStore {
   /** Resolves to false if the organization already has `max` endpoints. */
   addEndpoint(endpoint: Endpoint, max: number): Promise<boolean>;
-  /** Oldest first. */
+  /** Lists the endpoints, oldest first. */
   endpoints(organizationId: string): Promise<Endpoint[]>;
   endpoint(organizationId: string, id: string): Promise<Endpoint | null>;
-  /** Replaces the endpoint by the result of `change`, unless that is null. Resolves to the new endpoint or null. */
+  /** Replaces an endpoint with the result of `change`. Null: no change. Resolves to the new endpoint or null. */
   changeEndpoint(
     organizationId: string,
     id: string,
     change: (before: Endpoint) => Endpoint | null,
   ): Promise<Endpoint | null>;
-  /** Also removes its deliveries. Resolves to false if it is unknown. */
+  /** Removes an endpoint and its deliveries. Resolves to false if the endpoint is unknown. */
   removeEndpoint(organizationId: string, id: string): Promise<boolean>;
   /**
-   * Adds jobs. `replaces`: ID of a waiting job that is removed; if it does not exist any more, nothing is added. If the
-   * organization already has MAX_PENDING jobs, further deliveries are stored as failed.
+   * Adds jobs of one organization. `replaces`: ID of a waiting job, which is removed in the same transaction; if it
+   * does not exist, nothing is added. If the organization already has MAX_PENDING jobs, deliveries are stored as
+   * failed.
    */
   add(jobs: readonly Job[], replaces?: string): Promise<void>;
-  /** Makes a waiting job due now. Does nothing if there is none. */
+  /** Makes a job due at time `now`. Does nothing if the job is unknown or has no next attempt. */
   makeDue(id: string, now: number): Promise<void>;
   /**
-   * Takes up to `limit` jobs that are due, and postpones them until `until`, so that no other process claims them. `except`:
-   * organizations whose jobs are not taken.
+   * Claims up to `limit` jobs that are due: sets their `dueAt` to `until`, so that no process claims them before then.
+   * `except`: organizations whose jobs are not claimed.
    */
   claim(now: number, until: number, limit: number, except?: readonly string[]): Promise<Job[]>;
-  /** Replaces a job that was claimed until `until`. Does nothing if it has been claimed again. Null: removes the job. */
+  /** Replaces a job that was claimed until `until`, unless it was claimed again. `job` null: removes the job. */
   settle(id: string, until: number, job: Job | null): Promise<void>;
-  /** The deliveries to an endpoint, newest first. `before`: only those of events with a lower ID. Null: all. */
+  /** Lists deliveries to an endpoint, newest first. `before`: event ID; only older events are listed. Null: all. */
   deliveries(organizationId: string, endpointId: string, limit: number, before?: string | null): Promise<Job[]>;
   eraseOrganization(organizationId: string): Promise<void>;
-  /** Erases finished deliveries of events before this time. Resolves to their number. */
+  /** Erases delivered and failed deliveries of events before this time. Resolves to their number. */
   sweep(before: number): Promise<number>;
 }
 
-/** Number of waiting and pending jobs of an organization beyond which deliveries fail. */
+/** Maximum number of an organization's waiting and pending jobs. Further deliveries fail. */
 export const MAX_PENDING = 1_000;
 
 /**
- * Stores the deliveries beyond the limit as failed. Waiting jobs are always added: admission limits the number of
- * responses that have not ended. `pending`: number of jobs that the organization already has.
+ * Marks the deliveries beyond the limit as failed. Waiting jobs are always kept, because other limits bound the number
+ * of responses and batches that have not ended. `pending`: the organization's current number of waiting and pending
+ * jobs.
  */
 export const withinLimit = (jobs: readonly Job[], pending: number): Job[] =>
   jobs.map((job, at) =>

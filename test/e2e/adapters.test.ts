@@ -1,4 +1,4 @@
-// LoRA adapters through the official client and vLLM's routes, against real servers with one and two HTTP workers.
+// Tests LoRA adapters with OpenAI's client and vLLM's routes, on real servers with one and two HTTP workers.
 
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -53,7 +53,7 @@ const load = (server: Monolith, name: string, path: string, more: object = {}): 
 const unload = (server: Monolith, name: string): ReturnType<typeof post> =>
   post(server, '/v1/unload_lora_adapter', { lora_name: name });
 
-/** Resolves to the log of a server that must refuse to start. */
+/** Starts a server with arguments that it must reject. Resolves to the log. */
 const refusedStart = async (t: Test, ...args: string[]): Promise<string> => {
   try {
     const server = await startMonolith({ args: ['--model', `base=${embeddedModel}`, ...args] });
@@ -65,7 +65,7 @@ const refusedStart = async (t: Test, ...args: string[]): Promise<string> => {
   }
 };
 
-t.test('adapters from the settings answer differently from each other and from their model', async (t) => {
+t.test('two configured adapters and their model give three different outputs', async (t) => {
   const server = await startMonolith({
     args: [
       ...['--model', `base=${embeddedModel}`],
@@ -129,7 +129,7 @@ t.test('adapters from the settings answer differently from each other and from t
   ]);
 });
 
-t.test('every format answers with an adapter and repeats its name', async (t) => {
+t.test('every API format accepts an adapter, and the response repeats its name', async (t) => {
   const server = await startMonolith({
     args: ['--model', `base=${embeddedModel}`, '--adapter', `one=${join(allowed, 'one.gguf')}`],
   });
@@ -179,7 +179,7 @@ t.test('every format answers with an adapter and repeats its name', async (t) =>
   );
 });
 
-t.test('a wrong adapter is a start-up error that names the flag', async (t) => {
+t.test('an invalid adapter is a startup error that names the flag', async (t) => {
   const wrong = join(allowed, 'wrong.gguf');
   t.match(await refusedStart(t, '--adapter', 'x=/nowhere/x.gguf'), /--adapter x: \/nowhere\/x\.gguf does not exist/);
   t.match(await refusedStart(t, '--adapter', `x=${folder}`), /--adapter x: .* nor a folder with an adapter_config/);
@@ -197,7 +197,7 @@ t.test('a wrong adapter is a start-up error that names the flag', async (t) => {
 });
 
 for (const threads of [1, 2]) {
-  t.test(`adapters are loaded and unloaded while answers stream, with ${threads} HTTP workers`, async (t) => {
+  t.test(`adapters are loaded and unloaded while responses stream, with ${threads} HTTP workers`, async (t) => {
     const data = join(folder, `data-${threads}`);
     const settings = {
       args: ['--model', `base=${embeddedModel}`],
@@ -214,7 +214,7 @@ for (const threads of [1, 2]) {
     const plain = (await ask(client, 'base')).text;
     const first = await load(server, 'one', 'one.gguf');
     t.match(first, { status: 200, text: "Success: LoRA adapter 'one' added successfully." });
-    // Every worker serves the adapter once the call has returned: new connections reach any of them.
+    // When the call returns, every worker serves the adapter. Each new connection may reach another worker.
     const answers = await Promise.all(Array.from({ length: 8 }, () => ask(clientOf(server), 'one')));
     const tuned = answers[0]?.text ?? '';
     t.not(tuned, plain);
@@ -264,7 +264,7 @@ for (const threads of [1, 2]) {
   });
 }
 
-t.test('only paths inside adapters.folder and only adapters of the model are loaded', async (t) => {
+t.test('refuses paths outside adapters.folder and adapters that do not fit the model', async (t) => {
   const args = ['--model', `base=${embeddedModel}`, '--adapter', `mine=${join(allowed, 'one.gguf')}`];
   const server = await startMonolith({ args, env: { MONOLITH_ADAPTERS_FOLDER: allowed } });
   t.teardown(() => server.stop());
@@ -329,7 +329,7 @@ t.test('only operators may load adapters', async (t) => {
   t.equal((await fetch(`${url}/lora-adapters`, { headers: { authorization: `Bearer ${key}` } })).status, 403);
 });
 
-t.test('limits are set for a model, not for its adapters', async (t) => {
+t.test('limits can be set for a model, but not for its adapters', async (t) => {
   const args = ['--model', `base=${embeddedModel}`, '--adapter', `mine=${join(allowed, 'one.gguf')}`];
   const server = await startMonolith({ args, env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' } });
   t.teardown(() => server.stop());
@@ -347,7 +347,7 @@ t.test('limits are set for a model, not for its adapters', async (t) => {
   );
 });
 
-t.test("the metric has vLLM's labels", async (t) => {
+t.test("the metric vllm:lora_requests_info has vLLM's labels", async (t) => {
   const args = ['--model', `base=${embeddedModel}`, '--adapter', `one=${join(allowed, 'one.gguf')}`];
   const server = await startMonolith({ args });
   t.teardown(() => server.stop());

@@ -104,7 +104,7 @@ t.test('only completions with store: true that finish are stored', async (t) => 
   t.equal((await client.chat.completions.retrieve(cut.id)).choices[0]!.finish_reason, 'length', 'a cut one is stored');
 });
 
-t.test('lists are filtered and paged', async (t) => {
+t.test('completions are listed with filters and in pages', async (t) => {
   const ids: string[] = [];
   for (let at = 0; at < 5; at++) {
     const { id } = await client.chat.completions.create({
@@ -149,7 +149,7 @@ t.test('lists are filtered and paged', async (t) => {
   });
 });
 
-t.test('other organizations find nothing', async (t) => {
+t.test("an organization cannot access another organization's completions", async (t) => {
   const { id } = await client.chat.completions.create({ ...base, messages: [user('A: x')] });
   const other = clientOf(await keyOf(path, 'second')).chat.completions;
   t.same((await other.list()).data, []);
@@ -163,7 +163,7 @@ t.test('other organizations find nothing', async (t) => {
   t.ok(await client.chat.completions.retrieve(id));
 });
 
-t.test('the pages of a stored completion stay on disk until it is deleted', async (t) => {
+t.test('the KV pages of a stored completion stay on disk until it is deleted', async (t) => {
   const { path: folder, remove: removeFolder } = dataFolder();
   t.teardown(removeFolder);
   const args = ['--threads', '1', '--kv-min-tokens', '64', '--kv-disk-bytes', '64MiB', '--kv-disk', 'stored'];

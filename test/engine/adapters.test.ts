@@ -1,4 +1,4 @@
-// Tests which model an adapter's name stands for, and the errors of adapters in the configuration.
+// Tests how an adapter name selects a model, and the errors for adapters in the configuration.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const model = (id: string, more: Partial<CatalogModel> = {}): CatalogModel => ({
 });
 const upstream = { servers: [] } as unknown as NonNullable<CatalogModel['upstream']>;
 
-t.test('an adapter name is split at the colon that gives the longest name of a model', (t) => {
+t.test('MODEL:NAME is split so that MODEL is the longest matching model name', (t) => {
   const models = [model('a'), model('a:b'), model('far', { upstream })];
   const of = (asked: string): unknown => {
     const target = adapterTarget(asked, models);

@@ -1,4 +1,4 @@
-// Tests loading LoRA adapters together with their model, on the primary thread's pool and on another thread's.
+// Tests loading LoRA adapters together with their model, in the pools of the primary thread and of a worker thread.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { writeAdapter } from '../support/adapter-files.js';
 t.setTimeout(300_000);
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-pool-adapters-'));
-// The timers of a waiting adapter do not keep the process alive, so the test has to.
+// PoolAdapter's timers are unref'ed and do not keep the process alive while an adapter waits. This timer does.
 const alive = setInterval(() => undefined, 1_000);
 t.teardown(() => {
   clearInterval(alive);
@@ -50,7 +50,7 @@ const engineOf = (pool: ModelPool): Engine => {
   return status.engine;
 };
 
-t.test('adapters that fail to load delay neither their model nor the same adapters on other threads', async (t) => {
+t.test('an adapter that fails to load does not delay its model or other threads', async (t) => {
   const primary = poolFor(t);
   const worker = poolFor(t, primary);
   const names = ['a', 'b', 'c'];
@@ -75,7 +75,7 @@ t.test('adapters that fail to load delay neither their model nor the same adapte
   t.equal(engineOf(worker).adapters().length, 1, 'both threads use one copy');
 });
 
-t.test('a request for an adapter of an unloaded model waits for both', async (t) => {
+t.test('a request for an adapter of an unloaded model waits for the model and the adapter', async (t) => {
   const pool = poolFor(t);
   const lifecycle = new ModelLifecycle({ pool, report: () => undefined });
   t.teardown(() => lifecycle.close());
@@ -86,7 +86,7 @@ t.test('a request for an adapter of an unloaded model waits for both', async (t)
   t.same([stateOf(pool, 'base'), stateOf(pool, 'base:good')], ['ready', 'ready']);
 });
 
-t.test('a thread never uses the copy that another request loads under the same name', async (t) => {
+t.test('an adapter is not confused with another file that was loaded under the same public name', async (t) => {
   const pool = poolFor(t);
   pool.add(base);
   await pool.settled();

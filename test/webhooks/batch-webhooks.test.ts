@@ -1,5 +1,5 @@
-// Tests webhooks of batches with a real HTTP server that verifies each message with OpenAI's client: every way in which
-// a batch ends, endpoints that are added later, and a server that is killed.
+// Tests webhooks of batches with a real HTTP server and OpenAI's client, which verifies each message: all final states
+// of a batch, endpoints that are added later, and a server that is killed.
 import { once } from 'node:events';
 import OpenAI, { toFile } from 'openai';
 import OpenAI7 from 'openai-7';
@@ -48,7 +48,7 @@ const line = (content: string, more: object = {}): object => ({
   body: { model, reasoning_effort: 'none', messages: [{ role: 'user', content }], ...more },
 });
 
-/** Requests whose responses take a while together. */
+/** Requests with long responses, so that the batch runs for a while. */
 const longLines = (count: number): object[] =>
   Array.from({ length: count }, (_, at) => ({
     ...line('L: x', { max_completion_tokens: 3_000 }),
@@ -67,7 +67,7 @@ t.afterEach(async () => {
     await owned.owner.delete(`${list()}/${id}`);
 });
 
-t.test('each end of a batch is reported once, signed as the clients verify', async (t) => {
+t.test("the end of each batch is reported once, with a signature that OpenAI's client accepts", async (t) => {
   const receiver = await webhookReceiver(t);
   const { secret } = await create(receiver);
   const completed = await begin([line('A: x')]);
@@ -94,7 +94,7 @@ t.test('each end of a batch is reported once, signed as the clients verify', asy
   t.equal(receiver.taken.length, 4);
 });
 
-t.test('a batch that expires is reported, also to an endpoint that was added after its creation', async (t) => {
+t.test('an expired batch is reported to an endpoint that was added after the batch was created', async (t) => {
   const { id } = await begin(longLines(300));
   const receiver = await webhookReceiver(t);
   await create(receiver);
@@ -110,7 +110,7 @@ t.test('a batch that expires is reported, also to an endpoint that was added aft
   t.match(receiver.bodies(), [{ type: 'batch.expired', data: { id } }]);
 });
 
-t.test('the end of a batch is reported after the server was killed', async (t) => {
+t.test('the end of a batch is reported even if the server was killed in the meantime', async (t) => {
   await restart();
   const receiver = await webhookReceiver(t);
   await create(receiver);

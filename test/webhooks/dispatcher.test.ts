@@ -1,5 +1,5 @@
-// Tests the dispatcher of webhooks with a real HTTP server and real databases: several processes, addresses that
-// are not public, and failures.
+// Tests the webhook dispatcher with a real HTTP server and real databases: several dispatchers on one store, addresses
+// that are not public, and failures.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -54,7 +54,7 @@ async function endpoint(store: WebhookStore, url: string, organizationId = 'org_
   return id;
 }
 
-/** A dispatcher as each process of a service has it. */
+/** Starts a dispatcher, as each server process does. */
 function dispatcherOn(
   t: Test,
   store: WebhookStore,
@@ -76,7 +76,7 @@ function dispatcherOn(
   return { events };
 }
 
-/** URL of a server that does not respond. */
+/** Starts a server that accepts requests but never responds. Resolves to its URL. */
 async function silentUrl(t: Test): Promise<string> {
   const silent = createServer(() => undefined).listen(0, '127.0.0.1');
   await once(silent, 'listening');
@@ -139,7 +139,7 @@ for (const [name, open, skip] of [
     t.equal(event.type, 'batch.completed');
   });
 
-t.test('an address that is not public is not connected to, even if it was allowed before', async (t) => {
+t.test('does not connect to an address that is not public, even if it was allowed before', async (t) => {
   const store = await lmdb(t);
   const receiver = await webhookReceiver(t);
   const id = await endpoint(store, receiver.url);
@@ -150,7 +150,7 @@ t.test('an address that is not public is not connected to, even if it was allowe
   t.equal(receiver.taken.length, 0);
 });
 
-t.test('events that fail together pause an endpoint once', async (t) => {
+t.test('deliveries that fail concurrently count as one failure of the endpoint', async (t) => {
   const store = await lmdb(t);
   const receiver = await webhookReceiver(t, 503);
   const id = await endpoint(store, receiver.url);
@@ -170,7 +170,7 @@ t.test('events that fail together pause an endpoint once', async (t) => {
   t.ok(paused!.pausedUntil - Date.now() <= pauseMs(1));
 });
 
-t.test('the error of a delivery names the cause', async (t) => {
+t.test('the error of a failed delivery names the cause', async (t) => {
   const store = await lmdb(t);
   const slow = await endpoint(store, await silentUrl(t));
   const closed = await endpoint(store, 'http://127.0.0.1:1/');
@@ -193,7 +193,7 @@ t.test('the error of a delivery names the cause', async (t) => {
   t.equal(withMessage(error).message, 'connect ECONNREFUSED 127.0.0.1:1, connect ECONNREFUSED 127.0.0.2:1');
 });
 
-t.test('slow endpoints of an organization do not delay another one', async (t) => {
+t.test("slow endpoints of an organization do not delay another organization's webhooks", async (t) => {
   const store = await lmdb(t);
   const slow = await endpoint(store, await silentUrl(t));
   const receiver = await webhookReceiver(t);

@@ -1,5 +1,5 @@
-// Tests webhooks with a real HTTP server that verifies each message with OpenAI's client: events of background
-// responses, retries, servers that are killed, disabled endpoints, and the dashboard's routes.
+// Tests webhooks of background responses with a real HTTP server and OpenAI's client, which verifies each message:
+// retries, servers that are killed, disabled endpoints, and the dashboard's routes.
 import { once } from 'node:events';
 import OpenAI from 'openai';
 import OpenAI7 from 'openai-7';
@@ -57,7 +57,7 @@ t.afterEach(async () => {
     await owned.owner.delete(`${list()}/${id}`);
 });
 
-t.test('each end of a background response is reported, signed as the clients verify', async (t) => {
+t.test("the end of each background response is reported, with a signature that OpenAI's client accepts", async (t) => {
   const receiver = await webhookReceiver(t);
   const { id, secret } = await create(receiver);
   t.match(secret, /^whsec_/);
@@ -90,7 +90,7 @@ t.test('each end of a background response is reported, signed as the clients ver
   t.ok((await owned.server.metrics()).get('monolith_webhook_deliveries_total{outcome="delivered"}')! >= 3);
 });
 
-t.test('only chosen events of background responses are sent', async (t) => {
+t.test('only background responses are reported, and only the events that an endpoint has chosen', async (t) => {
   const [all, some] = [await webhookReceiver(t), await webhookReceiver(t)];
   await create(all);
   await create(some, ['response.incomplete', 'batch.completed']);
@@ -104,7 +104,7 @@ t.test('only chosen events of background responses are sent', async (t) => {
   t.match(some.bodies(), [{ type: 'response.incomplete', data: { id } }]);
 });
 
-t.test('a delivery that fails is repeated with the same ID, also after kill -9', async (t) => {
+t.test('a failed delivery is repeated with the same event ID, even after kill -9', async (t) => {
   const receiver = await webhookReceiver(t, 503);
   const { id, secret } = await create(receiver);
   const { id: response } = await ask('A: x');
@@ -119,7 +119,7 @@ t.test('a delivery that fails is repeated with the same ID, also after kill -9',
   t.ok(await eventually(async () => (await deliveries(id))[0]?.state === 'delivered'));
 });
 
-t.test('a response that is lost with kill -9 is reported as failed', async (t) => {
+t.test('a response that kill -9 interrupted is reported as failed', async (t) => {
   const receiver = await webhookReceiver(t);
   await create(receiver);
   const { id } = await ask('L: x', { max_output_tokens: 10_000 });
@@ -128,7 +128,7 @@ t.test('a response that is lost with kill -9 is reported as failed', async (t) =
   t.match(receiver.bodies(), [{ type: 'response.failed', data: { id } }]);
 });
 
-t.test('an endpoint that accepts nothing is disabled, and can be enabled again', async (t) => {
+t.test('an endpoint that accepts no event is disabled, and can be enabled again', async (t) => {
   await restart({ MONOLITH_WEBHOOKS_RETRY_S: '0' });
   const receiver = await webhookReceiver(t, 302);
   const { id } = await create(receiver);
@@ -147,7 +147,7 @@ t.test('an endpoint that accepts nothing is disabled, and can be enabled again',
   t.match(await owned.owner.patch<WebhookObject>(`${list()}/${id}`, { enabled: false }), { disabled: /admin/ });
 });
 
-t.test('names what is wrong with an endpoint', async (t) => {
+t.test('invalid endpoints are rejected with an error that names the field', async (t) => {
   await restart({ MONOLITH_WEBHOOKS_PUBLIC_ONLY: 'true', MONOLITH_WEBHOOKS_MAX_ENDPOINTS: '2' });
   const { owner, client: stranger } = owned;
   const url = 'https://hooks.example.com/x';

@@ -1,18 +1,18 @@
-// Resolves a path that a request names to an adapter inside the setting adapters.folder. Symbolic links that lead out of
-// the folder are refused, also those inside an adapter's own folder.
+// Resolves the path of an adapter in a request. The path must be inside the directory of the setting adapters.folder.
+// Symbolic links to files outside this directory are refused, including links inside a PEFT folder.
 
 import { realpathSync, statSync } from 'node:fs';
 import { join, resolve, sep } from 'node:path';
 import { adapterPathProblem } from '../../engine/adapters.js';
 
-/** The files of a PEFT folder that the engine reads. */
+/** The files that the engine reads from a PEFT folder. */
 const PEFT_FILES = ['adapter_config.json', 'adapter_model.safetensors'];
 
 export type AdapterPath = { readonly path: string } | { readonly problem: string };
 
 /**
- * Returns the adapter's path without symbolic links, or why it is refused. A relative path starts at the folder. Outside
- * the folder, the answer does not depend on whether a file exists.
+ * Returns the adapter's path with symbolic links resolved, or the reason why it is refused. A relative path is relative
+ * to `folder`. The reason for a path outside `folder` does not reveal whether the file exists.
  */
 export function adapterPath(given: string, folder: string | null): AdapterPath {
   if (folder === null)

@@ -1,25 +1,25 @@
-// Port for the LoRA adapters that operators have loaded at run time (see docs/internals/storage.md).
+// Storage port for LoRA adapters that operators have loaded at run time (see docs/internals/storage.md).
 
 import type { AuditNote } from '../../accounts/audit.js';
 
-/** One adapter, which every start loads again. */
+/** An adapter. The server loads it again at every start. */
 export interface AdapterRow {
-  /** Name of the model to which it applies. */
+  /** Name of the model to which the adapter applies. */
   readonly base: string;
   readonly name: string;
-  /** Path without symbolic links, in `adapters.folder` at the time of the request. */
+  /** Path with symbolic links resolved. It was inside `adapters.folder` when the adapter was loaded. */
   readonly path: string;
   readonly scale: number;
-  /** RFC 3339. */
+  /** When the operator loaded the adapter, in RFC 3339. */
   readonly addedAt: string;
 }
 
 export interface AdapterStore {
-  /** Keyed by public name (adapterId()) and sorted by it. */
+  /** Returns all adapters, keyed by public name (adapterId()) and sorted by it. */
   all(): Promise<ReadonlyMap<string, AdapterRow>>;
   /**
-   * Adds an adapter, and writes the audit entry in the same transaction. `check` receives the current adapters; if it
-   * throws, nothing changes.
+   * Adds an adapter and writes the audit entry in the same transaction. `check` receives the stored adapters. If it
+   * throws, nothing is written.
    */
   add(
     id: string,
@@ -27,6 +27,6 @@ export interface AdapterStore {
     check: (there: ReadonlyMap<string, AdapterRow>) => void,
     note: AuditNote,
   ): Promise<void>;
-  /** Removes an adapter and the settings that operators have made for its name. Resolves to whether it existed. */
+  /** Removes an adapter and the operators' settings for its name. Resolves to false if the adapter is unknown. */
   remove(id: string, note: AuditNote): Promise<boolean>;
 }

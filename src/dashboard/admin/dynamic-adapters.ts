@@ -1,6 +1,6 @@
-// LoRA adapters that operators load at run time, in this thread's pool. Each thread reads the stored adapters when it is
-// notified of a change, and once per second to pick up changes by other processes. An adapter that has been unloaded
-// serves its running requests to their end.
+// Adds the LoRA adapters that operators load at run time to this thread's model pool. Each thread reads the stored
+// adapters when it is notified of a change, and once per second to pick up changes by other processes. When an adapter
+// is unloaded, its running requests finish normally.
 
 import type { AuditNote } from '../../accounts/audit.js';
 import { adapterNameProblem } from '../../config/kinds.js';
@@ -17,7 +17,7 @@ import type { AdapterRow, AdapterStore } from './adapter-store.js';
 
 const READ_MS = 1_000;
 
-/** Maximum number of adapters that operators may load. Each engine has a lower limit of its own. */
+/** Maximum number of adapters that operators may load in total. An engine can load at most 64. */
 export const MAX_ADAPTERS = 200;
 
 export interface DynamicAdaptersOptions {
@@ -28,11 +28,11 @@ export interface DynamicAdaptersOptions {
   readonly log: Log;
   /** The setting adapters.folder. */
   readonly folder: string | null;
-  /** Names and aliases in the configuration. */
+  /** Names and aliases in the configuration, which an operator's adapter cannot have. */
   readonly taken: ReadonlySet<string>;
-  /** Whether an operator has unloaded the name. */
+  /** Whether an operator has unloaded the model or adapter with this name. */
   isUnloaded(name: string): boolean;
-  /** Called when a name becomes available. */
+  /** Called with an adapter's public name when it has been added to the pool. */
   onServed(name: string): void;
   readonly readMs?: number;
 }
@@ -49,7 +49,7 @@ export interface AdapterRequest {
 
 export class DynamicAdapters {
   readonly #served = new Map<string, AdapterRow>();
-  readonly #reported = new Map<string, string>(); // why a stored adapter is not served, as last logged
+  readonly #reported = new Map<string, string>(); // adapter → last logged reason for not serving it
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
   readonly #loading = new Set<Promise<void>>();
@@ -63,14 +63,14 @@ export class DynamicAdapters {
     this.#timer.unref();
   }
 
-  /** Resolves when all stored adapters whose model is served are in the pool. */
+  /** Resolves when all stored adapters whose model is served are in the pool. They may still be loading. */
   static async open(options: DynamicAdaptersOptions): Promise<DynamicAdapters> {
     const adapters = new DynamicAdapters(options);
     await adapters.#read();
     return adapters;
   }
 
-  /** Resolves to the public name when every thread serves the adapter. Rejects with an ApiError. */
+  /** Loads an adapter. Resolves to its public name when every thread serves it. Rejects with an ApiError. */
   async load(request: AdapterRequest, actor: AuditNote['actor']): Promise<string> {
     const { store, pool, models, bus, folder, taken } = this.options;
     const problem = adapterNameProblem(request.name);
@@ -116,15 +116,15 @@ export class DynamicAdapters {
       throw error;
     }
     await Promise.all([this.#follow(), bus.ask('operator.changed', {})]);
-    // Another request may have unloaded it in the meantime.
+    // Another request may have unloaded the adapter in the meantime, so that this copy would stay in memory.
     if (pool.get(id)?.model.adapter?.addedAt !== row.addedAt)
       await engine.unloadAdapter(info.id).catch(() => undefined);
     return id;
   }
 
   /**
-   * Resolves to the public name when no thread accepts requests for the adapter any more. `name`: its own name or its
-   * public name. Rejects with an ApiError.
+   * Unloads an adapter. Resolves to its public name when all threads refuse new requests for it. `name`: NAME or
+   * MODEL:NAME. Rejects with an ApiError.
    */
   async unload(name: string, actor: AuditNote['actor']): Promise<string> {
     const { store, pool, bus } = this.options;
@@ -150,13 +150,13 @@ export class DynamicAdapters {
     clearInterval(this.#timer);
   }
 
-  /** Resolves when the stored adapters have been read and those of loaded models are in memory. */
+  /** Reads the stored adapters. Resolves when those of loaded models are in memory or have failed to load. */
   async #follow(): Promise<void> {
     await this.#read();
     await Promise.all(this.#loading);
   }
 
-  /** Reads run one at a time, so that the last change wins. */
+  /** Reads run one at a time, so that an earlier result never replaces a later one. */
   #read(): Promise<void> {
     return (this.#reading = this.#reading.then(async () => {
       try {
@@ -179,7 +179,7 @@ export class DynamicAdapters {
       pool.removeAdapter(id);
     }
     for (const id of this.#reported.keys()) if (!rows.has(id)) this.#reported.delete(id);
-    // In the order in which they were added, which decides which of several adapters has a name that they share.
+    // Oldest first: if several adapters share a short name, the name stands for the adapter that was added first.
     const sorted = [...rows].sort(([, a], [, b]) => (a.addedAt < b.addedAt ? -1 : a.addedAt > b.addedAt ? 1 : 0));
     for (const [id, row] of sorted) if (!this.#served.has(id)) this.#add(id, row);
   }
@@ -215,7 +215,7 @@ export class DynamicAdapters {
   }
 }
 
-/** Loads the adapter into a running engine. Rejects with an ApiError that says why the file cannot be used. */
+/** Loads the adapter into a running engine. Rejects with an ApiError that contains the engine's error message. */
 async function tryLoad(
   engine: Engine,
   path: string,

@@ -1,4 +1,4 @@
-// …/conversations: an organization's conversations, as a list without items.
+// Routes …/conversations: list an organization's conversations, without their items, and delete a conversation.
 
 import { apiError } from '../../shared/errors.js';
 import { isConversationId } from '../../shared/ids.js';

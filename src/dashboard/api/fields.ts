@@ -50,7 +50,7 @@ function isWebAddress(value: string): boolean {
   return /^https?:$/.test(protocol) && username === '' && password === '';
 }
 
-/** An address to which webhooks are sent. */
+/** URL of a webhook endpoint. */
 export const webhookUrlField = z
   .string()
   .max(1_024)

@@ -1,5 +1,5 @@
-// …/webhooks: the endpoints to which an organization's events are sent. The secret is returned only once, when an
-// endpoint is created.
+// Routes …/webhooks: an organization's webhook endpoints and their deliveries. The signing secret is returned only
+// once, when an endpoint is created.
 
 import { z } from 'zod';
 import type { AuditLog } from '../../accounts/audit.js';
@@ -32,7 +32,7 @@ const eventsField = z
   .min(1)
   .max(100)
   .transform((types) => [...new Set(types)]);
-/** Without `events`, all events are sent. */
+/** If `events` is absent or null, the endpoint receives all events. */
 const createBody = z.object({ url: webhookUrlField, events: eventsField.nullish() });
 const changeBody = z.object({
   url: webhookUrlField.nullish(),
@@ -111,7 +111,7 @@ export function webhookRoutes({ guard, webhooks, box, audit, config, now }: Webh
           ...before,
           url: url ?? before.url,
           events: events ?? before.events,
-          // The pause was because of failures at the old URL.
+          // The old URL caused the failures and the pause, so a new URL starts without them.
           ...(url == null || url === before.url ? {} : { failures: 0, pausedUntil: 0 }),
           ...(enabled === true ? { disabled: null, failures: 0, pausedUntil: 0 } : {}),
           ...(enabled === false ? { disabled: before.disabled ?? DISABLED } : {}),

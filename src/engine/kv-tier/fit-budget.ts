@@ -53,7 +53,7 @@ export async function compact(index: PageIndex, slabs: SlabFiles): Promise<void>
         order.get(slab)! < order.get(entry.slot.slab)! || (slab === entry.slot.slab && at < entry.slot.index);
       if (!isEarlier) break;
       const record = Buffer.allocUnsafe(entry.slot.slab.slotBytes);
-      if ((await slabs.read(entry.slot, record)) < record.length) continue; // an incomplete record is dropped when a request reads it
+      if ((await slabs.read(entry.slot, record)) < record.length) continue; // PageStore drops it when reading it
       slab.used.add(at);
       await slabs.write(target.value, record);
       moved.push(target.value);

@@ -1,28 +1,31 @@
-// Estimates whether reading a prompt's stored pages is faster than computing the prompt. With a small model, it may not
-// be.
+// Estimates whether reading a prompt's KV pages from disk is faster than computing the prompt. With a small model,
+// computing can be faster.
 
-/** Assumed until there are measurements: 200 MB/s. */
+/** Assumed cost of an import before there are measurements: 200 MB/s. */
 const ASSUMED_MS_PER_BYTE = 1 / 200_000;
-/** Weight of the assumption, in bytes. */
+/** The assumption counts as much as a measured import of this size. */
 const ASSUMED_BYTES = 2 ** 24;
-/** Factor by which earlier imports count less after each import. */
+/** After each import, the weight of all earlier imports is multiplied by this factor. */
 const DECAY = 0.9;
-/** Factor by which the estimate falls each time that it prevents an import, so that imports are eventually tried again. */
+/**
+ * Each time that the estimate prevents an import, the estimated cost is multiplied by this factor, so that imports are
+ * eventually tried again.
+ */
 const RETRY_DECAY = 0.98;
 
 export class ImportCost {
   #bytes = ASSUMED_BYTES;
   #ms = ASSUMED_BYTES * ASSUMED_MS_PER_BYTE;
 
-  /** Takes the size and duration of an import into account. */
+  /** Updates the estimate with the size and duration, in ms, of an import. */
   add(bytes: number, ms: number): void {
     this.#bytes = DECAY * this.#bytes + bytes;
     this.#ms = DECAY * this.#ms + ms;
   }
 
   /**
-   * Returns whether importing `bytes` is expected to take less time than computing `tokens`. `tokenMs`: time to compute
-   * one token in ms. If it is 0 (not known), an import is always expected to be faster.
+   * Returns whether importing `bytes` is expected to take less time than computing `tokens` prompt tokens. `tokenMs`:
+   * time to compute one token, in ms; 0 = not known, in which case the result is true.
    */
   isFaster(bytes: number, tokens: number, tokenMs: number): boolean {
     if (tokenMs === 0 || (bytes * this.#ms) / this.#bytes < tokens * tokenMs) return true;

@@ -22,7 +22,7 @@ export interface ImportQuestion {
 export interface ImportPlan {
   /** Number of leading pages that the request can use after the import. */
   readonly pages: number;
-  /** Number of leading pages that the request could use without the import. */
+  /** Number of leading pages that are already in memory, so that the request can use them without an import. */
   readonly pagesBefore: number;
   /** Parts to import by page, in ascending order. Empty: the pool has as much. */
   readonly wanted: ReadonlyMap<number, readonly PagePart[]>;

@@ -123,7 +123,7 @@ export type TierQuestion =
       readonly organizationId: string;
       readonly tokens: Int32Array;
       readonly spans: readonly PromptSpan[];
-      /** AdapterInfo.cacheKey of the request's adapter; '' or absent: none. */
+      /** AdapterInfo.cacheKey of the request's LoRA adapter; '' or absent = no adapter. */
       readonly adapter?: string;
     }
   /** The engine started a request. `diskTokens`: number of its prompt tokens that were read from disk. */

@@ -12,7 +12,7 @@ export interface PositionText {
   readonly tokens: Int32Array;
   /** Positions of images, in ascending order. */
   readonly spans: readonly PromptSpan[];
-  /** AdapterInfo.cacheKey of the adapter that computes the positions; '' or absent: none. */
+  /** AdapterInfo.cacheKey of the LoRA adapter that the pages were computed with; '' or absent = no adapter. */
   readonly adapter?: string;
 }
 
@@ -52,8 +52,9 @@ export function organizationKeys(id: string, key: Uint8Array): OrganizationKeys 
 }
 
 /**
- * The digest of the prefix that ends with a page. `parent`: the digest before it; empty for the first page. `adapter`:
- * of the first page, PositionText.adapter. All later digests depend on it through their parents.
+ * Returns the digest of the prefix that ends with a page. `parent`: the digest of the preceding page; empty for the
+ * first page. `adapter`: PositionText.adapter for the first page, '' for later pages, whose digests depend on the
+ * adapter through `parent`.
  */
 export function chainDigest(keys: OrganizationKeys, parent: Buffer, content: Buffer, adapter = ''): Buffer {
   return createHmac('sha256', keys.chain)

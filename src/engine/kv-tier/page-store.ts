@@ -27,7 +27,7 @@ const EXTEND_S = 3_600;
 const EVICTED_TOGETHER = 32;
 /** Maximum number of concurrent reads. */
 const READS = 8;
-/** Records in consecutive slots are read together, up to this size. */
+/** Maximum size of one read, in bytes. Records in consecutive slots are read together up to this size. */
 const READ_BYTES = 1024 ** 2;
 
 export interface EngineIdentity {
@@ -391,7 +391,7 @@ export class PageStore {
     return read;
   }
 
-  /** Reads records in consecutive slots. Drops those that cannot be read or verified, and leaves them out. */
+  /** Reads records in consecutive slots with one read. Drops records that cannot be read or verified; omits them. */
   async #readRun(run: readonly Wanted[], engine: EngineIdentity, organization: OrganizationKeys): Promise<Found[]> {
     const found: Found[] = [];
     const { slot } = run[0]!.entry;
@@ -402,7 +402,7 @@ export class PageStore {
     try {
       bytesRead = await this.#slabs.read(slot, buffer.subarray(0, bytes));
     } catch (error) {
-      // The buffer is not reused, because a pending read may still write to it.
+      // The buffer is not returned to #readBuffers, because the failed read may still write to it.
       if (run.length > 1) {
         for (const one of run) found.push(...(await this.#readRun([one], engine, organization)));
       } else if (this.#isStored(run[0]!.entry)) {
@@ -429,12 +429,12 @@ export class PageStore {
     return found;
   }
 
-  /** False if a record was evicted or erased while it was being read. */
+  /** Returns false if the record was evicted or erased while it was being read. */
   #isStored(entry: Entry): boolean {
     return this.#index.get(entry.name) === entry && !this.#leaving.has(entry);
   }
 
-  /** Drops a record that cannot be used, and the pages that can be found only through it. */
+  /** Erases an unusable record and the records of the following pages, which can be found only through this one. */
   #drop(entry: Entry, reason: DropReason): void {
     this.counts.dropped[reason]++;
     void this.#change(() => this.#erase(this.#index.withDescendants([entry]), 'damaged')).catch(() => undefined);
@@ -583,7 +583,7 @@ export class PageStore {
   }
 }
 
-/** Groups records that are in consecutive slots, in this order, into reads of at most READ_BYTES. */
+/** Groups neighboring records of the list that are in consecutive slots into reads of at most READ_BYTES. */
 function inRuns(records: readonly Wanted[]): Wanted[][] {
   const runs: Wanted[][] = [];
   for (const record of records) {

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import type { PageFile, PageFiles } from './page-files.js';
 
 /**
- * Slots are multiples of this size: the page size of the operating system, so that writing a slot never reads the disk.
+ * Slot sizes are multiples of this size, the operating system's page size. Thus a write covers whole pages, and the
+ * operating system does not have to read the rest of a page from disk first.
  */
 const UNIT_BYTES = 4096;
 const MAX_FILE_BYTES = 64 * 1024 ** 2;
@@ -111,8 +112,8 @@ export class SlabFiles {
   }
 
   /**
-   * Fills `into` with consecutive slots, of which `slot` is the first. Resolves to the number of bytes read, which is
-   * less only at the end of the file.
+   * Fills `into` with consecutive slots, starting with the given slot. Resolves to the number of bytes read, which is
+   * less than the size of `into` only if the file ends first.
    */
   read({ slab, index }: Slot, into: Buffer): Promise<number> {
     return slab.file.read(into, index * slab.slotBytes);

@@ -49,7 +49,7 @@ export interface PrefetchRequest {
   readonly organizationId: string;
   readonly tokens: Int32Array;
   readonly spans: readonly PromptSpan[];
-  /** AdapterInfo.cacheKey of the request's adapter; '' or absent: none. */
+  /** AdapterInfo.cacheKey of the request's LoRA adapter; '' or absent = no adapter. */
   readonly adapter?: string;
   readonly signal?: AbortSignal | undefined;
 }

@@ -30,7 +30,7 @@ export function submitFailure(error: unknown, promptParam: string, queueDrainMs:
 export const goingAway = (): Error =>
   apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
 
-/** Throws ApiError 404 if the adapter has been unloaded while the request was being prepared. */
+/** Throws ApiError 404 if the adapter was unloaded while the request was being prepared. */
 export function checkAdapter(
   engine: { adapters(): readonly AdapterInfo[] },
   adapter: AdapterInfo | null,

@@ -47,7 +47,7 @@ export class LocalPooler implements Pooler {
     private readonly model: CatalogModel,
     info: EmbeddingInfo,
     private readonly limits: Pick<GenerationLimits, 'queueWaitMs' | 'maxGenerationMs'> & {
-      /** The LoRA adapter to compute with. */
+      /** The LoRA adapter to use. Absent or null: no adapter. */
       readonly adapter?: AdapterInfo | null;
     },
   ) {

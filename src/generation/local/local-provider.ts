@@ -52,10 +52,10 @@ export class LocalProvider implements Provider {
   readonly vocabulary: Vocabulary;
   readonly decodesImages: boolean;
   readonly pooler: LocalPooler | null;
-  /** The LoRA adapter to compute with. Null: the model alone. */
+  /** The LoRA adapter to use. Null: no adapter. */
   readonly adapter: AdapterInfo | null;
   private readonly replays: ReplaySource | null;
-  /** Identifies the weights, including the adapter's. */
+  /** Identifies the weights of the model and of the adapter. */
   readonly #weights: string;
   readonly #grammarSettings: GrammarSettings;
   readonly #texts: TokenTexts;
@@ -68,7 +68,7 @@ export class LocalProvider implements Provider {
   ) {
     this.replays = replays;
     this.adapter = adapter;
-    // A cache key contains the scale, so two scales of one adapter are different models.
+    // The cache key depends on the scale, so the same adapter with another scale counts as other weights.
     this.#weights = adapter === null ? engine.fileHash : `${engine.fileHash}+${adapter.cacheKey}`;
     this.images = engine.vision === null ? null : new PromptImages(engine, limits.images);
     this.prompter = new Prompter(engine, model, this.images, { replays, weights: this.#weights });

@@ -117,7 +117,8 @@ export class Prompter {
 
   /**
    * `images`: null if the model has no vision encoder. `replays`: finds the token IDs of earlier tool calls and
-   * reasoning blocks that a model with these `weights` has generated; null if they are always tokenized from their text.
+   * reasoning blocks; null if they are always tokenized from their text. `weights`: only token IDs that a model with
+   * the same weights has generated are used.
    */
   constructor(
     private readonly engine: Engine,

@@ -27,10 +27,10 @@ const GAPS: readonly GapTokens[] = [
   { before: '[PREFIX]', behind: '[SUFFIX]', middle: null }, // Codestral
 ];
 
-/** The tokens that precede the name of the repository and the name of each of its files. */
+/** Special tokens that precede the repository's name (REPOSITORY) and each file's name (FILE), by model family. */
 const REPOSITORY = ['<|repo_name|>', '<|fim_repo|>', '<fim-repo>', '<reponame>'];
 const FILE = ['<|file_sep|>', '<file_sep>'];
-/** Models are trained with names in these places, but the request has none. */
+/** Placeholders: models are trained with names after these tokens, but the request has no such names. */
 const REPOSITORY_NAME = 'repository\n',
   FILE_NAME = 'file\n';
 
@@ -129,7 +129,7 @@ export class RawPrompts {
     return tokens;
   }
 
-  /** Returns the first of these tokens that the vocabulary has; null if there is none. */
+  /** Returns the ID of the first of these tokens that is in the vocabulary; null if none of them is. */
   #find(spellings: readonly string[]): number | null {
     return spellings.map((spelling) => this.engine.findToken(spelling)).find((token) => token !== -1) ?? null;
   }

@@ -1,10 +1,10 @@
-// Collects a chat completion while its events are sent. Event-loop thread only.
+// Collects a complete chat completion, for non-streamed responses and for storage. Event-loop thread only.
 import type { Exchange } from '../../http/exchange.js';
 import { newCallKey } from '../../shared/ids.js';
 import type { RunEvent } from '../run-tally.js';
 import type { ChatCollector, ChatEncoder } from './encode.js';
 
-/** Reserves memory for the log probabilities of a response that is collected. */
+/** Reserves response memory for the log probabilities that a ChatCollector holds. */
 export class CollectorMemory {
   #held = 0;
 
@@ -13,7 +13,7 @@ export class CollectorMemory {
     private readonly collector: ChatCollector,
   ) {}
 
-  /** Call after the collector has taken the event. */
+  /** Call after the collector has processed the event. */
   take(event: RunEvent): void {
     if (event.type !== 'prompt' && (event.type !== 'text' || event.logprobs === null)) return;
     const { size } = this.collector;
@@ -22,7 +22,7 @@ export class CollectorMemory {
   }
 }
 
-/** Encodes a stream and collects the copy that is stored. */
+/** Encodes a streamed response and also collects the copy to be stored. */
 export class CollectingEncoder implements ChatEncoder {
   constructor(
     private readonly stream: ChatEncoder,
@@ -30,7 +30,7 @@ export class CollectingEncoder implements ChatEncoder {
   ) {}
 
   event(given: Parameters<ChatEncoder['event']>[0]): void {
-    // Both encoders need the same key, so that a call has the same ID in both.
+    // A call must have the same ID in the stream and in the stored copy, and its ID is derived from this key.
     const event = given.type === 'call_started' && given.key === undefined ? { ...given, key: newCallKey() } : given;
     this.stream.event(event);
     this.collector.event(event);

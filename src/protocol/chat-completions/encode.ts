@@ -168,7 +168,7 @@ export class ChatCollector implements ChatEncoder {
     }
   }
 
-  /** Call after the last event. `metadata`: included unless null. */
+  /** Returns the complete response. Call after the last event. `metadata`: included unless it is null. */
   body(usage: Usage, metadata = this.envelope.metadata): JsonText {
     this.#order.complete();
     const { id, created, model, fingerprint, promptIds } = this.envelope;

@@ -49,7 +49,7 @@ export interface ChatGeneration {
   continuousUsage: boolean;
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
-  /** Whether the completion is to be stored. */
+  /** Whether to store the completion. */
   store: boolean;
   /** `user` or `safety_identifier`: the client's ID for its end user. */
   endUser: string | null;

@@ -1,5 +1,5 @@
-// The copy of a chat completion that is stored when the request has `store: true`. It is stored when the generation has
-// finished, before the last byte is sent. A completion that fails or is cancelled is not stored.
+// Stores a chat completion whose request has `store: true`. The completion is stored when the generation has finished,
+// before the last byte of the response is sent. A completion that fails or is cancelled is not stored.
 import type { Exchange } from '../../http/exchange.js';
 import { LARGE_ANSWER_BYTES } from '../../http/response-memory-budget.js';
 import type { CompletionStore } from '../../storage/completion-store.js';
@@ -19,7 +19,7 @@ export class StoredCopy {
     this.#messages = exchange.charged(bodyBytes, () => messages.map((message) => JSON.stringify(message)));
   }
 
-  /** `body`: the completion as JSON, without metadata. Rejects with ApiError 503. */
+  /** `body`: the completion as JSON, without metadata. Rejects with ApiError 503 if it cannot be stored. */
   async save(
     organizationId: string,
     { id, model, created: createdAt, metadata }: ChatEnvelope,
@@ -31,6 +31,6 @@ export class StoredCopy {
   }
 }
 
-/** Adds the metadata to a completion in JSON. */
+/** Adds the field `metadata` to a completion. `body`: the completion as JSON, without metadata. */
 export const withMetadata = (body: string, metadata: Readonly<Record<string, string>>): string =>
   `${body.slice(0, -1)},"metadata":${JSON.stringify(metadata)}}`;

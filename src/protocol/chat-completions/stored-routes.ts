@@ -1,5 +1,5 @@
 // Routes of stored chat completions under /v1/chat/completions: list, retrieve, update and delete them, and list the
-// messages of their requests. They do not count toward the generation limits. Event-loop thread only.
+// messages of their requests. These requests do not count toward the generation limits. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
@@ -101,7 +101,7 @@ const idOf = (exchange: Exchange): [organizationId: string, id: string] => [
   exchange.params['id'] ?? '',
 ];
 
-/** Throws ApiError 404 chat_completion_not_found. */
+/** Throws ApiError 404 chat_completion_not_found if `stored` is null. */
 function found<T extends CompletionHead>(exchange: Exchange, stored: T | null): T {
   if (stored === null) throw notFound(idOf(exchange)[1], 'completion_id');
   exchange.annotate({ response_id: stored.id, model: stored.model });
@@ -115,7 +115,7 @@ const notFound = (id: string, param: string): ApiError =>
     param,
   );
 
-/** Reads `metadata[key]=value`. */
+/** Parses query parameters of the form `metadata[key]=value`. */
 function metadataFilter(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
     [...query].flatMap(([name, value]) => {
@@ -139,7 +139,7 @@ function listText(ids: readonly string[], entries: readonly string[], more: bool
 
 const messageId = ({ id }: CompletionHead, index: number): string => `${id}-${index}`;
 
-/** Throws ApiError 404 item_not_found. */
+/** Returns the index in a message ID. Throws ApiError 404 item_not_found if the request has no such message. */
 function messageIndex(head: CompletionHead, after: string): number {
   const index = Number(/-(\d{1,9})$/.exec(after)?.[1] ?? NaN);
   if (messageId(head, index) !== after || index >= head.messages)
@@ -147,7 +147,7 @@ function messageIndex(head: CompletionHead, after: string): number {
   return index;
 }
 
-/** Content that the client sent as a list of parts is in `content_parts`, as in OpenAI's API. */
+/** Returns a stored message as JSON. As in OpenAI's API, content that is a list of parts is in `content_parts`. */
 function shownMessage(id: string, message: string): string {
   const { content = null, ...rest } = JSON.parse(message) as Record<string, unknown>;
   const isList = Array.isArray(content);

@@ -36,14 +36,16 @@ export class InfillEncoder {
     this.#finished = event;
   }
 
-  /** A part of a stream. */
+  /** Returns a chunk of a streamed response. */
   delta(content: string): object {
     const tokens = this.#ids;
     this.#ids = [];
     return { index: 0, content, tokens, stop: false, id_slot: -1 };
   }
 
-  /** The response, or the last part of a stream, which has no text. Call after the last event. */
+  /**
+   * Returns the complete response, or the last chunk of a stream, whose `content` is empty. Call after the last event.
+   */
   end(content: string, { promptTokens, cachedTokens, completionTokens }: Usage): object {
     const event = this.#finished;
     if (event === null) throw new Error('the response ended, but its choice did not');

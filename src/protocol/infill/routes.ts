@@ -1,5 +1,5 @@
-// POST /infill: fills a gap in code, in llama-server's format, for editors that use it. The prompt is built like that of
-// a completions request with `suffix`. Event-loop thread only.
+// POST /infill: fills a gap in code, in llama-server's format, for editor plugins that use this format. The prompt is
+// built as for a completions request with `suffix`. Event-loop thread only.
 //
 //   parse ─► model ─► admit (admit.ts) ─► events ─► encoder ─► response
 //   400      404/403  422, 429, 503
@@ -24,7 +24,7 @@ import { infillSchema, type InfillFields } from './schema.js';
 const PATH = '/infill';
 
 export interface InfillDeps extends GenerationDeps {
-  /** Names of the models that this server loads. */
+  /** Names of all served models, including upstream models, without LoRA adapters. */
   names(): readonly string[];
 }
 
@@ -51,7 +51,7 @@ export function infillRoute(deps: InfillDeps): Route {
   };
 }
 
-/** llama-server has one model, so its clients do not send a name. */
+/** llama-server serves one model, so its clients do not send `model`. Throws ApiError unless there is one model. */
 function onlyModel(names: readonly string[]): string {
   const [name] = names;
   if (name === undefined || names.length > 1)
@@ -103,7 +103,7 @@ function answer(exchange: Exchange, fields: InfillFields, admitted: AdmittedGene
   const run = new GenerationRun(admitted, sink, streams);
   exchange.onAborted(() => run.cancel());
   run.start();
-  // The stream is opened only now, so that an error from start() can still be sent with a normal HTTP status.
+  // The stream is opened after start(), so that an error from start() can still be sent with its HTTP status.
   if (streams && !run.ended) sink.open();
 }
 

@@ -1,9 +1,9 @@
-// Schema of an infill request, in llama-server's format. Unknown fields are dropped. For every optional field, null
-// means absent.
+// Schema of an infill request, in llama-server's format. Unknown fields are dropped. Null in an optional field means
+// absent.
 import { z } from 'zod';
 import { integer, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 
-/** Maximum number of other files. */
+/** Maximum number of files in `input_extra`. */
 export const MAX_FILES = 1_024;
 
 const { repetition_penalty: penalty, ...sampling } = samplingFields;
@@ -16,9 +16,9 @@ export const infillSchema = z.object({
     .array(z.object({ filename: z.string().nullish(), text: z.string() }))
     .max(MAX_FILES)
     .nullish(),
-  /** Text between the prefix and the gap. */
+  /** Appended to `input_prefix`. */
   prompt: z.string().nullish(),
-  /** -1: up to the end of the context window. */
+  /** Maximum number of output tokens. -1: up to the end of the context window. */
   n_predict: integer().min(-1).nullish(),
   stop: z.union([stopString(), z.array(stopString()).max(MAX_STOP_STRINGS)]).nullish(),
   ...sampling,
@@ -26,7 +26,7 @@ export const infillSchema = z.object({
   ignore_eos: z.boolean().nullish(),
   return_tokens: z.boolean().nullish(),
   stream: z.boolean().nullish(),
-  /** The prefix cache is always on. */
+  /** Ignored: the prefix cache is always on. */
   cache_prompt: z.boolean().nullish(),
 });
 

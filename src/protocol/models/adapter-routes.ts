@@ -1,5 +1,5 @@
 // POST /v1/load_lora_adapter and /v1/unload_lora_adapter in vLLM's format, and GET /lora-adapters in llama-server's.
-// Restricted to operators' API keys, because they change what every client is served and show file paths.
+// These routes require an operator's API key, because they affect all clients and show file paths.
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -7,29 +7,29 @@ import { nameIgnored } from '../ignored.js';
 import { unreadFields } from '../unread.js';
 import { validated } from '../validation.js';
 
-/** An adapter that is served, whether it is loaded at the moment or not. */
+/** An adapter that the server serves. It is listed even while its model is unloaded. */
 export interface ListedAdapter {
-  /** The public name. */
+  /** The public name, MODEL:NAME. */
   readonly id: string;
   readonly path: string;
   readonly scale: number;
 }
 
 export interface AdapterRoutesOptions {
-  /** In the order in which the adapters were added. */
+  /** Lists the adapters in the order in which they were added. */
   list(): readonly ListedAdapter[];
-  /** Resolves to the public name when every thread serves the adapter. Rejects with ApiError. */
+  /** Loads an adapter. Resolves to its public name when every thread serves it. Rejects with ApiError. */
   load(
     request: { name: string; path: string; base?: string; scale?: number; signal: AbortSignal },
     ip: string,
   ): Promise<string>;
-  /** Resolves when no thread accepts requests for the adapter any more. Rejects with ApiError. */
+  /** Unloads an adapter. Resolves to its public name when all threads refuse new requests. Rejects with ApiError. */
   unload(name: string, ip: string): Promise<string>;
-  /** Rejects with ApiError 403 unless the request's API key is an operator's and has no restrictions. */
+  /** Rejects with ApiError 403 unless the request has an operator's API key without restrictions. */
   check(exchange: Exchange): Promise<void>;
 }
 
-/** Range of an adapter's scale. */
+/** Maximum absolute value of an adapter's scale. */
 const MAX_SCALE = 100;
 
 export const loadAdapterSchema = z.object({
@@ -37,9 +37,9 @@ export const loadAdapterSchema = z.object({
   lora_path: z.string().min(1).max(4096),
   /** The model to which the adapter applies. Not needed if only one local model is served. */
   base_model_name: z.string().min(1).max(128).nullish(),
-  /** Factor of the adapter's contribution. Default: 1. */
+  /** Multiplies the adapter's output. Default: 1. */
   scale: z.number().min(-MAX_SCALE).max(MAX_SCALE).nullish(),
-  /** True: replace a loaded adapter of this name. Not supported. */
+  /** In vLLM, true replaces a loaded adapter of this name. Not supported here. */
   load_inplace: z.boolean().nullish(),
 });
 
@@ -99,7 +99,7 @@ export function adapterRoutes({ list, load, unload, check }: AdapterRoutesOption
       scope: null,
       handler: async (exchange) => {
         await check(exchange);
-        // llama-server numbers its adapters; `name` is the name for the `model` field of a request.
+        // `id`: index in the list, as in llama-server. `name`: the value for the `model` field of a request.
         exchange.json(
           200,
           list().map(({ id, path, scale }, index) => ({ id: index, name: id, path, scale })),

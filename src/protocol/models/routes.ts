@@ -106,10 +106,10 @@ function unknownModel(id: string, param: string): Error {
   return apiError('model_not_found', `There is no model "${id.slice(0, 128)}".`, param);
 }
 
-/** `root`: the unambiguous name of an adapter that is listed under its own name. */
+/** `root`: MODEL:NAME, for an adapter that is listed under its short name. */
 type Listed = ModelDescription & { root?: string };
 
-/** Lists an adapter under the shortest name that reaches it, as vLLM does. */
+/** Lists an adapter under its shortest name, as vLLM does. Models are unchanged. */
 const publicly = (model: ModelDescription): Listed =>
   model.adapter === null ? model : { ...model, id: model.adapter.shortName, root: model.id };
 

@@ -75,7 +75,7 @@ t.test('unloading writes what remains', async (t) => {
   await again.close();
 });
 
-t.test('stored pages are not read if computing them is expected to be faster', async (t) => {
+t.test('KV pages are not read from disk if computing them is expected to be faster', async (t) => {
   const folder = await filled(t);
   const path = join(folder, 'engines.json');
   const engines = JSON.parse(readFileSync(path, 'utf8')) as Record<string, { tokenMs: number }>;

@@ -1,4 +1,4 @@
-// When an import is expected to be faster than computing the prompt, from the imports before.
+// Tests the estimate of whether importing KV pages is faster than computing the prompt.
 import t from 'tap';
 import { ImportCost } from '../../../src/engine/kv-tier/import-cost.js';
 
@@ -10,11 +10,11 @@ t.test('the first decision assumes 200 MB/s', async (t) => {
   t.equal(cost.isFaster(10 * MB, 100, 0.4), false, '50 ms instead of 40');
 });
 
-t.test('an import is always tried while the time per token is not known', async (t) => {
+t.test('an import is always tried if the time per token is not known', async (t) => {
   t.equal(new ImportCost().isFaster(1_000 * MB, 1, 0), true);
 });
 
-t.test('decisions follow the imports before', async (t) => {
+t.test('decisions follow the measured speed of earlier imports', async (t) => {
   const slow = new ImportCost();
   for (let i = 0; i < 50; i++) slow.add(10 * MB, 1_000);
   t.equal(slow.isFaster(10 * MB, 100, 5), false, '1,000 ms instead of 500');
@@ -23,7 +23,7 @@ t.test('decisions follow the imports before', async (t) => {
   t.equal(slow.isFaster(10 * MB, 100, 5), true, 'old imports are forgotten');
 });
 
-t.test('imports are tried again after a while', async (t) => {
+t.test('slow imports are tried again after many refusals', async (t) => {
   const cost = new ImportCost();
   cost.add(10 * MB, 100_000);
   let refused = 0;

@@ -36,7 +36,7 @@ function folderOf(test: Pick<typeof t, 'teardown'>): string {
   return folder;
 }
 
-/** Closed at the end, because Node.js 26 fails if a file handle is collected as garbage. */
+/** All stores are closed at the end, because Node.js 26 throws if an open file handle is garbage-collected. */
 const stores: PageStore[] = [];
 t.teardown(async () => {
   for (const store of stores) await store.close();
@@ -93,7 +93,7 @@ t.test('pages are read back, also by another store', async (t) => {
   await again.store.close();
 });
 
-t.test('pages of another adapter, or of none, are not found', async (t) => {
+t.test('pages that were computed with another adapter, or without one, are not found', async (t) => {
   const { store } = await opened(folderOf(t));
   const pages = 4;
   const text: PositionText = { ...textOf(pages), adapter: '1'.repeat(32) };
@@ -153,7 +153,7 @@ t.test('damaged records are dropped and counted, and are never returned', async 
   await again.store.close();
 });
 
-/** Files that note the size of every read, and whose reads fail if they include a position. */
+/** Records the size of every read in `reads`. A read that includes the position `failsAt()` fails. */
 function countedFiles(reads: number[], failsAt: () => number): PageFiles {
   return {
     ...nodeFiles,

@@ -1,14 +1,14 @@
-// CompletionStore on the tables of a Store:
+// CompletionStore on the tables of a Store. Table, key, value:
 //
-//   chat-completions       [organization, id]             the head
-//   chat-completion-texts  [id, 0]                        the completion
-//                          [id, 1 + index]                one message of the request
-//   chat-completion-times  ['made', seconds, organization, id]  nothing: time of creation, when the retention starts
-//                          ['erase', 0, organization, id]       nothing: a deleted completion whose text is not erased yet
+//   chat-completions       [organization, id]                   the head (CompletionHead)
+//   chat-completion-texts  [id, 0]                              the completion
+//                          [id, 1 + index]                      one message of the request
+//   chat-completion-times  ['made', seconds, organization, id]  empty; finds completions by time of creation
+//                          ['erase', 0, organization, id]       empty; a deleted completion with text to erase
 //
-// IDs start with the time, so the completions of an organization are in the order of their creation. A deleted
-// completion loses its head first, so that it can no longer be found. Its text is then erased in short transactions. If
-// a crash interrupts them, the sweep continues.
+// IDs sort by time, so the completions of an organization are in the order of their creation. Deleting a completion
+// first removes its head, so that it can no longer be found, and then erases its text in short transactions. If a crash
+// interrupts this, sweep() continues.
 
 import { isStoredCompletionId } from '../../../shared/ids.js';
 import { isListed, MAX_PAGE_SIZE } from '../../completion-store.js';
@@ -28,7 +28,7 @@ import type { Key, Store, Table } from '../../store.js';
 
 const DAY_S = 86_400;
 const ERASED_AT_ONCE = 500;
-/** Number of heads that are read before other requests get a turn. */
+/** Number of heads that are read before control returns to the event loop. */
 const READ_AT_ONCE = 1_000;
 // Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
@@ -192,7 +192,7 @@ export class LmdbCompletionStore implements CompletionStore {
     return { id, organizationId, ...head, body: this.#texts.get([id, 0]) ?? '{}' };
   }
 
-  /** The range of keys from `last` in the order of the query. It includes `last`. */
+  /** Returns the range of keys from `last`, in the order of the query. It includes `last`. Null: the first key. */
   #from(
     organizationId: string,
     { newestFirst }: CompletionQuery,
@@ -207,7 +207,7 @@ export class LmdbCompletionStore implements CompletionStore {
     return [...this.#times.keys(range)] as [string, number, string, string][];
   }
 
-  /** Makes the completion unknown; #eraseTexts() erases the rest later. Call within a transaction. */
+  /** Removes the head, so that the completion is unknown. Call within a transaction, and #eraseTexts() afterwards. */
   #forget(organizationId: string, id: string, { createdAt }: Head): void {
     void this.#heads.remove([organizationId, id]);
     void this.#times.remove(['made', createdAt, organizationId, id]);

@@ -1,10 +1,10 @@
-// WebhookStore on the tables of a Store:
+// WebhookStore on the tables of a Store. Table, key, value:
 //
 //   webhook-endpoints   [organization, id]            the endpoint
-//   webhook-jobs        id                            the job; IDs start with the time
-//   webhook-due         [due, id]                     nothing
-//   webhook-pending     [organization, id]            nothing: a job that is due at some time
-//   webhook-deliveries  [organization, endpoint, id]  nothing
+//   webhook-jobs        id                            the job; IDs of deliveries sort by time
+//   webhook-due         [due, id]                     empty; finds jobs by the time of their next attempt
+//   webhook-pending     [organization, id]            empty; finds an organization's jobs that have a next attempt
+//   webhook-deliveries  [organization, endpoint, id]  empty; finds the deliveries to an endpoint
 
 import type { Key, Store, Table } from '../../store.js';
 import { MAX_PENDING, withinLimit } from '../../../webhooks/webhook-store.js';
@@ -125,7 +125,7 @@ export class LmdbWebhookStore implements WebhookStore {
     if (!isId(endpointId) || (before !== null && !isId(before))) return [];
     this.store.refresh();
     const { from, to } = below(organizationId, endpointId);
-    // The ID of an event sorts before the IDs of its deliveries.
+    // `before` is an event ID. It sorts before the IDs of the event's deliveries, so that they are excluded.
     const start = before === null ? to : [organizationId, endpointId, before];
     return [...this.#deliveries.keys({ from: start, to: from, reverse: true, limit })].flatMap(
       (key) => this.#jobs.get((key as [string, string, string])[2]) ?? [],
@@ -157,7 +157,7 @@ export class LmdbWebhookStore implements WebhookStore {
     }
   }
 
-  /** Erases the jobs named by the keys in a range. `at`: index of the job's ID in a key. */
+  /** Erases a range of keys and the jobs to which they refer. `at`: index of the job's ID in a key. */
   async #eraseAll(table: Table<[]>, range: { from: Key; to: Key }, at: number): Promise<void> {
     for (;;) {
       const keys = [...table.keys({ ...range, limit: ERASED_AT_ONCE })];
@@ -171,7 +171,7 @@ export class LmdbWebhookStore implements WebhookStore {
     }
   }
 
-  /** Replaces or, if null, removes a job. Returns whether it existed. Call within a transaction. */
+  /** Stores a job, or removes it if `job` is null. Returns whether it existed before. Call within a transaction. */
   #put(id: string, job: Job | null): boolean {
     const before = this.#jobs.get(id);
     if (before?.dueAt != null) {
@@ -194,7 +194,7 @@ export class LmdbWebhookStore implements WebhookStore {
   }
 }
 
-/** Other strings may be too long for a key. */
+/** Longer strings may exceed the maximum length of a key. */
 const isId = (id: string): boolean => id.length <= 64;
 
 const byAge = (a: Endpoint, b: Endpoint): number => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1);

@@ -1,4 +1,4 @@
-// CompletionStore in the tables `chat_completions` and `chat_completion_messages`, which several processes share.
+// CompletionStore on the PostgreSQL tables `chat_completions` and `chat_completion_messages`.
 
 import { isStoredCompletionId } from '../../../shared/ids.js';
 import { isListed, MAX_PAGE_SIZE } from '../../completion-store.js';
@@ -18,7 +18,7 @@ import type { Database } from '../database.js';
 
 const DAY_S = 86_400;
 const ERASED_AT_ONCE = 100;
-/** Number of heads that are read by one statement. */
+/** Maximum number of heads that one statement reads. */
 const READ_AT_ONCE = 1_000;
 
 interface HeadRow {
@@ -118,7 +118,7 @@ export class PostgresCompletionStore implements CompletionStore {
       [found.map(({ id }) => id)],
     );
     const bodyOf = new Map(bodies.map(({ id, body }) => [id, body]));
-    // A completion that has been deleted in the meantime is left out.
+    // Omits completions that were deleted between the two statements.
     return {
       data: found.flatMap((head) => {
         const body = bodyOf.get(head.id);

@@ -1,4 +1,4 @@
-// WebhookStore in the tables `webhook_endpoints` and `webhook_jobs`, which several processes share.
+// WebhookStore on the PostgreSQL tables `webhook_endpoints` and `webhook_jobs`.
 
 import { MAX_PENDING, withinLimit } from '../../../webhooks/webhook-store.js';
 import type { Endpoint, Job, WebhookStore } from '../../../webhooks/webhook-store.js';
@@ -19,7 +19,7 @@ export class PostgresWebhookStore implements WebhookStore {
   addEndpoint(endpoint: Endpoint, max: number): Promise<boolean> {
     const { organizationId, id, createdAt } = endpoint;
     return this.database.transaction(async (sql) => {
-      // Concurrent requests of an organization count its endpoints one after another.
+      // The lock makes concurrent requests of an organization count its endpoints one after another.
       await sql.query("SELECT pg_advisory_xact_lock(hashtextextended('webhooks ' || $1, 0))", [organizationId]);
       const [{ n = 0 } = {}] = await sql.query<{ n: number }>(
         'SELECT count(*) AS n FROM webhook_endpoints WHERE organization = $1',

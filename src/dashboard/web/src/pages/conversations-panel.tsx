@@ -1,4 +1,4 @@
-// The organization's conversations on the page of stored responses: list and delete.
+// Panel of the stored-responses page that lists and deletes the organization's conversations.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

@@ -1,4 +1,4 @@
-// The latest deliveries to a webhook endpoint.
+// Dialog that shows the latest deliveries to a webhook endpoint.
 import type { ReactNode } from 'react';
 import type { WebhookDelivery, WebhookObject } from '../../../../shared/wire/webhooks.js';
 import { Badge } from '../components/badge.js';

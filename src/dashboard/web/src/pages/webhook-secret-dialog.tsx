@@ -1,4 +1,4 @@
-// Shows an endpoint's signing secret once, after the endpoint has been created.
+// Dialog that shows an endpoint's signing secret. The server returns the secret only when the endpoint is created.
 import type { ReactNode } from 'react';
 import type { CreatedWebhook } from '../../../../shared/wire/webhooks.js';
 import { Button } from '../components/button.js';

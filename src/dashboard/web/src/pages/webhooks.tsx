@@ -1,4 +1,4 @@
-// Webhooks: the endpoints to which the organization's events are sent, and their deliveries.
+// Page that manages the organization's webhook endpoints and shows their deliveries.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
