@@ -1,4 +1,4 @@
-// LoRA adapters that operators load at run time, and the routes that load, unload and list adapters.
+// Opens the LoRA adapters that operators load at run time, and the routes that load, unload and list adapters.
 
 import { DynamicAdapters } from '../../dashboard/admin/dynamic-adapters.js';
 import type { Actor } from '../../accounts/audit.js';
@@ -18,7 +18,7 @@ export interface AdaptersContext extends AppContext {
   engines: Engines;
   models: Models;
   secrets: Secrets;
-  /** Opened first, because adapters may apply to the models that it adds. */
+  /** Unused, but must be opened before this module: adapters may apply to the models that it adds. */
   dynamicModels: DynamicModelsModule;
 }
 
