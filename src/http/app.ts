@@ -1,13 +1,15 @@
-// The HTTP server: the checks and the routing of every request that a transport receives. Every request goes through the same checks in the same order; the first one
-// that fails determines the error. Routes, accounts and limits are passed in; this file does not know any endpoint.
+// The HTTP server: the checks and the routing of every request that a transport receives. Every request goes through
+// the same checks in the same order; the first one that fails determines the error. Routes, accounts and limits are
+// passed in; this file does not know any endpoint.
 //
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //
-// A WebSocket handshake goes through the same checks, except those on the body. After the upgrade, socket-connections.ts takes
-// over.
+// A WebSocket handshake goes through the same checks, except those on the body. After the upgrade,
+// socket-connections.ts takes over.
 //
-// The transport itself responds to requests that its parser rejects (garbage, oversized headers), and closes connections
-// whose client stops sending in the middle of a request (see docs/reference/limits.md). Neither reaches this code.
+// The transport itself responds to requests that its parser rejects (garbage, oversized headers), and closes
+// connections whose client stops sending in the middle of a request (see docs/reference/limits.md). Neither reaches
+// this code.
 
 import { EventLoopBudget } from '../admission/event-loop-budget.js';
 import type { Config } from '../config/settings.js';
@@ -54,7 +56,7 @@ export interface HttpOptions {
    * this option, only this server's connections are counted.
    */
   connect?: Connect;
-  /** The memory budget for request bodies, if it is shared with code outside this server. */
+  /** The memory budget for request bodies. Default: a new one. Set it to share the budget with other code. */
   requestMemory?: RequestMemoryBudget;
   /** Called when the response to a request, or to a turn of a WebSocket, is complete. */
   finished?: (record: RequestRecord) => void;
@@ -69,7 +71,7 @@ export interface HttpOptions {
 }
 
 const BODY_TIMEOUT_MS = 300_000;
-/** Maximum time for receiving a body that its route reads as a stream, in ms. */
+/** Maximum time in ms for receiving the body of a route with `streamsBody`. */
 const STREAMED_BODY_TIMEOUT_MS = 3_600_000;
 const ANSWER_TIMEOUT_MS = 300_000;
 /**
@@ -467,7 +469,7 @@ export class HttpServer {
     exchange.onAborted(forget);
   }
 
-  /** Serves the request immediately; the handler reads the body. */
+  /** Calls the handler before the body has been received. The handler reads the body as a stream. */
   private readStreamed(route: Route, exchange: HttpExchange, source: BodySource): void {
     checkContentLength(exchange.header('content-length'));
     const limits = {
@@ -480,7 +482,7 @@ export class HttpServer {
     this.serve(route, exchange);
   }
 
-  /** Looks the key up again if it may have been revoked since the request began. Rejects with ApiError. */
+  /** Looks up the API key again unless the last lookup is recent. Rejects with ApiError if the key was revoked. */
   private async recheckKey(route: Route, exchange: HttpExchange): Promise<void> {
     if (route.public === true || exchange.knownForMs < KNOWN_MS) return;
     exchange.identity = await this.identityOf(route, exchange);
@@ -575,7 +577,7 @@ export class HttpServer {
   }
 }
 
-/** Returns the task that validates a large body in slices and then serves the request, or null if none is needed. */
+/** Returns a task that validates a large body in slices and then serves the request. Null if none is needed. */
 function validationOf(route: Route, exchange: HttpExchange, serve: () => void): Task | null {
   const work = exchange.bodyBytes < SMALL_BYTES ? null : (route.validateInSlices?.(exchange.body) ?? null);
   return work === null ? null : slicesOf(work, exchange, serve);

@@ -1,5 +1,5 @@
-// Reads a request body as a stream, for routes that do not keep it in memory. While the consumer is busy, the socket is
-// paused, so at most one socket read is buffered. Event-loop thread only.
+// Reads a request body as a stream, for routes that do not keep the whole body in memory. The socket is paused while
+// the consumer is busy, so at most the data of one socket read is buffered. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import type { BodySource } from './transport.js';
@@ -7,22 +7,23 @@ import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
 /**
- * uWebSockets.js closes a connection 10 seconds after the last bytes of an unfinished body. Pausing and resuming a
- * socket restarts that timer. The socket is paused and resumed at this interval, so that this server's own timeout is
- * the effective one.
+ * Interval in ms at which the socket is paused and resumed. uWebSockets.js closes a connection if no data of an
+ * incomplete body arrives for 10 seconds. Pausing and resuming the socket restarts that timer, so that only the
+ * timeouts in this file apply.
  */
 const RENEW_MS = 4_000;
-/** Maximum time without any data while the server is ready to read. */
+/** Maximum time in ms without any data while the socket is not paused. */
 const SILENCE_MS = 20_000;
 /**
- * A client that is still sending when it receives an error may see a connection reset instead of the response.
- * Therefore, the server reads and discards the rest of the body for this long, in ms, before it sends the error.
+ * Maximum time in ms for which the rest of the body is read and discarded before an error is sent. A client that is
+ * still sending when the connection closes may see a connection reset instead of the error.
  */
 const DISCARD_MS = 2_000;
 
 export interface BodyStreamLimits {
   /** Maximum time from the headers to the last byte, in ms. */
   readonly timeoutMs: number;
+  /** Maximum time without any data, in ms. Default: SILENCE_MS. */
   readonly silenceMs?: number | undefined;
 }
 
@@ -43,13 +44,13 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
   #isPaused = false;
 
   /**
-   * Must be called within the call that receives the request, or with a PausedBody. close() must be called when the
-   * response is complete or the client has disconnected.
+   * Call this synchronously in the HTTP library's request callback, or pass a PausedBody. Call close() when the client
+   * disconnects or the rest of the body will not be read.
    */
   constructor(
     private readonly source: BodySource,
     private readonly limits: BodyStreamLimits,
-    /** Called after the last byte. If it rejects, the stream fails instead of ending. */
+    /** Called when the consumer has read the last byte. If it rejects, the stream fails instead of ending. */
     private readonly atEnd: () => Promise<void>,
   ) {
     const { timeoutMs, silenceMs = SILENCE_MS } = limits;
@@ -63,7 +64,7 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     return this.#isComplete;
   }
 
-  /** Whether nothing more will be received. */
+  /** Whether the whole body has been received, or reading it has failed. */
   get isOver(): boolean {
     return this.#isComplete || this.#failure !== null;
   }
@@ -78,7 +79,7 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     };
   }
 
-  /** Reads and discards the rest of the body, for a limited time. Resolves immediately if there is nothing to discard. */
+  /** Reads and discards the rest of the body for up to DISCARD_MS. Resolves immediately if isOver. */
   discard(): Promise<void> {
     if (this.#isComplete || this.#failure !== null) return Promise.resolve();
     this.#pieces.length = 0;
@@ -93,7 +94,7 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     });
   }
 
-  /** The client has disconnected: a pending or later read rejects, and the source is not used any more. */
+  /** Call when the client has disconnected. Pending and later reads reject, and the source is no longer used. */
   close(): void {
     clearInterval(this.#renewal);
     this.#fail(apiError('request_timeout', 'The client disconnected before the request body was complete.'));
@@ -105,15 +106,16 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
     this.#isComplete = isLast;
     if (isLast) {
       clearInterval(this.#renewal);
-      // Several pieces may come from one read of the socket. The connection is needed for the next request.
+      // An earlier chunk may have paused the socket. The connection must be able to receive the next request.
       this.#resume();
     }
     if (this.#discarded !== null) {
       if (isLast) this.#discarded();
       return;
     }
+    // The chunk is copied, because its memory is valid only during this call.
     if (piece.byteLength > 0)
-      this.#pieces.push(piece instanceof Uint8Array ? piece.slice() : new Uint8Array(piece.slice(0))); // the library owns it
+      this.#pieces.push(piece instanceof Uint8Array ? piece.slice() : new Uint8Array(piece.slice(0)));
     const waiting = this.#waiting;
     if (waiting === null) {
       this.#pause();
@@ -145,7 +147,7 @@ export class BodyStream implements AsyncIterable<Uint8Array> {
   #resume(): void {
     if (!this.#isPaused) return;
     this.#isPaused = false;
-    this.#lastDataAt = performance.now(); // the time that the server was busy does not count
+    this.#lastDataAt = performance.now(); // the time during which the socket was paused does not count
     this.source.resume();
   }
 

@@ -80,7 +80,7 @@ export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): BodySt
   return { gzip: encoding.endsWith('gzip'), oversized: false };
 }
 
-/** Throws ApiError 400 if the header has an invalid value. '' means that it is absent. */
+/** Throws ApiError 400 if the value of Content-Length is not a whole number. '' means that the header is absent. */
 export function checkContentLength(value: string): void {
   if (value !== '' && !/^\d+$/.test(value))
     throw apiError('invalid_header', 'Content-Length must be a whole number.', 'Content-Length');

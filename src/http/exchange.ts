@@ -30,7 +30,7 @@ export interface Exchange {
   /** The peer address of the connection, whatever a proxy reports. '' after the client has disconnected. */
   readonly peerAddress: string;
   readonly method: string; // upper case; 'BATCH' for a request of a batch
-  /** The batch that contains the request. */
+  /** ID of the batch that contains the request. Undefined for HTTP requests. */
   readonly batchId?: string | undefined;
   readonly receivedAt: number; // performance.now()
   /**
@@ -40,7 +40,7 @@ export interface Exchange {
   readonly body: unknown;
   /** Size of the body in bytes. Stays available after the body is released. */
   readonly bodyBytes: number;
-  /** The body as a stream, for routes with `streamsBody`. Can be read once. */
+  /** The body as a stream, only for routes with `streamsBody`. Can be read only once. */
   readonly bodyStream?: AsyncIterable<Uint8Array> | undefined;
   readonly query: URLSearchParams;
   readonly params: Readonly<Record<string, string>>; // values of the path parameters
@@ -86,8 +86,9 @@ export interface Exchange {
   /** Sends a complete response that is not JSON. */
   text(status: number, contentType: string, body: string | Uint8Array): void;
   /**
-   * Sends a response of `bytes` bytes that is read piece by piece as the client accepts it. If a piece cannot be read,
-   * the connection is closed. Resolves when the last byte has been sent or the client has disconnected.
+   * Sends a response body of `bytes` bytes. The next piece is read from `pieces` when the client has accepted the
+   * previous one. If reading fails, the connection is closed. Resolves when the last byte has been passed to the
+   * socket, the client has disconnected or reading has failed.
    */
   streamed(status: number, contentType: string, bytes: number, pieces: AsyncIterable<Uint8Array>): Promise<void>;
   /**
@@ -178,12 +179,13 @@ export interface Route {
    */
   validateInSlices?(body: unknown): Iterator<unknown> | null;
   /**
-   * Like onRequest(), but runs after the body has been read. handler() still sees the body. Resolves to the number of
-   * bytes that it has added to the body, which is then validated in slices again. Null: there is nothing to wait for.
+   * Like onRequest(), but runs after the body has been read. handler() can still read the body. Returns null if there
+   * is nothing to wait for. May resolve to the number of bytes that it has added to the body. If it has added any,
+   * validateInSlices() runs again.
    */
   preHandler?(exchange: Exchange): Promise<number | void> | null;
   /**
-   * The handler reads the body itself, as a stream of bytes of any Content-Type, and limits its size. Then `body` is
+   * The handler reads the body itself from `bodyStream`, and must check its Content-Type and limit its size. `body` is
    * undefined.
    */
   streamsBody?: true;

@@ -21,7 +21,7 @@ export interface ModelHealth {
   /** 0 to 1 while loading. */
   progress: number;
   error: string | null;
-  /** Whether a failure of this model makes the server not ready. False for LoRA adapters that operators have loaded. */
+  /** Whether the server is not ready if this model fails. False for LoRA adapters that operators loaded at run time. */
   isRequired: boolean;
   /** Whether the engine stopped while serving because of a device error. Only restarting the process recovers it. */
   stopped: boolean;

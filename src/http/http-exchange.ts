@@ -1,6 +1,6 @@
-// An Exchange for one request of a transport. The transport's request object is valid only within the call that receives
-// it, so the values needed later are copied first. Its response object becomes invalid when the response or the
-// connection ends, so every use of it checks `open` first.
+// An Exchange for one request of a transport. The transport's request object is valid only within the call that
+// receives it, so the values needed later are copied first. Its response object becomes invalid when the response or
+// the connection ends, so every use of it checks `open` first.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import { performance } from 'node:perf_hooks';
@@ -330,7 +330,7 @@ export class HttpExchange implements Exchange {
     }
   }
 
-  /** Closes the connection if the client does not read the response in time. */
+  /** Starts a timer that closes the connection if the client does not read the response in time. */
   private slowReaderTimer(): NodeJS.Timeout {
     const timer = setTimeout(() => {
       if (this.sending === null) return;
@@ -340,7 +340,7 @@ export class HttpExchange implements Exchange {
     return timer.unref();
   }
 
-  /** Sends the status and headers of a response of `bytes` bytes, without the body. */
+  /** Sends only the status and headers. `bytes` is the Content-Length. For HEAD requests and empty responses. */
   private withoutBody(status: number, contentType: string, bytes: number): void {
     this.open = false;
     this.res.cork(() => {
@@ -436,7 +436,7 @@ export class HttpExchange implements Exchange {
     this.whole(error.status, JSON_TYPE, JSON.stringify(body), error);
   }
 
-  /** Sends an error before the whole body has been read. */
+  /** Sends an error while the request body is still arriving. Discards the rest of the body first. */
   private async failUnread(body: BodyStream, error: ApiError): Promise<void> {
     await body.discard();
     body.close();

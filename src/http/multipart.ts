@@ -1,16 +1,16 @@
-// Parses multipart/form-data (RFC 7578) incrementally. Contents are passed on as they arrive; only the headers of a part
-// and a possible start of a delimiter are buffered. Pure.
+// Parses multipart/form-data (RFC 7578) incrementally. The contents of parts are emitted as they arrive. Only the
+// headers of a part, and bytes that may be the start of a delimiter, are buffered. Pure.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** Maximum size of the headers of one part. */
+/** Maximum size of the headers of one part, in bytes. */
 const MAX_HEADER_BYTES = 8_192;
 /** Maximum number of parts of one body. */
 const MAX_PARTS = 64;
-/** Maximum length of a boundary (RFC 2046). */
+/** Maximum length of a boundary in characters (RFC 2046). */
 const MAX_BOUNDARY = 70;
-/** Maximum white space between a boundary and the end of its line. */
+/** Maximum number of white-space bytes between a boundary and the end of its line. */
 const MAX_PADDING = 256;
 
 export interface PartHead {
@@ -23,7 +23,7 @@ export interface PartHead {
 
 export type MultipartEvent =
   | { readonly kind: 'part'; readonly head: PartHead }
-  /** `bytes` are valid until the next event. */
+  /** `bytes` is valid only until the next event. */
   | { readonly kind: 'data'; readonly bytes: Uint8Array }
   | { readonly kind: 'end' };
 
@@ -41,7 +41,7 @@ export function boundaryOf(contentType: string): string {
   throw apiError('invalid_header', 'Content-Type must have a boundary of at most 70 characters.', 'Content-Type');
 }
 
-/** `used`: number of bytes that are done with. */
+/** The result of one parsing step. `used` is the number of input bytes that were consumed. */
 interface Step {
   event: MultipartEvent | null;
   isPartEnd?: boolean;
@@ -56,7 +56,7 @@ const BLANK_LINE = Buffer.from('\r\n\r\n');
 
 export class MultipartParser {
   readonly #delimiter: Buffer;
-  // The first boundary may be at the start of the body, without a line break before it.
+  // The delimiter starts with a line break, but the first boundary may be at the start of the body, without one.
   #rest: Buffer = CRLF;
   #state: State = 'preamble';
   #parts = 0;
@@ -70,7 +70,7 @@ export class MultipartParser {
     return this.#state === 'epilogue';
   }
 
-  /** Parses the next bytes of the body. Throws ApiError 400 if they are not valid. */
+  /** Parses the next bytes of the body and yields the events. Throws ApiError 400 if the bytes are not valid. */
   *push(bytes: Uint8Array): Generator<MultipartEvent> {
     if (this.#state === 'epilogue') return;
     if (this.#state === 'data' && this.#rest.length > 0 && !this.#delimitsWithin(bytes)) {
@@ -89,7 +89,7 @@ export class MultipartParser {
     this.#rest = Buffer.from(rest); // a copy, because `bytes` may be large and belong to the caller
   }
 
-  /** Whether a delimiter may start in the buffered bytes. If not, large pieces need not be copied. */
+  /** Whether a delimiter may start in the buffered bytes. If not, they need not be joined with `bytes`. */
   #delimitsWithin(bytes: Uint8Array): boolean {
     const { length } = this.#delimiter;
     if (bytes.length < length) return true;
@@ -136,7 +136,7 @@ export class MultipartParser {
       throw malformed('a boundary is not followed by a line break');
     if (++this.#parts > MAX_PARTS) throw malformed(`it has more than ${MAX_PARTS} parts`);
     this.#state = 'headers';
-    return { event: null, used: end }; // the line break is kept, so that headers always start with one
+    return { event: null, used: end }; // the line break is not consumed, so that even empty headers end with BLANK_LINE
   }
 
   #headers(rest: Buffer): Step {
@@ -177,7 +177,7 @@ function headOf(text: string): PartHead {
   return { name, filename, mediaType };
 }
 
-/** Returns the parameters of a Content-Disposition by lower-case name. The first one of a name counts. */
+/** Returns the parameters of a Content-Disposition by lower-case name. Duplicates after the first are ignored. */
 function parametersOf(value: string): Map<string, string> {
   const parameters = new Map<string, string>();
   const parameter = /;\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"]*))\s*/gy;
@@ -190,13 +190,13 @@ function parametersOf(value: string): Map<string, string> {
   return parameters;
 }
 
-/** Browsers and fetch() write these three characters percent-encoded; other clients write \" and \\. */
+/** Browsers and fetch() percent-encode quotation marks, CR and LF. Other clients escape with \" and \\. */
 const unquoted = (text: string): string =>
   text
     .replace(/\\(["\\])/g, '$1')
     .replace(/%(22|0D|0A)/gi, (_, code: string) => String.fromCharCode(parseInt(code, 16)));
 
-/** Returns a parameter, or null if it is absent. The form `name*=` is preferred. */
+/** Returns a parameter, or null if it is absent. `name*=` (RFC 8187) takes precedence over `name=`. */
 function parameterOf(parameters: ReadonlyMap<string, string>, name: string): string | null {
   const extended = /^utf-8'[^']*'([^\s;]+)$/i.exec(parameters.get(`${name}*`) ?? '')?.[1];
   if (extended === undefined) return parameters.get(name) ?? null;

@@ -69,7 +69,7 @@ export class RequestMemoryBudget {
   }
 }
 
-/** The budget of one HTTP thread. */
+/** Creates the budget of one HTTP worker, which gets an equal share of http.max_reading_bytes. */
 export const requestMemoryOf = (settings: { max_reading_bytes: number; max_body_bytes: number }): RequestMemoryBudget =>
   new RequestMemoryBudget(shareOf(settings.max_reading_bytes), settings.max_body_bytes);
 

@@ -1,13 +1,13 @@
-// Sends a response of known size whose contents are read piece by piece. The next piece is read once the socket has
-// accepted the previous one, so a slow client does not cause contents to be buffered. Event-loop thread only.
+// Sends a response body of known size that is read in pieces. The next piece is read when the socket has accepted the
+// previous one, so at most one piece is in memory even if the client is slow. Event-loop thread only.
 
 import type { TransportResponse } from './transport.js';
 
 /**
- * Call after the headers have been written. Resolves once the last byte has been passed to the socket. Rejects if the
- * contents cannot be read, or end early, and if the client disconnects. `isGone` returns true once the client has
- * disconnected, after which `res` must not be used. `onGone` registers a callback for that event. `onAccepted` is called
- * when the socket has accepted bytes.
+ * Sends `total` bytes from `pieces`. Call after the headers have been written. Resolves when the last byte has been
+ * passed to the socket. Rejects if `pieces` throws, if it yields fewer than `total` bytes, or if the client
+ * disconnects. `isGone` returns whether the client has disconnected; then `res` must not be used. `onGone` registers a
+ * callback for that event. `onAccepted` is called each time the socket has accepted bytes.
  */
 export async function sendStreamed(
   res: TransportResponse,
@@ -34,7 +34,7 @@ export async function sendStreamed(
       resume = resolve;
       if (isRegistered) return;
       isRegistered = true;
-      // Registered only once: a handler that is registered while the previous one runs would be lost.
+      // Registered only once, because a handler that is registered while the previous one runs would be lost.
       res.onWritable((offset) => {
         resume?.(offset);
         return false;

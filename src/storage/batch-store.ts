@@ -1,13 +1,14 @@
-// Storage port for batches and their lines. Several processes may run lines of the same batch: a lease decides which
-// process runs a line, and a line's result is written in the same transaction that ends the line, so it is written
-// exactly once. Every write resolves when it is durable. A batch of another organization is treated as unknown.
+// Interface for storing batches and their lines. A line is one request of a batch. Several processes may run lines of
+// the same batch; a lease determines which process runs a line. The transaction that ends a line also stores its
+// result, so each line gets exactly one result. Every write resolves when it is durable. A batch of another
+// organization is treated as unknown. The diagram shows the phases of a batch:
 //
-//   validating ──begin──► running ──stop, expiry──► stopping
-//        │                   │ last line ends          │ no open line is left
-//        │ fail              ▼                         │
-//        └─────► ended ◄── finalizing ◄────────────────┘
+//   validating ──begin──► running ─cancel or expire─► stopping
+//        │                   │ last line ends            │ last line ends
+//        │ fail              ▼                           │
+//        └─────► ended ◄── finalizing ◄──────────────────┘
 //
-// Times are milliseconds since 1970.
+// A batch can also be cancelled or expire while it is being validated. Times are milliseconds since 1970.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
@@ -15,11 +16,11 @@ import type { ApiError } from '../shared/errors.js';
 /** `openai`: created from a file at /v1/batches. `messages`: created from inline requests at /v1/messages/batches. */
 export type BatchKind = 'openai' | 'messages';
 export type BatchPhase = 'validating' | 'running' | 'stopping' | 'finalizing' | 'ended';
-/** How the batch ends, or ended. */
+/** The final status of a batch. */
 export type BatchEnding = 'completed' | 'failed' | 'cancelled' | 'expired';
 export type LineOutcome = 'succeeded' | 'errored' | 'canceled' | 'expired';
 
-/** A reason why the input file was refused. `line` starts at 1. */
+/** A reason why the input file is invalid. `line` is counted from 1, with empty lines; null = the whole file. */
 export interface BatchProblem {
   readonly code: string;
   readonly message: string;
@@ -27,6 +28,7 @@ export interface BatchProblem {
   readonly line: number | null;
 }
 
+/** Numbers of tokens. `cached` is part of `input`, and `reasoning` is part of `output`. */
 export interface BatchUsage {
   readonly input: number;
   readonly cached: number;
@@ -34,7 +36,7 @@ export interface BatchUsage {
   readonly reasoning: number;
 }
 
-/** What the client asked for, and who asked. */
+/** The client's parameters of a new batch, and its owner. */
 export interface NewBatch {
   readonly id: string;
   readonly organizationId: string;
@@ -46,15 +48,15 @@ export interface NewBatch {
   readonly expiresAt: number;
   readonly inputFileId: string | null;
   readonly metadata: Readonly<Record<string, string>> | null;
-  /** Request headers that apply to each line, by lower-case name. */
+  /** Request headers that each line runs with, by lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Lifetime of the output files in seconds, if the client set it. */
+  /** Lifetime of the output files in seconds; null = the default. */
   readonly outputExpiresS: number | null;
 }
 
 export interface Batch extends NewBatch {
   readonly phase: BatchPhase;
-  /** Null while the batch may still end in any way. */
+  /** Null until it is known how the batch ends. */
   readonly ending: BatchEnding | null;
   readonly inProgressAt: number | null;
   readonly cancellingAt: number | null;
@@ -70,26 +72,26 @@ export interface Batch extends NewBatch {
   readonly problems: readonly BatchProblem[];
 }
 
-/** `line` starts at 1. `body` is JSON. */
+/** A request of a batch. `line` is counted from 1, without empty lines. `body` is JSON. */
 export interface NewLine {
   readonly line: number;
   readonly customId: string;
   readonly body: string;
 }
 
-/** A line that this owner may run until its lease expires. */
+/** A line that the claiming process may run until its lease expires. */
 export interface ClaimedLine extends NewLine {
   readonly batch: Batch;
-  /** Differs for each claim, so that an earlier owner cannot end the line. */
+  /** Changes with each claim, so that a process whose lease was lost cannot end the line. */
   readonly token: string;
-  /** Number of earlier claims that neither ended nor released the line, because their process was lost. */
+  /** Number of earlier claims whose process was lost before it ended or released the line. */
   readonly lost: number;
 }
 
-/** Identifies a claim. */
+/** Identifies a claimed line and the lease on it. */
 export type Claim = Pick<ClaimedLine, 'line' | 'token'> & { readonly batch: Pick<Batch, 'id'> };
 
-/** `text` is JSON; its form depends on the kind of the batch. '' for lines that did not run. */
+/** `text` is JSON in the format of the batch's kind (see results.ts), or '' for a line that did not run. */
 export interface LineResult {
   readonly outcome: LineOutcome;
   readonly text: string;
@@ -104,81 +106,83 @@ export interface StoredResult {
 }
 
 export interface BatchListQuery {
-  /** Return batches older than this one, or newer ones with `before`. */
+  /** IDs of batches: list the batches that are older than `after`, or newer than `before`. */
   readonly after?: string | null | undefined;
   readonly before?: string | null | undefined;
   readonly limit: number;
 }
 
 export interface BatchPage {
-  /** The newest first. */
+  /** Ordered from the newest to the oldest. */
   readonly batches: readonly Batch[];
   readonly more: boolean;
 }
 
 export interface BatchStore {
   /**
-   * Stores a batch in the phase `validating`. Throws ApiError 429 if the organization has `maxActive` batches that have
-   * not ended.
+   * Stores a batch in the phase `validating`. Rejects with ApiError 429 if the organization already has `maxActive`
+   * batches that have not ended.
    */
   create(batch: NewBatch, maxActive: number): Promise<void>;
-  /** Stores lines of a batch that is being validated. A line that is already stored is replaced. */
+  /** Stores lines of a batch in the phase `validating`. Replaces lines that are already stored. */
   addLines(id: string, lines: readonly NewLine[]): Promise<void>;
-  /** validating → running. The lines 1 … `total` must be stored. Returns false if the phase is another one. */
+  /** validating → running. Lines 1 to `total` must be stored. Resolves to false in any other phase. */
   begin(id: string, total: number, model: string | null): Promise<boolean>;
-  /** validating → ended. Erases the lines. */
+  /** validating → ended. Erases the lines. Does nothing in any other phase. */
   fail(id: string, problems: readonly BatchProblem[]): Promise<void>;
   get(organizationId: string, id: string): Promise<Batch | null>;
   list(organizationId: string, kind: BatchKind, query: BatchListQuery): Promise<BatchPage>;
-  /** Cancels a batch. Returns the batch as it is then, which has not changed if it was already ending. */
+  /** Cancels a batch and returns it. A batch that is already ending does not change. Null if it is unknown. */
   cancel(organizationId: string, id: string): Promise<Batch | null>;
-  /** Deletes an ended batch and its results. Returns false if there is no such batch or if it has not ended. */
+  /** Deletes an ended batch and its results. Resolves to false if the batch is unknown or has not ended. */
   delete(organizationId: string, id: string): Promise<boolean>;
 
   /**
-   * Claims up to `limit` lines of running batches, in turn by organization, then by age. `except`: IDs of organizations
-   * and batches whose lines are not claimed now.
+   * Claims up to `limit` lines of running batches. Organizations take turns; within an organization, older batches
+   * come first. `except` contains the IDs of organizations and batches whose lines must not be claimed.
    */
   claim(owner: string, limit: number, leaseMs: number, except?: ReadonlySet<string>): Promise<ClaimedLine[]>;
   /**
-   * Extends leases. Returns the claims that are still valid, each with `stop`: the batch is stopping, so the line is to
-   * be ended with this outcome.
+   * Extends leases. Returns the claims that are still valid. If `stop` is not null, the batch is stopping and the
+   * caller must end the line with this outcome.
    */
   renew(claims: readonly Claim[], leaseMs: number): Promise<{ claim: Claim; stop: 'canceled' | 'expired' | null }[]>;
-  /** Releases a line, which can be claimed again after `delayMs`. It does not count as lost. */
+  /** Releases a line, which can be claimed again after `delayMs`. Does not increase `lost`. */
   release(claim: Claim, delayMs: number): Promise<void>;
-  /** Ends a line and stores its result. Returns false, and stores nothing, if the claim is no longer valid. */
+  /** Ends a line and stores its result. If the claim is no longer valid, stores nothing and resolves to false. */
   finish(claim: Claim, result: LineResult): Promise<boolean>;
-  /** Releases all claims of owners other than `owner`. Call this only if these owners are known to have ended. */
+  /** With LMDB, releases all claims of other owners, which must be earlier processes that have ended. */
   releaseOthers(owner: string): Promise<void>;
 
-  /** Claims a batch that needs validation, stopping or finalizing. Null if there is none. */
+  /** Claims the job of a batch that must be validated, stopped or finalized. Null if there is none. */
   claimJob(owner: string, leaseMs: number): Promise<Batch | null>;
+  /** Extends the lease on a job. Resolves to false if `owner` no longer holds it. */
   renewJob(id: string, owner: string, leaseMs: number): Promise<boolean>;
+  /** Ends the lease on a job, which can be claimed again after `delayMs`. */
   releaseJob(id: string, owner: string, delayMs: number): Promise<void>;
-  /** running → stopping for batches that have expired. Returns their number. */
+  /** Stops all running and validating batches whose `expiresAt` has passed. Returns their number. */
   expire(): Promise<number>;
-  /** Ends up to `limit` lines of a stopping batch that are not running. Returns the number of lines ended. */
+  /** Ends up to `limit` lines of a stopping batch that no process is running. Returns the number of ended lines. */
   stopLines(id: string, limit: number): Promise<number>;
-  /** finalizing → ended. Returns false if the phase is another one. */
+  /** finalizing → ended. Resolves to false in any other phase. */
   end(id: string, files: { outputFileId: string | null; errorFileId: string | null }): Promise<boolean>;
 
-  /** Results in the order of their lines, after the line `after`, up to about `maxBytes` but at least one. */
+  /** Returns results after line `after`, in line order, until their size reaches `maxBytes` characters. */
   results(id: string, after: number, maxBytes: number): Promise<readonly StoredResult[]>;
-  /** Erases the results of an ended batch that are also in its files. */
+  /** Erases the stored results of an ended batch after they have been written to its output files. */
   dropResults(id: string): Promise<void>;
-  /** Number of lines that run and that wait, of all organizations. */
+  /** Returns the numbers of running and waiting lines of all organizations. */
   counts(): Promise<{ running: number; waiting: number }>;
   eraseOrganization(organizationId: string): Promise<void>;
-  /** Erases batches that ended before the retention period. Returns their number. */
+  /** Erases batches whose retention period has passed. Continues interrupted erasures. Returns the number erased. */
   sweep(): Promise<number>;
 }
 
-/** A line whose process was lost this often is ended, because the line may be the cause. */
+/** A line whose process was lost this many times fails instead of running again, because it may be the cause. */
 export const MAX_LOST = 20;
-/** A `messages` batch whose creation has not finished within this time is erased, because it was interrupted. */
+/** Age in ms at which a `messages` batch that is still in `validating` is erased: its creation was interrupted. */
 export const UNBEGUN_MS = 3_600_000;
-/** Number of rows that an erasure removes in one transaction. */
+/** Maximum number of rows that are erased in one transaction. */
 export const ERASED_AT_ONCE = 500;
 
 export const NO_USAGE: BatchUsage = { input: 0, cached: 0, output: 0, reasoning: 0 };
@@ -200,7 +204,7 @@ export const newBatchRow = (batch: NewBatch): Batch => ({
   problems: [],
 });
 
-// The transitions of the diagram above. All stores use them. Each returns the changed batch.
+// The functions below are the transitions of the diagram above, which all stores use. Each returns the changed batch.
 
 export function begun(batch: Batch, total: number, model: string | null, now: number): Batch {
   return settled({ ...batch, phase: 'running', inProgressAt: now, total, model }, now);
@@ -210,11 +214,11 @@ export function failed(batch: Batch, problems: readonly BatchProblem[], now: num
   return { ...batch, phase: 'ended', ending: 'failed', endedAt: now, problems };
 }
 
-/** `why`: the client cancels the batch, or it has expired. Nothing changes if the batch is already ending. */
+/** Stops a batch that was cancelled or has expired. Returns the same object if the batch is already ending. */
 export function stopping(batch: Batch, why: 'cancelled' | 'expired', now: number): Batch {
   if (batch.phase !== 'running' && batch.phase !== 'validating') return batch;
   const cancellingAt = why === 'cancelled' ? now : null;
-  // Lines of a batch that is being validated are not counted: none of them will ever run.
+  // `total` is still 0 if the batch was being validated, so it goes to `finalizing` immediately.
   return settled({ ...batch, phase: 'stopping', ending: why, cancellingAt }, now);
 }
 
@@ -250,19 +254,20 @@ export function ended(
 export const openLines = ({ total, counts }: Pick<Batch, 'total' | 'counts'>): number =>
   total - counts.succeeded - counts.errored - counts.canceled - counts.expired;
 
-/** Moves a batch whose lines have all ended to the phase `finalizing`. */
+/** Changes the phase to `finalizing` if all lines have ended. */
 function settled(batch: Batch, now: number): Batch {
   if (openLines(batch) > 0) return batch;
   return { ...batch, phase: 'finalizing', ending: batch.ending ?? 'completed', finalizingAt: now };
 }
 
-/** The outcome of the lines that a stopping batch did not run. */
+/** Returns the outcome of the lines that a stopping batch has not run. */
 export const stoppedOutcome = ({ ending }: Pick<Batch, 'ending'>): 'canceled' | 'expired' =>
   ending === 'cancelled' ? 'canceled' : 'expired';
 
 /**
  * Orders batches so that organizations take turns: first the oldest batch of each organization, then the second oldest
- * of each. `turn`: rotates the organizations.
+ * of each. The batches of an organization must be ordered by age. `turn` selects the organization that comes first;
+ * increase it with each call.
  */
 export function inTurns(batches: readonly Batch[], turn: number): Batch[] {
   const byOrganization = new Map<string, Batch[]>();

@@ -1,26 +1,26 @@
-// Storage port for uploaded and generated files (see docs/internals/storage.md for the implementations). Contents are
-// written and read as streams of rows of at most ROW_BYTES, so that no file is in memory as a whole. Every write
-// resolves when it is durable. A file of another organization is treated as unknown.
+// Interface for storing uploaded and generated files (see docs/internals/storage.md for the implementations). Contents
+// are stored in rows of at most ROW_BYTES, and written and read as streams, so that no whole file is in memory. Every
+// write resolves when it is durable. A file of another organization is treated as unknown.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** Size of every row of a file's contents except the last one. */
+/** Size in bytes of every row of a file's contents except the last one. */
 export const ROW_BYTES = 1024 ** 2;
 
-/** An unfinished file that has not been completed within this time is erased, for example after a crash. */
+/** Age in seconds at which a file that is still incomplete is erased, for example after a crash. */
 export const UNFINISHED_S = 7_200;
 
 export interface FileSettings {
-  /** Maximum size of one file. */
+  /** Maximum size of one file, in bytes. */
   readonly max_bytes: number;
-  /** Maximum total size of an organization's files, including unfinished ones. */
+  /** Maximum total size of an organization's files in bytes, including incomplete ones. */
   readonly organization_bytes: number;
-  /** Maximum total size of all organizations' files, including those that the server itself writes. */
+  /** Maximum total size of all organizations' files in bytes, including files that the server itself creates. */
   readonly total_bytes: number;
 }
 
-/** What a client or the server states about a file. */
+/** The properties of a file that its creator sets. */
 export interface FileDescription {
   readonly purpose: string;
   readonly filename: string;
@@ -39,18 +39,18 @@ export interface StoredFile extends FileDescription {
 }
 
 /**
- * Receives contents. If write() or finish() rejects, everything written so far is discarded. Only one call may be in
- * progress at a time.
+ * Writes the contents of a file or part. If write() or finish() rejects, everything written so far is discarded. Wait
+ * for each call to settle before the next one.
  */
 export interface ContentWriter<Description, Result> {
-  /** Bytes received so far. */
+  /** Number of bytes passed to write() so far. */
   readonly bytes: number;
   /**
-   * Resolves when the writer is ready for more bytes. Rejects with ApiError 413 if the file is too large, 400 if the
-   * organization's files would exceed their limit, and 503 if all files would exceed theirs. The bytes are copied.
+   * Copies the bytes, and resolves when the writer is ready for more. Rejects with ApiError 413 if the file is too
+   * large, 400 if the organization's files would exceed their limit, and 503 if the files of all organizations would.
    */
   write(bytes: Uint8Array): Promise<void>;
-  /** Completes the file or part, which can be found from now on. */
+  /** Completes the file or part. Only then can it be found. */
   finish(description: Description): Promise<Result>;
   /** Discards the contents. Has no effect after finish(). */
   discard(): Promise<void>;
@@ -60,8 +60,8 @@ export type FileWriter = ContentWriter<FileDescription, StoredFile>;
 
 export interface NewFileOptions {
   /**
-   * Whether the limits per file and per organization apply. Files that the server itself writes, such as the results of
-   * a batch, count toward the organization's total, but only the limit of all files applies to them. Default: true.
+   * Whether the limits per file and per organization apply. Default: true. False for files that the server itself
+   * creates, such as the results of a batch. They still count toward the total sizes, and `total_bytes` still applies.
    */
   readonly limited?: boolean;
 }
@@ -69,23 +69,23 @@ export interface NewFileOptions {
 export interface FileListQuery {
   readonly purpose?: string | undefined;
   readonly newestFirst: boolean;
-  /** The files listed come after this ID in the order. It need not exist, but must have the form of a file ID. */
+  /** List the files after this ID. Must be a well-formed file ID, but need not exist. Null: start at the beginning. */
   readonly after: string | null;
   readonly limit: number;
 }
 
 export interface FilePage {
   readonly files: readonly StoredFile[];
-  /** Whether further files follow. */
+  /** Whether there are more files after this page. */
   readonly more: boolean;
 }
 
 export interface ReadOptions {
-  /** First byte to read. Default: 0. */
+  /** Offset of the first byte to read. Default: 0. */
   readonly start?: number;
-  /** End of the range, exclusive. Default: the end of the file. */
+  /** Offset after the last byte to read. Default: the size of the file. */
   readonly end?: number;
-  /** Also reads a file that is deleted or expired if this holder holds it. */
+  /** If this holder has a hold on the file (see hold()), the file is read even if it is deleted or expired. */
   readonly holder?: string;
 }
 
@@ -93,33 +93,33 @@ export interface FileStore {
   /** Starts a new file. */
   create(organizationId: string, options?: NewFileOptions): FileWriter;
   /**
-   * Returns null if the file is unknown, deleted or expired. With a `holder`, also finds a deleted or expired file that
-   * this holder holds.
+   * Resolves to null if the file is unknown, deleted or expired. With a `holder`, also finds deleted and expired files
+   * on which this holder has a hold.
    */
   get(organizationId: string, id: string, holder?: string): Promise<StoredFile | null>;
   list(organizationId: string, query: FileListQuery): Promise<FilePage>;
   /**
-   * Reads the contents in pieces of at most ROW_BYTES. Each piece is read when it is requested. Throws ApiError 404
-   * file_not_found in the cases in which get() returns null, also if the file is erased while it is being read.
+   * Reads the contents in chunks of at most ROW_BYTES. A chunk is read when the consumer requests it. Throws ApiError
+   * 404 file_not_found if get() would resolve to null, or if the file is erased while it is being read.
    */
   read(organizationId: string, id: string, options?: ReadOptions): AsyncIterable<Uint8Array>;
   /**
-   * Deletes a file. Its contents are kept while a holder needs them. Resolves to false in the cases in which get()
-   * returns null.
+   * Deletes a file. Its contents are kept until its last hold is released. Resolves to false if get() would resolve to
+   * null.
    */
   delete(organizationId: string, id: string): Promise<boolean>;
   /**
-   * Keeps the contents of a file until release(), even if the file is deleted or expires, and across restarts.
-   * `holder` is the ID of the object that needs the file, such as a batch. A repeated call has no effect. Returns null in
-   * the cases in which get() returns null.
+   * Places a hold on a file: its contents are kept until release(), even if the file is deleted or expires. Holds are
+   * stored, so they survive restarts. `holder` is the ID of the object that needs the file, such as a batch. A repeated
+   * call has no effect. Resolves to null if get() would.
    */
   hold(organizationId: string, id: string, holder: string): Promise<StoredFile | null>;
-  /** Ends a hold. Erases the file if it is deleted or expired and no other holder needs it. */
+  /** Removes a hold. Erases the file if it is deleted or expired and has no other hold. */
   release(organizationId: string, id: string, holder: string): Promise<void>;
-  /** Total size of the organization's files, including unfinished and held ones. */
+  /** Returns the total size of the organization's files in bytes, including incomplete and held files. */
   usedBytes(organizationId: string): Promise<number>;
   eraseOrganization(organizationId: string): Promise<void>;
-  /** Erases expired files that nothing holds, and abandoned unfinished ones. Resolves to the number of erased files. */
+  /** Erases expired files without a hold, and abandoned incomplete files. Returns the number of expired files. */
   sweep(): Promise<number>;
 }
 

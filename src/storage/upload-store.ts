@@ -1,14 +1,14 @@
-// Storage port for uploads in parts, which become a file when they are completed. The parts count toward the
-// organization's files, and are erased when the upload is cancelled or expires. An upload of another organization is
-// treated as unknown.
+// Interface for storing uploads. An upload consists of parts, which become one file when the client completes the
+// upload. Parts count toward the total size of the organization's files. They are erased when the upload is cancelled
+// or expires. An upload of another organization is treated as unknown.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 import type { ContentWriter, FileDescription, StoredFile } from './file-store.js';
 
-/** Time after which an upload can no longer be completed. */
+/** Seconds after its creation at which an upload expires and can no longer be completed. */
 export const UPLOAD_S = 3_600;
-/** Time for which an upload that is no longer pending can be retrieved, after its expiry. */
+/** Seconds after its `expiresAt` for which the record of an upload is kept, whatever its status. */
 export const ENDED_UPLOAD_S = 86_400;
 /** Maximum number of parts of an upload. */
 export const MAX_PARTS = 1_000;
@@ -16,17 +16,17 @@ export const MAX_PARTS = 1_000;
 export interface NewUpload extends Omit<FileDescription, 'expiresAt' | 'createdAt'> {
   readonly id: string;
   readonly organizationId: string;
-  /** Declared size of the complete file. */
+  /** Size of the complete file in bytes, as declared by the client. */
   readonly bytes: number;
   readonly createdAt: number; // seconds since 1970
-  /** Lifetime of the file in seconds, counted from its completion. Null: files.retention_days. */
+  /** Lifetime of the file in seconds, counted from the completion of the upload. Null: files.retention_days. */
   readonly fileLifetimeS: number | null;
 }
 
 export interface StoredUpload extends NewUpload {
   readonly expiresAt: number; // seconds since 1970
   readonly status: 'pending' | 'completed' | 'cancelled' | 'expired';
-  /** ID of the file of a completed upload. */
+  /** ID of the created file. Null unless the upload is completed. */
   readonly fileId: string | null;
 }
 
@@ -41,21 +41,21 @@ export type PartWriter = ContentWriter<void, UploadPart>;
 export interface UploadStore {
   create(upload: NewUpload): Promise<StoredUpload>;
   get(organizationId: string, id: string): Promise<StoredUpload | null>;
-  /** Starts a part. The writer rejects with ApiError 422 if the upload is no longer pending. */
+  /** Starts a new part. finish() of the writer rejects with ApiError 422 if the upload is no longer pending. */
   addPart(upload: StoredUpload): PartWriter;
   /** Returns the parts of an upload, in no particular order. */
   parts(upload: StoredUpload): Promise<readonly UploadPart[]>;
-  /** Reads the contents of parts, one after another. */
+  /** Reads the contents of the parts in the given order. */
   read(parts: readonly UploadPart[]): AsyncIterable<Uint8Array>;
   /**
-   * Creates a file from `parts` in this order, and discards the other parts. Rejects with ApiError 422 if the upload is
-   * no longer pending.
+   * Creates a file from `parts` in the given order, and discards all other parts of the upload. Rejects with ApiError
+   * 422 if the upload is no longer pending.
    */
   complete(upload: StoredUpload, parts: readonly UploadPart[], file: FileDescription): Promise<StoredFile>;
-  /** Discards the parts. Returns the upload in its new state. Rejects with ApiError 422 if it is no longer pending. */
+  /** Discards the parts. Returns the changed upload. Rejects with ApiError 422 if the upload is no longer pending. */
   cancel(upload: StoredUpload): Promise<StoredUpload>;
   eraseOrganization(organizationId: string): Promise<void>;
-  /** Erases uploads that ended ENDED_UPLOAD_S ago. Parts of expired uploads are erased by FileStore.sweep(). */
+  /** Erases uploads that expired ENDED_UPLOAD_S ago. FileStore.sweep() erases the contents of expired parts. */
   sweep(): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
-// Tests batches with the official clients of OpenAI and Anthropic: files in, files and results out, invalid input,
-// cancellation, expiry, keys that are revoked, and a restart, with LMDB and with PostgreSQL.
+// Tests batches with the official clients of OpenAI and Anthropic: input files and results, invalid input,
+// cancellation, expiry, revoked keys, and a restart. Runs with LMDB and with PostgreSQL.
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI, { toFile } from 'openai';
 import OpenAI7 from 'openai-7';
@@ -120,7 +120,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
     ['6', openai],
     ['7', new OpenAI7({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 }) as unknown as OpenAI],
   ] as const)
-    await t.test(`a batch of chat completions with client version ${version}`, async (t) => {
+    await t.test(`runs a batch of chat completions with client version ${version}`, async (t) => {
       const created = await begin(
         client,
         [
@@ -153,7 +153,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
       t.match(file, { purpose: 'batch_output', filename: `${batch.id}_output.jsonl` });
     });
 
-  await t.test('batches of responses and completions', async (t) => {
+  await t.test('runs batches of responses and completions', async (t) => {
     const responses = await begin(
       openai,
       [line('r', { model, input: 'A: x', reasoning: { effort: 'none' } }, '/v1/responses')],
@@ -173,7 +173,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
     });
   });
 
-  await t.test('every problem of an input file is reported with its line', async (t) => {
+  await t.test('reports every problem of an input file with its line number', async (t) => {
     const batch = await ended(
       openai,
       await begin(openai, [
@@ -204,14 +204,14 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
     );
   });
 
-  await t.test('empty files and unknown models are reported', async (t) => {
+  await t.test('reports empty input files and unknown models', async (t) => {
     const empty = await ended(openai, await begin(openai, ['', '\n']));
     t.match(empty.errors?.data, [{ code: 'empty_file' }]);
     const unknown = await ended(openai, await begin(openai, [line('a', chat('A: x', { model: 'nobody' }))]));
     t.match(unknown.errors?.data, [{ code: 'model_not_found', line: 1 }]);
   });
 
-  await t.test('streaming and background requests are refused in their lines', async (t) => {
+  await t.test('a request with stream: true fails with unsupported_value', async (t) => {
     const batch = await ended(openai, await begin(openai, [line('s', chat('A: x', { stream: true }))]));
     t.match(batch, { status: 'completed', output_file_id: null, request_counts: { failed: 1 } });
     t.match((await outputs(openai, batch.error_file_id)).get('s'), {
@@ -240,7 +240,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
     await t.rejects(openai.batches.cancel('batch_x'), { status: 404, code: 'batch_not_found' });
   });
 
-  await t.test('output files expire when the client wants it', async (t) => {
+  await t.test('output files expire at the time that the client sets', async (t) => {
     const batch = await ended(
       openai,
       await begin(openai, [line('a', chat('A: x'))], '/v1/chat/completions', {
@@ -251,7 +251,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
     t.ok(Math.abs(file.expires_at! - file.created_at - 3_600) < 60, `${file.expires_at} ${file.created_at}`);
   });
 
-  await t.test('the input file may be deleted while its batch needs it', async (t) => {
+  await t.test('a batch still runs after its input file is deleted', async (t) => {
     const { id } = await inputOf(openai, [line('a', chat('A: x'))]);
     const batch = await openai.batches.create({
       input_file_id: id,
@@ -263,7 +263,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
     await t.rejects(openai.files.content(id), { status: 404, code: 'file_not_found' });
   });
 
-  await t.test('a cancelled batch has the results so far, and names the requests that did not run', async (t) => {
+  await t.test('a cancelled batch returns the results so far, and lists the requests that did not run', async (t) => {
     const created = await begin(openai, [
       line('quick', chat('A: x')),
       ...Array.from({ length: 30 }, (_, at) => line(`endless-${at}`, chat('L: story', { max_tokens: 16_000 }))),
@@ -294,7 +294,7 @@ async function openaiTests(t: Test, server: Monolith, openai: OpenAI): Promise<v
 }
 
 async function messagesTests(t: Test, anthropic: Anthropic): Promise<void> {
-  await t.test('a batch of messages', async (t) => {
+  await t.test('runs a batch of messages', async (t) => {
     const created = await anthropic.messages.batches.create({
       requests: [message('one', 'A: capital?'), message('two', 'A: x', { temperature: 9 })],
     });
@@ -317,7 +317,7 @@ async function messagesTests(t: Test, anthropic: Anthropic): Promise<void> {
     await t.rejects(anthropic.messages.batches.retrieve(created.id), { message: /No batch found/ });
   });
 
-  await t.test('a cancelled batch of messages names the requests that did not run', async (t) => {
+  await t.test('a cancelled batch of messages lists the requests that did not run', async (t) => {
     const { id } = await anthropic.messages.batches.create({
       requests: Array.from({ length: 20 }, (_, at) => message(`m${at}`, 'L: story', { max_tokens: 15_000 })),
     });
@@ -353,7 +353,7 @@ async function sharedTests(t: Test, server: Monolith): Promise<void> {
       ...more,
     });
 
-  await t.test('the requests of a batch fail by name after its key was revoked', async (t) => {
+  await t.test('requests of a batch fail with api_key_revoked after its key is revoked', async (t) => {
     const key = await keyOf();
     const { openai } = clientsOf({ url: server.url, key: key.secret });
     const other = clientsOf({ url: server.url, key: (await keyOf()).secret }).openai;
@@ -369,7 +369,7 @@ async function sharedTests(t: Test, server: Monolith): Promise<void> {
     t.match(errors.get('l39'), { response: { status_code: 401, body: { error: { code: 'api_key_revoked' } } } });
   });
 
-  await t.test('requests appear in the request log with their batch, and in usage', async (t) => {
+  await t.test('requests appear in usage, and in the request log with the ID of their batch', async (t) => {
     const { openai } = clientsOf({ url: server.url, key: (await keyOf()).secret });
     const batch = await ended(
       openai,
@@ -389,7 +389,7 @@ async function sharedTests(t: Test, server: Monolith): Promise<void> {
     );
   });
 
-  await t.test('requests over a limit wait until they can run', async (t) => {
+  await t.test('requests over the concurrency limit wait until they can run', async (t) => {
     const { secret } = await keyOf({ limits: { [model]: { concurrency: 1 } } });
     const { openai } = clientsOf({ url: server.url, key: secret });
     const lines = Array.from({ length: 8 }, (_, at) => line(`l${at}`, chat('A: x')));

@@ -1,5 +1,5 @@
-// Tests files and uploads with the official clients: OpenAI's in its oldest and newest supported version, and
-// Anthropic's; and files in requests of all formats.
+// Tests files and uploads with the official clients: the oldest and newest supported version of OpenAI's, and
+// Anthropic's. Also tests requests of all formats that refer to files.
 import { createHash } from 'node:crypto';
 import { connect } from 'node:net';
 import Anthropic, { toFile as toAnthropicFile } from '@anthropic-ai/sdk';
@@ -134,7 +134,7 @@ t.test('anthropic: files are uploaded, listed, downloaded and deleted', async (t
   await t.rejects(anthropic.beta.files.retrieveMetadata(ids[0]!), { status: 404, message: /not_found_error/ });
 });
 
-t.test('limits are reported in the form of each API, and leave nothing behind', async (t) => {
+t.test('returns the errors of each API for files over a limit, and stores nothing', async (t) => {
   await t.rejects(client.files.create({ file: await fileOf(bytesOf(3 * MIB + 1)), purpose: 'batch' }), {
     status: 413,
     code: 'file_too_large',
@@ -151,7 +151,7 @@ t.test('limits are reported in the form of each API, and leave nothing behind', 
   await client.files.create({ file: await fileOf(bytesOf(3 * MIB)), purpose: 'batch' });
 });
 
-t.test('faulty forms are refused by name', async (t) => {
+t.test('refuses invalid forms with an error that names the field', async (t) => {
   const post = async (form: FormData): Promise<unknown> => {
     const response = await fetch(`${server.url}/v1/files`, {
       method: 'POST',
@@ -181,7 +181,7 @@ t.test('faulty forms are refused by name', async (t) => {
   t.equal((await client.files.list()).data.length, 0);
 });
 
-t.test('a client that disconnects during an upload leaves nothing behind', async (t) => {
+t.test('erases an upload when its client disconnects', async (t) => {
   const { hostname, port } = new URL(server.url);
   const socket = connect(Number(port), hostname);
   socket.on('error', () => undefined);
@@ -193,7 +193,7 @@ t.test('a client that disconnects during an upload leaves nothing behind', async
   socket.write(bytesOf(2 * MIB + 100));
   await new Promise((resolve) => setTimeout(resolve, 1_000));
   socket.destroy();
-  // Only if nothing of the upload is left, two files of the maximum size fit into the organization's storage.
+  // Two files of the maximum size fit into the organization's storage only if the upload has been erased.
   await eventually(async () => {
     const files = [];
     try {
@@ -208,7 +208,7 @@ t.test('a client that disconnects during an upload leaves nothing behind', async
   t.equal((await client.files.list()).data.length, 2);
 });
 
-t.test('another organization and a key without the scopes have no access', async (t) => {
+t.test('refuses access to another organization and to a key without the scopes', async (t) => {
   const { id } = await client.files.create({ file: await fileOf('secret'), purpose: 'user_data' });
   const stranger = new OpenAI({ ...options, apiKey: await keyOf(data.path, 'second') });
   await t.rejects(stranger.files.retrieve(id), { status: 404, code: 'file_not_found' });
@@ -233,7 +233,7 @@ t.test('another organization and a key without the scopes have no access', async
   });
 });
 
-t.test('text files are read in requests of all formats, and counted', async (t) => {
+t.test('requests of all formats include text files in the prompt and its token count', async (t) => {
   const text = 'one two three '.repeat(50);
   const { id } = await client.files.create({ file: await fileOf(text), purpose: 'user_data' });
   const base64 = Buffer.from(text).toString('base64');
@@ -285,7 +285,7 @@ t.test('text files are read in requests of all formats, and counted', async (t) 
   t.equal(fresh + (cached ?? 0), tokens.input_tokens);
 });
 
-t.test('files that cannot be read are refused, with the name of the part', async (t) => {
+t.test('refuses files that cannot be read with an error that names the part', async (t) => {
   const pdf = await client.files.create({
     file: await fileOf('%PDF-1.4', 'a.pdf', 'application/pdf'),
     purpose: 'user_data',

@@ -1,5 +1,5 @@
-// Tests that a large file passes through the server without being in its memory, and what an upload leaves
-// behind when the server is killed.
+// Tests that the server never holds a whole large file in memory, and that an upload interrupted by kill -9 is erased
+// later.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ function* form(bytes: number): Generator<Buffer> {
   yield Buffer.from(TAIL);
 }
 
-/** Memory of a process without the pages of files that it maps, such as the database. */
+/** Returns the anonymous memory of a process in bytes, without memory-mapped files such as the database. */
 const memoryOf = (pid: number): number =>
   Number(/RssAnon:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
 
@@ -62,7 +62,7 @@ async function upload(server: Monolith): Promise<{ id: string; bytes: number }> 
   return JSON.parse(await answer) as { id: string; bytes: number };
 }
 
-t.test('240 MiB are uploaded and downloaded within bounded memory', async (t) => {
+t.test('uploads and downloads 240 MiB without holding the whole file in memory', async (t) => {
   const server = await start();
   t.teardown(() => server.stop());
   const before = memoryOf(server.process.pid!);
@@ -87,7 +87,7 @@ t.test('240 MiB are uploaded and downloaded within bounded memory', async (t) =>
   }
 });
 
-t.test('an upload that is interrupted by kill -9 is erased by a later sweep', async (t) => {
+t.test('a sweep erases an upload that was interrupted by kill -9', async (t) => {
   const server = await start();
   const sent = request(`${server.url}/v1/files`, { method: 'POST', headers: headers(server) });
   sent.on('error', () => undefined);

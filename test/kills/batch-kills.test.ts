@@ -1,5 +1,4 @@
-// A few rounds of the slow test batch-kills.slow.ts: a server that is killed while it runs batches loses no request and
-// answers none twice.
+// Runs a few rounds of the slow test batch-kills.slow.ts, which kills a server while it runs batches.
 import t from 'tap';
 import { batchKillRounds } from './batch-rounds.js';
 
@@ -7,7 +6,7 @@ t.setTimeout(600_000); // the machine may be busy
 
 const ROUNDS = 5;
 
-t.test('a killed server loses no request of a batch and answers none twice', async (t) => {
+t.test('every request of a batch gets exactly one result although the server is killed', async (t) => {
   const seed = Math.floor(Math.random() * 1_000_000);
   const { problems, batches, stored, interrupted } = await batchKillRounds(ROUNDS, seed);
   t.same(problems, [], `seed ${seed}`);

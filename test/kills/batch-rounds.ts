@@ -1,6 +1,6 @@
-// Repeatedly kills a server with SIGKILL while it runs batches, restarts it and checks its database: a result that was
-// stored must never change or disappear, and in the end every request of every batch must have exactly one result. The
-// seed determines all random choices, but not what the kill interrupts.
+// Repeatedly kills a server with SIGKILL while it runs batches, checks its database and restarts it. A stored result
+// must never change or disappear. At the end, every request of every batch must have exactly one result. The seed
+// determines all random choices, but a kill can interrupt different work in each run.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,19 +14,19 @@ import { MODEL, Victim } from './victim.js';
 
 const KEY = 'test-key-0123456789';
 const LINES = 120;
-/** A round ends after the server has used up to this much CPU time. */
+/** Upper bound of the random CPU time in ms that the server uses before it is killed. */
 const ROUND_CPU_MS = 900;
-/** New batches are created while fewer than this many have not ended. */
+/** Number of batches that have not ended at the start of each round. New batches are created to reach it. */
 const ACTIVE = 2;
 const END_MS = 300_000;
 
 export interface BatchRounds {
-  /** What went wrong. */
+  /** Descriptions of the errors that were found. Empty if the test passes. */
   problems: string[];
   batches: number;
-  /** Results that were stored when the server was killed. */
+  /** Number of results that were already stored when the server was killed. */
   stored: number;
-  /** Kills at which lines were running. */
+  /** Number of kills while lines were running. */
   interrupted: number;
 }
 
@@ -125,7 +125,7 @@ interface Row {
   readonly batch: { readonly phase: string };
 }
 
-/** Compares the stored results with those of earlier rounds, and adds new ones. The server must not be running. */
+/** Compares the stored results with those in `seen`, and adds new ones to it. The server must not be running. */
 function checkStored(data: string, seen: Map<string, string>): Promise<{ problems: string[]; running: number }> {
   return inside(data, async (store) => {
     const problems: string[] = [];
@@ -139,7 +139,7 @@ function checkStored(data: string, seen: Map<string, string>): Promise<{ problem
     const ended = new Set<string>();
     for (const { key, value } of store.table<Row>('batches').range())
       if (value.batch.phase === 'ended') ended.add(String(key));
-    // The results of an ended batch are in its output file.
+    // When a batch has ended, its results may be only in its output file.
     for (const key of seen.keys())
       if (!stored.has(key) && !ended.has(key.split(',')[0]!)) problems.push(`the result of ${key} disappeared`);
     let running = 0;
@@ -151,7 +151,7 @@ function checkStored(data: string, seen: Map<string, string>): Promise<{ problem
   });
 }
 
-/** Waits until the batch has ended, and checks that each request has one result. */
+/** Waits until the batch has ended, and checks that each request has exactly one result. Returns the errors found. */
 async function checkEnded(clients: Clients, batch: Created): Promise<string[]> {
   if (!(await eventually(() => isEnded(clients, batch), END_MS))) return [`${batch.id} does not end`];
   const answers: [id: string, text: string | undefined][] = [];

@@ -11,7 +11,7 @@ const LEASE_MS = 30_000;
 
 export interface OpenedBatches {
   batches: BatchStore;
-  /** The store's clock, in milliseconds. Assign `now` to change the time. */
+  /** The store's clock, in milliseconds since 1970. Assign `now` to change the time. */
   clock: { now: number };
   /** Returns the total number of rows in the store's tables. */
   rows(): Promise<number>;
@@ -107,7 +107,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.equal(await batches.claimJob('p1', LEASE_MS), null);
   });
 
-  t.test('a line whose lease has expired is claimed again, and its first owner cannot end it any more', async (t) => {
+  t.test('a line with an expired lease can be claimed again, and not be ended by its previous owner', async (t) => {
     await begin(1);
     const [first] = await claim(1);
     clock.now += LEASE_MS - 1;
@@ -126,7 +126,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.match(await get(second!.batch.id), { counts: { succeeded: 1 } });
   });
 
-  t.test('a lease that is renewed does not expire', async (t) => {
+  t.test('a renewed lease does not expire', async (t) => {
     await begin(1);
     const [line] = await claim(1);
     for (let i = 0; i < 3; i++) {
@@ -137,7 +137,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.ok(await batches.finish(line!, success()));
   });
 
-  t.test('of concurrent results for the same line, one is stored', async (t) => {
+  t.test('stores only one of several concurrent results for the same line', async (t) => {
     const id = await begin(20);
     const lines = await claim(20);
     const ends = await Promise.all(
@@ -158,7 +158,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     );
   });
 
-  t.test('a released line waits for the delay and does not count as lost', async (t) => {
+  t.test('a released line can be claimed after its delay, and does not count as lost', async (t) => {
     await begin(1);
     const [line] = await claim(1);
     await batches.release(line!, 5_000);
@@ -169,7 +169,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.equal((await claim(1))[0]?.lost, 0);
   });
 
-  t.test('organizations take turns', async (t) => {
+  t.test('claims lines of all organizations in equal numbers, except of excluded ones', async (t) => {
     await begin(10);
     await begin(10, { organizationId: 'org_b' });
     const claimed = await claim(4);
@@ -182,7 +182,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     );
   });
 
-  t.test('an excepted batch waits, and the other batches of its organization do not', async (t) => {
+  t.test('claims no lines of an excluded batch, but lines of other batches of the same organization', async (t) => {
     const first = await begin(3);
     const second = await begin(3);
     const claimed = await batches.claim('p1', 6, LEASE_MS, new Set([first]));
@@ -192,7 +192,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     );
   });
 
-  t.test('an organization takes its turn although others have more batches than one claim considers', async (t) => {
+  t.test('claims a line of every organization even if there are more batches than one claim considers', async (t) => {
     const organizations = Array.from({ length: 11 }, (_, at) => `org_${at}`);
     for (const organizationId of organizations)
       for (let count = 0; count < 20; count++) await begin(1, { organizationId });
@@ -202,7 +202,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     for (const id of [...organizations, 'org_last']) await batches.eraseOrganization(id);
   });
 
-  t.test('a batch is cancelled: waiting lines end immediately, running ones when their owner stops them', async (t) => {
+  t.test('cancelling a batch ends waiting lines immediately; owners end their running lines', async (t) => {
     const id = await begin(5);
     const [first, second] = await claim(2);
     t.match(await batches.cancel('org_a', id), { phase: 'stopping', ending: 'cancelled', cancellingAt: START_MS });
@@ -224,7 +224,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.match(await get(id), { phase: 'ended', ending: 'cancelled' });
   });
 
-  t.test('a batch that is cancelled while it is being validated runs no line', async (t) => {
+  t.test('a batch that is cancelled during validation runs no lines', async (t) => {
     const id = await create();
     await batches.addLines(id, [{ line: 1, customId: 'x', body: '{}' }]);
     t.match(await batches.cancel('org_a', id), { phase: 'finalizing', ending: 'cancelled' });
@@ -235,7 +235,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.match(await get(id), { phase: 'ended', ending: 'cancelled', total: 0 });
   });
 
-  t.test('a batch expires', async (t) => {
+  t.test('a batch expires, and its remaining lines end as expired', async (t) => {
     const id = await begin(2);
     const [line] = await claim(1);
     clock.now += 24 * HOUR_MS - 1;
@@ -249,7 +249,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.match(await get(id), { phase: 'finalizing', ending: 'expired', counts: { succeeded: 1, expired: 1 } });
   });
 
-  t.test('an invalid input file ends the batch with its problems, and its lines are erased', async (t) => {
+  t.test('an invalid input file ends the batch, stores the problems and erases the lines', async (t) => {
     const id = await create();
     await batches.addLines(id, [{ line: 1, customId: 'x', body: '{}' }]);
     const problems = [{ code: 'invalid_json_line', message: 'no', param: null, line: 3 }];
@@ -259,7 +259,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.notOk(await batches.begin(id, 1, null));
   });
 
-  t.test('one process at a time has the job of a batch, until its lease expires', async (t) => {
+  t.test('only one process holds the job of a batch, until its lease expires', async (t) => {
     const id = await create();
     t.equal((await batches.claimJob('p1', LEASE_MS))?.id, id);
     t.equal(await batches.claimJob('p2', LEASE_MS), null);
@@ -301,7 +301,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.equal(await batches.get('org_a', 'batch_x'), null);
   });
 
-  t.test('an organization has a limited number of batches that have not ended', async (t) => {
+  t.test('limits the number of batches per organization that have not ended', async (t) => {
     const first = added();
     await batches.create(first, 1);
     await t.rejects(batches.create(added(), 1), { code: 'too_many_batches' });
@@ -310,7 +310,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     await batches.create(added(), 1);
   });
 
-  t.test('an ended batch can be deleted, and expires after the retention period', async (t) => {
+  t.test('an ended batch can be deleted, and is erased after the retention period', async (t) => {
     const [one, two] = [await begin(1, { kind: 'messages' }), await begin(1, { kind: 'messages' })];
     t.notOk(await batches.delete('org_a', one), 'it has not ended');
     for (const line of await claim(2)) await batches.finish(line, success());
@@ -327,7 +327,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.equal(await rows(), 0);
   });
 
-  t.test('a message batch whose creation was interrupted is erased', async (t) => {
+  t.test('erases a message batch whose creation was interrupted', async (t) => {
     await create({ kind: 'messages' });
     t.equal(await batches.claimJob('p1', LEASE_MS), null);
     t.equal(await batches.sweep(), 0);
@@ -335,7 +335,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.equal(await batches.sweep(), 1);
   });
 
-  t.test('the usage of a result without usage is not counted', async (t) => {
+  t.test('a result without usage does not change the usage of its batch', async (t) => {
     const id = await begin(1);
     const [line] = await claim(1);
     await batches.finish(line!, failure);

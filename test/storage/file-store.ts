@@ -12,13 +12,13 @@ export const LIMITS = { max_bytes: 5 * ROW_BYTES, organization_bytes: 8 * ROW_BY
 export interface OpenedFiles {
   files: FileStore;
   uploads: UploadStore;
-  /** The stores' clock, in seconds since the Unix epoch. Assign `now` to change the time. */
+  /** The stores' clock, in seconds since 1970. Assign `now` to change the time. */
   clock: { now: number };
   /** Returns the total number of rows in the stores' tables. */
   rows(): Promise<number>;
 }
 
-/** A pattern whose length divides no row, so that every row differs. */
+/** Returns test data. The period of 1,021 bytes does not divide ROW_BYTES, so all rows differ. */
 const bytesOf = (length: number, seed = 1): Uint8Array =>
   Buffer.alloc(length, Buffer.from(Array.from({ length: 1_021 }, (_, at) => (at * 31 + seed) & 0xff)));
 
@@ -77,7 +77,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     clock.now = START;
   });
 
-  t.test('contents are read back, whole or in part', async (t) => {
+  t.test('returns the stored contents, as a whole and in ranges', async (t) => {
     const bytes = bytesOf(2 * ROW_BYTES + 12_345);
     const file = await add(bytes);
     t.same(await files.get('org_a', file.id), file);
@@ -107,7 +107,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     await t.rejects(writer.write(bytesOf(1)), 'nothing can be written to a discarded file');
   });
 
-  t.test("an organization's files are limited in total, including unfinished ones", async (t) => {
+  t.test("limits the total size of an organization's files, including incomplete ones", async (t) => {
     const unfinished = files.create('org_a');
     await unfinished.write(bytesOf(4 * ROW_BYTES));
     const writer = files.create('org_a');
@@ -121,7 +121,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     await unfinished.discard();
   });
 
-  t.test('the files of all organizations are limited in total, including those of the server', async (t) => {
+  t.test('limits the total size of all files, including those that the server creates', async (t) => {
     const { id } = await add(bytesOf(5 * ROW_BYTES));
     await add(bytesOf(5 * ROW_BYTES), { organizationId: 'org_b' });
     for (const limited of [true, false]) {
@@ -157,7 +157,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     t.same(await list({ limit: 2, after: ids[2]! }), [ids.slice(3), false], 'a deleted file can be a cursor');
   });
 
-  t.test('other organizations and unknown IDs find nothing', async (t) => {
+  t.test('finds nothing for other organizations and unknown IDs', async (t) => {
     const { id } = await add(bytesOf(10));
     for (const [organization, name] of [
       ['org_b', id],
@@ -176,7 +176,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     t.not(await files.get('org_a', id), null);
   });
 
-  t.test('a held file is kept after its deletion, until the last release', async (t) => {
+  t.test('keeps a deleted file until its last hold is released', async (t) => {
     const bytes = bytesOf(1_000);
     const { id } = await add(bytes);
     await files.hold('org_a', id, 'batch_1');
@@ -196,7 +196,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     t.equal(await rows(), 0);
   });
 
-  t.test('a file expires, and a held one when it is released', async (t) => {
+  t.test('a file expires, but stays readable for its holder until it is released', async (t) => {
     const { id } = await add(bytesOf(10));
     const { id: held } = await add(bytesOf(10));
     await files.hold('org_a', held, 'batch_1');
@@ -212,7 +212,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     t.equal(await rows(), 0);
   });
 
-  t.test('a reader of a file that is deleted meanwhile gets an error, not missing bytes', async (t) => {
+  t.test('reading rejects if the file is deleted while it is being read', async (t) => {
     const { id } = await add(bytesOf(3 * ROW_BYTES));
     const reading = files.read('org_a', id)[Symbol.asyncIterator]();
     t.equal((await reading.next()).value!.length, ROW_BYTES);
@@ -220,7 +220,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     await t.rejects(reading.next(), { code: 'file_not_found' });
   });
 
-  t.test('an abandoned file is erased by a sweep', async (t) => {
+  t.test('a sweep erases an abandoned incomplete file', async (t) => {
     const writer = files.create('org_a');
     await writer.write(bytesOf(2 * ROW_BYTES));
     t.ok((await rows()) > 0);
@@ -255,7 +255,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     t.equal(await rows(), 0);
   });
 
-  t.test('the parts of an upload become a file, in the given order', async (t) => {
+  t.test('completing an upload joins its parts to a file in the given order', async (t) => {
     const open = await upload();
     const [first, second, third] = [bytesOf(ROW_BYTES, 1), bytesOf(1_500_000, 2), bytesOf(3 * ROW_BYTES, 3)];
     const parts = await Promise.all([second, third, first].map((bytes) => part(open, bytes)));
@@ -283,7 +283,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     t.equal((await contents(file.id)).length, file.bytes, 'the file outlives its upload');
   });
 
-  t.test('a cancelled upload loses its parts', async (t) => {
+  t.test('cancelling an upload erases its parts', async (t) => {
     const open = await upload();
     await part(open, bytesOf(ROW_BYTES));
     t.match(await uploads.cancel(open), { id: open.id, status: 'cancelled' });
@@ -292,7 +292,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     t.equal(await uploads.get('org_b', open.id), null);
   });
 
-  t.test('an upload expires after an hour, with its parts', async (t) => {
+  t.test('an upload expires after an hour, and its parts are erased', async (t) => {
     const open = await upload();
     const one = await part(open, bytesOf(ROW_BYTES));
     clock.now = START + UPLOAD_S;
@@ -302,7 +302,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     t.equal(await files.usedBytes('org_a'), 0);
   });
 
-  t.test('a part may have at most the size of the upload', async (t) => {
+  t.test('a part must not be larger than its upload', async (t) => {
     await t.rejects(part(await upload({ bytes: 10 }), bytesOf(11)), {
       status: 413,
       code: 'file_too_large',

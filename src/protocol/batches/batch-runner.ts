@@ -1,6 +1,8 @@
-// Decides when this process works on batches: it claims lines while fewer than the configured number run and no
-// interactive request waits, and does at most one job on a batch at a time. All processes that share the stores do this
-// independently; the leases in BatchStore keep them apart. Event-loop thread only.
+// Decides when this process works on batches. A line is one request of a batch. A job is work on a whole batch:
+// validating it, stopping it or writing its result files (jobs.ts). This process claims lines while fewer than
+// `concurrency` lines run and no interactive request waits. It runs at most one job at a time. All processes that share
+// the stores do this independently; leases in BatchStore prevent two processes from doing the same work. Event-loop
+// thread only.
 
 import { performance } from 'node:perf_hooks';
 import { ApiError } from '../../shared/errors.js';
@@ -9,34 +11,34 @@ import type { Batch } from '../../storage/batch-store.js';
 import { runJob, type JobDeps } from './jobs.js';
 import { LineRunner, type LineRunnerDeps } from './line-runner.js';
 
-/** Work that other threads or processes have created is found this often. */
+/** Interval in ms at which this process looks for work that other threads or processes have created. */
 const POLL_MS = 1_000;
-/** A job that failed is tried again after this time. */
+/** Delay in ms before a failed job is retried. */
 const JOB_AGAIN_MS = 5_000;
-/** Lines are counted this often, for the metrics. */
+/** Minimum interval in ms between two counts of all lines for the metrics. */
 const COUNT_MS = 5_000;
-/** Lines claimed in one transaction. */
+/** Maximum number of lines claimed in one transaction. */
 const CLAIMED_AT_ONCE = 16;
 
 export interface BatchRunnerDeps extends LineRunnerDeps, JobDeps {
-  /** Maximum number of lines that run concurrently. */
+  /** Maximum number of lines that this process runs concurrently. */
   readonly concurrency: number;
-  /** Number of requests that wait for an engine, including lines. */
+  /** Returns the number of requests in the queues of all engines, interactive requests and lines together. */
   readonly waiting: () => number;
-  /** Receives the number of lines that run and that wait, of all organizations. */
+  /** Receives the numbers of running and waiting lines of all organizations, for the metrics. */
   readonly report: (counts: { running: number; waiting: number }) => void;
-  /** Reports that the end of a batch is stored. A failure is harmless: the end is found later. */
+  /** Notifies webhooks that a batch has ended. A failure is harmless, because the webhook dispatcher also polls. */
   readonly ended: (id: string) => Promise<void>;
   /** Whether new work may be started. */
   readonly isOpen: () => boolean;
 }
 
 export class BatchRunner {
-  /** Identifies this process in leases. Never reused. */
+  /** Random ID of this process in leases. A restarted process has another ID. */
   readonly #owner = base62(16);
   readonly #lines: LineRunner;
   readonly #timer: NodeJS.Timeout;
-  /** IDs of organizations and batches whose lines are not claimed, and until when, on the monotonic clock. */
+  /** IDs of organizations and batches whose lines must wait, and the end of the delay (performance.now()). */
   readonly #delayed = new Map<string, number>();
   #round: Promise<void> | null = null;
   #again = false;
@@ -53,13 +55,16 @@ export class BatchRunner {
     this.#timer = setInterval(() => this.wake(), POLL_MS).unref();
   }
 
-  /** Makes the lines that earlier processes on the same data directory were running available again. */
+  /**
+   * Releases the lines that an earlier process on the same data directory was running, so that they can be claimed.
+   * Does nothing with PostgreSQL, where leases expire instead.
+   */
   async takeOver(): Promise<void> {
     await this.deps.batches.releaseOthers(this.#owner);
     this.wake();
   }
 
-  /** Looks for work soon. */
+  /** Starts to look for work, or repeats the search if one is already running. */
   wake(): void {
     if (this.#isClosed) return;
     this.#again = true;
@@ -69,8 +74,8 @@ export class BatchRunner {
   }
 
   /**
-   * Stops claiming lines and releases those that are running. Call this before an engine ends its requests, because
-   * their truncated responses would otherwise be stored.
+   * Stops claiming lines, and stops and releases the running ones. Call this before the engines end their requests;
+   * otherwise, the truncated responses would be stored as results.
    */
   drain(): void {
     this.#isClosed = true;
@@ -166,7 +171,7 @@ export class BatchRunner {
     return this.deps.waiting() > this.#lines.queued;
   }
 
-  /** Errors of the database arrive as ApiErrors, which the storage has already logged. */
+  /** Logs an error. ApiErrors are skipped, because they come from the database and the storage has logged them. */
   #failed(err: unknown, message: string): void {
     if (!(err instanceof ApiError)) this.deps.log.error({ err }, message);
   }

@@ -1,4 +1,4 @@
-// What the routes of both batch APIs need, and their common errors.
+// Dependencies, helper functions and errors that the routes of both batch APIs share.
 
 import type { Exchange } from '../../http/exchange.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -16,11 +16,11 @@ export interface BatchDeps {
   readonly batches: BatchStore;
   readonly files: FileStore;
   readonly settings: BatchSettings;
-  /** Milliseconds since 1970, by the clock that decides when batches expire. */
+  /** Returns milliseconds since 1970, from the clock that decides when batches expire. */
   readonly now: () => number;
-  /** Stores that the end of a batch is to be reported. Called when the batch is stored, before its ID is sent. */
+  /** Records that webhooks must report the end of this batch. Called before the client receives the batch's ID. */
   readonly expectEnd: (organizationId: string, id: string) => Promise<void>;
-  /** Called after a batch was created or cancelled. */
+  /** Makes the batch runner look for work. Called after a batch was created or cancelled. */
   readonly wake: () => void;
 }
 
@@ -33,7 +33,7 @@ export const idOf = (exchange: Exchange): [organizationId: string, id: string] =
   exchange.params['id'] ?? '',
 ];
 
-/** Throws ApiError 404 if the batch is null or of another kind. */
+/** Returns the batch. Throws ApiError 404 if it is null or belongs to the other API (`kind`). */
 export function foundBatch(exchange: Exchange, kind: Batch['kind'], batch: Batch | null): Batch {
   if (batch === null || batch.kind !== kind) throw batchNotFound(idOf(exchange)[1]);
   return batch;
@@ -42,7 +42,7 @@ export function foundBatch(exchange: Exchange, kind: Batch['kind'], batch: Batch
 const batchNotFound = (id: string): ApiError =>
   apiError('batch_not_found', `No batch found with id ${JSON.stringify(id.slice(0, 64))}.`, 'batch_id');
 
-/** Reads a page size from the query. Throws ApiError 400 or 422. */
+/** Reads the page size from the query parameter `limit`. Throws ApiError 400 or 422. */
 export function limitOf(query: URLSearchParams, max: number): number {
   const text = query.get('limit');
   if (text === null) return DEFAULT_LIMIT;

@@ -1,5 +1,6 @@
-// Reads the input file of a batch: JSON lines, each with custom_id, method, url and body. Problems are collected with
-// their line numbers, as in OpenAI's API. The file is read as a stream; at most one line is in memory.
+// Reads and checks the input file of a batch: JSON lines, each with custom_id, method, url and body. Problems are
+// collected with their line numbers, as in OpenAI's API. The file is read as a stream, so that only one group of lines
+// and the custom IDs are in memory.
 
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -18,18 +19,18 @@ export interface InputRules {
   readonly endpoint: string;
   readonly maxLines: number;
   readonly maxLineBytes: number;
-  /** Checks the model of all lines. Throws ApiError. */
+  /** Throws ApiError if the model is unknown or the key may not use it. Called once, for the first model named. */
   checkModel(model: string): void;
 }
 
 export interface ReadInput {
   readonly total: number;
   readonly model: string | null;
-  /** Empty: the file is valid. */
+  /** The reasons why the file is invalid. Empty if it is valid. */
   readonly problems: readonly BatchProblem[];
 }
 
-/** Passes the valid lines on to `take` in groups, until a problem is found. */
+/** Reads the file and passes its lines to `take` in groups. After the first problem, lines are only checked. */
 export async function readInput(
   chunks: AsyncIterable<Uint8Array>,
   rules: InputRules,
@@ -61,15 +62,15 @@ export async function readInput(
   return reader.end();
 }
 
-/** Other requests run at least this often while a file is read. */
+/** Longest time in ms for which reading may occupy the event loop before other work gets a turn. */
 const TURN_MS = 10;
-/** Lines are stored in groups of about this size. */
+/** A group of lines is stored when it has this many bytes or lines. */
 const GROUP_BYTES = 1_048_576;
 const GROUP_LINES = 500;
 
 class InputReader {
   readonly problems: BatchProblem[] = [];
-  /** Line in the file; empty lines count. */
+  /** Number of the current line in the file, counted from 1. Empty lines are counted. */
   #line = 0;
   #total = 0;
   #model: string | null = null;
@@ -82,7 +83,7 @@ class InputReader {
     return this.problems.length >= MAX_PROBLEMS || this.#isTooLong;
   }
 
-  /** Null: the line has a problem, or is empty. `bytes`: null if the line is too long. */
+  /** Checks one line. Returns null if it is empty or has a problem. `bytes` is null if the line is too long. */
   read(bytes: Uint8Array | null): NewLine | null {
     this.#line++;
     if (bytes === null)
@@ -142,7 +143,7 @@ class InputReader {
     return { line: this.#total, customId, body: stringifyExact(body) };
   }
 
-  /** All lines must name the same model. */
+  /** Returns whether a line's model is valid. All lines must name the same model. */
   #checkedModel(model: unknown): boolean {
     if (typeof model !== 'string') {
       this.#problem('missing_required_parameter', 'body.model is required and must be a string.', 'body.model');
@@ -178,7 +179,7 @@ const KNOWN: ReadonlySet<string> = new Set(['custom_id', 'method', 'url', 'body'
 
 const LINE_END = 0x0a;
 
-/** Splits a stream at line ends. Yields null for a line of more than `maxBytes`. */
+/** Splits a stream into lines. Yields null for a line that is longer than `maxBytes`. */
 async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array | null> {
   let parts: Uint8Array[] = [];
   let bytes = 0;

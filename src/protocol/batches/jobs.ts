@@ -1,6 +1,6 @@
-// The work on a batch as a whole: reading its input file, ending the lines of a batch that stops, and writing its
-// output files. One process at a time does this for a batch, under a lease. If that process is lost, another one starts
-// again.
+// Jobs, which are the work on a batch as a whole: validating its input file, ending the lines of a cancelled or expired
+// batch, and writing its output files. Only the process that holds the batch's job lease does this. If that process is
+// lost, another process repeats the job from its start.
 
 import type { FileStore, FileWriter } from '../../storage/file-store.js';
 import type { Batch, BatchStore, StoredResult } from '../../storage/batch-store.js';
@@ -20,17 +20,17 @@ export interface JobDeps {
   readonly log: Log;
   readonly maxLines: number;
   readonly maxLineBytes: number;
-  /** Lifetime of output files, in seconds, unless the client set another one. */
+  /** Default lifetime of output files, in seconds. The client can set another one for each batch. */
   readonly outputS: number;
   readonly now: () => number;
 }
 
-/** Lines ended per transaction. */
+/** Maximum number of lines that are ended in one transaction. */
 const STOPPED_AT_ONCE = 500;
-/** Results read at a time, in characters. */
+/** Approximate size of the results that are read at a time, in characters. */
 const RESULT_PAGE = 1_048_576;
 
-/** Does the batch's next job. Returns after how many milliseconds the batch needs another one, or null. */
+/** Runs the job for the batch's phase. Resolves to the delay in ms before the job must be repeated, or null if done. */
 export function runJob(deps: JobDeps, batch: Batch): Promise<number | null> {
   switch (batch.phase) {
     case 'validating':
@@ -63,7 +63,7 @@ async function validate(deps: JobDeps, { id, organizationId, keyId, endpoint, in
     if (problems.length > 0) await batches.fail(id, problems);
     else await batches.begin(id, total, model);
   } catch (error) {
-    // With status 503, the job is tried again.
+    // Errors with status 500 or above are temporary, such as an unavailable database. The runner repeats the job.
     if (!(error instanceof ApiError) || error.status >= 500) throw error;
     await batches.fail(id, [{ code: error.code, message: error.message, param: null, line: null }]);
   }
@@ -71,7 +71,7 @@ async function validate(deps: JobDeps, { id, organizationId, keyId, endpoint, in
   return null;
 }
 
-/** How long to wait for the lines that other processes are stopping, in ms. */
+/** Interval in ms at which to check whether the running lines of a stopping batch have ended. */
 const STOPPING_MS = 1_000;
 
 async function stop({ batches }: JobDeps, { id, organizationId }: Batch): Promise<number | null> {
@@ -106,12 +106,12 @@ async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
     await Promise.allSettled([succeeded.discard(), others.discard()]);
     throw error;
   }
-  // Another process has ended the batch in the meantime, with files of its own.
+  // Another process has already ended the batch and stored its own files.
   await Promise.allSettled([succeeded.discard(), others.discard()]);
   return null;
 }
 
-/** A file that is created with its first line. */
+/** An output or error file of a batch. The file is created when the first result is added. */
 class ResultFile {
   #writer: FileWriter | null = null;
   #id: string | null = null;
@@ -127,7 +127,7 @@ class ResultFile {
     await this.#writer.write(Buffer.from(`${openaiLine(result)}\n`));
   }
 
-  /** Returns the file's ID, or null if it has no lines. */
+  /** Completes the file. Resolves to its ID, or to null if no result was added. */
   async finish(): Promise<string | null> {
     if (this.#writer === null) return null;
     const { batch, deps, kind } = this;

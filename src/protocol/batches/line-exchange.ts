@@ -1,5 +1,6 @@
-// An Exchange without a connection: runs one line of a batch through the handler of its endpoint's route, like an HTTP
-// request of the key that created the batch, and collects the response. Event-loop thread only.
+// Implements Exchange without a connection, to run one request of a batch (a line). It calls the handlers of the
+// endpoint's route as for an HTTP request with the key that created the batch, and collects the response. Event-loop
+// thread only.
 
 import { performance } from 'node:perf_hooks';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
@@ -28,14 +29,14 @@ export interface LineRequest {
 export interface LineAnswer {
   readonly requestId: string;
   readonly status: number;
-  /** JSON text. */
+  /** The response body, as JSON. */
   readonly text: string;
-  /** The error that `text` reports, or null. */
+  /** The error in the response body; null if the request succeeded. */
   readonly error: ApiError | null;
-  /** The response headers that name ignored parts of the request. */
+  /** The `x-ignored-*` response headers, which list the parts of the request that have no effect. */
   readonly ignored: Readonly<Record<string, string>>;
   readonly fields: RequestRecord['fields'];
-  /** Reasoning tokens, which are part of the output tokens. */
+  /** Number of reasoning tokens. The number of output tokens includes them. */
   readonly reasoningTokens: number;
 }
 
@@ -50,7 +51,7 @@ export class LineExchange implements Exchange {
   readonly trace = null;
   readonly batchId: string;
   readonly bodyBytes: number;
-  /** Resolves when the line is answered. Resolves to null if it was aborted before that. Never rejects. */
+  /** Resolves to the response, or to null if abort() was called first. Never rejects. */
   readonly answered: Promise<LineAnswer | null>;
   identity: Identity;
   body: unknown;
@@ -83,21 +84,21 @@ export class LineExchange implements Exchange {
     });
   }
 
-  /** Calls the route's handlers in the order in which the HTTP server calls them. Never rejects. */
+  /** Calls onRequest(), preHandler() and handler() in the same order as the HTTP server. Never rejects. */
   async run(route: Route): Promise<void> {
     try {
       await route.onRequest?.(this);
       await route.preHandler?.(this);
       if (this.aborted) return;
       const done = route.handler(this);
-      this.body = undefined; // as for HTTP requests: the handler has read it, and it may be large
+      this.body = undefined; // the handler has read the body, which may be large
       await done;
     } catch (error) {
       this.fail(error);
     }
   }
 
-  /** Stops the request, as if its client had disconnected. */
+  /** Cancels the request, as if its client had disconnected. */
   abort(): void {
     if (this.#isOver) return;
     this.aborted = true;
@@ -111,7 +112,7 @@ export class LineExchange implements Exchange {
     this.#end(null);
   }
 
-  /** The request's record for the log and the metrics. `endpoint`: the path of its route. */
+  /** Returns the request's record for the log and the metrics. `endpoint` is the path of its route. */
   record(endpoint: string, answer: LineAnswer | null): RequestRecord {
     return finished({
       requestId: this.requestId,
@@ -224,7 +225,7 @@ export class LineExchange implements Exchange {
   }
 }
 
-/** The response to a line that is refused with this error. */
+/** Builds the response to a line that is refused with this error. */
 export function refusal(error: ApiError, errorFormat: ErrorFormat, requestId = newRequestId()): LineAnswer {
   return {
     requestId,
@@ -240,7 +241,7 @@ export function refusal(error: ApiError, errorFormat: ErrorFormat, requestId = n
 export const notStreamed = (): ApiError =>
   apiError('unsupported_value', 'stream must be false in a batch, whose results are read from a file.', 'stream');
 
-/** The reasoning tokens in the usage of a response in OpenAI's formats. */
+/** Returns the number of reasoning tokens in the `usage` of a response. 0 for formats other than OpenAI's. */
 function reasoningTokensOf(body: unknown): number {
   const { usage } = Object(body) as { usage?: Record<string, unknown> | null };
   const details = Object(usage?.['completion_tokens_details'] ?? usage?.['output_tokens_details']) as {

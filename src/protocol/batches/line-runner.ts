@@ -1,9 +1,9 @@
-// Runs the lines of batches that this process has claimed. A line runs like an HTTP request of the key that created its
-// batch. Its lease is renewed while it runs; its result is stored only if the lease still belongs to this process.
+// Runs the lines of batches that this process has claimed. A line runs like an HTTP request with the key that created
+// its batch. Its lease is renewed while it runs. Its result is stored only if this process still holds the lease.
 // Event-loop thread only.
 //
-//   claim ─► key ─► route handler (line-exchange.ts) ─► finish
-//                                                  └──► release, if the line can be answered later
+//   claim ─► look up key ─► route handler (line-exchange.ts) ─► finish: store the result
+//                                                          └──► release: retry later, after a temporary error
 
 import type { Route } from '../../http/exchange.js';
 import { parseJsonBody } from '../../http/json.js';
@@ -19,16 +19,16 @@ import { errorFormatOfEndpoint } from './endpoints.js';
 import { LineExchange, notStreamed, refusal, type LineAnswer } from './line-exchange.js';
 import { resultOf } from './results.js';
 
-/** Leases are renewed this often, or three times per lease. Cancellations are noticed at the same time. */
+/** Maximum interval in ms between lease renewals. A renewal also detects that the batch was cancelled or expired. */
 const RENEW_MS = 2_000;
-/** Bounds of the delay after which a refused line is tried again, in ms. */
+/** Bounds of the delay in ms before a line is retried after a temporary error. */
 const MIN_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 60_000;
-/** Attempts to store a result while the database is unavailable, and the pause between them. */
+/** Maximum number of attempts to store a result while the database is unavailable, and the pause between them in ms. */
 const STORE_ATTEMPTS = 50;
 const STORE_AGAIN_MS = 200;
 
-/** Errors that pass with time. Such a line waits instead of failing. */
+/** Temporary errors. A line that is refused with one of them is retried later and does not fail. */
 const TRY_LATER: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'rpm_limit_exceeded',
   'tpm_limit_exceeded',
@@ -40,7 +40,7 @@ const TRY_LATER: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'shutting_down',
 ]);
 
-/** Temporary errors of one model. Requests for other models may succeed. */
+/** Temporary errors that concern one model. They delay only the line's batch, not its whole organization. */
 const OF_THE_MODEL: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'capacity_exhausted',
   'model_loading',
@@ -49,12 +49,12 @@ const OF_THE_MODEL: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 
 export interface LineRunnerDeps {
   readonly batches: BatchStore;
-  /** The routes of the endpoints, by path. */
+  /** The route of each endpoint, by path. */
   readonly routes: ReadonlyMap<string, Route>;
-  /** The identity of a key. Rejects with ApiError 403 or 401 if the key may not be used any more. */
+  /** Returns the identity of a key. Rejects with ApiError 401 or 403 if the key is no longer valid. */
   readonly identityOf: (organizationId: string, keyId: string) => Promise<Identity>;
   readonly memory: ResponseMemoryBudget;
-  /** Called when a line has been answered, unless it will be tried again. */
+  /** Receives the record of each line that has run, unless it was refused with a temporary error. */
   readonly finished: (record: RequestRecord) => void;
   readonly log: Log;
   readonly leaseMs: number;
@@ -63,7 +63,7 @@ export interface LineRunnerDeps {
 interface Running {
   readonly line: ClaimedLine;
   exchange: LineExchange | null;
-  /** How the line is to be ended instead of with its response. `lost`: another process has the line now. */
+  /** Why the line was stopped; null if it was not. `lost`: this process no longer holds the lease. */
   stop: 'canceled' | 'expired' | 'released' | 'lost' | null;
   readonly done: Promise<void>;
 }
@@ -74,8 +74,8 @@ export class LineRunner {
   #renewing: Promise<void> | null = null;
 
   /**
-   * `onEnd`: called after each line, when another one may be claimed. `onDelayed`: called when a line was refused for
-   * a reason that passes with time and that probably applies to the other lines of the batch or organization as well.
+   * `onEnd` is called after each line, when another line may be claimed. `onDelayed` is called with the ID of a batch
+   * or organization after one of its lines got a temporary error, which probably applies to its other lines too.
    */
   constructor(
     private readonly deps: LineRunnerDeps,
@@ -98,7 +98,7 @@ export class LineRunner {
     return this.#running.size;
   }
 
-  /** Number of running lines that wait in the queue of an engine. */
+  /** Number of claimed lines whose requests still wait in the queue of an engine. */
   get queued(): number {
     let queued = 0;
     for (const { exchange } of this.#running) if (exchange !== null && !exchange.started) queued++;
@@ -110,7 +110,7 @@ export class LineRunner {
       line,
       exchange: null,
       stop: null,
-      // Deferred, so that `running` is initialized.
+      // #run() starts in a microtask, because it needs `running`, which is not yet initialized here.
       done: Promise.resolve()
         .then(() => this.#run(running))
         .catch((err: unknown) => this.#failed(err, 'a batch line could not be ended; it will run again'))
@@ -122,7 +122,7 @@ export class LineRunner {
     this.#running.add(running);
   }
 
-  /** Stops and releases all lines, so that they run again in another process or after a restart. */
+  /** Stops and releases all running lines, so that another process, or this one after a restart, runs them again. */
   releaseAll(): void {
     for (const running of this.#running) this.#stop(running, 'released');
   }
@@ -158,7 +158,7 @@ export class LineRunner {
     await this.#end(running, exchange, answer);
   }
 
-  /** Throws or rejects with ApiError. */
+  /** Prepares to run a line. Rejects with ApiError if the key is no longer valid or the request is not allowed. */
   async #open(line: ClaimedLine): Promise<LineExchange> {
     const { batch, body: text } = line;
     const identity = await this.deps.identityOf(batch.organizationId, batch.keyId);
@@ -184,26 +184,26 @@ export class LineRunner {
   async #end(running: Running, exchange: LineExchange, answer: LineAnswer | null): Promise<void> {
     const { line, stop } = running;
     const { batches } = this.deps;
-    // A response that was complete before the line was stopped is kept.
+    // If the response was complete before the line was stopped, its result is stored as usual.
     if (answer === null) {
       if (stop === 'released') await batches.release(line, 0);
       else if (stop === 'canceled' || stop === 'expired')
         await this.#finish(line, { outcome: stop, text: '', usage: null });
     } else if (answer.error !== null && isTemporary(answer.error)) {
       await (stop === null ? this.#delay(line, answer.error) : batches.release(line, 0));
-      return; // not logged: the line will be tried again
+      return; // not logged, because the line will be retried
     } else await this.#finish(line, resultOf(line.batch, answer));
     this.deps.finished(exchange.record(line.batch.endpoint, answer));
   }
 
-  /** Releases a line that can be tried again later. */
+  /** Releases a line after a temporary error. It can be claimed again after the delay. */
   async #delay(line: ClaimedLine, error: ApiError): Promise<void> {
     const delayMs = delayOf(error);
     this.onDelayed(OF_THE_MODEL.has(error.code) ? line.batch.id : line.batch.organizationId, delayMs);
     await this.deps.batches.release(line, delayMs);
   }
 
-  /** Stores the result, waiting for an unavailable database. If that fails, the line runs again. */
+  /** Stores the result. Retries while the database is unavailable. If all attempts fail, the line will run again. */
   async #finish(claim: Claim, result: LineResult): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -243,7 +243,7 @@ export class LineRunner {
     running.exchange?.abort();
   }
 
-  /** Errors of the database arrive as ApiErrors, which the storage has already logged. */
+  /** Logs an error. ApiErrors are skipped, because they come from the database and the storage has logged them. */
   #failed(err: unknown, message: string): void {
     if (!(err instanceof ApiError)) this.deps.log.error({ err }, message);
   }
@@ -256,6 +256,6 @@ const isTemporary = (error: unknown): boolean => error instanceof ApiError && TR
 const delayOf = ({ retryAfterMs = MIN_DELAY_MS }: ApiError): number =>
   Math.min(MAX_DELAY_MS, Math.max(MIN_DELAY_MS, retryAfterMs));
 
-/** The result of a line that could not be started. */
+/** Returns the result of a line that could not be started. */
 const failure = ({ batch }: ClaimedLine, error: ApiError): LineResult =>
   resultOf(batch, refusal(error, errorFormatOfEndpoint(batch.endpoint)));

@@ -1,4 +1,5 @@
-// Checks the requests of POST /v1/messages/batches. Their `params` are checked when they run. No side effects.
+// Checks the list of requests in the body of POST /v1/messages/batches. The `params` of each request are validated only
+// when the request runs. No side effects.
 
 import { apiError } from '../../shared/errors.js';
 import { isRecord } from '../entry-limits.js';
@@ -9,7 +10,7 @@ export interface MessageRequest {
   readonly params: object;
 }
 
-/** `ignored`: paths of members without effect. Throws ApiError 400 or 422. */
+/** Checks and returns the requests. `ignored` lists the members that have no effect. Throws ApiError 400 or 422. */
 export function checkRequests(
   requests: unknown,
   max: number,

@@ -17,11 +17,12 @@ import { messagesLine } from './results.js';
 const PATH = '/v1/messages/batches';
 const KIND = 'messages';
 const MAX_LIMIT = 1_000;
-/** Lines are stored in groups of about this size, in characters. */
+/** A group of lines is stored when it has this many characters or lines. */
 const GROUP_CHARACTERS = 1_048_576;
 const GROUP_LINES = 500;
-/** Results are read in pages of about this size, in characters. The next page is read when the client has read this. */
+/** Size of a page of results, in characters. The next page is read once at most this many bytes wait to be sent. */
 const RESULT_PAGE = 524_288;
+/** Interval in ms at which the amount of buffered data is checked. */
 const LOOK_MS = 10;
 
 export function messageBatchRoutes(deps: BatchDeps): Route[] {
@@ -87,7 +88,7 @@ export function messageBatchRoutes(deps: BatchDeps): Route[] {
   ];
 }
 
-/** All requests are checked before any is stored. */
+/** Creates a batch. All requests are checked before the first one is stored. */
 async function create(deps: BatchDeps, exchange: Exchange): Promise<void> {
   const { batches, settings } = deps;
   const { organizationId, keyId } = exchange.identity;
@@ -115,7 +116,7 @@ async function create(deps: BatchDeps, exchange: Exchange): Promise<void> {
     for await (const lines of grouped(checked.requests)) await batches.addLines(batch.id, lines);
     await batches.begin(batch.id, checked.requests.length, null);
   } catch (error) {
-    // The client gets no ID, so the batch must not remain. If this fails too, the batch ends after an hour.
+    // The client receives no ID, so the batch is deleted. If this fails too, the sweep erases it after UNBEGUN_MS.
     await batches.fail(batch.id, []).catch(() => undefined);
     await batches.delete(organizationId, batch.id).catch(() => false);
     throw error;
@@ -124,7 +125,7 @@ async function create(deps: BatchDeps, exchange: Exchange): Promise<void> {
   exchange.json(200, shownMessageBatch(foundBatch(exchange, KIND, await batches.get(organizationId, batch.id))));
 }
 
-/** Serializes the requests in groups, and lets other requests run between them. */
+/** Serializes the requests in groups, and yields to the event loop between two groups. */
 async function* grouped(requests: readonly MessageRequest[]): AsyncGenerator<readonly NewLine[]> {
   let lines: NewLine[] = [];
   let characters = 0;
@@ -153,7 +154,7 @@ async function sendResults({ batches }: BatchDeps, exchange: Exchange, { id }: B
   if (!exchange.aborted) out.end();
 }
 
-/** Waits until the client has read most of what was sent. */
+/** Waits until at most RESULT_PAGE bytes are buffered for the client, or the client disconnects. */
 async function drained(exchange: Exchange, out: EventStream): Promise<void> {
   while (out.bufferedBytes > RESULT_PAGE && !exchange.aborted) await sleep(LOOK_MS);
 }

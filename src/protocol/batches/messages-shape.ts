@@ -1,4 +1,4 @@
-// A batch as /v1/messages/batches shows it. No side effects.
+// Converts a batch to the JSON format of Anthropic's API. No side effects.
 
 import type { Batch } from '../../storage/batch-store.js';
 
@@ -18,7 +18,7 @@ export function shownMessageBatch(batch: Batch): object {
     expires_at: time(batch.expiresAt),
     archived_at: null,
     cancel_initiated_at: time(batch.cancellingAt),
-    // A path, because the server does not know under which address a proxy serves it. The official clients complete it.
+    // Only a path, because the server may be behind a proxy. The official clients add their base URL.
     results_url: isOver ? `/v1/messages/batches/${id}/results` : null,
   };
 }

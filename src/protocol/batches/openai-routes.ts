@@ -55,7 +55,7 @@ export function batchRoutes(deps: BatchDeps): Route[] {
         };
         await batches.create(batch, settings.per_organization);
         await deps.expectEnd(organizationId, batch.id);
-        // If the file has been deleted in the meantime, the validation reports that.
+        // If the file was deleted after files.get() above, the validation job reports the missing file.
         await files.hold(organizationId, inputFileId, batch.id);
         deps.wake();
         exchange.json(200, shownBatch(newBatchRow(batch)));

@@ -1,4 +1,4 @@
-// A batch as /v1/batches shows it. No side effects.
+// Converts a batch to the JSON format of OpenAI's API. No side effects.
 
 import type { Batch } from '../../storage/batch-store.js';
 

@@ -1,20 +1,20 @@
-// The form of a line's result, in storage and for clients. No side effects.
+// Formats the results of lines for storage and for clients. No side effects.
 //
-// OpenAI's: one line of the output file for a response with status 200, and one line of the error file otherwise.
-// Anthropic's: one line of GET /v1/messages/batches/{id}/results.
+// OpenAI's API: a response with status 200 is a line of the output file. Any other result is a line of the error file.
+// Anthropic's API: each result is a line of GET /v1/messages/batches/{id}/results.
 
 import { base62 } from '../../shared/ids.js';
 import type { Batch, BatchUsage, LineOutcome, LineResult, StoredResult } from '../../storage/batch-store.js';
 import type { LineAnswer } from './line-exchange.js';
 
-/** The result to store for a response. */
+/** Returns the result to store for a response. */
 export function resultOf(batch: Pick<Batch, 'kind'>, answer: LineAnswer): LineResult {
   const outcome: LineOutcome = answer.status === 200 ? 'succeeded' : 'errored';
   const usage = usageOf(answer);
   return { outcome, usage, text: batch.kind === 'openai' ? openaiResponse(answer) : messagesResult(answer) };
 }
 
-// The response is JSON text already, so these texts are assembled without parsing it.
+// The response body is already JSON, so the functions below insert it into the result without parsing it.
 
 function openaiResponse({ status, requestId, text, ignored }: LineAnswer): string {
   const headers = Object.keys(ignored).length === 0 ? '' : `,"headers":${JSON.stringify(ignored)}`;
@@ -31,7 +31,7 @@ function messagesResult({ status, text, ignored }: LineAnswer): string {
 function usageOf({ fields, reasoningTokens }: LineAnswer): BatchUsage {
   const count = (name: string): number => Number(fields[name] ?? 0);
   return {
-    // A request that was refused before it was admitted has used nothing.
+    // A request that was refused before its admission has used no tokens.
     input: fields['admitted'] === true ? count('prompt_tokens') : 0,
     cached: count('cached_tokens'),
     output: count('completion_tokens'),
@@ -47,14 +47,14 @@ const NOT_RUN: Readonly<Record<'canceled' | 'expired', { code: string; message: 
   },
 };
 
-/** One line of an output or error file, without its line end. */
+/** Returns one line of an output or error file, without the line break. */
 export function openaiLine({ customId, outcome, text }: StoredResult): string {
   const error = outcome === 'canceled' || outcome === 'expired' ? JSON.stringify(NOT_RUN[outcome]) : 'null';
   const response = text === '' ? 'null' : text;
   return `{"id":"batch_req_${base62(24)}","custom_id":${JSON.stringify(customId)},"response":${response},"error":${error}}`;
 }
 
-/** One line of the results of a message batch. */
+/** Returns one line of the results of a batch in Anthropic's API, without the line break. */
 export function messagesLine({ customId, outcome, text }: StoredResult): string {
   return `{"custom_id":${JSON.stringify(customId)},"result":${text === '' ? `{"type":"${outcome}"}` : text}}`;
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { integer, metadataField } from '../fields.js';
 import { BATCH_ENDPOINTS } from './endpoints.js';
 
-/** Lifetime of output files that a client may choose, in seconds. */
+/** Bounds of the lifetime that a client may set for output files, in seconds. */
 const MIN_OUTPUT_S = 3_600;
 const MAX_OUTPUT_S = 2_592_000;
 

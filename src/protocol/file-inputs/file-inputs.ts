@@ -1,5 +1,6 @@
-// Replaces the files in requests by their contents: text files by their text, images by their data. Runs before the
-// request is validated, so the rest of the server sees only text and images. Event-loop thread only.
+// Replaces the files in requests with their contents: text files with their text, images with base64 data. This runs
+// before the replaced parts are validated, so the rest of the server handles only text and images. Event-loop thread
+// only.
 
 import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -14,11 +15,11 @@ import type { FileContents, FileFormat, FilePart } from './parts.js';
 
 /** Maximum number of files in a request. */
 const MAX_FILES = 100;
-/** Maximum total size of the files in a request. Less if http.max_reading_bytes leaves less per organization. */
+/** Maximum total size of the files in a request in bytes. The organization's share of request memory also applies. */
 const MAX_BYTES = 64 * 1024 ** 2;
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
-/** Types whose files are text, in addition to text/*. */
+/** Media types that are read as text, in addition to text/*. */
 const TEXTS = [
   'application/json',
   'application/jsonl',
@@ -34,7 +35,7 @@ const TEXTS = [
   'application/sql',
 ];
 
-/** The request whose files are read. An Exchange has these members. */
+/** The members of Exchange that are needed to read the files of a request. */
 export type FileReader = Pick<Exchange, 'aborted' | 'charged' | 'enqueue' | 'onAborted'> & {
   readonly identity: { readonly organizationId: string };
 };
@@ -49,7 +50,7 @@ export class FileInputs {
   readonly #reserved = new WeakMap<FileReader, Reading>();
   readonly #maxBytes: number;
 
-  /** `memory`: the budget for request bodies, to which the files of requests also count. */
+  /** `memory` is the budget for request bodies. The files of requests count toward it too. */
   constructor(
     private readonly files: FileStore,
     private readonly memory: RequestMemoryBudget,
@@ -58,10 +59,10 @@ export class FileInputs {
   }
 
   /**
-   * Replaces the files in `body`. Null: it has none. Resolves to their total size, which stays reserved until release()
-   * or until the client disconnects. Rejects with ApiError 404 file_not_found, 413 file_too_large, 429 or 503 if the
-   * organization or the server reads too much, or 422 unsupported_content or invalid_value, which name the part. Never
-   * settles if the client disconnects first.
+   * Replaces the files in `body`. Returns null if there are none. Otherwise, resolves to their total size in bytes,
+   * which stays reserved until release() or until the client disconnects. Rejects with ApiError 404 file_not_found, 413
+   * file_too_large, 422 unsupported_content or invalid_value, 429 if the organization's budget is used up, or 503 if
+   * too much request data is in memory. May never settle if the client disconnects.
    */
   expand(format: FileFormat, body: unknown, reader: FileReader): Promise<number> | null {
     const parts = filePartsOf(format, body);
@@ -69,7 +70,7 @@ export class FileInputs {
     return this.#expand(parts, reader);
   }
 
-  /** Call when the body is no longer needed. */
+  /** Frees the memory that expand() reserved. Call when the body is no longer needed. */
   release(reader: FileReader): void {
     this.#reserved.get(reader)?.release();
     this.#reserved.delete(reader);
@@ -94,7 +95,7 @@ export class FileInputs {
       if (!reserved.add(bytes)) throw tooMuchToRead();
     };
     try {
-      // One file at a time, so that a request does not load more than the limit before it is checked.
+      // Files are loaded one at a time, so that the limit is checked before the next file is loaded.
       for (const part of parts) {
         const file = await this.#load(part, reader, spend);
         if (reader.aborted) break;
@@ -125,7 +126,7 @@ export class FileInputs {
     return { bytes, mediaType: file.mediaType, filename: part.filename ?? file.filename };
   }
 
-  /** `reserve` is called before memory is allocated. */
+  /** Reads a stored file. `reserve` is called before memory is allocated; it throws if the limit is exceeded. */
   async #read(
     { id, organizationId, bytes: size }: StoredFile,
     reader: FileReader,
@@ -146,8 +147,8 @@ export class FileInputs {
 const UNKNOWN = 'application/octet-stream';
 
 /**
- * Returns the route with the files in its requests replaced. Requests without files are not delayed. If the key may not
- * use the route, no file is looked up.
+ * Returns a copy of the route that replaces the files in requests before its handler runs. Requests without files are
+ * not delayed. If the API key may not use the route, no file is looked up.
  */
 export const withFileInputs = (route: Route, format: FileFormat, inputs: FileInputs): Route => ({
   ...route,
@@ -164,7 +165,7 @@ export const withFileInputs = (route: Route, format: FileFormat, inputs: FileInp
   },
 });
 
-/** Splits a data: URL. Anything else is taken as base64. */
+/** Splits a data: URL into media type and base64 data. Any other text is treated as base64 data. */
 function dataOf(text: string): { data: string; mediaType: string | null } {
   const found = /^data:([^;,]{0,128})(?:;[^,;]{0,128}){0,8};base64,/i.exec(text);
   return found === null
@@ -172,7 +173,7 @@ function dataOf(text: string): { data: string; mediaType: string | null } {
     : { data: text.slice(found[0].length), mediaType: (found[1] as string).toLowerCase() || null };
 }
 
-/** Buffer.from() skips invalid characters, which changes the length. */
+/** Decodes base64. Buffer.from() skips invalid characters, so the length of its result shows whether there were any. */
 function decoded(data: string, path: string): Buffer {
   const bytes = Buffer.from(data, 'base64');
   const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;

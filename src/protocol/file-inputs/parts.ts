@@ -1,35 +1,35 @@
-// Finds the parts of a request that contain or refer to a file, in each API format. Works on the parsed JSON before it
-// is validated, so it ignores everything that does not have the expected form. Pure.
+// Finds the parts of a request that contain or refer to a file, in each API format. The parsed JSON may not have been
+// validated, so everything that does not have the expected form is ignored. Pure.
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Where a file comes from. */
+/** A file of a request: the ID of a stored file, or inline data. */
 export type FileOrigin =
   | { readonly kind: 'id'; readonly id: string }
-  /** Base64 text or a data: URL. */
+  /** `data` is base64 text or a data: URL. */
   | { readonly kind: 'data'; readonly data: string; readonly mediaType: string | null };
 
-/** What the model can read of a file. */
+/** The contents of a file, in a form that can be part of a prompt. */
 export type FileContents =
   | { readonly kind: 'text'; readonly text: string; readonly filename: string }
-  /** `data`: base64. */
+  /** `data` is base64 text. */
   | { readonly kind: 'image'; readonly mediaType: string; readonly data: string };
 
-/** A part of a request that is replaced by the contents of its file. */
+/** A part of a request that contains or refers to a file. */
 export interface FilePart {
   readonly path: string;
   readonly origin: FileOrigin;
-  /** Name that the request gives the file; null: the stored name. */
+  /** The filename in the request. Null: use the name of the stored file. */
   readonly filename: string | null;
-  /** Whether the part can become an image, a text, or either. */
+  /** The kind of contents with which the part can be replaced. */
   readonly takes: 'image' | 'text' | 'both';
-  /** Replaces the part in the request. */
+  /** Replaces this part of the request body with the contents of the file. */
   replace(contents: FileContents): void;
 }
 
 export type FileFormat = 'chat' | 'responses' | 'messages';
 
-/** Returns the parts with files. The lists that contain such parts are replaced by copies in `body`. */
+/** Returns the parts that contain or refer to files. replace() changes `body`, but copies the lists in it. */
 export function filePartsOf(format: FileFormat, body: unknown): FilePart[] {
   if (!isObject(body)) return [];
   const found: FilePart[] = [];
@@ -45,7 +45,7 @@ export function filePartsOf(format: FileFormat, body: unknown): FilePart[] {
   return found;
 }
 
-/** A position in a list of a request. */
+/** The position of an entry in a list of the request. put() replaces the entry. */
 interface Place {
   put(value: unknown): void;
 }
@@ -59,7 +59,7 @@ type Visit = (entry: Record<string, unknown>, path: string, place: Place) => voi
 
 /**
  * Calls `visitor` with each object in the list `owner[name]`. The list is copied before an entry is replaced, because
- * the results of validating it in slices are kept by list.
+ * validate-in-slices.ts caches the result of a validation by list object.
  */
 function visit(owner: Record<string, unknown>, name: string, path: string, visitor: Visit): void {
   const given = owner[name];
@@ -150,7 +150,7 @@ function messagesPart(part: Json, { path, place }: At): FilePart | null {
   };
 }
 
-/** The blocks within a tool result or a document. A tool result may contain documents that contain blocks. */
+/** Finds files in the blocks of a tool result or document, including documents within a tool result. */
 function nestedParts(part: Record<string, unknown>, path: string): FilePart[] {
   const found: FilePart[] = [];
   const source = part['source'];
@@ -164,7 +164,7 @@ function nestedParts(part: Record<string, unknown>, path: string): FilePart[] {
   return found;
 }
 
-/** OpenAI's `file_id` and `file_data`. */
+/** Reads `file_id` or `file_data` of a part in OpenAI's formats. Returns null if both are absent. */
 function originOf(part: Json): FileOrigin | null {
   const id = textOf(part['file_id']);
   if (id !== null) return { kind: 'id', id };
@@ -172,7 +172,7 @@ function originOf(part: Json): FileOrigin | null {
   return data === null ? null : { kind: 'data', data, mediaType: null };
 }
 
-/** A file's text as a part of a message, whose other parts may directly precede and follow it. */
+/** Wraps a file's text in a <file> tag. The line breaks separate it from the text before and after it. */
 const asText = ({ text, filename }: Extract<FileContents, { kind: 'text' }>): string =>
   `\n<file name=${JSON.stringify(filename)}>\n${text}\n</file>\n`;
 

@@ -1,13 +1,13 @@
-// Checks what clients state about files: purpose, filename, media type and expiry. Pure.
+// Checks the purpose, filename, media type and expiry that clients send with a file. Pure.
 
 import { apiError } from '../../shared/errors.js';
 import { mediaTypeOfName } from '../../shared/media-types.js';
 
-/** Purposes with which a client can create files. */
+/** Purposes that a client may set when it creates a file. */
 export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals'] as const;
 /** All purposes, including those of files that the server creates. */
 export const ALL_PURPOSES = [...PURPOSES, 'assistants_output', 'batch_output', 'fine-tune-results'] as const;
-/** Limits of `expires_after.seconds`, as in OpenAI's API. */
+/** Bounds of `expires_after.seconds`, as in OpenAI's API. */
 export const MIN_LIFETIME_S = 3_600;
 export const MAX_LIFETIME_S = 2_592_000;
 /** Maximum of `expires_in_seconds`, as in Anthropic's API. */
@@ -27,7 +27,7 @@ export function checkPurpose(purpose: string | undefined): string {
   return purpose;
 }
 
-/** Returns the last component of a path. Control characters are removed. */
+/** Returns the last component of a path without control characters. Throws ApiError 422 if it is too long. */
 export function checkFilename(given: string, param = 'file'): string {
   // eslint-disable-next-line no-control-regex
   const name = (given.split(/[/\\]/).at(-1) as string).replace(/[\u0000-\u001f\u007f]/g, '');
@@ -36,13 +36,13 @@ export function checkFilename(given: string, param = 'file'): string {
   return name === '' ? 'unnamed' : name;
 }
 
-/** Returns the media type of a file: the one that the client states, unless it is missing or generic. */
+/** Returns the media type that the client sent. If it is missing, generic or malformed, the filename decides. */
 export const mediaTypeOf = (stated: string | null, filename: string): string =>
   stated === null || stated === 'application/octet-stream' || !/^[\w!#$&^.+-]{1,64}\/[\w!#$&^.+-]{1,64}$/.test(stated)
     ? (mediaTypeOfName(filename) ?? 'application/octet-stream')
     : stated;
 
-/** Reads a number of seconds in a form field. Throws ApiError 400 or 422. */
+/** Reads a number of seconds from a form field. `most` is the maximum. Throws ApiError 400 or 422. */
 export function checkSeconds(text: string, param: string, most: number): number {
   if (!/^\d{1,10}$/.test(text)) throw apiError('invalid_type', `${param} must be an integer.`, param);
   return checkLifetime(Number(text), param, most);
@@ -73,8 +73,8 @@ export function checkAnchor(anchor: string | undefined): void {
 }
 
 /**
- * Returns the time at which a file that is created now expires, in seconds since 1970. A file is never kept longer than
- * `retentionDays`. `lifetimeS`: the lifetime that the client requests; null = as long as possible.
+ * Returns the time at which a file that is created at `now` expires. Both times are seconds since 1970. `lifetimeS` is
+ * the lifetime in seconds that the client requested; null = `retentionDays`, which is also the maximum.
  */
 export const expiryOf = (now: number, lifetimeS: number | null, retentionDays: number): number =>
   Math.floor(now) + Math.min(lifetimeS ?? Infinity, retentionDays * DAY_S);

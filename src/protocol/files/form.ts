@@ -1,5 +1,5 @@
-// Reads a multipart form with one file and some short fields, and writes the file to the store as it arrives. The fields
-// may follow the file, so they are checked once the whole form has been read. Event-loop thread only.
+// Reads a multipart form with one file and some short fields. The file is written to the store as it arrives. Fields
+// may follow the file, so callers can check them only after the whole form has been read. Event-loop thread only.
 
 import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -8,7 +8,7 @@ import { boundaryOf, MultipartParser } from '../../http/multipart.js';
 import type { MultipartEvent, PartHead } from '../../http/multipart.js';
 import type { ContentWriter } from '../../storage/file-store.js';
 
-/** Maximum size of the fields of a form, without the file. */
+/** Maximum total size of the fields of a form, without the file, in bytes. */
 const MAX_FIELD_BYTES = 65_536;
 
 export interface Form {
@@ -19,8 +19,8 @@ export interface Form {
 }
 
 /**
- * Writes the form's file, whose field is called `name`, to `writer`, and returns the form once it is complete. If this
- * throws, the file has been discarded; otherwise the caller must finish or discard it.
+ * Reads the form and writes the file in its field `name` to `writer`. Resolves when the form is complete; the caller
+ * must then call finish() or discard() of `writer`. If this rejects, the file has been discarded.
  */
 export async function readForm(
   exchange: Exchange,
@@ -34,7 +34,7 @@ export async function readForm(
       throw apiError('unsupported_media_type', 'Content-Encoding must be identity for file uploads.');
     const parser = new MultipartParser(boundaryOf(exchange.header('content-type')));
     for await (const bytes of exchange.bodyStream ?? []) {
-      // Data is passed on between the steps of the parser, because storing it is asynchronous.
+      // The parser stops after each event, because storing the data of the event is asynchronous.
       const events = parser.push(bytes);
       for (;;) {
         const next = exchange.charged(bytes.length, () => events.next());
@@ -45,7 +45,7 @@ export async function readForm(
     if (!parser.isComplete) throw apiError('invalid_body', 'The multipart body ends before its closing boundary.');
     return reader.form();
   } catch (error) {
-    await writer.discard().catch(() => undefined); // the sweep erases what cannot be discarded now
+    await writer.discard().catch(() => undefined); // if this fails, a later sweep erases the file
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-// Query parameters of file lists in both API formats. Pure.
+// Reads the query parameters of GET /v1/files in both API formats. Pure.
 
 import { apiError } from '../../shared/errors.js';
 import { isFileId } from '../../shared/ids.js';
@@ -33,9 +33,9 @@ export function readFileQuery(query: URLSearchParams): FileListQuery {
 }
 
 export interface MessagesFileQuery extends FileListQuery {
-  /** IDs of the files to list; null = all. Then the other parameters have no effect. */
+  /** IDs of the files to return; null = list all files. If set, the other parameters have no effect. */
   readonly ids: readonly string[] | null;
-  /** The page consists of the files before a cursor, so it is read backwards. */
+  /** Whether the page ends at `before_id`. It is then read from the oldest to the newest file and reversed. */
   readonly isBackwards: boolean;
 }
 

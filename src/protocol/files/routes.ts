@@ -1,5 +1,6 @@
-// Routes under /v1/files, in OpenAI's and Anthropic's form. The headers of a request determine the form: see
-// errorFormatOf(). The requests do not count toward the generation rate limits. Event-loop thread only.
+// Routes under /v1/files, in the formats of OpenAI's and Anthropic's APIs. The headers of a request determine the
+// format (see errorFormatOf()). These requests do not count toward the rate limits for generation. Event-loop thread
+// only.
 
 import type { Exchange, Route } from '../../http/exchange.js';
 import { errorFormatOf } from '../../http/error-format.js';
@@ -48,7 +49,7 @@ export function fileRoutes(deps: FileDeps): Route[] {
       scope: 'files.read',
       async handler(exchange) {
         const { id, organizationId, bytes, mediaType, filename } = await found(files, exchange);
-        // A browser must not treat a file as a page of this server.
+        // These headers prevent a browser from showing the file as a page of this server.
         exchange.setHeader('Content-Disposition', `attachment; filename*=UTF-8''${encodedName(filename)}`);
         exchange.setHeader('X-Content-Type-Options', 'nosniff');
         await exchange.streamed(200, mediaType, bytes, files.read(organizationId, id));
@@ -100,7 +101,7 @@ async function upload({ files, settings, now }: FileDeps, exchange: Exchange): P
   }
 }
 
-/** Fields of the upload forms that have an effect. */
+/** Form fields that have an effect in OpenAI's and in Anthropic's format. Other fields are reported as ignored. */
 const FIELDS = ['purpose', 'expires_after[anchor]', 'expires_after[seconds]'];
 const MESSAGES_FIELDS = ['purpose', 'expires_in_seconds'];
 
@@ -137,7 +138,7 @@ async function list(files: FileStore, exchange: Exchange): Promise<void> {
   });
 }
 
-/** Approximate size of a file in a list, in bytes. */
+/** Approximate size of one file's entry in a list, in bytes. */
 const SHOWN_BYTES = 300;
 
 async function found(files: FileStore, exchange: Exchange): Promise<StoredFile> {

@@ -1,9 +1,9 @@
-// The JSON forms of files and uploads in both API formats.
+// Converts files and uploads to the JSON formats of the APIs.
 
 import type { StoredFile } from '../../storage/file-store.js';
 import type { StoredUpload, UploadPart } from '../../storage/upload-store.js';
 
-/** OpenAI's form. */
+/** A file in OpenAI's format. */
 export const fileObject = ({ id, bytes, createdAt, expiresAt, filename, purpose }: StoredFile): object => ({
   id,
   object: 'file',
@@ -15,7 +15,7 @@ export const fileObject = ({ id, bytes, createdAt, expiresAt, filename, purpose 
   status: 'processed',
 });
 
-/** Anthropic's form. Every file can be downloaded. */
+/** A file in Anthropic's format. Every file can be downloaded. */
 export const fileMetadata = ({ id, bytes, createdAt, expiresAt, filename, mediaType }: StoredFile): object => ({
   id,
   type: 'file',

@@ -1,4 +1,4 @@
-// Routes under /v1/uploads: uploading a file in parts, as in OpenAI's API. Event-loop thread only.
+// Routes under /v1/uploads, which upload a file in parts, as in OpenAI's API. Event-loop thread only.
 
 import { createHash } from 'node:crypto';
 import { z } from 'zod';

@@ -1,4 +1,4 @@
-// LoRA adapters that operators load at run time, and the routes that load, unload and list adapters.
+// Opens the LoRA adapters that operators load at run time, and the routes that load, unload and list adapters.
 
 import { DynamicAdapters } from '../../dashboard/admin/dynamic-adapters.js';
 import type { Actor } from '../../accounts/audit.js';

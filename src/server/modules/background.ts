@@ -1,4 +1,4 @@
-// Responses that are generated without an open client connection, and the events that webhooks report.
+// Background responses, which are generated without an open client connection, and the events that webhooks send.
 
 import { BackgroundResponses } from '../../protocol/responses/background.js';
 import { WebhookEvents } from '../../webhooks/webhook-events.js';

@@ -1,4 +1,4 @@
-// Batches of requests: the routes of both APIs, and the runner on the primary thread of each process.
+// Batches of requests: the routes of both APIs, and the batch runner, which exists only on the primary thread.
 
 import type { Route } from '../../http/exchange.js';
 import { ResponseMemoryBudget } from '../../http/response-memory-budget.js';
@@ -19,7 +19,7 @@ import type { Recorders } from './recorders.js';
 import type { Storage } from './storage.js';
 
 export interface Batches extends Module {
-  /** Stops starting requests and releases those that are running. */
+  /** Starts no more requests of batches, and stops and releases the running ones. */
   drain(): void;
 }
 
@@ -36,7 +36,7 @@ export interface BatchesContext extends AppContext {
 const ENDPOINTS = [...BATCH_ENDPOINTS, MESSAGES_ENDPOINT];
 const DAY_S = 86_400;
 
-/** Number of requests that wait in the queues of all loaded engines. */
+/** Returns the number of requests in the queues of all loaded engines. */
 const waitingIn = (pool: Engines['pool']): number =>
   pool.engines().reduce((sum, { status }) => sum + (status.state === 'ready' ? status.engine.stats().waiting : 0), 0);
 
@@ -90,7 +90,7 @@ export function openBatches({
         })
       : null;
     undo.add(() => runner?.close());
-    void runner?.takeOver().catch(() => undefined); // otherwise the leases of earlier processes expire
+    void runner?.takeOver().catch(() => undefined); // if this fails, the leases of earlier processes expire
     const deps = {
       batches,
       files,

@@ -41,7 +41,7 @@ export interface Generation extends Module {
   /** POST /v1/chat/completions. */
   readonly chat: Route;
   readonly deps: GenerationDeps;
-  /** The memory budget for request bodies and the files in them. */
+  /** The memory budget for request bodies, and for the files to which requests refer. */
   readonly requestMemory: RequestMemoryBudget;
 }
 

@@ -1,5 +1,6 @@
-// The disk tier of the prefix cache: its worker, the keys of organizations, and the erasure of pages whose response
-// or chat completion was deleted elsewhere or has expired. Primary thread only; the other threads use Storage.tierClient.
+// The disk tier of the prefix cache: its worker, the organizations' encryption keys, and the erasure of pages whose
+// stored response or chat completion has expired or was deleted by another process. Primary thread only; the other
+// threads use Storage.tierClient.
 
 import { randomBytes } from 'node:crypto';
 import { rm, statfs } from 'node:fs/promises';

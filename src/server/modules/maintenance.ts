@@ -8,7 +8,7 @@ import type { AppContext, Module } from '../module.js';
 import type { Mail } from './mail.js';
 import type { Storage } from './storage.js';
 
-/** How long finished webhook deliveries are listed. */
+/** Time in ms for which finished webhook deliveries are kept. */
 const DELIVERIES_KEPT_MS = 7 * 86_400_000;
 
 export function openMaintenance({
@@ -72,7 +72,7 @@ export function openMaintenance({
   });
 }
 
-/** Runs the sweeps one after another. If one fails, the others still run. */
+/** Runs the sweeps one after another. If a sweep fails, calls `onError` and continues with the next one. */
 async function sweepEach(
   sweeps: Readonly<Record<string, () => Promise<unknown>>>,
   onError: (error: unknown, name: string) => void,

@@ -65,7 +65,7 @@ export function openModels({
     for (const model of catalog) {
       const loaded = modelSettings.row(model.id).unloaded !== true;
       if (model.adapter === undefined) pool.add(model, loaded, drafts.get(model.id) ?? null);
-      else void pool.addAdapter(model, loaded); // reports a failure in the adapter's status
+      else void pool.addAdapter(model, loaded); // a load failure is reported in the adapter's status
     }
     modelSettings.onChanged(() => {
       for (const {

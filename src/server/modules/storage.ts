@@ -63,7 +63,7 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   readonly webhooks: WebhookStore;
   readonly files: FileStore;
   readonly uploads: UploadStore;
-  /** Returns the time in seconds since 1970, on the database's clock. */
+  /** Returns the time in seconds since 1970, from the clock of PostgreSQL if it is used, otherwise of this machine. */
   readonly wallClock: () => number;
   readonly batches: BatchStore;
   /** Identifies this process to operators; the same after a restart. */

@@ -1,4 +1,4 @@
-// Sends the events of webhooks, on the primary thread.
+// Sends events to webhook endpoints. Primary thread only.
 
 import { Dispatcher } from '../../webhooks/dispatcher.js';
 import { openModule } from '../module.js';

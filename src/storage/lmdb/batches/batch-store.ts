@@ -1,16 +1,16 @@
-// BatchStore on the tables of a Store:
+// BatchStore in LMDB. Tables, keys and values (- = no value, only the key is used):
 //
-//   batches                  id                      the batch and its job lease
-//   batches-by-organization  [organization, kind, id]  nothing; IDs start with the time
-//   batch-lines              [id, line]              custom ID and body of a line that has not ended
-//   batch-queue              [id, line]              the lease of a line that has not ended
-//   batch-results            [id, line]              the result of a line that has ended
-//   batch-times              ['active', id]          nothing: a batch that has not ended
-//                            ['ended', ms, id]       nothing: when the retention started
-//                            ['erase', 0, id]        nothing: rows that are not all erased yet
+//   batches                  id                        the batch and its job lease
+//   batches-by-organization  [organization, kind, id]  -; sorted by age, because IDs start with the time
+//   batch-lines              [id, line]                custom ID and body of a line that has not ended
+//   batch-queue              [id, line]                the lease of a line that has not ended
+//   batch-results            [id, line]                the result of a line that has ended
+//   batch-times              ['active', id]            -; the batch has not ended
+//                            ['ended', ms, id]         -; the time at which the batch ended
+//                            ['erase', 0, id]          -; rows of the batch are still to be erased
 //
-// A deleted batch loses its row first, so that it can no longer be found. Its lines and results are then erased in
-// short transactions, which the sweep continues after a crash.
+// To delete a batch, a transaction first removes it from `batches`, so that it can no longer be found. Its lines and
+// results are then erased in short transactions. After a crash, the sweep continues the erasure.
 
 import { isBatchId } from '../../../shared/ids.js';
 import { base62 } from '../../../shared/ids.js';
@@ -47,16 +47,16 @@ import type { EraseGate } from '../../erase-gate.js';
 import type { Key, Store, Table } from '../../store.js';
 
 const DAY_MS = 86_400_000;
-// Sorts after every number and every string that occurs in keys.
+// Upper bound of key ranges: sorts after every number and string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
 
 interface Row {
   readonly batch: Batch;
-  /** Which process validates, stops or finalizes the batch, and until when. */
+  /** The job lease: the process that validates, stops or finalizes the batch, and when its lease expires. */
   readonly job: { readonly owner: string; readonly until: number };
 }
 
-/** `until`: 0 for a line that waits. `owner` is '' if no process has claimed the line. */
+/** The lease on a line. If `owner` is '', the line is not claimed, and can be claimed from the time `until`. */
 interface Lease {
   readonly owner: string;
   readonly token: string;
@@ -334,7 +334,7 @@ export class LmdbBatchStore implements BatchStore {
       void this.#times.put(['erase', 0, id], []);
       return true;
     });
-    // A batch that was cancelled while it was being validated may have lines that were never counted.
+    // A batch that was cancelled or expired during validation may still have lines, which are not part of `total`.
     if (isDone) await this.#eraseRows(id, [this.#lines, this.#queue]);
     return isDone;
   }
@@ -364,7 +364,7 @@ export class LmdbBatchStore implements BatchStore {
     for (const batch of this.#active()) {
       if (batch.phase !== 'running') continue;
       open += openLines(batch);
-      // Lines are claimed in their order, so those that run are near the start of the queue.
+      // Lines are claimed in order, so running lines are near the start. The scan stops after many waiting lines.
       let waiting = 0;
       for (const { value } of this.#queue.range(below(batch.id))) {
         if (value.owner !== '' && value.until > now) running++;
@@ -418,7 +418,7 @@ export class LmdbBatchStore implements BatchStore {
     return erased;
   }
 
-  /** The batches that have not ended, the oldest first. */
+  /** Returns the batches that have not ended, ordered from the oldest to the newest. */
   #active(): Batch[] {
     return [...this.#times.keys(below('active'))].flatMap((key) => {
       const row = this.#batches.get((key as [string, string])[1]);
@@ -426,7 +426,7 @@ export class LmdbBatchStore implements BatchStore {
     });
   }
 
-  /** Avoids a transaction, which takes the writer's lock, while there is nothing to do. */
+  /** Whether any batch has not ended. Avoids a write transaction, and thus the writer lock, if there is none. */
   #isAnyActive(): boolean {
     this.store.refresh();
     for (const _ of this.#times.keys({ ...below('active'), limit: 1 })) return true;
@@ -439,13 +439,13 @@ export class LmdbBatchStore implements BatchStore {
     return batch.endedAt !== null && batch.endedAt + this.#retentionMs <= this.#now() ? null : batch;
   }
 
-  /** The lines of a batch that are not running, with their leases. */
+  /** Yields the lines that can be claimed now, with their leases. */
   *#waiting(id: string, now: number): Generator<{ line: number; lease: Lease }> {
     for (const { key, value } of this.#queue.range(below(id)))
       if (value.until <= now) yield { line: lineOf(key), lease: value };
   }
 
-  /** Call within a transaction. */
+  /** Claims a line until the time `until`. Call within a transaction. */
   #claim(batch: Batch, { line, lease }: { line: number; lease: Lease }, owner: string, until: number): ClaimedLine {
     const lost = lease.owner === '' ? lease.lost : lease.lost + 1;
     const token = base62(12);
@@ -454,13 +454,13 @@ export class LmdbBatchStore implements BatchStore {
     return { batch, line, customId, body, token, lost };
   }
 
-  /** The lease of a claim that is still valid. An expired lease is valid until somebody else claims the line. */
+  /** Returns the lease of a valid claim, otherwise null. An expired lease is valid until the line is claimed again. */
   #held({ batch: { id }, line, token }: Claim): Lease | null {
     const lease = this.#queue.get([id, line]);
     return lease === undefined || lease.token !== token || token === '' ? null : lease;
   }
 
-  /** Ends lines with the same result. Call within a transaction. */
+  /** Ends several lines, all with the same result. Call within a transaction. */
   #end({ batch, job }: Row, lines: readonly number[], result: LineResult): void {
     let changed = batch;
     const now = this.#now();
@@ -474,7 +474,7 @@ export class LmdbBatchStore implements BatchStore {
     if (lines.length > 0) this.#put(changed, changed.phase === batch.phase ? job : NO_JOB);
   }
 
-  /** Stores a changed batch. Without `job`, the job lease stays. Call within a transaction. */
+  /** Stores a changed batch. If `job` is not set, the job lease does not change. Call within a transaction. */
   #put(batch: Batch, job?: Row['job']): void {
     const before = this.#batches.get(batch.id);
     void this.#batches.put(batch.id, { batch, job: job ?? before?.job ?? NO_JOB });
@@ -483,7 +483,7 @@ export class LmdbBatchStore implements BatchStore {
     void this.#times.put(['ended', batch.endedAt, batch.id], []);
   }
 
-  /** Makes the batch unknown; #eraseRows() erases the rest. Call within a transaction. */
+  /** Removes a batch so that it cannot be found. Call within a transaction, then erase the rest with #eraseRows(). */
   #forget({ id, organizationId, kind, endedAt }: Batch): void {
     void this.#batches.remove(id);
     void this.#owned.remove([organizationId, kind, id]);
@@ -492,6 +492,7 @@ export class LmdbBatchStore implements BatchStore {
     void this.#times.put(['erase', 0, id], []);
   }
 
+  /** Erases the rows of a batch from `tables` in short transactions, then removes its 'erase' key. */
   async #eraseRows(
     id: string,
     tables: readonly Table<never>[] | readonly Table<unknown>[] = [

@@ -1,13 +1,14 @@
-// Contents of files and of parts of uploads, on the tables of a Store:
+// Stores the contents of files and of parts of uploads in LMDB. Tables, keys and values (- = no value, only the key is
+// used):
 //
-//   file-contents  contents ID                     owner, size and deadline
-//   file-rows      [contents ID, position]         bytes
-//   file-sizes     organization                    total size in bytes; '*' = of all organizations
-//   file-times     ['unfinished', seconds, id]     nothing: erased at this time unless adopted by a file
-//                  ['erase', 0, id]                nothing: forgotten, but not all rows are erased yet
+//   file-contents  contents ID                     organization, size and deadline
+//   file-rows      [contents ID, position]         up to ROW_BYTES bytes
+//   file-sizes     organization                    total size in bytes; key '*' = sum of all organizations
+//   file-times     ['unfinished', seconds, id]     -; contents to be erased at this time unless a file adopts them
+//                  ['erase', 0, id]                -; contents whose rows are still to be erased
 //
-// Forgotten contents lose their entry in file-contents first, so that they can no longer be found; their rows are then
-// erased in short transactions. If a crash interrupts them, the sweep continues.
+// To erase contents, a transaction first removes them from `file-contents`, so that they can no longer be found. Their
+// rows are then erased in short transactions. After a crash, the sweep continues the erasure.
 
 import type { EraseGate } from '../../erase-gate.js';
 import { setImmediate } from 'node:timers/promises';
@@ -29,13 +30,13 @@ export interface NewContents {
   readonly id: string;
   readonly organizationId: string;
   readonly deadline: number;
-  /** Whether the organization's limit applies. */
+  /** Whether files.organization_bytes applies. */
   readonly limited: boolean;
 }
 
-// Sorts after every number and every string that occurs in keys.
+// Upper bound of key ranges: sorts after every number and string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
-/** Key of the total size of all organizations' files. */
+/** Key of the sum of all organizations in `file-sizes`. */
 const ALL = '*';
 
 export class LmdbFileContents {
@@ -58,6 +59,7 @@ export class LmdbFileContents {
     this.#transactions = new ShortTransactions(store);
   }
 
+  /** Stores one row. Rejects with ApiError 400 or 503 if a total size would exceed its limit. */
   put(contents: NewContents, position: number, row: Uint8Array): Promise<void> {
     return this.store.transaction(() => {
       const { id, organizationId, limited } = contents;
@@ -72,21 +74,21 @@ export class LmdbFileContents {
     });
   }
 
-  /** Makes finished contents part of a file. Call within a transaction. Throws ApiError 404 if they were erased. */
+  /** Makes complete contents part of a file. Call within a transaction. Throws ApiError 404 if they were erased. */
   adopt(id: string): void {
     const known = this.known(id);
     void this.#times.remove(['unfinished', known.deadline ?? 0, id]);
     void this.#contents.put(id, { ...known, deadline: null });
   }
 
-  /** Throws ApiError 404 if the contents were erased. */
+  /** Returns the entry of contents. Throws ApiError 404 if they were erased. */
   known(id: string): Contents {
     const known = this.#contents.get(id);
     if (known === undefined) throw fileNotFound(id);
     return known;
   }
 
-  /** Makes the contents unknown; eraseRows() erases the rows later. Call within a transaction. */
+  /** Removes contents so that they cannot be found. Call within a transaction, then erase the rows with eraseRows(). */
   forget(id: string): void {
     const known = this.#contents.get(id);
     if (known === undefined) return;
@@ -111,8 +113,8 @@ export class LmdbFileContents {
   }
 
   /**
-   * Rejects with ApiError 404 if the contents were erased. `file` is the ID to name in the error. Other work runs before
-   * each read, because reading itself is synchronous and a file may have thousands of rows.
+   * Reads (part of) a row. Rejects with ApiError 404 if the contents were erased; `file` is the ID in the error
+   * message. Yields to the event loop first, because LMDB reads are synchronous and a file may have thousands of rows.
    */
   async read({ id, position, from, to }: RowSlice, file: string): Promise<Uint8Array> {
     await setImmediate();
@@ -127,7 +129,7 @@ export class LmdbFileContents {
     return this.#sizes.get(organizationId) ?? 0;
   }
 
-  /** Discards contents that are not yet part of a file. */
+  /** Erases the organization's contents that are not yet part of a file. */
   async eraseUnfinished(organizationId: string): Promise<void> {
     for (const key of [...this.#times.keys(below('unfinished'))]) {
       const id = (key as [string, number, string])[2];
@@ -149,7 +151,7 @@ export class LmdbFileContents {
     this.#transactions.close();
   }
 
-  /** Adds to an organization's total and to that of all organizations. Call within a transaction. */
+  /** Adds `change` bytes to the totals of the organization and of all organizations. Call within a transaction. */
   #resize(organizationId: string, change: number): void {
     const sizes = [
       [ALL, this.#total() + change],
@@ -160,7 +162,7 @@ export class LmdbFileContents {
       else void this.#sizes.remove(key);
   }
 
-  /** Total size of all organizations' files. A database in which it is not stored yet has only the others' totals. */
+  /** Returns the total size of all files. If the key '*' is missing, adds up the totals of the organizations. */
   #total(): number {
     let sum = this.#sizes.get(ALL);
     if (sum !== undefined) return sum;

@@ -1,11 +1,12 @@
-// FileStore on the tables of a Store, in addition to those of contents.ts:
+// FileStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is used):
 //
-//   files                  id                          the file and its segments
-//   files-by-organization  [organization, list, id]    nothing; the list is 'all', 'deleted' or 'purpose:...'
-//   file-holds             [id, holder]                nothing
-//   file-times             ['expires', seconds, id]    nothing
+//   files                  id                          the file's properties and segments
+//   files-by-organization  [organization, list, id]    -; the list is 'all', 'deleted' or 'purpose:' and a purpose
+//   file-holds             [id, holder]                -
+//   file-times             ['expires', seconds, id]    -
 //
-// A deleted file that is held is removed from the lists except 'deleted', and is erased with its last hold.
+// A file that is deleted while it is held moves from the other lists to 'deleted'. It is erased when its last hold is
+// released.
 
 import { isFileId, newFileId } from '../../../shared/ids.js';
 import { OPEN_GATE } from '../../erase-gate.js';
@@ -174,7 +175,7 @@ export class LmdbFileStore implements FileStore {
     return erased;
   }
 
-  /** Erases a file, whatever its state, if `condition` holds. Resolves to whether it did. */
+  /** Erases a file, even a deleted or held one, if `condition` returns true. Resolves to whether it was erased. */
   async #erase(id: string, condition: (row: FileRow) => boolean): Promise<boolean> {
     const forgotten = await this.contents.store.transaction(() => {
       const row = this.#files.get(id);
@@ -199,7 +200,7 @@ export class LmdbFileStore implements FileStore {
     return false;
   }
 
-  /** Makes the file unknown. Returns the segments whose rows must be erased. Call within a transaction. */
+  /** Removes the entry of a file. Returns the segments whose rows must be erased. Call within a transaction. */
   #forget(id: string, row: FileRow): readonly Segment[] {
     this.#unlist(id, row);
     void this.#lists.remove([row.organizationId, 'deleted', id]);

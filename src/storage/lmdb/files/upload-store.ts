@@ -1,9 +1,9 @@
-// UploadStore on the tables of a Store, in addition to those of contents.ts:
+// UploadStore in LMDB. In addition to the tables of contents.ts, it uses (- = no value, only the key is used):
 //
-//   uploads                  id                    the upload
-//   uploads-by-organization  [organization, id]    nothing
-//   upload-parts             [upload, part]        size and creation time; the contents have the part's ID
-//   file-times               ['upload', seconds, id]  nothing: when the upload is erased
+//   uploads                  id                       the upload
+//   uploads-by-organization  [organization, id]       -
+//   upload-parts             [upload ID, part ID]     size and creation time; the part's contents have the same ID
+//   file-times               ['upload', seconds, id]  -; the time at which the upload is erased
 
 import { isUploadId, newFileId, newPartId } from '../../../shared/ids.js';
 import { OPEN_GATE } from '../../erase-gate.js';
@@ -157,7 +157,7 @@ export class LmdbUploadStore implements UploadStore {
     for (const part of forgotten) await this.contents.eraseRows(part);
   }
 
-  /** Removes all parts of an upload, and forgets the contents of those selected. Returns the latter's IDs. */
+  /** Removes all parts of an upload. Returns the IDs of selected parts, whose rows the caller must then erase. */
   #forgetParts(upload: string, selects: (part: string) => boolean): string[] {
     const forgotten: string[] = [];
     for (const key of [...this.#parts.keys(below(upload))]) {

@@ -1,5 +1,5 @@
-// BatchStore in the tables `batches` and `batch_lines`, which several processes share. A row lock on the batch
-// serializes the changes of its counts. Leases use the database's clock.
+// BatchStore in the PostgreSQL tables `batches` and `batch_lines`, which several processes share. A row lock on the
+// batch serializes the changes of its phase and counts. Leases use the database's clock.
 
 import { base62, isBatchId } from '../../../shared/ids.js';
 import {
@@ -35,9 +35,9 @@ import type { EraseGate } from '../../erase-gate.js';
 import type { Database, Queryable } from '../database.js';
 
 const DAY_MS = 86_400_000;
-/** Maximum number of batches that one claim considers: the oldest of each organization first. */
+/** Maximum number of batches from which one claim() takes lines. The oldest batch of each organization comes first. */
 const CONSIDERED = 200;
-/** Number of batches that an erasure removes in one statement; each may have many lines. */
+/** Number of batches that one DELETE statement erases. A batch may have many lines, which are erased with it. */
 const BATCHES_AT_ONCE = 1;
 
 interface Row {
@@ -81,7 +81,7 @@ export class PostgresBatchStore implements BatchStore {
 
   create(batch: NewBatch, maxActive: number): Promise<void> {
     return this.database.transaction(async (within) => {
-      // Creations of one organization are serialized, so that the limit is exact.
+      // The lock prevents concurrent creations by the same organization from exceeding the limit.
       await within.query('SELECT pg_advisory_xact_lock(hashtext($1))', [`batches ${batch.organizationId}`]);
       const [active] = await within.query<{ n: number }>(
         'SELECT count(*) AS n FROM batches WHERE organization = $1 AND ended_at IS NULL',
@@ -191,7 +191,7 @@ export class PostgresBatchStore implements BatchStore {
     const claimed: ClaimedLine[] = [];
     for (const [at, batch] of batches.entries()) {
       if (claimed.length >= limit) break;
-      // Of the lines that remain, each batch gets an equal part, so that the organizations take turns.
+      // The remaining batches share the remaining lines equally, so that no organization gets all of them.
       const part = Math.ceil((limit - claimed.length) / (batches.length - at));
       claimed.push(...(await this.#claim(batch, owner, part, leaseMs)));
     }
@@ -260,7 +260,7 @@ export class PostgresBatchStore implements BatchStore {
     });
   }
 
-  /** The claims of other processes end on their own: only the lease shows whether a process still runs. */
+  /** Does nothing: other processes may be alive, so their claims remain valid until the leases expire. */
   async releaseOthers(): Promise<void> {}
 
   async claimJob(owner: string, leaseMs: number): Promise<Batch | null> {
@@ -331,7 +331,7 @@ export class PostgresBatchStore implements BatchStore {
       const batch = await locked(within, id);
       if (batch?.phase !== 'finalizing') return false;
       await put(within, ended(batch, files, this.#now()), true);
-      // A batch that was cancelled while it was being validated may have lines that were never counted.
+      // A batch that was cancelled or expired during validation may still have lines, which are not part of `total`.
       await within.execute('DELETE FROM batch_lines WHERE batch_id = $1 AND outcome IS NULL', [id]);
       return true;
     });
@@ -413,13 +413,13 @@ export class PostgresBatchStore implements BatchStore {
 
 const batchOf = ({ data }: Pick<Row, 'data'>): Batch => JSON.parse(data) as Batch;
 
-/** Locks and returns a batch. Null if it is unknown. Call within a transaction. */
+/** Locks the row of a batch and returns the batch. Null if it is unknown. Call within a transaction. */
 async function locked(within: Queryable, id: string): Promise<Batch | null> {
   const [row] = await within.query<Row>('SELECT data, job_owner FROM batches WHERE id = $1 FOR UPDATE', [id]);
   return row === undefined ? null : batchOf(row);
 }
 
-/** Stores a changed batch. `freesJob`: ends the lease on its job. Call within a transaction that has locked it. */
+/** Stores a changed batch. `freesJob` ends its job lease. Call within the transaction that has locked the batch. */
 async function put(within: Queryable, batch: Batch, freesJob: boolean): Promise<void> {
   await within.execute(
     `UPDATE batches SET phase = $2, ended_at = $3, data = $4,

@@ -1,6 +1,6 @@
-// Contents of files and of parts of uploads, in the tables file_contents, file_rows and file_sizes. Every change of a
-// size locks the organization's row in file_sizes, so that its limit holds across processes. Concurrent writes of several
-// organizations can exceed the limit of all files by one row each.
+// Stores the contents of files and of parts of uploads in the PostgreSQL tables file_contents, file_rows and
+// file_sizes. Each write locks the organization's row in file_sizes, so files.organization_bytes is exact across
+// processes. The check of files.total_bytes takes no lock: each concurrent write can exceed that limit by one row.
 
 import { fileNotFound, fileStorageFull, storageQuotaExceeded } from '../../file-store.js';
 import type { FileSettings } from '../../file-store.js';
@@ -11,9 +11,9 @@ import type { Database, Queryable } from '../database.js';
 export interface NewContents {
   readonly id: string;
   readonly organizationId: string;
-  /** Time at which unfinished contents are erased, in seconds since 1970. */
+  /** Time at which the contents are erased unless a file adopts them, in seconds since 1970. */
   readonly deadline: number;
-  /** Whether the organization's limit applies. */
+  /** Whether files.organization_bytes applies. */
   readonly limited: boolean;
 }
 
@@ -29,6 +29,7 @@ export class PostgresFileContents {
     return Math.floor(this.clock());
   }
 
+  /** Stores one row. Rejects with ApiError 400 or 503 if a total size would exceed its limit. */
   put({ id, organizationId, deadline, limited }: NewContents, position: number, row: Uint8Array): Promise<void> {
     const limit = limited ? this.settings.organization_bytes : null;
     return this.database.transaction(async (within) => {
@@ -62,13 +63,13 @@ export class PostgresFileContents {
     });
   }
 
-  /** Makes finished contents part of a file. Throws ApiError 404 if one was erased. */
+  /** Makes complete contents part of a file. Rejects with ApiError 404 if any of them were erased. */
   async adopt(within: Queryable, ids: readonly string[]): Promise<void> {
     const adopted = await within.execute('UPDATE file_contents SET deadline = NULL WHERE id = ANY ($1::text[])', [ids]);
     if (adopted < ids.length) throw fileNotFound(ids[0] as string);
   }
 
-  /** Erases contents and subtracts their size. Call within a transaction. */
+  /** Erases contents and subtracts their size from the organization's total. Call within a transaction. */
   async erase(within: Queryable, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     await within.execute(
@@ -84,7 +85,7 @@ export class PostgresFileContents {
     await this.database.transaction((within) => this.erase(within, [id]));
   }
 
-  /** Throws ApiError 404 if the contents were erased. `file` is the ID to name in the error. */
+  /** Reads (part of) a row. Rejects with ApiError 404 if the contents were erased; `file` is the ID in the message. */
   async read({ id, position, from, to }: RowSlice, file: string): Promise<Uint8Array> {
     const [row] = await this.database.query<{ data: Buffer }>(
       'SELECT substring(data FROM $3::int FOR $4::int) AS data FROM file_rows WHERE contents_id = $1 AND position = $2',
@@ -107,7 +108,7 @@ export class PostgresFileContents {
     await this.database.execute('DELETE FROM file_sizes WHERE organization = $1 AND bytes <= 0', [organizationId]);
   }
 
-  /** Erases the unfinished contents whose deadline has passed. */
+  /** Erases contents whose deadline has passed. `allows` returns whether erasing is currently allowed. */
   sweep(allows: () => boolean): Promise<void> {
     return this.#eraseEach('SELECT id FROM file_contents WHERE deadline <= $1 LIMIT $2', this.now(), allows);
   }

@@ -1,5 +1,5 @@
-// FileStore in the tables `files` and `file_holds`, and those of contents.ts, which several processes share. A row lock
-// on the file serializes its changes.
+// FileStore in the PostgreSQL tables `files` and `file_holds` and the tables of contents.ts. Several processes share
+// the tables. A row lock on the file serializes deletions, holds and releases.
 
 import { isFileId, newFileId } from '../../../shared/ids.js';
 import { OPEN_GATE } from '../../erase-gate.js';
@@ -193,7 +193,7 @@ export class PostgresFileStore implements FileStore {
     return row ?? null;
   }
 
-  /** Call within a transaction that has locked the file. */
+  /** Erases a file and its contents. Call within the transaction that has locked the file. */
   async #erase(within: Queryable, row: FileRow): Promise<void> {
     await within.execute('DELETE FROM files WHERE id = $1', [row.id]);
     await this.contents.erase(

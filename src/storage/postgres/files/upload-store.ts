@@ -1,5 +1,6 @@
-// UploadStore in the tables `uploads` and `upload_parts`, and those of contents.ts, which several processes share. A row
-// lock on the upload serializes its changes. The contents of a part have the part's ID.
+// UploadStore in the PostgreSQL tables `uploads` and `upload_parts` and the tables of contents.ts. Several processes
+// share the tables. A row lock on the upload serializes its changes. The contents of a part have the same ID as the
+// part.
 
 import { isUploadId, newFileId, newPartId } from '../../../shared/ids.js';
 import { OPEN_GATE } from '../../erase-gate.js';
@@ -144,19 +145,19 @@ export class PostgresUploadStore implements UploadStore {
   }
 
   async eraseOrganization(organizationId: string): Promise<void> {
-    // The contents are erased with those of the organization's files.
+    // PostgresFileStore.eraseOrganization() erases the contents of the parts.
     await this.contents.database.execute('DELETE FROM uploads WHERE organization = $1', [organizationId]);
   }
 
   async sweep(): Promise<void> {
-    // The contents of parts are erased with other unfinished contents.
+    // PostgresFileContents.sweep() erases the contents of parts that no file has adopted.
     if (this.gate.allows())
       await this.contents.database.execute('DELETE FROM uploads WHERE expires_at <= $1', [
         this.contents.now() - ENDED_UPLOAD_S,
       ]);
   }
 
-  /** Erases all parts of an upload except the contents of those in `kept`. */
+  /** Removes all parts of an upload, and erases the contents of the parts that are not in `kept`. */
   async #eraseParts(within: Queryable, upload: string, kept: readonly string[]): Promise<void> {
     const gone = await within.query<{ id: string }>('DELETE FROM upload_parts WHERE upload_id = $1 RETURNING id', [
       upload,
@@ -167,7 +168,7 @@ export class PostgresUploadStore implements UploadStore {
     );
   }
 
-  /** Locks and returns a pending upload. Throws ApiError 422 if it is no longer pending. */
+  /** Locks the row of an upload and returns the upload. Rejects with ApiError 422 if it is no longer pending. */
   async #pending(within: Queryable, id: string): Promise<StoredUpload> {
     const [row] = await within.query<UploadRow>(`SELECT ${UPLOAD} FROM uploads WHERE id = $1 FOR UPDATE`, [id]);
     const upload = row === undefined ? null : this.#uploadOf(row);
