@@ -12,8 +12,7 @@
 // To delete a batch, a transaction first removes it from `batches`, so that it can no longer be found. Its lines and
 // results are then erased in short transactions. After a crash, the sweep continues the erasure.
 
-import { isBatchId } from '../../../shared/ids.js';
-import { base62 } from '../../../shared/ids.js';
+import { base62, isBatchId } from '../../../shared/ids.js';
 import {
   begun,
   ended,
