@@ -91,6 +91,8 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
     await page.getByText(/^Paused at/).waitFor();
     const held = [await tile('Decode'), await picture()];
     await new Promise((done) => setTimeout(done, 1500));
+    for (const name of ['1 h', '5 min']) await page.getByRole('radio', { name, exact: true }).click();
+    await chart.locator('canvas').waitFor();
     t.same([await tile('Decode'), await picture()], held, 'nothing changes while the page is paused');
     await page.getByRole('button', { name: 'Resume' }).click();
     stop.abort();

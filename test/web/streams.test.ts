@@ -189,5 +189,10 @@ test('samples accept a repeated history after a reconnect, gaps, and engines tha
     samples.receive({ event: 'sample', data: JSON.stringify(sampleAt(second, second)) });
   t.equal(samples.length, 5);
   t.equal(samples.engines()[0]!.running, 13);
+
+  const paused = samples.copy();
+  t.ok(samples.receive({ event: 'sample', data: JSON.stringify(sampleAt(14, 14)) }));
+  t.equal(paused.engines()[0]!.running, 13, 'a copy keeps its samples');
+  t.same(paused.columns([]), [[9, 10, 11, 12, 13]]);
   t.end();
 });

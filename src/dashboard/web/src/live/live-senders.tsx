@@ -29,16 +29,18 @@ export function LiveSenders({
   range,
   zoom,
   words,
+  paused,
   onZoom,
 }: {
   range: LiveRange;
   zoom: Span | null;
   words: string;
+  paused: boolean;
   onZoom: (from: number, to: number) => void;
 }): ReactNode {
   const [organization, setOrganization] = useState('');
   const [measure, setMeasure] = useState<string>('tokens');
-  const query = useSenders(range, zoom, organization);
+  const query = useSenders(range, zoom, organization, paused);
   const organizations = useQuery({
     queryKey: ['operator', 'organizations', 'first'],
     queryFn: ({ signal }) => api.get<ListPage<OperatorOrganization>>('/operator/organizations', { limit: 100 }, signal),

@@ -34,11 +34,11 @@ interface Row {
   readonly organization: CachedOrganization | null;
 }
 
-export function PromptCachePanel(): ReactNode {
+export function PromptCachePanel({ paused }: { paused: boolean }): ReactNode {
   const query = useQuery({
     queryKey: KEY,
     queryFn: ({ signal }) => api.get<PromptCacheState>('/operator/prompt-cache', {}, signal),
-    refetchInterval: LOOK_MS,
+    refetchInterval: paused ? false : LOOK_MS,
   });
   const rates = useRates(query.data, query.dataUpdatedAt);
   if (query.data === undefined)

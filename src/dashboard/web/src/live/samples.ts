@@ -28,6 +28,13 @@ export class Samples {
     return all;
   }
 
+  /** A copy that later events do not change. */
+  copy(): Samples {
+    const copied = new Samples(this.#ring.capacity, this.gapS);
+    for (let at = 0; at < this.#ring.length; at++) copied.#add(this.#ring.at(at) as LiveSample);
+    return copied;
+  }
+
   get latest(): LiveSample | undefined {
     return this.#ring.at(-1);
   }

@@ -1,11 +1,12 @@
 // React hook for the operators' live stream: samples, connection state, pausing.
-import { useCallback, useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useState } from 'react';
 import { API, ApiFailure, send } from '../api.js';
 import { follow } from './follow.js';
 import type { Connection } from './follow.js';
 import { Samples } from './samples.js';
 
 export interface Live {
+  /** While paused, the samples up to the pause. */
   samples: Samples;
   /** Changes whenever there is something new to render. */
   version: number;
@@ -21,16 +22,14 @@ export function useLive(): Live {
   const [samples] = useState(() => new Samples());
   const [version, setVersion] = useState(0);
   const [connection, setConnection] = useState<Connection>({ state: 'connecting' });
-  const [paused, setPaused] = useState(false);
+  const [frozen, setFrozen] = useState<Samples | null>(null);
   const [attempt, setAttempt] = useState(0);
-  const frozen = useRef(false);
-  frozen.current = paused;
 
   useEffect(() => {
     const stop = follow({
       open: (signal) => open(signal),
       onEvent: (event) => {
-        if (samples.receive(event) && !frozen.current) setVersion((n) => n + 1);
+        if (samples.receive(event)) setVersion((n) => n + 1);
       },
       onConnection: setConnection,
     });
@@ -38,14 +37,11 @@ export function useLive(): Live {
   }, [samples, attempt]);
 
   return {
-    samples,
+    samples: frozen ?? samples,
     version,
     connection,
-    paused,
-    setPaused: useCallback((next: boolean) => {
-      setPaused(next);
-      if (!next) setVersion((n) => n + 1);
-    }, []),
+    paused: frozen !== null,
+    setPaused: useCallback((next: boolean) => setFrozen(next ? samples.copy() : null), [samples]),
     retry: useCallback(() => setAttempt((n) => n + 1), []),
   };
 }

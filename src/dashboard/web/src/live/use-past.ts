@@ -15,8 +15,15 @@ export interface Past {
   version: number;
 }
 
-/** With `zoom`, the range is fixed; otherwise, it ends now. Nothing is fetched unless `wanted` is true. */
-export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): UseQueryResult<Past> {
+interface Refreshing {
+  /** Nothing is fetched unless this is true. */
+  wanted: boolean;
+  /** What was fetched stays as it is. */
+  paused: boolean;
+}
+
+/** With `zoom`, the range is fixed; otherwise, it ends now. */
+export function usePast(range: LiveRange, zoom: Span | null, { wanted, paused }: Refreshing): UseQueryResult<Past> {
   return useQuery({
     queryKey: ['operator', 'live', 'past', range, zoom],
     queryFn: async ({ signal }) => {
@@ -30,7 +37,7 @@ export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): U
     },
     enabled: wanted,
     placeholderData: (old) => old,
-    refetchInterval: zoom === null ? refreshMs(range) : false,
+    refetchInterval: zoom === null && !paused ? refreshMs(range) : false,
   });
 }
 
@@ -38,6 +45,7 @@ export function useSenders(
   range: LiveRange,
   zoom: Span | null,
   organization: string,
+  paused: boolean,
 ): UseQueryResult<LiveKeys & { span: Span }> {
   return useQuery({
     queryKey: ['operator', 'live', 'keys', range, zoom, organization],
@@ -46,6 +54,6 @@ export function useSenders(
       return { ...(await api.get<LiveKeys>('/operator/live/keys', { ...queryOf(span), organization }, signal)), span };
     },
     placeholderData: (old) => old,
-    refetchInterval: zoom === null ? refreshMs(range) : false,
+    refetchInterval: zoom === null && !paused ? refreshMs(range) : false,
   });
 }

@@ -38,13 +38,13 @@ const MIN_ZOOM_S = 20;
 
 export function OperatorLive(): ReactNode {
   const live = useLive();
-  const { samples, version, connection } = live;
+  const { samples, version, connection, paused } = live;
   const [range, setRange] = useState<LiveRange>('5m');
   const [zoom, setZoom] = useState<Span | null>(null);
   const [chosen, setChosen] = useState<string | null>(null);
   const isPast = range !== '5m' || zoom !== null;
-  const past = usePast(range, zoom, isPast);
-  const marks = usePast('5m', null, !isPast); // used only for the change marks
+  const past = usePast(range, zoom, { wanted: isPast, paused });
+  const marks = usePast('5m', null, { wanted: !isPast, paused }); // used only for the change marks
   const tunables = useQuery({
     queryKey: ['operator', 'tunables'],
     queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal),
@@ -175,6 +175,7 @@ export function OperatorLive(): ReactNode {
             range={range}
             zoom={zoom}
             words={words}
+            paused={paused}
             onZoom={(from, to) => {
               if (to - from >= MIN_ZOOM_S) setZoom({ from, to });
             }}
@@ -194,7 +195,7 @@ export function OperatorLive(): ReactNode {
             </section>
           )}
           <section className="live-part" aria-label="Prompt cache">
-            <PromptCachePanel />
+            <PromptCachePanel paused={paused} />
           </section>
           <Changes marks={changes} />
         </>
