@@ -12,10 +12,7 @@ export interface EmbedOptions {
   adapter?: number | null;
   /** When aborted, cancels the unfinished inputs and rejects the promise with the signal's reason. */
   signal?: AbortSignal;
-  /**
-   * Maximum time in ms during which the engine holds none of the inputs. Also the maximum time in ms that one input
-   * waits in the engine's queue. Default: 30 s.
-   */
+  /** Maximum time in ms during which the engine computes none of the inputs. Default: 30 s. */
   queueWaitMs?: number;
   /** Maximum time in ms from the first engine step of an input until its result. Default: 1 h. */
   generationMs?: number;
@@ -66,7 +63,9 @@ class EmbedRun implements EmbedCall {
   #next = 0;
   #left: number;
   #settled = false;
-  /** Fails the call after `queueWaitMs`. Armed while the engine holds no input of this call. */
+  /** Number of inputs that the engine is computing. */
+  #started = 0;
+  /** Fails the call after `queueWaitMs`. Armed while the engine computes no input of this call. */
   #deadline: NodeJS.Timeout | undefined;
   #resolve!: (vectors: Float32Array[]) => void;
   #reject!: (reason: unknown) => void;
@@ -105,14 +104,21 @@ class EmbedRun implements EmbedCall {
   submitNext(): void {
     const index = this.#next;
     const prompt = this.inputs[index] as Int32Array;
+    let hasStarted = false;
     const generation = this.embedder.generate(this.#request(prompt), (event) => {
-      if (event.type === 'vector') this.#vectors[index] = event.values;
+      if (event.type === 'started') {
+        hasStarted = true;
+        this.#started++;
+        clearTimeout(this.#deadline);
+      } else if (event.type === 'vector') this.#vectors[index] = event.values;
       else if (event.type === 'failed') this.fail(new EmbedError(event.code, event.message));
-      else if (event.type === 'finished') this.#finished(index, generation, event.reason === 'time_limit');
+      else if (event.type === 'finished') {
+        if (hasStarted) this.#started--;
+        this.#finished(index, generation, event.reason === 'time_limit');
+      }
     });
     this.#next++;
     this.#running.add(generation);
-    clearTimeout(this.#deadline);
   }
 
   fail(reason: unknown): void {
@@ -137,7 +143,7 @@ class EmbedRun implements EmbedCall {
   }
 
   #watchQueueWait(): void {
-    if (this.#settled || this.#running.size > 0) return;
+    if (this.#settled || this.#started > 0) return;
     clearTimeout(this.#deadline);
     this.#deadline = setTimeout(
       () => this.fail(new EmbedError('queue_timeout', 'the inputs waited too long in the queue')),
@@ -152,7 +158,8 @@ class EmbedRun implements EmbedCall {
       organization,
       background,
       adapter,
-      queueWaitMs: this.#queueWaitMs,
+      // The call's own deadline applies. An input may have to wait for many other inputs of its call.
+      queueWaitMs: generationMs,
       generationMs,
       output: 'vector',
       n: 1,

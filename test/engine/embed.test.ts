@@ -104,7 +104,7 @@ t.test('draining fails texts that are not embedded', async (t) => {
   const { engine } = await openEmbedder('bert-mean.q8_0');
   t.teardown(() => engine.close());
   const running = engine.embed(
-    Array.from({ length: 64 }, () => new Int32Array(448).fill(7)),
+    Array.from({ length: 24 }, () => new Int32Array(448).fill(7)),
     { organization: 1 },
   );
   engine.drain();
@@ -181,4 +181,14 @@ t.test('a call that waits too long fails, and so does one over the limit of wait
   t.ok(codes.has('queue_timeout'), 'waited too long');
   controller.abort();
   await Promise.all(running);
+});
+
+t.test('a call may take longer than the queue wait while its texts are computed one after another', async (t) => {
+  const { engine } = await openEmbedder('bert-mean.q8_0', { maxSequences: 1, maxBatchTokens: 64 });
+  t.teardown(() => engine.close());
+  const texts = Array.from({ length: 24 }, () => new Int32Array(448).fill(7));
+  const began = performance.now();
+  await engine.embed(texts, { organization: 1 });
+  const queueWaitMs = Math.ceil((performance.now() - began) / 4);
+  t.equal((await engine.embed(texts, { organization: 1, queueWaitMs })).length, texts.length);
 });
