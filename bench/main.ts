@@ -1,6 +1,7 @@
 // Runs a benchmark by name: npm run bench -- <name> [options].
 import { admissionBenchCommand } from './admission.js';
 import { answersBenchCommand } from './answers.js';
+import { embeddingsBenchCommand } from './embeddings.js';
 import { engineBenchCommand } from './engine.js';
 import { expiryBenchCommand } from './expiry.js';
 import { fairnessBenchCommand } from './fairness.js';
@@ -27,6 +28,10 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
     run: admissionBenchCommand,
   },
   answers: { about: 'loops and stray markers in the responses of the embedded models', run: answersBenchCommand },
+  embeddings: {
+    about: 'throughput of embeddings, compared with a peer',
+    run: embeddingsBenchCommand,
+  },
   engine: {
     about: 'prefill and decode speed of a model file, by batch size and context depth, without a server',
     run: engineBenchCommand,

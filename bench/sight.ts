@@ -7,15 +7,13 @@
 // <end_of_image>. The benchmark writes a 1B model with the same metadata and a SigLIP so400m, both with random F16
 // weights. Wall-clock time depends on other load on the machine, so each server's CPU time is reported too. On a
 // machine that is not idle, compare the CPU times.
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import sharp from 'sharp';
 
+import { postTo, processorSecondsOf, startOurs, startPeer, type ComparedServer } from './lib/compared-servers.js';
 import { commit, machine } from './lib/machine.js';
 import { mix } from './lib/random-weights.js';
 import { makeRandomEncoder } from './lib/random-encoder.js';
@@ -48,12 +46,6 @@ const SHAPE = {
   'attention.value_length': '256',
   'attention.sliding_window': '512',
 };
-
-interface Server {
-  readonly name: string;
-  readonly port: number;
-  readonly child: ChildProcess;
-}
 
 interface Sight {
   readonly seconds: number;
@@ -100,55 +92,21 @@ export async function sightBenchCommand(args: string[]): Promise<void> {
   const precision = values.precision ?? 'fast';
 
   const data = mkdtempSync(join(tmpdir(), 'monolith-sight-'));
-  const servers: Server[] = [];
+  const servers: ComparedServer[] = [];
   try {
     servers.push(
-      await started('ours', process.execPath, (port) => [
-        resolve('dist', 'main.js'),
-        '--model',
-        `sight=${model}`,
-        '--port',
-        `${port}`,
-        '--data-dir',
-        data,
-        '--api-key',
-        KEY,
-        '--log-level',
-        'error',
+      await startOurs({ model: 'sight', file: model, data }, [
         '--threads',
         threads,
         '--max-context',
         '2048',
-        '--limits-rpm',
-        'off',
-        '--limits-tpm',
-        'off',
         '--models',
         JSON.stringify({ sight: { vision, vision_precision: precision } }),
       ]),
     );
     if (values.peer !== undefined) {
-      const peer = values.peer;
-      servers.push(
-        await started('peer', peer, (port) => [
-          '-m',
-          model,
-          '--mmproj',
-          vision,
-          '-t',
-          threads,
-          '-tb',
-          threads,
-          '-c',
-          '2048',
-          '--parallel',
-          '1',
-          '--no-warmup',
-          '--port',
-          `${port}`,
-          '--no-webui',
-        ]),
-      );
+      const flags = ['-m', model, '--mmproj', vision, '-t', threads, '-tb', threads];
+      servers.push(await startPeer(values.peer, [...flags, '-c', '2048', '--parallel', '1', '--no-warmup']));
     }
     const sights = new Map<string, Sight[]>(servers.map(({ name }) => [name, []]));
     for (let pass = 0; pass <= repeats; pass++) {
@@ -186,41 +144,6 @@ export async function sightBenchCommand(args: string[]): Promise<void> {
   }
 }
 
-const KEY = 'bench-sight-0000000000';
-const START_MS = 120_000;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
-
-async function started(name: string, program: string, argsFor: (port: number) => string[]): Promise<Server> {
-  const port = await freePort();
-  const child = spawn(program, argsFor(port), { stdio: ['ignore', 'ignore', name === 'ours' ? 'inherit' : 'ignore'] });
-  const end = performance.now() + START_MS;
-  for (;;) {
-    if (child.exitCode !== null || performance.now() > end) throw new Error(`${program} did not start`);
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/models`, {
-      headers: { authorization: `Bearer ${KEY}` },
-    }).catch(() => null);
-    const health = await fetch(`http://127.0.0.1:${port}/${name === 'ours' ? 'readyz' : 'health'}`).catch(() => null);
-    if (answer?.ok === true && health?.ok === true) return { name, port, child };
-    await new Promise((wake) => setTimeout(wake, 300));
-  }
-}
-
-/** User plus system time of all threads, in seconds. */
-function processorSecondsOf({ child }: Server): number {
-  const fields = readFileSync(`/proc/${child.pid}/stat`, 'latin1')
-    .replace(/^.*\) /, '')
-    .split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / 100;
-}
-
 /** Creates an image of smooth shapes with noise that differs in every pass. */
 async function picture(side: number, seed: number): Promise<string> {
   const pixels = Buffer.alloc(side * side * 3);
@@ -239,8 +162,8 @@ async function picture(side: number, seed: number): Promise<string> {
 }
 
 /** Sends a request and measures the time to the first event with a token. */
-async function see(server: Server, base64: string): Promise<Sight> {
-  const body = JSON.stringify({
+async function see(server: ComparedServer, base64: string): Promise<Sight> {
+  const body = {
     model: 'sight',
     stream: true,
     max_tokens: 2,
@@ -254,15 +177,11 @@ async function see(server: Server, base64: string): Promise<Sight> {
         ],
       },
     ],
-  });
+  };
   const before = processorSecondsOf(server),
     began = performance.now();
-  const answer = await fetch(`http://127.0.0.1:${server.port}/v1/chat/completions`, {
-    method: 'POST',
-    body,
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${KEY}` },
-  });
-  if (!answer.ok || answer.body === null) throw new Error(`${server.name}: ${answer.status} ${await answer.text()}`);
+  const answer = await postTo(server, '/v1/chat/completions', body);
+  if (answer.body === null) throw new Error(`${server.name} returned no body`);
   let first: Sight | null = null,
     received = '';
   for await (const chunk of answer.body) {
