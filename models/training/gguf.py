@@ -47,13 +47,14 @@ def metadata(shape, tokenizer, name, kind):
 
 
 def write(path, values, tensors, kind):
+    """`kind`: f16 or q8_0 for all matrices, or a function from a tensor's name to f32, f16 or q8_0."""
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(values))
     for key, value in values.items():
         number, data = _value(value)
         head += _string(key) + struct.pack("<I", number) + data
     blobs, offset = [], 0
     for name, tensor in tensors.items():
-        number, blob = _tensor(tensor, kind)
+        number, blob = _tensor(tensor, kind(name) if callable(kind) else kind)
         head += _string(name) + struct.pack("<I", tensor.ndim) + b"".join(struct.pack("<Q", size) for size in reversed(tensor.shape)) + struct.pack("<IQ", number, offset)
         blob += b"\0" * (-len(blob) % _ALIGN)
         blobs.append(blob)
@@ -116,7 +117,7 @@ def _value(value):
 
 
 def _tensor(tensor, kind):
-    if tensor.ndim == 1:
+    if tensor.ndim == 1 or kind == "f32":
         return _F32, tensor.astype("<f4").tobytes()
     if kind == "q8_0" and tensor.shape[-1] % 32 == 0 and tensor.ndim == 2:
         return _Q8_0, _q8_0(tensor)

@@ -114,7 +114,9 @@ async function targetOf(
 }
 
 const modelsOf = (config: Config): AgentModel[] =>
-  configuredModels(config).map(({ id }) => ({ name: id, context: null, maxOutput: null }));
+  configuredModels(config)
+    .filter(({ task = 'generation' }) => task === 'generation')
+    .map(({ id }) => ({ name: id, context: null, maxOutput: null }));
 
 function ownAddress({ host, port }: Config): string {
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
@@ -138,9 +140,10 @@ async function askServer(url: string, key: string): Promise<AgentModel[] | null>
     });
     if (!response.ok) throw new Error(`status ${response.status}`);
     const { data } = (await response.json()) as {
-      data: { id: string; context_window?: number; max_output_tokens?: number }[];
+      data: { id: string; task?: string | null; context_window?: number; max_output_tokens?: number }[];
     };
-    return data.map(({ id, context_window: context, max_output_tokens: maxOutput }) => ({
+    const generating = data.filter(({ task }) => (task ?? 'generation') === 'generation');
+    return generating.map(({ id, context_window: context, max_output_tokens: maxOutput }) => ({
       name: id,
       context: context || null,
       maxOutput: maxOutput || null,

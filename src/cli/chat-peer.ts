@@ -21,6 +21,8 @@ export interface Peer {
 export interface Listed {
   id: string;
   demonstration?: boolean;
+  /** What the model produces; null or absent if that is unknown. */
+  task?: string | null;
 }
 
 const ANSWER_MS = 2_000;
@@ -79,7 +81,7 @@ async function responds(url: string): Promise<boolean> {
   }
 }
 
-/** Throws UsageError if the server cannot be reached or has no list of models. */
+/** Returns the models that generate text. Throws UsageError if the server cannot be reached or has no list of models. */
 export async function modelsOf(peer: Peer): Promise<Listed[]> {
   let response: Response;
   try {
@@ -91,7 +93,7 @@ export async function modelsOf(peer: Peer): Promise<Listed[]> {
   const body = (await response.json().catch(() => null)) as { data?: Listed[] } | null;
   if (!Array.isArray(body?.data))
     throw new UsageError(`chat: ${peer.url} is not a model server: /v1/models returned no list`);
-  return body.data;
+  return body.data.filter(({ task }) => (task ?? 'generation') === 'generation');
 }
 
 /** Returns the name of the model to use. Throws UsageError if the server does not have it. */

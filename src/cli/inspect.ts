@@ -5,7 +5,7 @@ import { basename } from 'node:path';
 import { commandConfig } from './command-config.js';
 import { QUANTIZE_TYPES, showBytes } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
-import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
+import type { EmbeddingInfo, Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { visionFileOf } from '../engine/vision-file.js';
 import { loadOptions } from '../server/engine-settings.js';
@@ -117,10 +117,12 @@ function report(
           ['vocabulary', `${model.vocabulary} tokens; BOS ${shown(model.bos)}, EOS ${shown(model.eos)}`],
           ['context', `${model.contextLength} tokens`],
           ...(arithmetic === 'fast' ? [['arithmetic', 'fast: the output of a request depends on the batch']] : []),
-          [
-            'chat template',
-            model.chatTemplate === null ? 'none, ChatML is used' : `${model.chatTemplate.length} characters`,
-          ],
+          model.embeddings === null
+            ? [
+                'chat template',
+                model.chatTemplate === null ? 'none, ChatML is used' : `${model.chatTemplate.length} characters`,
+              ]
+            : ['output', outputOf(model.embeddings)],
         ],
   );
 
@@ -206,3 +208,8 @@ const shown = (spelling: string | null): string => (spelling === null ? 'none' :
 
 // A file's text is untrusted and must not contain terminal escape sequences.
 const clean = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ');
+
+function outputOf({ dimensions, pooling }: EmbeddingInfo): string {
+  if (pooling === 'rank') return dimensions === 1 ? 'a score' : `${dimensions} scores`;
+  return `vectors of ${dimensions} dimensions, ${pooling} pooling`;
+}

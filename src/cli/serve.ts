@@ -5,6 +5,7 @@ import { commandName } from './command-name.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 import { checkAddresses } from '../http/listen-problem.js';
+import { taskOf } from '../engine/file-facts.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import { startServer } from '../server/server.js';
 import type { Server } from '../server/server.js';
@@ -194,21 +195,38 @@ function readyText(server: Server, config: Config, paint: Paint = stdoutPaint())
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
     ? [`Small demonstration models. For full-size models: ${commandName()} models --recommended`]
     : [];
-  const body = JSON.stringify({
-    model: server.models.at(-1) ?? '',
-    messages: [{ role: 'user', content: 'What is the capital of France?' }],
-  });
   return `
 ${paint('green', `Monolith is ready at ${paint('bold', server.url)}`)}
 
 ${row('Models', server.models.join(', '), ...demonstrations)}${failedLine}${dashboardLines}${keyLines}
 Try it:
 
-  curl -sS -w '\\n' ${server.url}/v1/chat/completions \\
-    -H "Authorization: Bearer ${shownKey}" -H "Content-Type: application/json" \\
-    -d '${body}' | ${TEXT_OF_RESPONSE}
+${tryText(server, shownKey)}
+`;
+}
+
+/** A first request: to the smallest model that generates text or, if there is none, to an embedding model. */
+function tryText({ pool, url, models }: Server, key: string): string {
+  const curl = (path: string, body: object): string => `  curl -sS -w '\\n' ${url}${path} \\
+    -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" \\
+    -d '${JSON.stringify(body)}'`;
+  // A model that is not loaded is assumed to generate text unless the catalog says otherwise.
+  const isOfTask = (name: string, wanted: string): boolean => {
+    const pooled = pool.get(name);
+    const loaded = pooled?.status.state === 'ready' ? taskOf(pooled.status.engine.info) : null;
+    return (loaded ?? pooled?.model.task ?? 'generation') === wanted;
+  };
+  const ofTask = (wanted: string): string | undefined => models.filter((name) => isOfTask(name, wanted)).at(-1);
+  const chat = ofTask('generation');
+  if (chat !== undefined) {
+    const messages = [{ role: 'user', content: 'What is the capital of France?' }];
+    return `${curl('/v1/chat/completions', { model: chat, messages })} | ${TEXT_OF_RESPONSE}
 
 or chat in the terminal:  ${commandName()} chat
-
 `;
+  }
+  const embedding = ofTask('embedding');
+  if (embedding !== undefined) return `${curl('/v1/embeddings', { model: embedding, input: 'A boat in the fog.' })}\n`;
+  const documents = ['A boat in the fog.', 'A red car.'];
+  return `${curl('/v1/rerank', { model: models.at(-1) ?? '', query: 'ships', documents })}\n`;
 }

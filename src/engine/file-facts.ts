@@ -55,7 +55,8 @@ export function fitOf(
   return memory <= machine.available ? 'yes' : memory <= machine.total ? 'later' : 'no';
 }
 
-const taskOf = ({ embeddings }: ModelInfo): 'generation' | 'embedding' | 'ranking' =>
+/** What a model produces. */
+export const taskOf = ({ embeddings }: ModelInfo): 'generation' | 'embedding' | 'ranking' =>
   embeddings === null ? 'generation' : embeddings.pooling === 'rank' ? 'ranking' : 'embedding';
 
 /** Inspects each file once, or again as long as it cannot be loaded, because that may depend on free memory. */

@@ -22,7 +22,10 @@ export interface ModelDescription {
   deprecatedAt: string | null;
   retiresAt: string | null;
   successor: string | null;
-  /** What the model produces: text, vectors or scores. Null until the model has been loaded for the first time. */
+  /**
+   * What the model produces: text, vectors or scores. Null until the model has been loaded for the first time, unless
+   * the catalog declares it.
+   */
   task: 'generation' | PoolingTask | null;
   /**
    * The vector lengths that an embedding model supports, longest first. Null for other models, and if the lengths are

@@ -157,7 +157,8 @@ export class ServedModels {
         maxOutputTokens: model.max_output_tokens ?? 0,
         efforts: NO_REASONING,
         sees: false,
-        ...UNKNOWN_TASK,
+        task: model.task ?? null,
+        embeddingDimensions: null,
       };
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
@@ -288,8 +289,6 @@ interface Known {
 }
 
 type TaskFacts = Pick<Known, 'task' | 'embeddingDimensions'>;
-
-const UNKNOWN_TASK: TaskFacts = { task: null, embeddingDimensions: null };
 
 /** Describes what a model produces. `pooler`: null for a model that generates text. */
 export function taskOf(pooler: Pooler | null): TaskFacts {

@@ -15,7 +15,7 @@ const question = [
 t.test('lists the models', async (t) => {
   const ids: string[] = [];
   for await (const model of client.models.list()) ids.push(model.id);
-  t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
+  t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0', 'discovery-embed-1.0']);
   // The model list of this API is a single page, regardless of the requested limit.
   const asked: string[] = [];
   for await (const model of client.models.list({ query: { limit: 1 } })) asked.push(model.id);

@@ -37,7 +37,7 @@ t.test('health, readiness and metrics endpoints report the state of the server',
     status: 'ready',
     reason: null,
     draining: false,
-    models: [{ name: 'hal-1.0', state: 'ready', running: 0 }, {}, {}],
+    models: [{ name: 'hal-1.0', state: 'ready', running: 0 }, {}, {}, { state: 'idle' }],
   });
   t.equal((await get('/metrics', {})).status, 401);
   const metrics = await get('/metrics');
@@ -61,7 +61,7 @@ t.test('GET /v1/models returns models in the OpenAI format', async (t) => {
   const list = (await (await get('/v1/models')).json()) as { data: Record<string, unknown>[] };
   t.same(
     list.data.map((model) => model['id']),
-    ['hal-1.0', 'clarke-1.0', 'tycho-1.0'],
+    ['hal-1.0', 'clarke-1.0', 'tycho-1.0', 'discovery-embed-1.0'],
   );
   t.match(list.data[0], {
     object: 'model',
@@ -87,7 +87,7 @@ t.test('GET /v1/models returns models in the Anthropic format to the Anthropic c
   const client = new Anthropic({ baseURL: server.url, apiKey: key, maxRetries: 0 });
   const ids: string[] = [];
   for await (const model of client.models.list({ limit: 2 })) ids.push(model.id);
-  t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0'], 'paging ends after the last model');
+  t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0', 'discovery-embed-1.0'], 'paging ends after the last model');
   t.match(await client.models.retrieve('tycho-1.0'), { type: 'model', id: 'tycho-1.0', display_name: 'Tycho 1.0' });
   const before = await (await get('/v1/models?before_id=tycho-1.0&limit=1', { 'x-api-key': key })).json();
   t.match(before, { data: [{ id: 'clarke-1.0' }], has_more: true });

@@ -21,6 +21,7 @@ t.test('the built-in catalog declares no more than its model files support', asy
       ['hal-1.0', 'none'],
       ['clarke-1.0', 'none'],
       ['tycho-1.0', 'none'],
+      ['discovery-embed-1.0', 'none'],
     ],
   );
   for (const model of models) {
@@ -163,7 +164,7 @@ t.test('a draft model must be a different model without a draft model', async (t
   const refusals: [Record<string, { draft: string }>, RegExp][] = [
     [
       { 'hal-1.0': { draft: 'nobody' } },
-      /models "hal-1\.0": draft: "nobody" is neither one of hal-1\.0, clarke-1\.0, tycho-1\.0 nor a file$/,
+      /models "hal-1\.0": draft: "nobody" is neither one of hal-1\.0, clarke-1\.0, tycho-1\.0, discovery-embed-1\.0 nor a file$/,
     ],
     [{ 'hal-1.0': { draft: 'hal-1.0' } }, /models "hal-1\.0": draft: a model cannot be its own draft/],
     [

@@ -60,7 +60,7 @@ const skip = loadAddon().isas.includes('amx') ? false : 'no AMX';
 t.test('the log says once for all models that results depend on the batch', { skip }, async (t) => {
   const pool = new ModelPool({ ...loadOptions, arithmetic: 'fast', batchInvariant: false });
   t.teardown(() => pool.close());
-  for (const model of readCatalog()) pool.add(model);
+  for (const model of readCatalog().slice(0, 3)) pool.add(model);
   const lines: string[] = [];
   const info = (_: object, message: string): void => void lines.push(message);
   await logLoading(pool, { info } as unknown as Log);

@@ -145,6 +145,7 @@ export function Overview(): ReactNode {
   );
 }
 
-/** The smallest served model, because it responds fastest. */
+/** The smallest served model that generates text, because it responds fastest. */
 export const firstModel = (models: readonly DashboardModel[] | undefined): string =>
-  models?.filter(({ lifecycle }) => lifecycle === 'active').at(-1)?.id ?? 'tycho-1.0';
+  models?.filter(({ lifecycle, task }) => lifecycle === 'active' && (task === null || task === 'generation')).at(-1)
+    ?.id ?? 'tycho-1.0';
