@@ -48,6 +48,7 @@ const kThreads = [
   ['server/workers/http-workers.js', 'server/workers/worker.js'],
   ['engine/kv-tier/kv-tier.js', 'engine/kv-tier/tier-worker.js'],
   ['storage/lmdb/database-copy.js', 'storage/lmdb/database-work.js'],
+  ['protocol/file-inputs/pdf/pdf-reader.js', 'protocol/file-inputs/pdf/pdf-worker.js'],
 ];
 
 /** Bundles dist/ as build/server/main.js and returns its path, or dist/main.js if Vite is not installed. */

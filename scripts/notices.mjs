@@ -1,6 +1,6 @@
-// npm run docs:notices: writes THIRD-PARTY-NOTICES.md, the licenses of all packages except development packages, and of
-// the packages that Vite bundles into the page. The texts come from the packages installed on this machine. Packages
-// built for a specific processor type are included only for this machine's type.
+// npm run docs:notices: writes THIRD-PARTY-NOTICES.md, the licenses of all packages except development packages, of the
+// packages that Vite bundles into the page, and of those whose files the build copies. The texts come from the packages
+// installed on this machine. Packages built for a specific processor type are included only for this machine's type.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,6 +8,8 @@ import { root, run, SetupError } from './setup.mjs';
 
 const kLicense = /^(licen[cs]e|copying|notice)(\.|-|$)/i;
 const kWeb = 'src/dashboard/web';
+/** Development packages whose files the build copies to dist/. */
+const kCopied = ['pdfjs-dist'];
 
 /** Paths, in package-lock.json, of the packages that are shipped. */
 export function shipped(lock) {
@@ -38,6 +40,7 @@ export function shipped(lock) {
       if (place !== null) add(place);
     }
   }
+  for (const name of kCopied) places.add(`node_modules/${name}`);
   return [...places].sort();
 }
 

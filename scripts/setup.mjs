@@ -4,6 +4,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  cpSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -179,6 +180,21 @@ export async function buildTypeScript({ tests = false } = {}) {
     [tsc, '-b', tests ? 'tsconfig.test.json' : 'tsconfig.src.json'],
     'compiling the TypeScript',
   );
+  copyPdfJs();
+}
+
+/** Copies the files of PDF.js that the server uses to dist/pdfjs. The whole package is ten times as large. */
+function copyPdfJs() {
+  const from = at('node_modules', 'pdfjs-dist');
+  const to = at('dist', 'pdfjs');
+  const version = JSON.parse(readFileSync(join(from, 'package.json'), 'utf8')).version;
+  const stamp = join(to, 'version');
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === version) return;
+  rmSync(to, { recursive: true, force: true });
+  mkdirSync(to, { recursive: true });
+  for (const name of ['pdf.min.mjs', 'pdf.worker.min.mjs']) cpSync(join(from, 'legacy', 'build', name), join(to, name));
+  for (const name of ['cmaps', 'LICENSE']) cpSync(join(from, name), join(to, name), { recursive: true });
+  writeFileSync(stamp, version);
 }
 
 const kWeb = at('src', 'dashboard', 'web');

@@ -63,6 +63,16 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'webhooks',
+    summary: 'list, create, change and delete webhook endpoints, and rotate their secrets',
+    takesSettings: true,
+    actions: ['list', 'create', 'change', 'enable', 'disable', 'rotate', 'delete', 'deliveries'],
+    load: async () => {
+      const { webhooks, FLAGS } = await import('./webhooks.js');
+      return { run: webhooks, flags: FLAGS };
+    },
+  },
+  {
     name: 'organizations',
     summary: 'list organizations, or let one be opened on the dashboard from all addresses again',
     takesSettings: true,

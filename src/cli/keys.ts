@@ -20,6 +20,7 @@ import type { CommandStores } from '../server/command-stores.js';
 import { noWords, UsageError } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
 import { askedForHelp, table } from './output.js';
+import { timeSpan } from './time-span.js';
 
 const HELP = `
 Usage: monolith keys create [--name NAME] [--service-account NAME] [PERMISSIONS]
@@ -281,17 +282,10 @@ function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>)
   return 0;
 }
 
-/** Converts 90d, 12h, 30m, 45s or 0 to milliseconds. */
-function span(text: string): number | null {
-  const [, count, unit = ''] = /^(\d{1,6})([dhms]?)$/.exec(text) ?? [];
-  const each = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000 }[unit];
-  return count === undefined ? null : each === undefined ? (count === '0' ? 0 : null) : Number(count) * each;
-}
-
 /** Undefined: not given. Null: never. */
 function expiry(text: string | undefined): Date | null | undefined {
   if (text === undefined || text === 'never') return text === undefined ? undefined : null;
-  const from = span(text);
+  const from = timeSpan(text);
   const date = from === null ? new Date(text) : new Date(Date.now() + from);
   if (Number.isNaN(date.getTime())) throw new UsageError(`keys: --expires takes a date, 90d or 12h, not "${text}"`);
   if (date.getTime() <= Date.now()) throw new UsageError(`keys: --expires ${text} is in the past`);
@@ -351,7 +345,7 @@ async function rotate(
   const current = matches.filter(({ revokedAt }) => revokedAt === null);
   const key = only(current.length > 0 ? current : matches);
   const text = values.get('--overlap');
-  const overlapS = text === undefined ? DEFAULT_OVERLAP_S : (span(text) ?? Infinity) / 1000;
+  const overlapS = text === undefined ? DEFAULT_OVERLAP_S : (timeSpan(text) ?? Infinity) / 1000;
   if (overlapS > MAX_OVERLAP_S)
     throw new UsageError(`keys: --overlap takes 0 to 30d, such as 24h, not "${text ?? ''}"`);
   const made = await refusals(() => accounts.keys.rotate(key.organizationId, key.id, overlapS, ACTOR, null));

@@ -1,11 +1,15 @@
-// The stores that command-line commands change while servers run: accounts, and the models that operators serve. They
-// live in the data directory or in the shared database. Running servers pick up a change within a second.
+// The stores that command-line commands change while servers run: accounts, webhook endpoints, and the models that
+// operators serve. They live in the data directory or in the shared database. Running servers pick up a change within a second.
 
 import { Accounts } from '../accounts/accounts.js';
 import type { ServiceAccounts } from '../accounts/service-accounts.js';
 import { AccountChanges } from '../accounts/changes.js';
 import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
+import type { AuditLog } from '../accounts/audit.js';
+import type { SealerState } from '../accounts/sealing/sealer-state.js';
+import { LmdbSealerState } from '../storage/lmdb/accounts/sealer-state.js';
 import { PostgresDirectory } from '../storage/postgres/accounts/directory.js';
+import { PostgresSealerState } from '../storage/postgres/accounts/sealer-state.js';
 import type { Config } from '../config/settings.js';
 import { LmdbAdapters } from '../storage/lmdb/dashboard/adapters.js';
 import { LmdbServedModels } from '../storage/lmdb/dashboard/served-models.js';
@@ -13,6 +17,9 @@ import { PostgresAdapters } from '../storage/postgres/dashboard/adapters.js';
 import { PostgresServedModels } from '../storage/postgres/dashboard/served-models.js';
 import type { AdapterStore } from '../dashboard/admin/adapter-store.js';
 import type { ServedModelStore } from '../dashboard/admin/served-model-store.js';
+import { LmdbWebhookStore } from '../storage/lmdb/webhooks/webhook-store.js';
+import { PostgresWebhookStore } from '../storage/postgres/webhooks/webhook-store.js';
+import type { WebhookStore } from '../webhooks/webhook-store.js';
 import { existingDatabase, openStore } from '../storage/lmdb/lmdb-store.js';
 import { openPool } from '../storage/postgres/database.js';
 import { DatabaseClock } from '../storage/postgres/database-clock.js';
@@ -23,6 +30,9 @@ export interface CommandStores {
   readonly serviceAccounts: ServiceAccounts;
   readonly served: ServedModelStore;
   readonly adapters: AdapterStore;
+  readonly webhooks: WebhookStore;
+  readonly audit: AuditLog;
+  readonly sealer: SealerState;
 }
 
 /**
@@ -46,6 +56,9 @@ export async function withStores<T>(
         serviceAccounts: directory.serviceAccounts,
         served: new LmdbServedModels(store, directory.audit),
         adapters: new LmdbAdapters(store, directory.audit),
+        webhooks: new LmdbWebhookStore(store),
+        audit: directory.audit,
+        sealer: new LmdbSealerState(store),
       },
       work,
       () => store.close(),
@@ -68,6 +81,9 @@ export async function withStores<T>(
       serviceAccounts: directory.serviceAccounts,
       served: new PostgresServedModels(directory.work),
       adapters: new PostgresAdapters(directory.work),
+      webhooks: new PostgresWebhookStore(database),
+      audit: directory.audit,
+      sealer: new PostgresSealerState(database),
     },
     work,
     () => database.close(),

@@ -345,7 +345,7 @@ export const ERRORS = {
     status: 413,
     meaning: 'The file is too large.',
     cause:
-      'The file exceeds `files.max_bytes`, the part of an upload exceeds the size of the upload, or the files of a generation request exceed their total limit (64 MiB, or less if `http.max_reading_bytes` is small).',
+      'The file exceeds `files.max_bytes`, the part of an upload exceeds the size of the upload, the files of a generation request exceed their total limit (64 MiB, or less if `http.max_reading_bytes` is small), or a PDF file exceeds one of its limits.',
     action:
       'Send smaller files, create the upload with the correct size, or ask the operator to raise `files.max_bytes`.',
   },

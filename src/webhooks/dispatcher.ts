@@ -10,6 +10,7 @@ import type { BatchStore } from '../storage/batch-store.js';
 import type { ResponseStore } from '../storage/response-store.js';
 import { postWebhook, type WebhookSettings } from '../usage/webhook.js';
 import { batchEndEvent, endEvent } from './events.js';
+import { secretsOf } from './secrets.js';
 import { signedHeaders } from './signature.js';
 import { CHECK_MS, type WebhookEvents } from './webhook-events.js';
 import type { Endpoint, Job, WebhookStore } from './webhook-store.js';
@@ -177,28 +178,14 @@ export class Dispatcher {
   }
 
   async #send({ eventId, body }: Job, endpoint: Endpoint): Promise<void> {
-    const { settings, now } = this.deps;
-    const secret = await this.#secretOf(endpoint);
+    const { box, store, settings, now } = this.deps;
+    const secrets = await secretsOf(endpoint, { box, store, now: now() });
     const status = await postWebhook(endpoint.url, body, {
-      headers: signedHeaders(secret, eventId, Math.floor(now() / 1_000), body),
+      headers: signedHeaders(secrets, eventId, Math.floor(now() / 1_000), body),
       settings: { ...settings, timeout_ms: Math.min(settings.timeout_ms, MAX_TIMEOUT_MS) },
       signal: this.#closing.signal,
     });
     if (status < 200 || status >= 300) throw new Error(`the receiver responded with status ${status}`);
-  }
-
-  /** Decrypts the signing secret. Encrypts it again with the current key if it was encrypted with an older key. */
-  async #secretOf({ organizationId, id, sealedSecret }: Endpoint): Promise<string> {
-    const { box, store } = this.deps;
-    const opened = box.open('webhook secret', id, sealedSecret);
-    if (opened === null) throw new Error('the secret was sealed with a key that is not in secrets.signing_keys');
-    if (!opened.current)
-      await store.changeEndpoint(organizationId, id, (before) =>
-        before.sealedSecret === sealedSecret
-          ? { ...before, sealedSecret: box.seal('webhook secret', id, opened.text) }
-          : null,
-      );
-    return opened.text;
   }
 
   /** Fails a job. `disables`: also disable the endpoint, unless it has accepted an event since the job was created. */

@@ -6,9 +6,19 @@ const SECRET_BYTES = 32;
 
 export const newWebhookSecret = (): string => PREFIX + randomBytes(SECRET_BYTES).toString('base64');
 
-/** Returns the headers of a webhook request. `id`: the event ID. `seconds`: time of the attempt, in Unix time. */
-export function signedHeaders(secret: string, id: string, seconds: number, body: string): Record<string, string> {
-  const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
-  const signature = createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64');
-  return { 'webhook-id': id, 'webhook-timestamp': String(seconds), 'webhook-signature': `v1,${signature}` };
+/**
+ * Returns the headers of a webhook request, with one signature for each secret. `id`: the event ID. `seconds`: time of
+ * the attempt, in Unix time.
+ */
+export function signedHeaders(
+  secrets: readonly string[],
+  id: string,
+  seconds: number,
+  body: string,
+): Record<string, string> {
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
+    return `v1,${createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')}`;
+  });
+  return { 'webhook-id': id, 'webhook-timestamp': String(seconds), 'webhook-signature': signatures.join(' ') };
 }

@@ -9,6 +9,8 @@ export interface Endpoint {
   readonly events: readonly EventType[];
   /** The signing secret, encrypted by SecretBox for the purpose 'webhook secret' and this endpoint's ID. */
   readonly sealedSecret: string;
+  /** Secrets that were replaced, newest first. Absent: there are none. */
+  readonly previousSecrets?: readonly PreviousSecret[] | undefined;
   readonly createdAt: number;
   /** The reason why the endpoint is disabled. Null: it is enabled. */
   readonly disabled: string | null;
@@ -17,6 +19,12 @@ export interface Endpoint {
   /** Nothing is sent to the endpoint before this time. */
   readonly pausedUntil: number;
   readonly deliveredAt: number | null;
+}
+
+/** A replaced signing secret, encrypted as `sealedSecret`. Requests are signed with it until this time. */
+export interface PreviousSecret {
+  readonly sealed: string;
+  readonly until: number;
 }
 
 export type JobState = 'waiting' | 'pending' | 'delivered' | 'failed';

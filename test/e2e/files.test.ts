@@ -286,8 +286,8 @@ t.test('requests of all formats include text files in the prompt and its token c
 });
 
 t.test('refuses files that cannot be read with an error that names the part', async (t) => {
-  const pdf = await client.files.create({
-    file: await fileOf('%PDF-1.4', 'a.pdf', 'application/pdf'),
+  const archive = await client.files.create({
+    file: await fileOf('PK', 'a.zip', 'application/zip'),
     purpose: 'user_data',
   });
   const broken = await client.files.create({
@@ -300,7 +300,7 @@ t.test('refuses files that cannot be read with an error that names the part', as
       messages: [{ role: 'user', content: [{ type: 'file', file }] }],
     });
   const param = 'messages[0].content[0]';
-  await t.rejects(chat({ file_id: pdf.id }), { status: 422, code: 'unsupported_content', param });
+  await t.rejects(chat({ file_id: archive.id }), { status: 422, code: 'unsupported_content', param });
   await t.rejects(chat({ file_id: broken.id }), { status: 422, code: 'invalid_value', param });
   await t.rejects(chat({ file_id: 'file-unknown' }), { status: 404, code: 'file_not_found', param });
   await t.rejects(chat({ file_data: '!', filename: 'a.txt' }), { status: 422, code: 'invalid_value', param });

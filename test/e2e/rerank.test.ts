@@ -1,7 +1,8 @@
-// Tests reranking and scores on a real cross-encoder, and the vectors of an encoder against golden values. Uses plain
-// HTTP, because Cohere's official client (cohere-ai) is not installed in this repository.
+// Tests reranking and scores on a real cross-encoder, and the vectors of an encoder against golden values, with plain
+// HTTP and with Cohere's official client.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { CohereClient, CohereClientV2, CohereError } from 'cohere-ai';
 import t from 'tap';
 import { publishedAnswers } from '../../src/protocol/openapi/document.js';
 import { ask, get } from '../support/wire.js';
@@ -109,6 +110,49 @@ t.test('all paths serve the same ranking, with the version of their API', async 
   const pairs = await score(asked);
   t.same((await score(asked, '/score')).data, pairs.data);
   publishedAnswers.Scores.parse(pairs);
+});
+
+t.test("Cohere's client ranks documents at /v2/rerank and /v1/rerank", async (t) => {
+  const options = { token: server.key, environment: server.url, maxRetries: 0 };
+  const client = new CohereClientV2(options);
+  const { results: expected, usage } = await rerank({});
+  const scores = expected.map(({ index, relevance_score: relevanceScore }) => ({ index, relevanceScore }));
+  const asked = { model: 'rank', query, documents };
+  const { data: ranking, rawResponse } = await client.rerank({ ...asked, priority: 5 }).withRawResponse();
+  t.same(
+    ranking.results.map(({ index, relevanceScore }) => ({ index, relevanceScore })),
+    scores,
+  );
+  t.match(ranking, {
+    id: String,
+    meta: { apiVersion: { version: '2' }, tokens: { inputTokens: usage.prompt_tokens } },
+  });
+  t.match(rawResponse.headers.get('x-ignored-parameters'), /priority/, 'a parameter without effect is named');
+  const top = await client.rerank({ ...asked, topN: 1, maxTokensPerDoc: 100 });
+  t.same(
+    top.results.map(({ index, relevanceScore }) => ({ index, relevanceScore })),
+    scores.slice(0, 1),
+  );
+  const first = await new CohereClient(options).rerank({
+    ...asked,
+    documents: documents.map((text) => ({ text })),
+    returnDocuments: true,
+  });
+  t.same(
+    first.results.map(({ index, document }) => ({ index, text: document?.text })),
+    scores.map(({ index }) => ({ index, text: documents[index] })),
+  );
+  for (const [change, status] of [
+    [{ model: 'none' }, 404],
+    [{ model: 'bert' }, 422],
+    [{ topN: 0 }, 422],
+  ] as const) {
+    const error: unknown = await client.rerank({ ...asked, ...change }).catch((error: unknown) => error);
+    t.ok(error instanceof CohereError && error.statusCode === status, `${status}: ${String(error)}`);
+  }
+  const stranger = new CohereClientV2({ ...options, token: 'sk-wrong' });
+  const refused: unknown = await stranger.rerank(asked).catch((error: unknown) => error);
+  t.ok(refused instanceof CohereError && refused.statusCode === 401);
 });
 
 t.test('top_n, return_documents and documents as objects', async (t) => {

@@ -22,6 +22,7 @@ const CHECKED: Readonly<Record<string, string>> = {
   '/limits': 'limits',
   '/responses': 'responses',
   '/webhooks': 'webhooks',
+  '/files': 'files',
   '/members': 'members',
   '/settings': 'settings',
   '/audit-log': 'audit-log',

@@ -289,6 +289,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
       '/audit-log',
       '/responses',
       '/webhooks',
+      '/files',
     ]) {
       await page.goto(`/dashboard${path}`);
       await page.getByRole('heading', { level: 1 }).waitFor();

@@ -58,6 +58,24 @@ test('the webhooks page works', { skip: noBrowser, timeout: 180_000 }, async (t)
     await noneWrong(t, window, 'deliveries');
   });
 
+  await t.test('the secret is replaced, and the old one stays valid for a while', async (t) => {
+    await dialog.getByRole('button', { name: 'Close' }).last().click();
+    await row.getByRole('button', { name: /^Rotate the secret/ }).click();
+    await checkLook(page, 'webhook-rotate', { fullPage: false, few: true });
+    await dialog.getByLabel('Old secret stays valid for').selectOption('7 days');
+    await dialog.getByRole('button', { name: 'Create new secret' }).click();
+    await dialog.getByText('New signing secret').waitFor();
+    const secret = await dialog.locator('.secret code').innerText();
+    await dialog.getByRole('button', { name: 'I have saved it' }).click();
+    await row.getByText('The old secret is valid until').waitFor();
+    await respond();
+    t.ok(await eventually(() => receiver.taken.length === 2));
+    const { body, headers } = receiver.taken[1]!;
+    t.match(await client.webhooks.unwrap(body, headers as Record<string, string>, secret), { object: 'event' });
+    await noneWrong(t, window, 'webhooks after a rotation');
+    await row.getByRole('button', { name: `Deliveries to ${receiver.url}` }).click();
+  });
+
   await t.test('a failed delivery and the reason why an endpoint is disabled are shown', async (t) => {
     receiver.status = 500;
     await respond();
@@ -108,7 +126,7 @@ test('the webhooks page works', { skip: noBrowser, timeout: 180_000 }, async (t)
 
     await go(page, 'Audit log');
     await page.getByLabel('Subject').selectOption('webhook');
-    for (const action of ['created', 'changed', 'deleted'])
+    for (const action of ['created', 'changed', 'secret_rotated', 'deleted'])
       await page
         .getByRole('rowheader', { name: `webhook.${action}` })
         .first()

@@ -104,6 +104,53 @@ t.test('only background responses are reported, and only the events that an endp
   t.match(some.bodies(), [{ type: 'response.incomplete', data: { id } }]);
 });
 
+t.test('after a rotation, clients with the new or the old secret accept the messages', async (t) => {
+  const receiver = await webhookReceiver(t);
+  const { id, secret: first } = await create(receiver);
+  const rotate = (overlap_seconds?: number): Promise<CreatedWebhook> =>
+    owned.owner.post<CreatedWebhook>(`${list()}/${id}/rotate`, { overlap_seconds });
+  const next = async (): Promise<Received> => {
+    const before = receiver.taken.length;
+    await ask('A: x');
+    t.ok(await eventually(() => receiver.taken.length > before));
+    return receiver.taken.at(-1)!;
+  };
+  const { secret: second, previous_secrets_until: until } = await rotate();
+  t.not(second, first);
+  t.ok(Math.abs(Date.parse(until!) - Date.now() - 86_400_000) < 600_000, 'the default overlap is 24 hours');
+  const both = await next();
+  for (const secret of [first, second]) {
+    t.match(await unwrap(both, secret), { type: 'response.completed' });
+    const newer = new OpenAI7({ apiKey: 'x', webhookSecret: secret });
+    t.match(await newer.webhooks.unwrap(both.body, both.headers as Record<string, string>), { object: 'event' });
+  }
+  await t.rejects(unwrap({ ...both, body: `${both.body} ` }, first));
+
+  const { secret: third } = await rotate(3_600);
+  const three = await next();
+  for (const secret of [first, second, third]) t.match(await unwrap(three, secret), { object: 'event' });
+
+  const { secret: last, previous_secrets_until: none } = await rotate(0);
+  t.equal(none, null);
+  const one = await next();
+  t.match(await unwrap(one, last), { object: 'event' });
+  for (const secret of [first, second, third]) await t.rejects(unwrap(one, secret), 'a removed secret is not used');
+
+  const { secret: newest } = await rotate(1);
+  await new Promise((done) => setTimeout(done, 1_200));
+  const late = await next();
+  t.match(await unwrap(late, newest), { object: 'event' });
+  await t.rejects(unwrap(late, last), 'a secret is not used after its overlap');
+  t.equal((await webhook(id)).previous_secrets_until, null);
+
+  await rotate(3_600);
+  await restart();
+  const restarted = await next();
+  t.match(await unwrap(restarted, newest), { object: 'event' });
+  t.match(await refusal(rotate(-1)), { status: 422, code: 'value_out_of_range', param: 'overlap_seconds' });
+  t.match(await refusal(owned.owner.post(`${list()}/wh_unknown/rotate`, {})), { status: 404 });
+});
+
 t.test('a failed delivery is repeated with the same event ID, even after kill -9', async (t) => {
   const receiver = await webhookReceiver(t, 503);
   const { id, secret } = await create(receiver);
@@ -157,7 +204,7 @@ t.test('invalid endpoints are rejected with an error that names the field', asyn
     t.ok((await refusal(owner.post(list(), wrong))).status >= 400);
   const created = await owner.post<CreatedWebhook>(list(), { url, events: ['response.failed', 'response.failed'] });
   t.same(created.events, ['response.failed']);
-  t.notMatch(JSON.stringify(await webhook(created.id)), /whsec_|secret/);
+  t.notMatch(JSON.stringify(await webhook(created.id)), /whsec_|"secret"/);
   t.match(await refusal(owner.patch(`${list()}/${created.id}`, { url: 'http://192.168.1.1/' })), { param: 'url' });
   t.match(await owner.patch(`${list()}/${created.id}`, { events: ['batch.failed'] }), {
     events: ['batch.failed'],

@@ -3,6 +3,8 @@
 import type { Route } from '../../http/exchange.js';
 import { apiKeyRoutes, type ApiKeyDeps } from './api-keys.js';
 import { budgetRoutes, type BudgetDeps } from './budget.js';
+import { dashboardBatchRoutes, type DashboardBatchDeps } from './batches.js';
+import { dashboardFileRoutes, type DashboardFileDeps } from './files.js';
 import { dashboardConversationRoutes, type DashboardConversationDeps } from './conversations.js';
 import { limitRoutes, type LimitDeps } from './limits.js';
 import { modelRoutes, type ModelDeps } from './models.js';
@@ -47,6 +49,8 @@ export type DashboardRouteDeps = SignUpDeps &
   ApiKeyDeps &
   StoredResponseDeps &
   DashboardConversationDeps &
+  DashboardFileDeps &
+  DashboardBatchDeps &
   WebhookDeps &
   ModelDeps &
   LimitDeps &
@@ -76,6 +80,8 @@ export function dashboardRoutes(deps: DashboardRouteDeps): Route[] {
     ...apiKeyRoutes(deps),
     ...storedResponseRoutes(deps),
     ...dashboardConversationRoutes(deps),
+    ...dashboardFileRoutes(deps),
+    ...dashboardBatchRoutes(deps),
     ...webhookRoutes(deps),
     ...modelRoutes(deps),
     ...limitRoutes(deps),

@@ -1,18 +1,10 @@
 // Converts a batch to the JSON format of OpenAI's API. No side effects.
 
+import type { BatchState } from '../../shared/wire/files.js';
 import type { Batch } from '../../storage/batch-store.js';
 
-type Status =
-  | 'validating'
-  | 'failed'
-  | 'in_progress'
-  | 'finalizing'
-  | 'completed'
-  | 'expired'
-  | 'cancelling'
-  | 'cancelled';
-
-function statusOf({ phase, ending }: Batch): Status {
+/** The status in OpenAI's API. */
+export function batchState({ phase, ending }: Batch): BatchState {
   switch (phase) {
     case 'validating':
       return 'validating';
@@ -37,7 +29,7 @@ export function shownBatch(batch: Batch): object {
     errors: problems.length === 0 ? null : { object: 'list', data: problems },
     input_file_id: batch.inputFileId,
     completion_window: '24h',
-    status: statusOf(batch),
+    status: batchState(batch),
     output_file_id: batch.outputFileId,
     error_file_id: batch.errorFileId,
     created_at: seconds(batch.createdAt),

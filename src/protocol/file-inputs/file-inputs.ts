@@ -1,6 +1,6 @@
-// Replaces the files in requests with their contents: text files with their text, images with base64 data. This runs
-// before the replaced parts are validated, so the rest of the server handles only text and images. Event-loop thread
-// only.
+// Replaces the files in requests with their contents: text and PDF files with their text, images with base64 data. This
+// runs before the replaced parts are validated, so the rest of the server handles only text and images. Event-loop
+// thread only.
 
 import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -12,12 +12,14 @@ import { tooMuchToRead } from '../../http/request-memory-budget.js';
 import type { Reading, RequestMemoryBudget } from '../../http/request-memory-budget.js';
 import { filePartsOf } from './parts.js';
 import type { FileContents, FileFormat, FilePart } from './parts.js';
+import { PdfReader } from './pdf/pdf-reader.js';
 
 /** Maximum number of files in a request. */
 const MAX_FILES = 100;
 /** Maximum total size of the files in a request in bytes. The organization's share of request memory also applies. */
 const MAX_BYTES = 64 * 1024 ** 2;
 
+const PDF = 'application/pdf';
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 /** Media types that are read as text, in addition to text/*. */
 const TEXTS = [
@@ -48,6 +50,7 @@ interface LoadedFile {
 
 export class FileInputs {
   readonly #reserved = new WeakMap<FileReader, Reading>();
+  readonly #pdfs = new PdfReader();
   readonly #maxBytes: number;
 
   /** `memory` is the budget for request bodies. The files of requests count toward it too. */
@@ -60,9 +63,9 @@ export class FileInputs {
 
   /**
    * Replaces the files in `body`. Returns null if there are none. Otherwise, resolves to their total size in bytes,
-   * which stays reserved until release() or until the client disconnects. Rejects with ApiError 404 file_not_found, 413
-   * file_too_large, 422 unsupported_content or invalid_value, 429 if the organization's budget is used up, or 503 if
-   * too much request data is in memory. May never settle if the client disconnects.
+   * including the text of PDF files, which stays reserved until release() or until the client disconnects. Rejects with
+   * ApiError 404 file_not_found, 413 file_too_large, 422 unsupported_content or invalid_value, 429 if the organization's
+   * budget is used up, or 503 if too much request data is in memory. May never settle if the client disconnects.
    */
   expand(format: FileFormat, body: unknown, reader: FileReader): Promise<number> | null {
     const parts = filePartsOf(format, body);
@@ -82,7 +85,11 @@ export class FileInputs {
       throw apiError('invalid_value', `${excess.path}: a request may have at most ${MAX_FILES} files.`, excess.path);
     const reserved = this.memory.open(reader.identity.organizationId);
     this.#reserved.set(reader, reserved);
-    reader.onAborted(() => this.release(reader));
+    const left = new AbortController();
+    reader.onAborted(() => {
+      this.release(reader);
+      left.abort();
+    });
     let total = 0;
     const spend = (bytes: number, path: string): void => {
       total += bytes;
@@ -99,11 +106,15 @@ export class FileInputs {
       for (const part of parts) {
         const file = await this.#load(part, reader, spend);
         if (reader.aborted) break;
-        part.replace(reader.charged(file.bytes.length, () => contentsOf(part, file)));
+        if (file.mediaType === PDF) {
+          const text = await this.#pdfText(part, file, reader, left.signal);
+          spend(text.length * BYTES_PER_CHARACTER, part.path);
+          part.replace({ kind: 'text', text, filename: file.filename });
+        } else part.replace(reader.charged(file.bytes.length, () => contentsOf(part, file)));
       }
     } catch (error) {
       this.release(reader);
-      throw error;
+      if (!reader.aborted) throw error;
     }
     if (reader.aborted) this.release(reader);
     return total;
@@ -116,7 +127,10 @@ export class FileInputs {
       const filename = part.filename ?? 'unnamed';
       spend(Math.floor((data.length / 4) * 3), path);
       const bytes = reader.charged(data.length, () => decoded(data, path));
-      return { bytes, filename, mediaType: origin.mediaType ?? mediaType ?? mediaTypeOfName(filename) ?? UNKNOWN };
+      const stated = origin.mediaType ?? mediaType ?? mediaTypeOfName(filename);
+      const file = { bytes, filename, mediaType: stated ?? (isPdf(bytes) ? PDF : UNKNOWN) };
+      ensureReadable(part, file.mediaType);
+      return file;
     }
     const { organizationId } = reader.identity;
     const file = await this.files.get(organizationId, origin.id);
@@ -124,6 +138,13 @@ export class FileInputs {
     ensureReadable(part, file.mediaType);
     const bytes = await reader.enqueue(file.bytes, () => this.#read(file, reader, () => spend(file.bytes, path)));
     return { bytes, mediaType: file.mediaType, filename: part.filename ?? file.filename };
+  }
+
+  /** Returns the text of a PDF file, with a line before each page that contains its number. */
+  async #pdfText(part: FilePart, { bytes }: LoadedFile, reader: FileReader, signal: AbortSignal): Promise<string> {
+    const organization = reader.identity.organizationId;
+    const pages = await this.#pdfs.read(bytes, { organization, path: part.path, signal });
+    return pages.map((text, index) => `--- Page ${index + 1} ---\n${text.trimEnd()}`).join('\n\n');
   }
 
   /** Reads a stored file. `reserve` is called before memory is allocated; it throws if the limit is exceeded. */
@@ -145,6 +166,10 @@ export class FileInputs {
 }
 
 const UNKNOWN = 'application/octet-stream';
+/** Maximum memory for a character of a string. */
+const BYTES_PER_CHARACTER = 2;
+
+const isPdf = (bytes: Buffer): boolean => bytes.subarray(0, 5).toString('latin1') === '%PDF-';
 
 /**
  * Returns a copy of the route that replaces the files in requests before its handler runs. Requests without files are
@@ -182,7 +207,8 @@ function decoded(data: string, path: string): Buffer {
   return bytes;
 }
 
-const isText = (mediaType: string): boolean => mediaType.startsWith('text/') || TEXTS.includes(mediaType);
+const isText = (mediaType: string): boolean =>
+  mediaType.startsWith('text/') || mediaType === PDF || TEXTS.includes(mediaType);
 
 /** Throws ApiError 422 if the part cannot have a file of this type. */
 function ensureReadable({ path, takes }: FilePart, mediaType: string): void {
@@ -190,8 +216,8 @@ function ensureReadable({ path, takes }: FilePart, mediaType: string): void {
   if (!isAllowed) throw unsupported(path, takes, mediaType);
 }
 
+/** Returns the contents of a file that is not a PDF file. */
 function contentsOf(part: FilePart, { bytes, mediaType, filename }: LoadedFile): FileContents {
-  ensureReadable(part, mediaType);
   if (IMAGES.includes(mediaType))
     return {
       kind: 'image',
@@ -206,9 +232,11 @@ function contentsOf(part: FilePart, { bytes, mediaType, filename }: LoadedFile):
 }
 
 function unsupported(path: string, takes: FilePart['takes'], mediaType: string): ApiError {
-  const supported = { image: 'images (PNG, JPEG, GIF, WebP)', text: 'text files', both: 'text files and images' }[
-    takes
-  ];
+  const supported = {
+    image: 'images (PNG, JPEG, GIF, WebP)',
+    text: 'text and PDF files',
+    both: 'text files, PDF files and images',
+  }[takes];
   return apiError(
     'unsupported_content',
     `${path}: files of type ${mediaType.slice(0, 128)} are not supported; this part takes ${supported}.`,

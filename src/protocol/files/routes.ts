@@ -3,6 +3,7 @@
 // only.
 
 import type { Exchange, Route } from '../../http/exchange.js';
+import { setAttachment } from '../../http/attachment.js';
 import { errorFormatOf } from '../../http/error-format.js';
 import { fileNotFound } from '../../storage/file-store.js';
 import type { FileStore, StoredFile } from '../../storage/file-store.js';
@@ -49,9 +50,7 @@ export function fileRoutes(deps: FileDeps): Route[] {
       scope: 'files.read',
       async handler(exchange) {
         const { id, organizationId, bytes, mediaType, filename } = await found(files, exchange);
-        // These headers prevent a browser from showing the file as a page of this server.
-        exchange.setHeader('Content-Disposition', `attachment; filename*=UTF-8''${encodedName(filename)}`);
-        exchange.setHeader('X-Content-Type-Options', 'nosniff');
+        setAttachment(exchange, filename);
         await exchange.streamed(200, mediaType, bytes, files.read(organizationId, id));
       },
     },
@@ -153,6 +152,3 @@ const isMessages = (exchange: Exchange): boolean =>
 
 const shown = (exchange: Exchange, file: StoredFile): object =>
   isMessages(exchange) ? fileMetadata(file) : fileObject(file);
-
-const encodedName = (name: string): string =>
-  encodeURIComponent(Buffer.from(name).toString()).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);

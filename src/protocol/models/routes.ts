@@ -179,7 +179,7 @@ function messagesModel(model: ModelDescription, { webSearch }: Pick<ModelsOption
         max: effort('max'),
       },
       image_input: supports(model.inputModalities.includes('image')),
-      pdf_input: no,
+      pdf_input: supports(true),
       server_tools: { supported: webSearch, code_execution: no, web_search: supports(webSearch) },
       structured_outputs: supports(true),
       thinking: {

@@ -21,6 +21,8 @@ import type { Storage } from './storage.js';
 export interface Batches extends Module {
   /** Starts no more requests of batches, and stops and releases the running ones. */
   drain(): void;
+  /** Makes the batch runner of this thread, if there is one, look for work. */
+  wake(): void;
 }
 
 export interface BatchesContext extends AppContext {
@@ -91,14 +93,15 @@ export function openBatches({
       : null;
     undo.add(() => runner?.close());
     void runner?.takeOver().catch(() => undefined); // if this fails, the leases of earlier processes expire
+    const wake = (): void => runner?.wake();
     const deps = {
       batches,
       files,
       settings: config.batches,
       now,
       expectEnd: (organizationId: string, id: string) => events.expectBatch(organizationId, id),
-      wake: () => runner?.wake(),
+      wake,
     };
-    return { routes: [...batchRoutes(deps), ...messageBatchRoutes(deps)], drain: () => runner?.drain() };
+    return { routes: [...batchRoutes(deps), ...messageBatchRoutes(deps)], drain: () => runner?.drain(), wake };
   });
 }

@@ -15,6 +15,7 @@ import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
 import type { Limits } from './limits.js';
 import type { Background } from './background.js';
+import type { Batches } from './batches.js';
 import type { Budgets } from './budgets.js';
 import type { Engines } from './engines.js';
 import type { Generation } from './generation.js';
@@ -39,6 +40,7 @@ export interface DashboardContext extends AppContext {
   limits: Limits;
   secrets: Secrets;
   generation: Generation;
+  batches: Batches;
 }
 
 export function openDashboard({
@@ -54,6 +56,7 @@ export function openDashboard({
   limits: { admission },
   secrets: { box, codes },
   generation: { chat },
+  batches: { wake: wakeBatches },
 }: DashboardContext): Promise<Dashboard> {
   return openModule(() => {
     const {
@@ -66,6 +69,8 @@ export function openDashboard({
       responses,
       conversations,
       webhooks,
+      files,
+      batches,
       organizationData,
     } = storage;
     const { signIns, signUps, identities, ownAccount, secondFactors, attempts, now } = directory;
@@ -111,6 +116,9 @@ export function openDashboard({
       responses,
       conversations,
       webhooks,
+      files,
+      batches,
+      wakeBatches,
       background,
       admission,
       pool,

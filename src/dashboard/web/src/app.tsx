@@ -12,6 +12,7 @@ import { Shell } from './layout/shell.js';
 import { AcceptInvite } from './pages/accept-invite.js';
 import { AddressNotAllowed } from './pages/address-not-allowed.js';
 import { AuditLog } from './pages/audit-log.js';
+import { Files } from './pages/files.js';
 import { ForgotPassword } from './pages/forgot-password.js';
 import { Keys } from './pages/keys.js';
 import { Limits } from './pages/limits.js';
@@ -144,6 +145,7 @@ function Pages(): ReactNode {
       <Route path="/requests">{of(<Requests />)}</Route>
       <Route path="/limits">{of(<Limits />)}</Route>
       <Route path="/responses">{of(<Responses />, 'admin')}</Route>
+      <Route path="/files">{of(<Files />, 'developer')}</Route>
       <Route path="/members">{of(<Members />)}</Route>
       <Route path="/webhooks">{of(<Webhooks />, 'admin')}</Route>
       <Route path="/settings">{of(<Settings />)}</Route>

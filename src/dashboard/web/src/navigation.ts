@@ -13,6 +13,7 @@ export interface NavigationItem {
     | 'limits'
     | 'responses'
     | 'webhooks'
+    | 'files'
     | 'members'
     | 'settings'
     | 'audit'
@@ -55,6 +56,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
       { path: '/requests', label: 'Requests', icon: 'requests', words: 'log errors' },
       { path: '/limits', label: 'Limits', icon: 'limits', words: 'rate limit quota' },
       { path: '/responses', label: 'Stored responses', icon: 'responses', role: 'admin', words: 'conversations' },
+      { path: '/files', label: 'Files and batches', icon: 'files', role: 'developer', words: 'upload download jobs' },
     ],
   },
   {

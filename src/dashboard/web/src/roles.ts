@@ -10,7 +10,11 @@ export const ROLE_CHOICES: readonly { value: Role; label: string; help: string }
     label: 'Admin',
     help: 'Can manage members, invitations, webhooks and all keys, and open stored responses and the audit log',
   },
-  { value: 'developer', label: 'Developer', help: 'Can create API keys and edit their own keys' },
+  {
+    value: 'developer',
+    label: 'Developer',
+    help: 'Can create API keys, edit their own keys, and see files and batches',
+  },
   { value: 'viewer', label: 'Viewer', help: 'Can view keys, usage, limits and models' },
 ];
 

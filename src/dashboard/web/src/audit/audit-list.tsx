@@ -28,6 +28,8 @@ const SUBJECTS: Readonly<Record<'organization' | 'server', readonly { value: str
     { value: 'organization', label: 'Organization' },
     { value: 'response', label: 'Stored responses' },
     { value: 'conversation', label: 'Conversations' },
+    { value: 'file', label: 'Files' },
+    { value: 'batch', label: 'Batches' },
     { value: 'saved', label: 'Saved in the playground' },
   ],
   server: [

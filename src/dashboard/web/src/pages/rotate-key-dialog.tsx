@@ -4,19 +4,11 @@ import type { ApiKeyObject, CreatedApiKey } from '../../../../shared/wire/api-ke
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';
-import { Select } from '../components/field.js';
 import { FormError, useAction } from '../components/form.js';
 import { Code } from '../components/page.js';
 import { keyHint } from '../format.js';
 import { useOrganization } from '../session.js';
-
-const OVERLAPS = [
-  { value: '0', label: 'Revoke it immediately' },
-  { value: '3600', label: '1 hour' },
-  { value: '86400', label: '24 hours' },
-  { value: '604800', label: '7 days' },
-  { value: '2592000', label: '30 days' },
-];
+import { DEFAULT_OVERLAP, OverlapSelect } from './overlap-select.js';
 
 export function RotateKeyDialog({
   apiKey,
@@ -29,7 +21,7 @@ export function RotateKeyDialog({
 }): ReactNode {
   const { path } = useOrganization();
   const action = useAction();
-  const [overlap, setOverlap] = useState('86400');
+  const [overlap, setOverlap] = useState(DEFAULT_OVERLAP);
   const rotate = (): void => {
     void action.run(async () =>
       onRotated(
@@ -54,13 +46,12 @@ export function RotateKeyDialog({
       <p>
         A new key with the same name and permissions replaces <Code>{keyHint(apiKey)}</Code>.
       </p>
-      <Select
+      <OverlapSelect
         label="Old key stays valid for"
-        value={overlap}
-        onChange={(event) => setOverlap(event.target.value)}
-        options={OVERLAPS}
-        error={action.errorOf('overlap_seconds')}
         hint="This gives you time to deploy the new key everywhere."
+        value={overlap}
+        onChange={setOverlap}
+        error={action.errorOf('overlap_seconds')}
       />
       <FormError action={action} fields={['overlap_seconds']} />
     </Dialog>

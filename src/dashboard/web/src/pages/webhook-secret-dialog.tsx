@@ -1,4 +1,4 @@
-// Dialog that shows an endpoint's signing secret. The server returns the secret only when the endpoint is created.
+// Dialog that shows an endpoint's signing secret. The server returns a secret only when it is created.
 import type { ReactNode } from 'react';
 import type { CreatedWebhook } from '../../../../shared/wire/webhooks.js';
 import { Button } from '../components/button.js';
@@ -14,10 +14,18 @@ client = OpenAI()  # reads OPENAI_API_KEY and OPENAI_WEBHOOK_SECRET
 event = client.webhooks.unwrap(body, headers)
 print(event.type, event.data.id)`;
 
-export function WebhookSecretDialog({ created, onClose }: { created: CreatedWebhook; onClose: () => void }): ReactNode {
+export function WebhookSecretDialog({
+  created,
+  rotated,
+  onClose,
+}: {
+  created: CreatedWebhook;
+  rotated: boolean;
+  onClose: () => void;
+}): ReactNode {
   return (
     <Dialog
-      title="Endpoint added"
+      title={rotated ? 'New signing secret' : 'Endpoint added'}
       sticky
       size="wide"
       onClose={onClose}

@@ -14,14 +14,15 @@ import { EmptyState, Notice } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 import { useOrganization } from '../session.js';
+import { RotateSecretDialog } from './rotate-secret-dialog.js';
 import { WebhookDeliveriesDialog } from './webhook-deliveries-dialog.js';
 import { WebhookDialog } from './webhook-dialog.js';
 import { WebhookSecretDialog } from './webhook-secret-dialog.js';
 
 type Open =
   | { kind: 'create' }
-  | { kind: 'edit' | 'deliveries' | 'disable' | 'delete'; webhook: WebhookObject }
-  | { kind: 'secret'; webhook: CreatedWebhook }
+  | { kind: 'edit' | 'deliveries' | 'rotate' | 'disable' | 'delete'; webhook: WebhookObject }
+  | { kind: 'secret'; webhook: CreatedWebhook; rotated: boolean }
   | null;
 
 export function Webhooks(): ReactNode {
@@ -90,6 +91,11 @@ export function Webhooks(): ReactNode {
                       <span className="cell-sub">
                         <code>{webhook.id}</code>
                       </span>
+                      {webhook.previous_secrets_until !== null && (
+                        <span className="cell-sub">
+                          The old secret is valid until <Time at={webhook.previous_secrets_until} />
+                        </span>
+                      )}
                     </>
                   ),
                 },
@@ -137,6 +143,15 @@ export function Webhooks(): ReactNode {
                           </button>
                           <button
                             type="button"
+                            className="icon-button"
+                            aria-label={`Rotate the secret of ${webhook.url}`}
+                            title="Rotate secret"
+                            onClick={() => setOpen({ kind: 'rotate', webhook })}
+                          >
+                            <Icon name="refresh" />
+                          </button>
+                          <button
+                            type="button"
                             className="icon-button danger"
                             aria-label={`Delete ${webhook.url}`}
                             title="Delete"
@@ -160,7 +175,7 @@ export function Webhooks(): ReactNode {
           onClose={close}
           onCreated={(webhook) => {
             changed();
-            setOpen({ kind: 'secret', webhook });
+            setOpen({ kind: 'secret', webhook, rotated: false });
           }}
         />
       )}
@@ -175,7 +190,17 @@ export function Webhooks(): ReactNode {
           }}
         />
       )}
-      {open?.kind === 'secret' && <WebhookSecretDialog created={open.webhook} onClose={close} />}
+      {open?.kind === 'secret' && <WebhookSecretDialog created={open.webhook} rotated={open.rotated} onClose={close} />}
+      {open?.kind === 'rotate' && (
+        <RotateSecretDialog
+          webhook={open.webhook}
+          onClose={close}
+          onRotated={(webhook) => {
+            changed();
+            setOpen({ kind: 'secret', webhook, rotated: true });
+          }}
+        />
+      )}
       {open?.kind === 'deliveries' && <WebhookDeliveriesDialog webhook={open.webhook} onClose={close} />}
       {open?.kind === 'disable' && (
         <ConfirmDialog

@@ -1,0 +1,11 @@
+// Headers for downloads of clients' files.
+import type { Exchange } from './exchange.js';
+
+/** Prevents a browser from showing the response as a page of this server: it is saved under this name instead. */
+export function setAttachment(exchange: Pick<Exchange, 'setHeader'>, filename: string): void {
+  exchange.setHeader('Content-Disposition', `attachment; filename*=UTF-8''${encodedName(filename)}`);
+  exchange.setHeader('X-Content-Type-Options', 'nosniff');
+}
+
+const encodedName = (name: string): string =>
+  encodeURIComponent(Buffer.from(name).toString()).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);

@@ -1,0 +1,16 @@
+// Data that is exchanged with the thread that reads a PDF file.
+import type { PdfLimits } from './limits.js';
+
+export interface PdfTask {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly limits: PdfLimits;
+}
+
+/** Why a PDF file has no usable text. */
+export type PdfProblem = 'encrypted' | 'damaged' | 'no_text' | 'too_many_pages' | 'too_much_text';
+
+/** The text of each page, or the reason why there is none. */
+export type PdfOutcome = { readonly pages: readonly string[] } | { readonly problem: PdfProblem };
+
+/** Exit code of a thread that needs more memory for its buffers than it may use. */
+export const OUT_OF_BUFFER_MEMORY = 71;

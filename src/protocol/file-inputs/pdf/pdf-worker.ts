@@ -1,0 +1,95 @@
+// Entry point of the thread that extracts the text of one PDF file with PDF.js. The file comes from a client, so the
+// thread has limits on its
+// memory, and pdf-reader.ts ends it when its time is up.
+import { fileURLToPath } from 'node:url';
+import { parentPort, workerData } from 'node:worker_threads';
+import { limitBuffers } from './buffer-limit.js';
+import { OUT_OF_BUFFER_MEMORY } from './messages.js';
+import type { PdfOutcome, PdfTask } from './messages.js';
+
+/** The build copies the files of PDF.js there. */
+const PDFJS = new URL('../../../pdfjs/', import.meta.url);
+
+interface TextItem {
+  readonly str?: string;
+  readonly hasEOL?: boolean;
+}
+
+/** The part of PDF.js that is used here. */
+interface PdfJs {
+  getDocument(options: object): { readonly promise: Promise<PdfDocument> };
+}
+
+interface PdfDocument {
+  readonly numPages: number;
+  getPage(number: number): Promise<{
+    streamTextContent(options: object): ReadableStream<{ readonly items: readonly TextItem[] }>;
+    cleanup(): void;
+  }>;
+}
+
+const OPTIONS = {
+  verbosity: 0,
+  isEvalSupported: false,
+  useWasm: false,
+  useWorkerFetch: false,
+  useSystemFonts: false,
+  disableFontFace: true,
+  enableXfa: false,
+  cMapPacked: true,
+} as const;
+
+/** Control characters other than tab and line break. Fonts with a wrong encoding produce them. */
+const CONTROLS = /[\0-\x08\x0b-\x1f\x7f]/g;
+
+class TooMuchText extends Error {}
+
+async function load(): Promise<PdfJs> {
+  const none = (): void => undefined;
+  Object.assign(globalThis, {
+    // Warnings about a file are of no use to the operator, and a file can cause any number of them.
+    console: { log: none, info: none, warn: none, error: none, debug: none },
+    // PDF.js creates them when it is loaded, but needs them only for drawing.
+    DOMMatrix: class {},
+    ImageData: class {},
+    Path2D: class {},
+  });
+  // PDF.js then runs its parser in this thread.
+  Object.assign(globalThis, { pdfjsWorker: await import(new URL('pdf.worker.min.mjs', PDFJS).href) });
+  return (await import(new URL('pdf.min.mjs', PDFJS).href)) as PdfJs;
+}
+
+async function read({ bytes, limits }: PdfTask): Promise<PdfOutcome> {
+  const pdfjs = await load();
+  limitBuffers(limits.bufferBytes, () => process.exit(OUT_OF_BUFFER_MEMORY));
+  const cMapUrl = fileURLToPath(new URL('cmaps/', PDFJS));
+  const document = await pdfjs.getDocument({ ...OPTIONS, data: bytes, cMapUrl }).promise;
+  if (document.numPages > limits.pages) return { problem: 'too_many_pages' };
+  const pages: string[] = [];
+  let left = limits.characters;
+  for (let number = 1; number <= document.numPages; number++) {
+    const text = await pageText(document, number, left);
+    left -= text.length;
+    pages.push(text);
+  }
+  return pages.some((text) => /\S/.test(text)) ? { pages } : { problem: 'no_text' };
+}
+
+/** Returns the text of a page. Throws TooMuchText if it is longer than `max`. */
+async function pageText(document: PdfDocument, number: number, max: number): Promise<string> {
+  const page = await document.getPage(number);
+  let text = '';
+  for await (const { items } of page.streamTextContent({ includeMarkedContent: false })) {
+    for (const { str = '', hasEOL = false } of items) text += hasEOL ? `${str}\n` : str;
+    if (text.length > max) throw new TooMuchText();
+  }
+  page.cleanup();
+  return text.replace(CONTROLS, '').replace(/\p{Surrogate}/gu, '\ufffd');
+}
+
+function problemOf(error: unknown): PdfOutcome {
+  if (error instanceof TooMuchText) return { problem: 'too_much_text' };
+  return { problem: (error as Error).name === 'PasswordException' ? 'encrypted' : 'damaged' };
+}
+
+parentPort?.postMessage(await read(workerData as PdfTask).catch(problemOf));

@@ -1,0 +1,44 @@
+// The signing secrets of webhook endpoints, which are stored encrypted. After a rotation, requests are also signed with
+// the previous secret until the overlap ends, so that receivers can be changed one after another.
+import type { SecretBox } from '../accounts/sealing/secret-box.js';
+import type { Endpoint, PreviousSecret, WebhookStore } from './webhook-store.js';
+
+/** The purpose for which SecretBox encrypts the secrets. */
+export const SEALED_FOR = 'webhook secret';
+
+/** The previous secrets that are still used at this time, newest first. */
+export const previousSecrets = ({ previousSecrets: all = [] }: Endpoint, now: number): readonly PreviousSecret[] =>
+  all.filter(({ until }) => until > now);
+
+/**
+ * Decrypts the secrets with which a request is signed at this time, the current one first. Encrypts them again with the
+ * current key if one of them was encrypted with an older key. Rejects if a key is missing.
+ */
+export async function secretsOf(
+  endpoint: Endpoint,
+  { box, store, now }: { box: Pick<SecretBox, 'open' | 'seal'>; store: WebhookStore; now: number },
+): Promise<readonly [string, ...string[]]> {
+  const { organizationId, id, sealedSecret } = endpoint;
+  let isStale = false;
+  const open = (sealed: string): string => {
+    const opened = box.open(SEALED_FOR, id, sealed);
+    if (opened === null) throw new Error('the secret was sealed with a key that is not in secrets.signing_keys');
+    if (!opened.current) isStale = true;
+    return opened.text;
+  };
+  const current = open(sealedSecret);
+  const previous = previousSecrets(endpoint, now).map(({ sealed, until }) => ({ text: open(sealed), until }));
+  if (isStale) {
+    const seal = (text: string): string => box.seal(SEALED_FOR, id, text);
+    await store.changeEndpoint(organizationId, id, (before) =>
+      before.sealedSecret === sealedSecret
+        ? {
+            ...before,
+            sealedSecret: seal(current),
+            previousSecrets: previous.map(({ text, until }) => ({ sealed: seal(text), until })),
+          }
+        : null,
+    );
+  }
+  return [current, ...previous.map(({ text }) => text)];
+}
