@@ -1,10 +1,10 @@
 // Measures the storage tier of the prefix cache: the time until a stored prefix can be used, conversations that do not
-// fit into memory together, and the effect of exports and imports on the inter-token latency of other streams. With
-// --peer, the same conversations are also sent to this server and to llama-server over HTTP.
+// fit into memory together, and the effect of exports and imports on the inter-token latency of other streams. The part
+// servers sends the same conversations to servers over HTTP: this one and, with --peer, llama-server.
 //
 //   npm run bench -- prefix --model FILE
 //   npm run bench -- prefix --model FILE --parts trace --pairs 5 --conversations 20
-//   npm run bench -- prefix --model FILE --parts peer --pairs 3 --peer llama-server
+//   npm run bench -- prefix --model FILE --parts servers --pairs 3 --peer llama-server
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -14,7 +14,7 @@ import { loadAddon } from '../src/engine/load-addon.js';
 import { benchLoadOptions } from './lib/engine-requests.js';
 import { commit, machine } from './lib/machine.js';
 import { print, round, share, shown, signed } from './lib/prefix-print.js';
-import { comparePeer } from './lib/prefix-peer.js';
+import { compareServers } from './lib/prefix-servers.js';
 import { measureExports, measureReads, type CostOptions, type Gaps } from './lib/prefix-cost.js';
 import { measureImports } from './lib/prefix-import.js';
 import { percentilesOf, runTrace, type TraceFigures } from './lib/prefix-trace.js';
@@ -23,16 +23,16 @@ import { spreadOf } from './lib/statistics.js';
 const USAGE = `npm run bench -- prefix --model FILE [options]
 
   --model FILE        GGUF file to measure
-  --parts LIST        parts to run (default import,trace,exports,imports, and peer if there is one)
+  --parts LIST        parts to run (default import,trace,exports,imports, and servers with --peer)
   --pairs N           runs with and without the tier, or with each server, in turn (default 5)
-  --peer PROGRAM      llama-server
+  --peer PROGRAM      servers: llama-server, measured next to this server
   --prefix N          import: tokens of the stored prefix (default 4000)
-  --conversations N   trace, peer: number of conversations (default 5)
-  --turns N           trace, peer: turns per conversation (default 3)
-  --system N          trace, peer: tokens that half of the conversations share (default 256)
-  --user N            trace, peer: tokens of a user message (default 128)
-  --answer N          trace, peer: tokens of an answer (default 16)
-  --kv-tokens N       trace, peer, imports: positions that fit into memory (default 2000)
+  --conversations N   trace, servers: number of conversations (default 5)
+  --turns N           trace, servers: turns per conversation (default 3)
+  --system N          trace, servers: tokens that half of the conversations share (default 256)
+  --user N            trace, servers: tokens of a user message (default 128)
+  --answer N          trace, servers: tokens of an answer (default 16)
+  --kv-tokens N       trace, servers, imports: positions that fit into memory (default 2000)
   --streams N         other streams (default 2)
   --tokens N          exports, imports: tokens per prompt (default 512)
   --every MS          exports, imports: time from one prompt to the next (default 3000)
@@ -56,7 +56,7 @@ const NUMBERS = {
   seconds: 15,
 } as const;
 type NumberName = keyof typeof NUMBERS;
-const PARTS = ['import', 'trace', 'exports', 'imports', 'peer'] as const;
+const PARTS = ['import', 'trace', 'exports', 'imports', 'servers'] as const;
 type Part = (typeof PARTS)[number];
 
 const MAX_CONTEXT = 8_192;
@@ -85,7 +85,7 @@ export async function prefixBenchCommand(args: string[]): Promise<void> {
     return value;
   };
   const { peer } = values;
-  const parts = values.parts?.split(',') ?? PARTS.filter((part) => part !== 'peer' || peer !== undefined);
+  const parts = values.parts?.split(',') ?? PARTS.filter((part) => part !== 'servers' || peer !== undefined);
   for (const part of parts)
     if (!PARTS.includes(part as Part)) throw new Error(`--parts must be of ${PARTS.join(', ')} (got ${part}).`);
   const has = (part: Part): boolean => parts.includes(part);
@@ -152,11 +152,10 @@ export async function prefixBenchCommand(args: string[]): Promise<void> {
   };
   if (has('exports')) results['exports'] = reported('exports', await measureExports(cost));
   if (has('imports')) results['imports'] = reported('imports', await measureReads(cost));
-  if (has('peer')) {
-    if (peer === undefined) throw new Error('--parts peer requires --peer PROGRAM.');
+  if (has('servers')) {
     const { kvBytes, maxContext } = small.load;
     const memory = { kvTokens: number('kv-tokens'), kvBytes, maxContext };
-    results['peer'] = await comparePeer({ ...common, ...memory, program: peer, shape, repeats: pairs });
+    results['servers'] = await compareServers({ ...common, ...memory, program: peer ?? null, shape, repeats: pairs });
   }
   if (values.json !== undefined)
     writeFileSync(

@@ -61,11 +61,7 @@ export class OwnServer implements TraceServer {
       ...['--kv-disk', hasTier ? 'all' : 'off', '--kv-disk-bytes', `${2 ** 34}`],
     ];
     this.#url = `http://127.0.0.1:${port}`;
-    this.#child = await startProgram(process.execPath, args, {
-      port,
-      path: '/readyz',
-      onLog: (text) => process.stderr.write(text),
-    });
+    this.#child = await startProgram(process.execPath, args, { port, path: '/readyz' });
     // The tier starts when the model file has been hashed.
     const engines = join(this.#data, 'kv-pages', 'engines.json');
     for (const end = performance.now() + TIER_MS; hasTier && !existsSync(engines); await sleep(100))

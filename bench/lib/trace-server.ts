@@ -59,18 +59,19 @@ export async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-/** Starts a program and resolves when `path` on `port` responds with 200. `onLog` receives its standard error. */
+/** Starts a program and resolves when `path` on `port` responds with 200. `onLog` receives its output. */
 export async function startProgram(
   program: string,
   args: readonly string[],
-  { port, path, onLog }: { port: number; path: string; onLog: (text: string) => void },
+  { port, path, onLog }: { port: number; path: string; onLog?: (text: string) => void },
 ): Promise<ChildProcess> {
-  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   let log = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    log = (log + text).slice(-4_000);
-    onLog(text);
-  });
+  for (const output of [child.stdout, child.stderr])
+    output.setEncoding('utf8').on('data', (text: string) => {
+      log = (log + text).slice(-4_000);
+      onLog?.(text);
+    });
   for (const end = performance.now() + START_MS; performance.now() < end; await sleep(POLL_MS)) {
     if (child.exitCode !== null) break;
     const answer = await fetch(`http://127.0.0.1:${port}${path}`).catch(() => null);

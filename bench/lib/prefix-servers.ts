@@ -1,4 +1,4 @@
-// Compares this server with llama-server: the same conversations over HTTP, the same model file, the same number of
+// Compares this server with and without the disk tier and, if there is one, llama-server: the same conversations over HTTP, the same model file, the same number of
 // positions in the KV cache, the same number of threads.
 import { availableParallelism } from 'node:os';
 
@@ -10,8 +10,9 @@ import { LlamaServer, type LlamaMode } from './trace-server-llama.js';
 import { OwnServer } from './trace-server-own.js';
 import type { TraceServer } from './trace-server.js';
 
-export interface PeerComparison {
-  readonly program: string;
+export interface ServerComparison {
+  /** llama-server; null: only this server is measured. */
+  readonly program: string | null;
   readonly model: string;
   readonly dir: string;
   readonly kvTokens: number;
@@ -30,7 +31,7 @@ interface Configuration {
 const CONVERSATION_SLOTS = 3;
 
 /** Runs all configurations in turn, `repeats` times, in alternating order. Returns the figures by configuration. */
-export async function comparePeer(options: PeerComparison): Promise<Record<string, readonly ServerTrace[]>> {
+export async function compareServers(options: ServerComparison): Promise<Record<string, readonly ServerTrace[]>> {
   const { shape, repeats } = options;
   const configurations = configurationsOf(options);
   const results = new Map<string, ServerTrace[]>(configurations.map(({ name }) => [name, []]));
@@ -55,24 +56,29 @@ function configurationsOf({
   kvBytes,
   maxContext,
   shape,
-}: PeerComparison): Configuration[] {
+}: ServerComparison): Configuration[] {
   const threads = availableParallelism();
   const own = (hasTier: boolean): Configuration => ({
     name: `this server, ${hasTier ? 'pages on disk' : 'no disk tier'}`,
     create: () => new OwnServer({ model, dir, threads, kvBytes, maxContext, hasTier }),
   });
   const slots = CONVERSATION_SLOTS + shape.streams;
-  const peer = (mode: LlamaMode, name: string): Configuration => ({
-    name: `llama-server, ${name}`,
-    create: () => new LlamaServer({ program, model, dir, threads, kvTokens, slots, mode }),
-  });
-  return [
-    own(false),
-    own(true),
-    peer('slots', 'slots only'),
-    peer('memory', 'prompt cache in memory'),
-    peer('files', 'slot files'),
+  const modes: [LlamaMode, string][] = [
+    ['slots', 'slots only'],
+    ['memory', 'prompt cache in memory'],
+    ['files', 'slot files'],
   ];
+  const peers = modes.flatMap(([mode, name]): Configuration[] =>
+    program === null
+      ? []
+      : [
+          {
+            name: `llama-server, ${name}`,
+            create: () => new LlamaServer({ program, model, dir, threads, kvTokens, slots, mode }),
+          },
+        ],
+  );
+  return [own(false), own(true), ...peers];
 }
 
 function report(name: string, traces: readonly ServerTrace[]): void {
