@@ -25,7 +25,8 @@ export interface ServerTrace {
   readonly restarted: ServerTraceFigures;
 }
 
-const STREAM_TOKENS = 256;
+/** Prompt and answer of a stream are too short to be written to disk. */
+const STREAM_TOKENS = 192;
 const STREAM_PROMPT = 16;
 /** Token IDs of prompts are below this number, which is within every vocabulary. */
 const VOCABULARY = 1_000;
@@ -44,9 +45,9 @@ export async function runServerTrace(server: TraceServer, shape: TraceShape, see
     }
   };
   const part = async (turns: number): Promise<ServerTraceFigures> => {
+    const before = await server.moved();
     const streams = new OtherStreams(server, shape.streams, seed);
     const requests = new Requests(server);
-    const before = await server.moved();
     const from = performance.now();
     for (let count = 0; count < turns; count++) await turn(requests);
     const seconds = (performance.now() - from) / 1_000;

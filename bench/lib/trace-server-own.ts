@@ -22,8 +22,8 @@ const NAME = 'bench';
 /** Time in which the server prepares the memory of its page pool, in ms. */
 const SETTLE_MS = 2_000;
 const TIER_MS = 120_000;
-/** All pages are on disk if none was written for this time, in ms. */
-const QUIET_MS = 1_500;
+/** All pages are on disk if the metrics, which are updated every 2 seconds, do not change for this time, in ms. */
+const QUIET_MS = 2_500;
 
 export interface OwnServerOptions {
   readonly model: string;
@@ -85,17 +85,12 @@ export class OwnServer implements TraceServer {
   }
 
   async moved(): Promise<MovedBytes> {
-    const { written, read } = await this.#counters();
+    const { written, read } = await this.#settled();
     return { written: this.#before.written + written, read: this.#before.read + read };
   }
 
   async stop(): Promise<void> {
     if (this.#child === null) return;
-    let last = -1;
-    for (let now = await this.#counters(); now.written !== last; now = await this.#counters()) {
-      last = now.written;
-      await sleep(QUIET_MS);
-    }
     this.#before = await this.moved();
     await stopProgram(this.#child);
     this.#child = null;
@@ -104,6 +99,18 @@ export class OwnServer implements TraceServer {
   close(): void {
     this.#child?.kill('SIGKILL');
     rmSync(this.#data, { recursive: true, force: true });
+  }
+
+  /** Resolves when all pages are on disk. */
+  async #settled(): Promise<MovedBytes> {
+    let last = await this.#counters();
+    while (this.options.hasTier) {
+      await sleep(QUIET_MS);
+      const now = await this.#counters();
+      if (now.written === last.written && now.read === last.read) break;
+      last = now;
+    }
+    return last;
   }
 
   async #counters(): Promise<MovedBytes> {

@@ -34,7 +34,7 @@ export interface CompletionRequest {
   /** Index of the conversation; null: a stream of other requests. */
   readonly conversation: number | null;
   readonly signal?: AbortSignal | undefined;
-  /** Called with the number of tokens of each event. */
+  /** Called with the number of tokens that arrived together. */
   onTokens?(count: number): void;
 }
 
@@ -112,6 +112,7 @@ export async function streamed(
   for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
     const events = (rest + chunk).split('\n\n');
     rest = events.pop() as string;
+    let arrived = 0;
     for (const event of events) {
       const data = /^data: (.*)$/m.exec(event)?.[1];
       if (data === undefined || data === '[DONE]') continue;
@@ -119,10 +120,11 @@ export async function streamed(
       if (part.tokens.length > 0) {
         if (tokens.length === 0) firstTokenAt = performance.now();
         tokens.push(...part.tokens);
-        onTokens?.(part.tokens.length);
+        arrived += part.tokens.length;
       }
       cachedTokens = part.cached ?? cachedTokens;
     }
+    if (arrived > 0) onTokens?.(arrived);
   }
   if (tokens.length === 0 || cachedTokens === null) throw new Error(`${url}: the stream has no tokens or no usage`);
   return { tokens, firstTokenAt, cachedTokens };
