@@ -285,7 +285,7 @@ t.test('an edited or forgotten call does not change the other calls of a convers
   }
 });
 
-t.test('two calls with the same ID are told apart', async (t) => {
+t.test('the second of two calls with the same ID gets another ID', async (t) => {
   const { source, written } = WITH_IDS.find(({ name }) => name === 'mistral')!;
   const texts = { [ID]: written('a1B2c3D4e', '{"a":1}'), [OTHER]: written('a1B2c3D4e', '{"a":2}') };
   const messages = [...turn([call('{"a": 1}')]), ...turn([call('{"a": 2}', 'f', OTHER)])];
@@ -296,6 +296,18 @@ t.test('two calls with the same ID are told apart', async (t) => {
   const numbered = { [ID]: written('c00000001', '{"a":1}') };
   const shown = replayed({ source, texts: numbered, messages }).text;
   t.match(shown, '[CALL_ID]c00000002[ARGS]', 'a number that the model has used is skipped');
+});
+
+t.test('a call that is not found in the prompt keeps the number of this server', async (t) => {
+  const { source, written } = WITH_IDS.find(({ name }) => name === 'mistral')!;
+  const other = source.replace('[ARGS]', '[ARGS]{% if c.function.arguments.a == 2 %}!{% endif %}');
+  const texts = { [ID]: written('a1B2c3D4e', '{"a":1}'), [OTHER]: written('b1B2c3D4e', '{"a":2}') };
+  const messages = [...turn([call('{"a": 1}')]), ...turn([call('{"a": 2}', 'f', OTHER)])];
+  const { text, names } = replayed({ source: other, texts, messages });
+  t.same(names, [ID], text);
+  t.match(text, '[a1B2c3D4e]1');
+  t.match(text, '[CALL_ID]c00000001[ARGS]!{"a": 2}');
+  t.match(text, '[c00000001]1');
 });
 
 t.test('a template that rejects an ID or a mark is rendered as usual', async (t) => {
