@@ -1,8 +1,10 @@
 // Measures the storage tier of the prefix cache: the time until a stored prefix can be used, conversations that do not
-// fit into memory together, and the effect of exports and imports on the inter-token latency of other streams.
+// fit into memory together, and the effect of exports and imports on the inter-token latency of other streams. The part
+// servers sends the same conversations to servers over HTTP: this one and, with --peer, llama-server.
 //
 //   npm run bench -- prefix --model FILE
 //   npm run bench -- prefix --model FILE --parts trace --pairs 5 --conversations 20
+//   npm run bench -- prefix --model FILE --parts servers --pairs 3 --peer llama-server
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -11,6 +13,8 @@ import type { LoadOptions } from '../src/engine/addon-types.js';
 import { loadAddon } from '../src/engine/load-addon.js';
 import { benchLoadOptions } from './lib/engine-requests.js';
 import { commit, machine } from './lib/machine.js';
+import { print, round, share, shown, signed } from './lib/prefix-print.js';
+import { compareServers } from './lib/prefix-servers.js';
 import { measureExports, measureReads, type CostOptions, type Gaps } from './lib/prefix-cost.js';
 import { measureImports } from './lib/prefix-import.js';
 import { percentilesOf, runTrace, type TraceFigures } from './lib/prefix-trace.js';
@@ -19,15 +23,16 @@ import { spreadOf } from './lib/statistics.js';
 const USAGE = `npm run bench -- prefix --model FILE [options]
 
   --model FILE        GGUF file to measure
-  --parts LIST        parts to run (default import,trace,exports,imports)
-  --pairs N           runs with and without the tier, in turn (default 5)
+  --parts LIST        parts to run (default import,trace,exports,imports, and servers with --peer)
+  --pairs N           runs with and without the tier, or with each server, in turn (default 5)
+  --peer PROGRAM      servers: llama-server, measured next to this server
   --prefix N          import: tokens of the stored prefix (default 4000)
-  --conversations N   trace: number of conversations (default 5)
-  --turns N           trace: turns per conversation (default 3)
-  --system N          trace: tokens that half of the conversations share (default 256)
-  --user N            trace: tokens of a user message (default 128)
-  --answer N          trace: tokens of an answer (default 16)
-  --kv-tokens N       trace, imports: positions that fit into memory (default 2000)
+  --conversations N   trace, servers: number of conversations (default 5)
+  --turns N           trace, servers: turns per conversation (default 3)
+  --system N          trace, servers: tokens that half of the conversations share (default 256)
+  --user N            trace, servers: tokens of a user message (default 128)
+  --answer N          trace, servers: tokens of an answer (default 16)
+  --kv-tokens N       trace, servers, imports: positions that fit into memory (default 2000)
   --streams N         other streams (default 2)
   --tokens N          exports, imports: tokens per prompt (default 512)
   --every MS          exports, imports: time from one prompt to the next (default 3000)
@@ -51,7 +56,7 @@ const NUMBERS = {
   seconds: 15,
 } as const;
 type NumberName = keyof typeof NUMBERS;
-const PARTS = ['import', 'trace', 'exports', 'imports'] as const;
+const PARTS = ['import', 'trace', 'exports', 'imports', 'servers'] as const;
 type Part = (typeof PARTS)[number];
 
 const MAX_CONTEXT = 8_192;
@@ -66,7 +71,7 @@ export async function prefixBenchCommand(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     strict: true,
-    options: { model: text, parts: text, dir: text, json: text, help: { type: 'boolean' }, ...numbers },
+    options: { model: text, parts: text, peer: text, dir: text, json: text, help: { type: 'boolean' }, ...numbers },
   });
   const { model, dir = tmpdir() } = values;
   if (values.help === true || model === undefined) {
@@ -79,7 +84,8 @@ export async function prefixBenchCommand(args: string[]): Promise<void> {
       throw new Error(`--${name} must be a positive whole number (got ${values[name]}).`);
     return value;
   };
-  const parts = (values.parts ?? PARTS.join(',')).split(',');
+  const { peer } = values;
+  const parts = values.parts?.split(',') ?? PARTS.filter((part) => part !== 'servers' || peer !== undefined);
   for (const part of parts)
     if (!PARTS.includes(part as Part)) throw new Error(`--parts must be of ${PARTS.join(', ')} (got ${part}).`);
   const has = (part: Part): boolean => parts.includes(part);
@@ -102,15 +108,15 @@ export async function prefixBenchCommand(args: string[]): Promise<void> {
     ]);
   }
   const small = { ...common, load: withPool(load, number('kv-tokens'), await bytesPerToken(common)) };
+  const shape = {
+    conversations: number('conversations'),
+    turns: number('turns'),
+    system: number('system'),
+    user: number('user'),
+    answer: number('answer'),
+    streams: number('streams'),
+  };
   if (has('trace')) {
-    const shape = {
-      conversations: number('conversations'),
-      turns: number('turns'),
-      system: number('system'),
-      user: number('user'),
-      answer: number('answer'),
-      streams: number('streams'),
-    };
     const runs: { without: TraceFigures; with: TraceFigures }[] = [];
     for (let pair = 0; pair < pairs; pair++) {
       const first = await runTrace(small, shape, pair % 2 === 1);
@@ -146,6 +152,11 @@ export async function prefixBenchCommand(args: string[]): Promise<void> {
   };
   if (has('exports')) results['exports'] = reported('exports', await measureExports(cost));
   if (has('imports')) results['imports'] = reported('imports', await measureReads(cost));
+  if (has('servers')) {
+    const { kvBytes, maxContext } = small.load;
+    const memory = { kvTokens: number('kv-tokens'), kvBytes, maxContext };
+    results['servers'] = await compareServers({ ...common, ...memory, program: peer ?? null, shape, repeats: pairs });
+  }
   if (values.json !== undefined)
     writeFileSync(
       values.json,
@@ -187,14 +198,4 @@ function reported(name: string, pairs: readonly Gaps[]): object {
     ['MB per run', shown(spreadOf(pairs.map(({ bytes }) => bytes / 1e6)))],
   ]);
   return { pairs: percentiles, all };
-}
-
-const round = (value: number): string => value.toFixed(value < 100 ? 1 : 0);
-const shown = ({ median, min, max }: { median: number; min: number; max: number }): string =>
-  `${round(median)} (${round(min)} to ${round(max)})`;
-const share = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)}%`;
-const signed = (change: number): string => `${change < 0 ? '' : '+'}${(100 * change).toFixed(1)}%`;
-
-function print(title: string, rows: readonly (readonly [string, string])[]): void {
-  process.stdout.write(`${title}\n${rows.map(([name, value]) => `  ${name.padEnd(46)}${value}\n`).join('')}\n`);
 }

@@ -23,9 +23,9 @@ export const benchLoadOptions: LoadOptions = {
 
 let nextPrompt = 1;
 
-/** Generates pseudo-random token ids with a small linear congruential generator. */
-function walk(seed: number, length: number, vocabulary: number): Int32Array {
-  let state = (seed * 2_654_435_761) >>> 0;
+/** Returns the prompt with this number: pseudo-random token IDs from a small linear congruential generator. */
+export function promptOf(number: number, length: number, vocabulary: number): Int32Array {
+  let state = (number * 2_654_435_761) >>> 0;
   return Int32Array.from({ length }, () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return (state >>> 8) % vocabulary;
@@ -37,7 +37,7 @@ const vocabularyOf = (engine: Engine): number => Math.min(engine.info.vocabulary
 /** Returns a request with a unique prompt, so that none of it is cached. */
 export function submission(engine: Engine, length: number, maxTokens: number): SubmitOptions {
   return {
-    prompt: walk(nextPrompt++, length, vocabularyOf(engine)),
+    prompt: promptOf(nextPrompt++, length, vocabularyOf(engine)),
     organization: 1,
     n: 1,
     maxTokens,
@@ -66,7 +66,7 @@ export function submission(engine: Engine, length: number, maxTokens: number): S
  * computed again.
  */
 export function continuation(engine: Engine, length: number, maxTokens: number): SubmitOptions {
-  return { ...submission(engine, 1, maxTokens), prompt: walk(0, length, vocabularyOf(engine)), prefixCache: true };
+  return { ...submission(engine, 1, maxTokens), prompt: promptOf(0, length, vocabularyOf(engine)), prefixCache: true };
 }
 
 /** Both callbacks run synchronously while the event is handled, before anything else can happen. */

@@ -22,7 +22,7 @@ import { promptCacheAnswer } from './server-status.js';
 const HELP = `
 Usage: monolith cache [status] [--json]
        monolith cache clear [--model MODEL] [--organization ORG]
-       monolith cache warm --model MODEL --file PROMPT [--organization ORG]
+       monolith cache warm --model MODEL (--file PROMPT | --request FILE) [--organization ORG]
        monolith cache unpin ID
 
 Works on the prompt cache of the server that uses the data directory. With several servers, each has its own.
@@ -34,9 +34,11 @@ clear empties the cache in memory and on disk. Pages of running requests and of 
 
 warm computes the system prompt in a text file (- for standard input) and pins it: its KV pages stay in memory and on
 disk, also across restarts, until unpin. It requires the setting kv.disk. Requests of the same organization with this
-system prompt and without tools start with it. A prompt is pinned for one organization, because organizations never
-share cached prompts. ORG is an ID or a name (default: the server's first organization). If some pages are not on disk
-after 20 seconds, the state is "partial" and the exit status is 1; the prompt stays pinned, and the server keeps trying.
+system prompt and without tools start with it. With --request, FILE is a chat completions request in JSON: its system
+messages, tools, tool_choice, response_format, reasoning_effort and chat_template_kwargs are pinned, and other fields are
+refused. MODEL may be a LoRA adapter. A prompt is pinned for one organization, because organizations never share cached
+prompts. ORG is an ID or a name (default: the server's first organization). If some pages are not on disk after 20
+seconds, the state is "partial" and the exit status is 1; the prompt stays pinned, and the server keeps trying.
 
 Examples:
   monolith cache
@@ -49,6 +51,7 @@ export const FLAGS: OwnFlags = {
   '--json': 'switch',
   '--model': 'value',
   '--file': 'value',
+  '--request': 'value',
   '--organization': 'value',
 };
 
@@ -64,6 +67,7 @@ export async function cache(argv: string[]): Promise<number> {
     model: values.get('--model') ?? null,
     organization: values.get('--organization') ?? null,
     file: values.get('--file') ?? null,
+    request: values.get('--request') ?? null,
   });
   const answer = await promptCacheAnswer(config.data_dir, command);
   if (answer === null) {
@@ -87,12 +91,18 @@ interface Given {
   readonly model: string | null;
   readonly organization: string | null;
   readonly file: string | null;
+  readonly request: string | null;
 }
 
-function commandOf(action: string, words: readonly string[], { model, organization, file }: Given): PromptCacheCommand {
+function commandOf(
+  action: string,
+  words: readonly string[],
+  { model, organization, file, request }: Given,
+): PromptCacheCommand {
   const [id, ...others] = words;
   if (action !== 'unpin') noWords(words);
   if (action !== 'warm' && file !== null) throw new UsageError(`cache: ${action} has no flag --file`);
+  if (action !== 'warm' && request !== null) throw new UsageError(`cache: ${action} has no flag --request`);
   if (action === 'unpin') {
     noWords(others);
     if (id === undefined) throw new UsageError('cache: unpin needs the ID of a pinned prompt');
@@ -101,24 +111,40 @@ function commandOf(action: string, words: readonly string[], { model, organizati
   if (action === 'clear') return { type: 'clear', model, organization };
   if (action === 'status') return { type: 'state' };
   if (model === null) throw new UsageError('cache: warm needs a model (--model)');
-  if (file === null) throw new UsageError('cache: warm needs a file with the system prompt (--file)');
-  return { type: 'warm', model, organization, prompt: promptIn(file) };
+  if ((file === null) === (request === null))
+    throw new UsageError('cache: warm needs a file with the system prompt (--file) or with a request (--request)');
+  const pin = { type: 'warm', model, organization } as const;
+  if (request !== null) return { ...pin, prompt: null, request: requestIn(request) };
+  return { ...pin, prompt: textIn('--file', file as string), request: null };
 }
 
-/** Reads a prompt from a file. Removes the line break that editors add at the end. */
-function promptIn(file: string): string {
+/** Reads a file. Removes the line break that editors add at the end. */
+function textIn(flag: string, file: string): string {
   let text: string;
   try {
     text = readFileSync(file === '-' ? 0 : file, 'utf8').replace(/\r?\n$/, '');
   } catch (error) {
-    throw new UsageError(`cache: --file: ${(error as Error).message}`);
+    throw new UsageError(`cache: ${flag}: ${(error as Error).message}`);
   }
-  if (text.trim() === '') throw new UsageError(`cache: --file: ${file} is empty`);
+  if (text.trim() === '') throw new UsageError(`cache: ${flag}: ${file} is empty`);
   if (text.length > MAX_PINNED_CHARACTERS)
     throw new UsageError(
-      `cache: --file: ${file} has ${text.length} characters, at most ${MAX_PINNED_CHARACTERS} are allowed`,
+      `cache: ${flag}: ${file} has ${text.length} characters, at most ${MAX_PINNED_CHARACTERS} are allowed`,
     );
   return text;
+}
+
+function requestIn(file: string): Record<string, unknown> {
+  let body: unknown;
+  try {
+    body = JSON.parse(textIn('--request', file));
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new UsageError(`cache: --request: ${file} is not JSON: ${error.message}`);
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw new UsageError(`cache: --request: ${file} is not a JSON object`);
+  return body as Record<string, unknown>;
 }
 
 function textOf(result: PromptCacheState | PromptCacheCleared | PinnedPrompt): string {
@@ -163,7 +189,7 @@ const pinRow = (pin: PinnedPrompt): string[] => [
   printable(pin.organization_name ?? pin.organization),
   pin.tokens === null ? '-' : String(pin.tokens),
   pin.problem === null ? pin.state : `${pin.state}: ${printable(pin.problem)}`,
-  printable(pin.start.replaceAll(/\s+/g, ' ').slice(0, 40)),
+  printable(pin.start.replaceAll(/\s+/g, ' ').slice(0, 40)) + (pin.tools === 0 ? '' : ` (${pin.tools} tools)`),
 ];
 
 const pinText = ({

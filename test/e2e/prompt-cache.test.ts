@@ -10,7 +10,8 @@ import t from 'tap';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import type { PinnedPromptRow } from '../../src/dashboard/admin/prompt-pin-store.js';
 import type { PinnedPrompt, PromptCacheCleared, PromptCacheState } from '../../src/shared/wire/prompt-cache.js';
-import { eventually, main, root, startMonolith, type Monolith } from './monolith.js';
+import { writeAdapter } from '../support/adapter-files.js';
+import { embeddedModel, eventually, main, root, startMonolith, type Monolith } from './monolith.js';
 import { openOwned } from '../support/owned-server.js';
 import { dataFolder, inside, keyOf } from './stored-server.js';
 
@@ -242,7 +243,7 @@ t.test('a pinned prompt survives other prompts, emptying and a restart', async (
     [{ model: 'hal-1.0', prompt: `${PROMPT}.` }, 422, /2 prompts are pinned, the maximum/],
     [{ model: 'none', prompt: PROMPT }, 404, /none/],
     [{ model: 'hal-1.0', prompt: PROMPT, organization: 'nobody' }, 404, /Organization not found/],
-    [{ model: 'hal-1.0' }, 400, /prompt/],
+    [{ model: 'hal-1.0' }, 422, /prompt/],
   ] as const) {
     const refused = await operator(server, 'POST', '/prompt-cache/pinned', body);
     t.equal(refused.status, status, JSON.stringify(refused.body));
@@ -259,6 +260,82 @@ t.test('a pinned prompt survives other prompts, emptying and a restart', async (
 });
 
 const first = ({ input }: Answer): number => input;
+
+t.test('a request with tools, and a prompt of an adapter, are pinned', async (t) => {
+  const { path, remove } = dataFolder();
+  t.teardown(remove);
+  writeAdapter(join(path, 'one.gguf'), { seed: 1 });
+  const args = [
+    ...['--kv-disk', 'stored', '--engine-kv-bytes', '64MiB', '--model', `base=${embeddedModel}`],
+    ...['--adapter', `base:one=${join(path, 'one.gguf')}`],
+  ];
+  let server = await started(path, args);
+  t.teardown(() => server.stop());
+  t.ok(await isReady(server));
+  const tool = (name: string): object => ({
+    type: 'function',
+    function: { name, parameters: { type: 'object', properties: { city: { type: 'string' } } } },
+  });
+  const shared = { messages: [{ role: 'system', content: PROMPT }], tools: [tool('weather'), tool('time')] };
+  const file = join(path, 'request.json');
+  writeFileSync(file, JSON.stringify({ model: 'base', ...shared }));
+  const warmed = await command(path, ['warm', '--model', 'base', '--request', file]);
+  t.equal(warmed.code, 0, warmed.err);
+  const pinned = Number(/pinned: (\d+) tokens/.exec(warmed.out)?.[1]);
+  const chat = async (model: string, { messages, ...more }: { messages: object[] }): Promise<number> => {
+    const response = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...{ model, ...more, max_tokens: 1, store: false },
+        messages: [...messages, { role: 'user', content: `Number ${Math.random()}?` }],
+      }),
+    });
+    const { usage } = (await response.json()) as { usage: { prompt_tokens_details: { cached_tokens: number } } };
+    return usage.prompt_tokens_details.cached_tokens;
+  };
+  t.ok((await chat('base', shared)) >= pinned);
+  t.ok((await chat('base', { ...shared, tools: [tool('weather')] } as never)) < pinned, 'other tools');
+  t.equal(await chat('base:one', shared), 0, 'an adapter has pages of its own');
+
+  const own = await operator<PinnedPrompt>(server, 'POST', '/prompt-cache/pinned', {
+    model: 'base:one',
+    prompt: PROMPT,
+  });
+  t.match(own, { status: 200, body: { model: 'base:one', state: 'pinned', tools: 0 } });
+  const plain = { messages: shared.messages };
+  t.ok((await chat('base:one', plain)) >= own.body.tokens!);
+  t.ok((await chat('base', plain)) < own.body.tokens!, 'the model has no pages of its adapter');
+  t.match(await command(path, ['status']), { code: 0, out: /Rule 0.* \(2 tools\)/ });
+
+  await server.stop();
+  server = await started(path, args);
+  t.ok(await eventually(async () => (await stateOf(server)).pinned.every(({ state }) => state === 'pinned')));
+  t.ok((await chat('base', shared)) >= pinned, 'after a restart');
+  t.ok((await chat('base:one', plain)) >= own.body.tokens!, 'after a restart');
+  t.match(
+    (await stateOf(server)).pinned.map(({ tools }) => tools),
+    [2, 0],
+  );
+  const { messages } = shared;
+  const user = { role: 'user', content: 'Hi' };
+  const image = { role: 'system', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }] };
+  for (const [body, message, param] of [
+    [{ request: { ...shared, temperature: 1 } }, /request\.temperature cannot be pinned/, 'request.temperature'],
+    [{ request: { ...shared, n: 2 } }, /request\.n cannot be pinned/, 'request.n'],
+    [{ request: { ...shared, model: 'other' } }, /must be the model/, 'request.model'],
+    [{ request: { messages: [...messages, user] } }, /messages\[1\] must have the role/, 'request.messages[1].role'],
+    [{ request: { messages: [image] } }, /content\[0\] must be text/, 'request.messages[0].content[0].type'],
+    [{ request: { ...shared, tools: [{ type: 'function' }] } }, /function/, 'request.tools[0].function'],
+    [{ request: { ...shared, messages: 'x' } }, /messages/, 'request.messages'],
+    [{ request: shared, prompt: PROMPT }, /Exactly one/, 'prompt'],
+    [{}, /Exactly one/, 'prompt'],
+  ] as const) {
+    const refused = await operator(server, 'POST', '/prompt-cache/pinned', { model: 'base', ...body });
+    t.match(refused.body.error, { message, param }, JSON.stringify(refused.body));
+  }
+  t.equal((await stateOf(server)).pinned.length, 2);
+});
 
 t.test('without pages on disk, prompts cannot be pinned, and memory can be emptied', async (t) => {
   const { path, remove } = dataFolder();
@@ -279,6 +356,9 @@ t.test('without pages on disk, prompts cannot be pinned, and memory can be empti
     [['what'], /expected status, clear, warm or unpin/],
     [['warm', '--file', 'x'], /needs a model/],
     [['warm', '--model', 'hal-1.0'], /needs a file/],
+    [['warm', '--model', 'hal-1.0', '--file', 'x', '--request', 'y'], /needs a file/],
+    [['warm', '--model', 'hal-1.0', '--request', main], /is not JSON/],
+    [['clear', '--request', 'x'], /clear has no flag --request/],
     [['warm', '--model', 'hal-1.0', '--file', join(path, 'none')], /ENOENT/],
     [['unpin'], /needs the ID/],
     [['clear', '--file', 'x'], /no flag --file/],

@@ -167,6 +167,160 @@ t.test('a call is replaced as a whole, in every syntax whose sections can be fou
   }
 });
 
+/** Templates whose calls contain an ID or are messages of their own. `written`: a call as the model writes it. */
+const WITH_IDS: readonly {
+  name: string;
+  source: string;
+  written: (id: string, args: string) => string;
+  ids: string[];
+}[] = [
+  {
+    name: 'kimi, the ID of the call',
+    source: withResults(
+      '<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>{{ c.function.arguments | tojson }}<|tool_call_end|>',
+      '<|tool_calls_section_begin|>',
+      '<|tool_calls_section_end|>',
+    ),
+    written: (id, args) =>
+      `<|tool_calls_section_begin|><|tool_call_begin|>${id}<|tool_call_argument_begin|>${args}<|tool_call_end|><|tool_calls_section_end|>`,
+    ids: ['functions.f:7', 'functions.f:0'],
+  },
+  {
+    name: 'kimi, the number in the message',
+    source: withResults(
+      '<|tool_call_begin|>functions.{{ c.function.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>{{ c.function.arguments | tojson }}<|tool_call_end|>',
+      '<|tool_calls_section_begin|>',
+      '<|tool_calls_section_end|>',
+    ),
+    written: (id, args) =>
+      `<|tool_calls_section_begin|><|tool_call_begin|>${id}<|tool_call_argument_begin|>${args}<|tool_call_end|><|tool_calls_section_end|>`,
+    ids: ['functions.f:0'],
+  },
+  {
+    name: 'mistral',
+    source: withResults(
+      '{% if c.id | length != 9 %}{{ raise_exception("9 characters") }}{% endif %}[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]{{ c.function.arguments | tojson }}',
+    ),
+    written: (id, args) => `[TOOL_CALLS]f[CALL_ID]${id}[ARGS]${args}`,
+    ids: ['a1B2c3D4e'],
+  },
+  {
+    name: 'mistral list',
+    source: withResults(
+      '{% if c.id | length != 9 %}{{ raise_exception("9 characters") }}{% endif %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}, "id": "{{ c.id }}"}',
+      '[TOOL_CALLS] [',
+      ']',
+    ),
+    written: (id, args) => `[TOOL_CALLS] [{"name": "f", "arguments": ${args}, "id": "${id}"}]`,
+    ids: ['a1B2c3D4e'],
+  },
+  {
+    name: 'solar',
+    source: `${withResults(
+      '<|tool_call:begin|>{{ c.id }}<|tool_call:name|>{{ c.function.name }}<|tool_call:args|>{{ c.function.arguments | tojson }}<|tool_call:end|>',
+      '<|begin|>assistant<|tool_calls|>',
+      '<|calls|>',
+    )}{# <|begin|>assistant<|think|> <|begin|>assistant<|content|> #}`,
+    written: (id, args) =>
+      `<|begin|>assistant<|tool_calls|><|tool_call:begin|>${id}<|tool_call:name|>f<|tool_call:args|>${args}`,
+    ids: ['x7Yk2', '0'],
+  },
+  {
+    name: 'gpt-oss',
+    source: `${withResults(
+      '<|start|>assistant to=functions.{{ c.function.name }}<|channel|>commentary json<|message|>{{ c.function.arguments | tojson }}<|call|>',
+    )}{# <|channel|>analysis<|message|> <|channel|>final<|message|> #}`,
+    written: (_id, args) =>
+      `<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>${args}`,
+    ids: ['none'],
+  },
+];
+
+/** Like templateOf(), but results show the ID of their call. */
+function withResults(call: string, begin = '', end = ''): string {
+  return templateOf(call, begin, end).replace(
+    '{{ m.content }}',
+    '{% if m.role == "tool" %}[{{ m.tool_call_id }}]{% endif %}{{ m.content }}',
+  );
+}
+
+t.test('a call with an ID, or in a message of its own, is replaced with the ID that the model chose', async (t) => {
+  for (const { name, source, written, ids } of WITH_IDS) {
+    for (const id of ids) {
+      const text = written(id, '{"s":"x",  "a":1}');
+      const texts = { [ID]: text };
+      const unedited = replayed({ source, texts, messages: turn([call('{"a": 1, "s": "x"}')]) });
+      t.same(unedited.names, [ID], `${name}: ${unedited.text}`);
+      t.ok(unedited.text.includes(`«${text}»`), `${name}: ${unedited.text}`);
+      if (name !== 'gpt-oss') t.ok(unedited.text.includes(`[${id}]1`), `the result has the ID, ${unedited.text}`);
+
+      const forgotten = replayed({ source, texts: {}, messages: turn([call('{"a": 1, "s": "x"}')]) });
+      for (const [what, messages] of [
+        ['arguments', turn([call('{"a": 2, "s": "x"}')])],
+        ['name', turn([call('{"a": 1, "s": "x"}', 'g')])],
+      ] as const) {
+        const edited = replayed({ source, texts, messages });
+        t.same(edited.names, [], `${name}, edited ${what}`);
+        t.equal(edited.text, replayed({ source, texts: {}, messages }).text, `${name}, edited ${what}`);
+      }
+      t.notMatch(forgotten.text, '«', name);
+      if (name !== 'gpt-oss' && id.length > 1 && id !== 'functions.f:0')
+        t.notOk(forgotten.text.includes(id), `${name}, forgotten: ${forgotten.text}`);
+    }
+  }
+});
+
+t.test('an edited or forgotten call does not change the other calls of a conversation', async (t) => {
+  for (const { name, source, written, ids } of WITH_IDS) {
+    const [id = ''] = ids;
+    const one = written(id, '{"a":1}');
+    const texts = { [ID]: one, [OTHER]: written('functions.f:0', '{"a":2}').replace('[functions.f:0]', '[0]') };
+    const messages = (second: string): Message[] => [...turn([call('{"a": 1}')]), ...turn([call(second, 'f', OTHER)])];
+    const alone = replayed({ source, texts: { [ID]: one }, messages: messages('{"a": 2}') });
+    t.same(alone.names, [ID], `${name}, the second is forgotten: ${alone.text}`);
+    const edited = replayed({ source, texts, messages: messages('{"a": 3}') });
+    t.equal(edited.text, alone.text.replace(/("a": ?)2/, '$13'), `${name}, the second is edited`);
+    const start = alone.text.slice(0, alone.text.indexOf('»') + 1);
+    t.ok(replayed({ source, texts: { [ID]: one }, messages: turn([call('{"a": 1}')]) }).text.startsWith(start), name);
+  }
+});
+
+t.test('the second of two calls with the same ID gets another ID', async (t) => {
+  const { source, written } = WITH_IDS.find(({ name }) => name === 'mistral')!;
+  const texts = { [ID]: written('a1B2c3D4e', '{"a":1}'), [OTHER]: written('a1B2c3D4e', '{"a":2}') };
+  const messages = [...turn([call('{"a": 1}')]), ...turn([call('{"a": 2}', 'f', OTHER)])];
+  const { text, names } = replayed({ source, texts, messages });
+  t.same(names, [ID], text);
+  t.match(text, '[CALL_ID]c00000001[ARGS]', 'the second call keeps the number of this server');
+  t.match(text, '[c00000001]1');
+  const numbered = { [ID]: written('c00000001', '{"a":1}') };
+  const shown = replayed({ source, texts: numbered, messages }).text;
+  t.match(shown, '[CALL_ID]c00000002[ARGS]', 'a number that the model has used is skipped');
+});
+
+t.test('a call that is not found in the prompt keeps the number of this server', async (t) => {
+  const { source, written } = WITH_IDS.find(({ name }) => name === 'mistral')!;
+  const other = source.replace('[ARGS]', '[ARGS]{% if c.function.arguments.a == 2 %}!{% endif %}');
+  const texts = { [ID]: written('a1B2c3D4e', '{"a":1}'), [OTHER]: written('b1B2c3D4e', '{"a":2}') };
+  const messages = [...turn([call('{"a": 1}')]), ...turn([call('{"a": 2}', 'f', OTHER)])];
+  const { text, names } = replayed({ source: other, texts, messages });
+  t.same(names, [ID], text);
+  t.match(text, '[a1B2c3D4e]1');
+  t.match(text, '[CALL_ID]c00000001[ARGS]!{"a": 2}');
+  t.match(text, '[c00000001]1');
+});
+
+t.test('a template that rejects an ID or a mark is rendered as usual', async (t) => {
+  const source = HERMES.replace(
+    '{{ c.function.name }}',
+    '{% if c.function.name | length > 3 and c.function.name.endswith("f") %}{{ raise_exception("long") }}{% endif %}{{ c.function.name }}',
+  );
+  const texts = { [ID]: '<tool_call>\n{"name": "f", "arguments": {"a":1}}\n</tool_call>' };
+  const { text, names } = replayed({ source, texts, messages: turn([call('{"a": 1}')]) });
+  t.same(names, []);
+  t.match(text, '{"name": "f", "arguments": {"a": 1}}');
+});
+
 t.test('a section with several calls is replaced only if all of them are equal', async (t) => {
   const source = templateOf(
     '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{% if not loop.last %}, {% endif %}',

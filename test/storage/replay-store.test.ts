@@ -68,4 +68,26 @@ t.test('a request looks up no more items than fit in its prompt', async (t) => {
 if (withoutPostgres === false) {
   const postgres = await postgresFor(t);
   replayStoreTests(async (t, maxBytes) => new PostgresReplayStore(await databaseFor(t, postgres), maxBytes));
+
+  t.test('PostgreSQL: stores that share a database exceed the limit by at most a sixteenth each', async (t) => {
+    const database = await databaseFor(t, postgres);
+    const stores = [1, 2].map(() => new PostgresReplayStore(database, 160_000));
+    const tokens = new Uint8Array(1_000 - 256);
+    const expiresAt = Math.floor(Date.now() / 1_000) + 3_600;
+    const size = async (): Promise<number> => {
+      const [row] = await database.query<{ size: number }>(
+        'SELECT coalesce(sum(octet_length(tokens) + 256), 0)::int AS size FROM replays',
+      );
+      return row!.size;
+    };
+    let largest = 0;
+    for (let nth = 0; nth < 400; nth++) {
+      await stores[nth % 2]!.save([row(`c${nth}`, { tokens, expiresAt: expiresAt + nth })]);
+      largest = Math.max(largest, await size());
+    }
+    t.ok(largest > 160_000 && largest <= 180_000, `${largest} bytes`);
+    t.same((await stores[0]!.find('org_a', ['c399'])).length, 1, 'the newest items stay');
+    await stores[0]!.sweep();
+    t.ok((await size()) <= 160_000, 'a sweep enforces the limit exactly');
+  });
 } else t.test('PostgreSQL', { skip: withoutPostgres }, async () => undefined);

@@ -62,6 +62,8 @@ export interface ScriptModelOptions {
   opensThinking?: boolean;
   /** Jinja source at the start of the template. */
   templateHead?: string;
+  /** Jinja source that renders the calls of the message `m`. Default: Qwen's format. */
+  callTemplate?: string;
   /**
    * Whether the template renders an earlier assistant turn with the token that selected the turn's script. A prompt and
    * its response are then a prefix of the next prompt.
@@ -275,11 +277,20 @@ function metadataOf(plan: Plan, scripts: Readonly<Record<string, Script>>, optio
   ];
 }
 
-/** ChatML with Qwen's tool format. The template ends the prompt with the token that selects the script. */
+const QWEN_CALLS = `{% for c in m.tool_calls or [] %}
+{%- set f = c.function if c.function is defined else c %}<tool_call>
+{"name": "{{ f.name }}", "arguments": {{ f.arguments if f.arguments is string else f.arguments | tojson }}}
+</tool_call>{% endfor %}`;
+
+/** ChatML, by default with Qwen's tool format. The template ends the prompt with the token that selects the script. */
 function templateOf(
   { thinking }: Plan,
   letters: readonly string[],
-  { opensThinking = false, exactHistory = false }: Pick<ScriptModelOptions, 'opensThinking' | 'exactHistory'>,
+  {
+    opensThinking = false,
+    exactHistory = false,
+    callTemplate = QWEN_CALLS,
+  }: Pick<ScriptModelOptions, 'opensThinking' | 'exactHistory' | 'callTemplate'>,
 ): string {
   const selected = `{% if enable_thinking %}{{ '<|script:' + chosen.letter + '|>' }}{% else %}{{ '<|script:' + chosen.letter + ':plain|>' }}{% endif %}`;
   const standard = (letter: string): string => (letters.includes(letter) ? letter : letters[0]!);
@@ -297,10 +308,7 @@ ${exactHistory ? `{% if m.role == 'assistant' %}${selected}{% endif %}` : ''}{% 
 {{ m.reasoning_content }}
 </think>
 
-{% endif %}{{ m.content or '' }}{% for c in m.tool_calls or [] %}
-{%- set f = c.function if c.function is defined else c %}<tool_call>
-{"name": "{{ f.name }}", "arguments": {{ f.arguments if f.arguments is string else f.arguments | tojson }}}
-</tool_call>{% endfor %}<|im_end|>
+{% endif %}{{ m.content or '' }}${callTemplate}<|im_end|>
 {% endfor %}
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% if enable_thinking %}{{ '<|script:' + chosen.letter + '|>' }}${opensThinking ? `{% if chosen.letter in '${thinking.join('')}' %}<think>\n{% endif %}` : ''}{% else %}{{ '<|script:' + chosen.letter + ':plain|>' }}{% endif %}

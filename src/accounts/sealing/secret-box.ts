@@ -14,6 +14,7 @@ export type SecretPurpose =
   | 'saved text'
   | 'page key'
   | 'pinned prompt'
+  | 'pinned request'
   | 'webhook secret';
 
 export interface OpenedSecret {
@@ -30,7 +31,7 @@ const MAX_CHARACTERS = 8_192;
  */
 const MAX_SAVED_CHARACTERS = 1_700_000;
 
-const LONG: ReadonlySet<SecretPurpose> = new Set(['saved text', 'pinned prompt']);
+const LONG: ReadonlySet<SecretPurpose> = new Set(['saved text', 'pinned prompt', 'pinned request']);
 
 export class SecretBox {
   constructor(private readonly keys: KeyRing) {}

@@ -15,7 +15,8 @@ import type { NoteOperation, OperatorGuard } from './operator-guard.js';
 const pinBody = z.object({
   model: z.string().min(1).max(128),
   organization: z.string().min(1).max(128).nullish(),
-  prompt: z.string().min(1).max(MAX_PINNED_CHARACTERS),
+  prompt: z.string().min(1).max(MAX_PINNED_CHARACTERS).nullish(),
+  request: z.record(z.string(), z.unknown()).nullish(),
 });
 /**
  * Maximum size of a pin request's body in bytes: at most six bytes per prompt character in JSON, plus the other fields.
@@ -56,8 +57,8 @@ export function promptCacheRoutes(guard: OperatorGuard, { promptCache, note }: P
       path: '/prompt-cache/pinned',
       body: pinBody,
       maxBodyBytes: MAX_PIN_BYTES,
-      handler: async ({ exchange, actor, body: { model, organization = null, prompt } }) => {
-        const pinned = (await promptCache.run({ type: 'warm', model, organization, prompt })) as PinnedPrompt;
+      handler: async ({ exchange, actor, body: { model, organization = null, prompt = null, request = null } }) => {
+        const pinned = (await promptCache.run({ type: 'warm', model, organization, prompt, request })) as PinnedPrompt;
         await note(actor, 'prompt_cache.pinned', `${pinned.id} (${model}, ${pinned.organization})`);
         exchange.json(200, pinned);
       },

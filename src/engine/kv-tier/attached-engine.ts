@@ -247,13 +247,13 @@ export class AttachedEngine {
   }
 
   /** Holds those pages of a prompt that are in memory, until unpin(). Never rejects. */
-  async pin({ pin, organization, organizationId, tokens }: PinOrder): Promise<PinState> {
+  async pin({ pin, organization, organizationId, tokens, adapter }: PinOrder): Promise<PinState> {
     const none: PinState = { memoryTokens: 0, diskTokens: 0 };
     try {
       const engine = this.#identity;
       const keys = await this.links.keysOf(organizationId);
       if (engine === null || keys === null) return none;
-      const text = { tokens, spans: [] };
+      const text = { tokens, spans: [], adapter };
       const pages = Math.floor((tokens.length - 1) / PAGE_TOKENS);
       const stored = this.links.store.find(engine, keys, text, pages).length;
       this.unpin(pin); // in the same event-loop turn, so that the pages are held again before the next engine step

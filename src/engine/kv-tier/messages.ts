@@ -60,6 +60,8 @@ export interface PinOrder {
   readonly organizationId: string;
   /** The full pages of the prompt, and one more token. The full pages are pinned. */
   readonly tokens: Int32Array;
+  /** AdapterInfo.cacheKey of the LoRA adapter; '' = no adapter. */
+  readonly adapter: string;
 }
 
 /** Number of leading tokens of a pinned prompt whose pages are in memory, and number whose pages are on disk. */

@@ -36,6 +36,14 @@ export function textOf(content: Content | null): string {
  */
 export type ImageText = (part: ImagePart) => string;
 
+export interface ConversionOptions {
+  readonly imageText?: ImageText;
+  /** Inserts marks for the tool calls and reasoning blocks whose token IDs are recorded. */
+  readonly marks?: ReplayMarks | null;
+  /** The IDs that the model itself chose for calls. */
+  readonly ownIds?: ReadonlyMap<ToolCall, string>;
+}
+
 const JOIN = '\n\n';
 
 /** Moves system text to a position that the template supports. */
@@ -98,17 +106,15 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 /**
  * Returns the template's messages with all client text shielded. A template with a field for reasoning gets all past
  * reasoning and decides what to show. For other templates, reasoning is included only after the last user message, that
- * is, in the running tool loop. `marks`: inserts marks for the tool calls and reasoning blocks whose token IDs are
- * recorded.
+ * is, in the running tool loop.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
   shield: Shield,
   shape: TemplateShape,
-  imageText: ImageText = imageNote,
-  marks: ReplayMarks | null = null,
+  { imageText = imageNote, marks = null, ownIds = new Map() }: ConversionOptions = {},
 ): TemplateMessage[] {
-  const folder = new Folder(shield, shape, imageText, marks);
+  const folder = new Folder(shield, shape, { imageText, marks, ownIds });
   const lastUser = messages.findLastIndex((message) => message.role === 'user');
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index] as Message;
@@ -129,12 +135,12 @@ class Folder {
   readonly messages: TemplateMessage[] = [];
   readonly #args: CallArguments;
   readonly #ids = new Map<string, string>(); // client ID → ID in the form that the template accepts
+  readonly #usedIds = new Set<string>(); // the values of #ids
 
   constructor(
     private readonly shield: Shield,
     private readonly shape: TemplateShape,
-    private readonly imageText: ImageText,
-    private readonly marks: ReplayMarks | null,
+    private readonly options: Required<ConversionOptions>,
   ) {
     this.#args = new CallArguments(shield, shape.can);
   }
@@ -169,7 +175,7 @@ class Folder {
     together.forEach((some, index) => {
       const tool_calls = some.map(
         (call): CallMessage => ({
-          id: this.#id(call.id, call.name),
+          id: this.#idOfCall(call),
           type: 'function',
           function: { name: this.#nameOf(call), arguments: this.#args.forTemplate(call.arguments) },
         }),
@@ -204,14 +210,15 @@ class Folder {
   }
 
   #nameOf(call: ToolCall): string {
-    return (this.marks?.call(call) ?? '') + this.shield.protect(call.name);
+    const mark = this.shape.can.callIds === 'numbered' ? '' : (this.options.marks?.call(call) ?? '');
+    return mark + this.shield.protect(call.name);
   }
 
   /** Shields each text of the client separately, because the image markers between them must not be shielded. */
   #textOf(content: Content | null): string {
     if (content === null || typeof content === 'string') return this.shield.protect(content ?? '');
     return content
-      .map((part) => (part.type === 'text' ? this.shield.protect(part.text) : this.imageText(part)))
+      .map((part) => (part.type === 'text' ? this.shield.protect(part.text) : this.options.imageText(part)))
       .join('');
   }
 
@@ -224,7 +231,7 @@ class Folder {
     if (reasoning === undefined || reasoning === '') return;
     const { can, inlineReasoning } = this.shape;
     const shielded = this.shield.protect(reasoning);
-    const text = this.marks?.reasoning(reasoning, shielded) ?? shielded;
+    const text = this.options.marks?.reasoning(reasoning, shielded) ?? shielded;
     // A template with its own reasoning field may reject a message that has content as well as reasoning and calls.
     if (can.reasoningField === 'thinking' && said.content !== '') return;
     if (can.reasoningField !== null) said[can.reasoningField] = text;
@@ -232,23 +239,42 @@ class Folder {
       said.content = `${inlineReasoning.open}\n${text}\n${inlineReasoning.close}\n\n${said.content}`;
   }
 
+  /** Templates with IDs of the form functions.NAME:NUMBER show a call's name only as part of its ID. */
+  #idOfCall(call: ToolCall): string {
+    const id = this.#id(call.id, call.name, this.options.ownIds.get(call));
+    if (this.shape.can.callIds !== 'numbered') return id;
+    return id.replace('.', `.${this.options.marks?.call(call) ?? ''}`);
+  }
+
   /**
    * IDs that the template rejects are replaced by consecutive numbers, so the same beginning of a conversation always
-   * gets the same numbers.
+   * gets the same numbers. `own`: the ID that the model chose for the call; used if no earlier call has it.
    */
-  #id(id: string, name = 'unknown'): string {
+  #id(id: string, name = 'unknown', own?: string): string {
+    const known = this.#ids.get(id);
+    if (known !== undefined) return known;
+    const given = this.#ownId(own) ?? this.#newId(id, name);
+    this.#ids.set(id, given);
+    this.#usedIds.add(given);
+    return given;
+  }
+
+  #ownId(own: string | undefined): string | null {
+    if (own === undefined || (this.shape.can.callIds === 'short' && !/^[A-Za-z0-9]{9}$/.test(own))) return null;
+    const given = this.shield.protect(own);
+    return this.#usedIds.has(given) ? null : given;
+  }
+
+  #newId(id: string, name: string): string {
     const { callIds } = this.shape.can;
     if (callIds === 'free') return this.shield.protect(id);
-    let known = this.#ids.get(id);
-    if (known === undefined) {
-      const number = this.#ids.size;
-      known =
+    for (let number = this.#ids.size; ; number++) {
+      const given =
         callIds === 'numbered'
           ? `functions.${this.shield.protect(name)}:${number}`
           : `c${String(number).padStart(8, '0')}`;
-      this.#ids.set(id, known);
+      if (!this.#usedIds.has(given)) return given;
     }
-    return known;
   }
 }
 

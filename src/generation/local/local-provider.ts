@@ -229,11 +229,11 @@ export class LocalProvider implements Provider {
    */
   #writingRules(request: GenerationRequest, prompt: Prompt, tools: CallableTools): WritingRules | null {
     if (request.raw !== undefined || request.webSearch !== undefined) return null;
-    const { markers, findsCalls, dialect } = this.prompter;
+    const { markers, dialect } = this.prompter;
     // A block that continues the reasoning of an unfinished message is not recorded, because the model did not generate
     // all of it.
     const isContinued = prompt.reasoning?.begun === true;
-    const calls = findsCalls && tools.size > 0 ? { syntax: dialect.syntax, tools } : null;
+    const calls = tools.size > 0 ? { syntax: dialect.syntax, tools } : null;
     if (calls === null && (markers === null || isContinued)) return null;
     const opened =
       markers === null || prompt.reasoning === null

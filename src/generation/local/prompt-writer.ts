@@ -1,22 +1,32 @@
 // Converts a request's messages, tools and output format to the prompt text with the model's chat template. One
 // instance per loaded model; holds no state of requests. Event-loop thread only.
-import { apiError, type ApiError } from '../../shared/errors.js';
+import { apiError, ApiError } from '../../shared/errors.js';
 import type { ChatTemplate } from './template/chat-template.js';
 import { copyNotation } from '../../shared/exact-json.js';
 import { imageNote } from '../image-note.js';
-import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
+import {
+  addSystemText,
+  clientTexts,
+  type ConversionOptions,
+  placeSystem,
+  toTemplateMessages,
+  type TemplateShape,
+} from './conversation.js';
 import { formatInstruction } from './format-instruction.js';
 import { ImageMarks, type MarkedText } from './image-marks.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import { Shield, type Starters } from './shield.js';
 import { RenderBudget, TemplateError } from './template/limits.js';
-import { ReplayMarks, type ReplayedItems } from './replay/replay-marks.js';
+import { type FoundItems, ReplayMarks, type ReplayMarksOptions, type ReplayedItems } from './replay/replay-marks.js';
 import type { TemplateContext, TemplateMessage } from './template/context.js';
 import { keepsInlineReasoning } from './template/probe.js';
 import { type ToolDialect, describeTools } from './tools/dialect.js';
 import { stringsIn } from './tools/call-arguments.js';
 import { TemplateTools } from './tools/template-tools.js';
-import type { GenerationRequest, Message } from '../types.js';
+import type { GenerationRequest, Message, ToolCall } from '../types.js';
+
+/** If calls cannot be replayed with the IDs that the model chose, the prompt is tried again without those calls. */
+const MAX_ID_TRIES = 3;
 
 /** The request fields that affect the prompt text. */
 export type PromptRequest = Pick<
@@ -93,9 +103,9 @@ export class PromptWriter {
     }
     const tools = request.tools.length === 0 ? null : this.#tools.forTemplate(request.tools, toolText, shield);
     const placed = placeSystem(request.messages, can);
-    const render = (images: ImageMarks, marks: ReplayMarks | null): string => {
+    const render = (images: ImageMarks, options: Omit<ConversionOptions, 'imageText'> = {}): string => {
       const imageText = this.sees ? images.mark : imageNote;
-      let messages = toTemplateMessages(placed, shield, this.#shape, imageText, marks);
+      let messages = toTemplateMessages(placed, shield, this.#shape, { ...options, imageText });
       if (tools !== null && !dialect.showsTools)
         messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
       if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
@@ -109,7 +119,7 @@ export class PromptWriter {
       });
     };
     const images = new ImageMarks(shield.guard);
-    const text = render(images, null);
+    const text = render(images);
     const marked = images.split(text);
     if (marked === null)
       throw apiError(
@@ -117,16 +127,52 @@ export class PromptWriter {
         `The model's chat template must show every image of ${request.promptParam} exactly once.`,
         request.promptParam,
       );
-    let replayed: PromptText['replayed'] = null;
-    if (replays !== undefined && replays.size > 0) {
-      const marks = new ReplayMarks({ guard: shield.guard, replays, request, decode });
-      // The prompt is rendered a second time with marks. The first rendering is the one to use, because a template may
-      // change a marked text.
-      const found = marks.found(render(new ImageMarks(shield.guard), marks), text, dialect.syntax, this.#markers);
-      const texts = found === null ? null : images.split(found.text);
-      if (found !== null && texts !== null) replayed = { texts: texts.texts, items: found.items };
+    const replayed =
+      replays === undefined || replays.size === 0
+        ? null
+        : this.#replayed(text, { guard: shield.guard, replays, request, decode }, (options) =>
+            render(new ImageMarks(shield.guard), options),
+          );
+    const texts = replayed === null ? null : images.split(replayed.text);
+    return {
+      ...marked,
+      text,
+      guard: shield.guard,
+      replayed: replayed === null || texts === null ? null : { texts: texts.texts, items: replayed.items },
+    };
+  }
+
+  /**
+   * Returns the prompt with a mark in place of each replayed item, and the items. `text`: the prompt without marks,
+   * which is rendered a second time with marks. The text without marks is the one to use, because a template may change
+   * a marked text. If the model chose the IDs of its calls, they are shown in place of this server's IDs, but only for
+   * calls that are replayed.
+   */
+  #replayed(
+    text: string,
+    options: ReplayMarksOptions,
+    render: (options: Omit<ConversionOptions, 'imageText'>) => string,
+  ): FoundItems | null {
+    const { syntax } = this.#shape.dialect;
+    const found = (ownIds: ReadonlyMap<ToolCall, string>): FoundItems | null => {
+      const marks = new ReplayMarks(options);
+      const plain = ownIds.size === 0 ? text : render({ ownIds });
+      return marks.found(render({ ownIds, marks }), plain, syntax, this.#markers);
+    };
+    try {
+      let sections = new ReplayMarks(options).sections(syntax);
+      for (let tries = 0; tries < MAX_ID_TRIES && sections.length > 0; tries++) {
+        const items = found(new Map(sections.flatMap(({ ids }) => [...ids])));
+        const names = new Set(items?.items.map(({ name }) => name));
+        const kept = sections.filter(({ name }) => names.has(name));
+        if (kept.length === sections.length) return items;
+        sections = kept;
+      }
+      return found(new Map());
+    } catch (error) {
+      if (error instanceof ApiError) return null; // the template rejects marks or the model's IDs
+      throw error;
     }
-    return { ...marked, text, guard: shield.guard, replayed };
   }
 
   #render(

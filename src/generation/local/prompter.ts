@@ -30,7 +30,6 @@ import { TemplateError } from './template/limits.js';
 import { droppableGroups, withoutUpTo } from './truncate.js';
 import { keyOfCallId, reasoningKey } from '../replay/replay-item.js';
 import type { ReplaySource } from '../replay/replays.js';
-import { hasSections } from './replay/call-section.js';
 import type { ReplayedItems } from './replay/replay-marks.js';
 
 /** Maximum text that the addon tokenizes, far more than fits in any context. */
@@ -110,12 +109,6 @@ export class Prompter {
   #specials: ReadonlySet<number> | null = null; // IDs of special tokens; computed at the first replay
 
   /**
-   * Whether tool calls of this model's syntax can be found in a rendered prompt. Only then are their token IDs
-   * replayed.
-   */
-  readonly findsCalls: boolean;
-
-  /**
    * `images`: null if the model has no vision encoder. `replays`: finds the token IDs of earlier tool calls and
    * reasoning blocks; null if they are always tokenized from their text. `weights`: only token IDs that a model with
    * the same weights has generated are used.
@@ -136,7 +129,6 @@ export class Prompter {
     this.templateProblem = problem;
     this.markers = findMarkers(source, hasToken);
     this.dialect = findDialect(this.template, hasToken);
-    this.findsCalls = this.markers?.messages === undefined && hasSections(this.dialect.syntax);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
     this.raw = new RawPrompts(engine, model.id);
     this.#writer = new PromptWriter(
@@ -238,7 +230,7 @@ export class Prompter {
     // The newest messages come first: the search has a limit, and truncation drops the oldest messages.
     for (const message of messages.toReversed()) {
       if (message.role !== 'assistant') continue;
-      for (const { id } of this.findsCalls ? (message.toolCalls ?? []) : []) {
+      for (const { id } of message.toolCalls ?? []) {
         const key = keyOfCallId(id);
         if (key !== null) keys.push(key);
       }

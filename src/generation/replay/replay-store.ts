@@ -23,7 +23,7 @@ export type FoundReplay = Pick<ReplayRow, 'key' | 'model' | 'tokens' | 'expiresA
 export interface ReplayStore {
   /**
    * Stores all rows or none. If an organization exceeds its storage limit, its rows with the earliest expiry are
-   * erased, either by this call or by sweep().
+   * erased. A store that several processes share may exceed the limit by a sixteenth per thread until sweep().
    */
   save(rows: readonly ReplayRow[]): Promise<void>;
   /** Returns the organization's unexpired rows with these keys, in any order. */

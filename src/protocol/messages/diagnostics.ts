@@ -23,16 +23,27 @@ export interface MessageDiagnostics {
   cache_miss_reason: Reason;
   /** Present only if the server keeps KV pages on disk. */
   cache?: WireTiers;
+  /** Present only if there are such items. */
+  replayed_items?: readonly string[];
 }
 
 /**
  * Returns null if the prompts do not differ. The Messages format has no reason for a prefix that was evicted from the
  * cache. In this case, the reason is `unavailable` if `tiers` can explain the miss. Otherwise, the result is null.
+ * `replayed`: the items of the prompt that consist of the tokens that the model wrote.
  */
-export function wireDiagnostics(diagnosis: CacheDiagnosis | null, tiers: CacheTiers | null): MessageDiagnostics | null {
+export function wireDiagnostics(
+  diagnosis: CacheDiagnosis | null,
+  tiers: CacheTiers | null,
+  replayed: readonly string[],
+): MessageDiagnostics | null {
   const reason = missReason(diagnosis, tiers);
-  if (reason === null || tiers === null) return reason;
-  return { ...reason, cache: wireTiers(tiers) };
+  if (reason === null) return null;
+  return {
+    ...reason,
+    ...(tiers === null ? {} : { cache: wireTiers(tiers) }),
+    ...(replayed.length === 0 ? {} : { replayed_items: replayed }),
+  };
 }
 
 function missReason(diagnosis: CacheDiagnosis | null, tiers: CacheTiers | null): { cache_miss_reason: Reason } | null {

@@ -189,7 +189,10 @@ function answer(
     cappedByContext: admitted.prepared.cappedByContext,
     leftOut: hasBeta(exchange, BINDING_BETA) ? () => author.leftOut : null,
     context: asked.context,
-    diagnostics: () => wireDiagnostics(admitted.diagnostics?.diagnosis ?? null, admitted.diagnostics?.tiers ?? null),
+    diagnostics: () => {
+      const { diagnosis = null, tiers = null, replayed = [] } = admitted.diagnostics ?? {};
+      return wireDiagnostics(diagnosis, tiers, replayed);
+    },
   };
   admitted.diagnostics = new CacheDiagnostics(admitted, { id: envelope.id, comparedId: asked.comparedId });
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });

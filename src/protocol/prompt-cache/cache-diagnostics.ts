@@ -31,7 +31,7 @@ export interface DiagnosedGeneration {
   readonly fingerprint: string;
   readonly provider: Pick<Provider, 'vocabulary'>;
   readonly request: GenerationRequest;
-  readonly prepared: Pick<PreparedGeneration, 'content' | 'fromDisk' | 'promptTokens'>;
+  readonly prepared: Pick<PreparedGeneration, 'content' | 'fromDisk' | 'promptTokens' | 'replayed'>;
   readonly prompts: PromptMemory;
   readonly requests: Pick<RequestSink, 'textCharacters'>;
 }
@@ -57,6 +57,11 @@ export class CacheDiagnostics {
       new PromptParts({ request, model: `${model}\n${fingerprint}`, compactions: options.compactions ?? 0 });
     const characters = CHARACTERS_PER_TOKEN * generation.prepared.promptTokens.tokens;
     this.#parts = caller.charged === undefined ? make() : caller.charged(characters, make);
+  }
+
+  /** The tool calls and reasoning whose tokens in the prompt are those that the model wrote. */
+  get replayed(): readonly string[] {
+    return this.generation.prepared.replayed ?? [];
   }
 
   started(cachedTokens: number): void {

@@ -17,6 +17,8 @@ const ORDER = Object.keys(REASONS) as (keyof typeof REASONS)[];
 export type PromptCacheDiagnostics = ComparisonResult & {
   /** Present only if the server keeps KV pages on disk. */
   cache?: WireTiers;
+  /** Present only if there are such items. */
+  replayed_items?: readonly string[];
 };
 type ComparisonResult =
   | {
@@ -27,9 +29,15 @@ type ComparisonResult =
     }
   | { type: 'cache_hit' | 'comparison_response_not_found' | 'unavailable' };
 
-export const wireDiagnostics = (diagnosis: CacheDiagnosis, tiers: CacheTiers | null): PromptCacheDiagnostics => ({
+/** `replayed`: the items of the prompt that consist of the tokens that the model wrote. */
+export const wireDiagnostics = (
+  diagnosis: CacheDiagnosis,
+  tiers: CacheTiers | null,
+  replayed: readonly string[],
+): PromptCacheDiagnostics => ({
   ...comparisonResult(diagnosis),
   ...(tiers === null ? {} : { cache: wireTiers(tiers) }),
+  ...(replayed.length === 0 ? {} : { replayed_items: replayed }),
 });
 
 /** The format has no reason for a prefix that the cache no longer had, so `unavailable` is reported. */

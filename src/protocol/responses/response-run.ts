@@ -264,8 +264,9 @@ export class ResponseRun implements RunSink {
     this.#author.take(event);
     if (event.type === 'started') {
       this.#nameLeftOut(this.#author.leftOut);
-      const { diagnosis = null, tiers = null } = this.admitted.diagnostics ?? {};
-      if (diagnosis !== null) this.#machine.resource.prompt_cache_diagnostics = wireDiagnostics(diagnosis, tiers);
+      const { diagnosis = null, tiers = null, replayed = [] } = this.admitted.diagnostics ?? {};
+      if (diagnosis !== null)
+        this.#machine.resource.prompt_cache_diagnostics = wireDiagnostics(diagnosis, tiers, replayed);
     }
     if (event.type === 'finished') {
       this.#reason = event.reason;

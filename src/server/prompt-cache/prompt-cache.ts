@@ -18,6 +18,7 @@ import type {
   PromptCacheCommand,
   PromptCacheState,
 } from '../../shared/wire/prompt-cache.js';
+import { contentOf } from './pinned-content.js';
 import type { PromptPins } from './prompt-pins.js';
 
 /** Maximum number of listed organizations per model. */
@@ -55,7 +56,8 @@ export class OwnPromptCache implements PromptCache {
         return this.#clear(command.model, command.organization);
       case 'warm': {
         const { pins } = this.#disk();
-        return pins.warm(command.model, (await this.#organization(command.organization)).id, command.prompt);
+        const content = contentOf(command);
+        return pins.warm(command.model, (await this.#organization(command.organization)).id, content);
       }
       case 'unpin':
         return this.#disk().pins.unpin(command.id);

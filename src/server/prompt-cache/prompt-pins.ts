@@ -1,4 +1,4 @@
-// Pinned prompts are system prompts whose KV pages stay in memory and on disk. They are prefilled when they are pinned,
+// Pinned prompts are system prompts, with or without tools, whose KV pages stay in memory and on disk. They are prefilled when they are pinned,
 // and again when their model is loaded after a restart. Pages that are already on disk are loaded instead of computed.
 // Primary thread only.
 
@@ -16,6 +16,7 @@ import type { ServedModels } from '../../generation/served-models.js';
 import { apiError } from '../../shared/errors.js';
 import type { PinnedPrompt } from '../../shared/wire/prompt-cache.js';
 import type { Log } from '../../telemetry/types.js';
+import { shownOf, type PinnedContent } from './pinned-content.js';
 import { compute, sharedPrefix } from './prompt-prefix.js';
 
 /** Interval in ms at which pinned prompts are checked. */
@@ -48,8 +49,8 @@ export interface PromptPinDeps {
 
 interface Pin {
   row: PinnedPromptRow;
-  /** The decrypted prompt. Null if it cannot be decrypted. */
-  readonly prompt: string | null;
+  /** The decrypted prompt or request. Null if it cannot be decrypted. */
+  readonly content: PinnedContent | null;
   /**
    * The full pages that all conversations with this prompt share, and one more token. Null until the model has been
    * loaded.
@@ -82,38 +83,41 @@ export class PromptPins {
   static async open(deps: PromptPinDeps): Promise<PromptPins> {
     const pins = new PromptPins(deps);
     for (const row of await deps.store.all()) {
-      const opened = deps.box.open('pinned prompt', row.id, row.sealedPrompt);
+      const opened = openContent(deps.box, row);
       if (opened === null) {
         deps.log.error({ pin: row.id }, 'cannot read a pinned prompt: it was sealed with a key that is missing');
         pins.#pins.set(row.id, { ...newPin(row, null), problem: UNREADABLE });
         continue;
       }
-      const kept = opened.current ? row : { ...row, sealedPrompt: deps.box.seal('pinned prompt', row.id, opened.text) };
-      if (!opened.current) await deps.store.put(kept);
-      pins.#pins.set(row.id, newPin(kept, opened.text));
+      const { content, current } = opened;
+      const kept = current ? row : { ...row, sealedPrompt: deps.box.seal(content.purpose, row.id, content.text) };
+      if (!current) await deps.store.put(kept);
+      pins.#pins.set(row.id, newPin(kept, content));
     }
     return pins;
   }
 
   /**
-   * Prefills a system prompt and pins its pages. Returns it in the state `partial` if some of its pages are not on disk
+   * Prefills a prompt and pins its pages. Returns it in the state `partial` if some of its pages are not on disk
    * after 20 seconds. Throws an ApiError.
    */
-  warm(model: string, organizationId: string, prompt: string): Promise<PinnedPrompt> {
+  warm(model: string, organizationId: string, content: PinnedContent): Promise<PinnedPrompt> {
     return this.#inTurn(async () => {
       const { store, box, models, max } = this.deps;
-      const { name, recordedAs } = models.find(model);
-      if (recordedAs !== name)
-        throw apiError('unsupported_value', `model: prompts for a LoRA adapter (${name}) cannot be pinned.`, 'model');
+      const { name } = models.find(model);
       const same = [...this.#pins.values()].find(
-        ({ row, prompt: other }) => row.model === name && row.organizationId === organizationId && other === prompt,
+        ({ row, content: other }) =>
+          row.model === name &&
+          row.organizationId === organizationId &&
+          other?.purpose === content.purpose &&
+          other.text === content.text,
       );
       if (same === undefined && this.#pins.size >= max)
         throw apiError('value_out_of_range', `${max} prompts are pinned, the maximum (kv.max_pinned).`, 'prompt');
       const id = same?.row.id ?? `pin_${randomBytes(9).toString('hex')}`;
-      const sealedPrompt = box.seal('pinned prompt', id, prompt);
+      const sealedPrompt = box.seal(content.purpose, id, content.text);
       const pin =
-        same ?? newPin({ id, model: name, organizationId, sealedPrompt, createdAt: new Date().toISOString() }, prompt);
+        same ?? newPin({ id, model: name, organizationId, sealedPrompt, createdAt: new Date().toISOString() }, content);
       if (same === undefined) {
         this.#pins.set(id, pin);
         await store.put(pin.row); // before its pages are stored: pages of unknown pins are erased
@@ -198,7 +202,7 @@ export class PromptPins {
           await this.#remove(pin.row.id);
           continue;
         }
-        if (pin.prompt === null) continue;
+        if (pin.content === null) continue;
         if (this.deps.pool.get(pin.row.model)?.status.state !== 'ready') {
           Object.assign(pin, { memoryTokens: 0, retryMs: RETRY_MS, retryAt: 0 });
           continue;
@@ -242,18 +246,19 @@ export class PromptPins {
   async #rendered(pin: Pin): Promise<{ provider: Provider; organization: number; tokens: Int32Array }> {
     const { models, organizations, minTokens } = this.deps;
     const { model, organizationId } = pin.row;
-    if (pin.prompt === null) throw apiError('internal_error', UNREADABLE);
+    if (pin.content === null) throw apiError('internal_error', UNREADABLE);
     Object.assign(pin, { renderedAt: performance.now(), renderedOn: new Date().toDateString() });
     const organization = (await organizations.get(organizationId))?.tenant;
     if (organization === undefined) throw apiError('resource_not_found', 'Organization not found.', 'organization');
-    const provider = models.find(model).ready();
-    const shared = await sharedPrefix(provider, { model, prompt: pin.prompt, organization });
+    const served = models.find(model);
+    const provider = served.ready();
+    const shared = await sharedPrefix(provider, { model: served, content: pin.content, organization });
     // The engine always computes the last token of a prompt, so a page that contains it cannot be reused.
     const full = shared.length - 1 - ((shared.length - 1) % PAGE_TOKENS);
     if (full < Math.max(minTokens, PAGE_TOKENS))
       throw apiError(
         'value_out_of_range',
-        `The system prompt has ${shared.length} tokens that all conversations share. More than ${minTokens} are required (kv.min_tokens).`,
+        `The prompt has ${shared.length} tokens that all conversations share. More than ${minTokens} are required (kv.min_tokens).`,
         'prompt',
       );
     return { provider, organization, tokens: shared.slice(0, full + 1) };
@@ -262,7 +267,10 @@ export class PromptPins {
   async #hold(pin: Pin): Promise<void> {
     const { tier, pool, organizations } = this.deps;
     const { id, model, organizationId } = pin.row;
-    const engine = pool.engines().find(({ names }) => names.includes(model))?.key;
+    const engine = pool
+      .engines()
+      .find(({ names, adapterNames }) => names.includes(model) || adapterNames.includes(model))?.key;
+    const status = pool.get(model)?.status;
     const organization = await organizations.get(organizationId);
     if (engine === undefined || organization === null || pin.tokens === null) return;
     const state = await tier.pin({
@@ -271,6 +279,7 @@ export class PromptPins {
       organization: organization.tenant,
       organizationId,
       tokens: pin.tokens,
+      adapter: (status?.state === 'ready' ? status.adapter?.cacheKey : undefined) ?? '',
     });
     pin.memoryTokens = state?.memoryTokens ?? 0;
     pin.diskTokens = state?.diskTokens ?? 0;
@@ -287,7 +296,8 @@ export class PromptPins {
   }
 
   async #shown(pin: Pin): Promise<PinnedPrompt> {
-    const { row, prompt, tokens, memoryTokens, diskTokens, problem } = pin;
+    const { row, content, tokens, memoryTokens, diskTokens, problem } = pin;
+    const shown = content === null ? { start: '', tools: 0 } : shownOf(content);
     const isReady = this.deps.pool.get(row.model)?.status.state === 'ready';
     return {
       id: row.id,
@@ -295,11 +305,12 @@ export class PromptPins {
       organization: row.organizationId,
       organization_name: (await this.deps.organizations.get(row.organizationId))?.name ?? null,
       created_at: row.createdAt,
-      start: prompt?.slice(0, SHOWN_CHARACTERS) ?? '',
+      start: shown.start.slice(0, SHOWN_CHARACTERS),
+      tools: shown.tools,
       tokens: tokens === null ? null : fullTokens(tokens),
       memory_tokens: isReady ? memoryTokens : 0,
       disk_tokens: diskTokens,
-      state: prompt === null ? 'failed' : isReady ? stateOf(pin) : 'waiting',
+      state: content === null ? 'failed' : isReady ? stateOf(pin) : 'waiting',
       problem,
     };
   }
@@ -319,9 +330,17 @@ const isOutdated = ({ renderedAt, renderedOn }: Pin): boolean =>
 
 const bytesOf = (tokens: Int32Array): Buffer => Buffer.from(tokens.buffer, tokens.byteOffset, tokens.byteLength);
 
-const newPin = (row: PinnedPromptRow, prompt: string | null): Pin => ({
+function openContent(box: SecretBox, row: PinnedPromptRow): { content: PinnedContent; current: boolean } | null {
+  for (const purpose of ['pinned prompt', 'pinned request'] as const) {
+    const opened = box.open(purpose, row.id, row.sealedPrompt);
+    if (opened !== null) return { content: { purpose, text: opened.text }, current: opened.current };
+  }
+  return null;
+}
+
+const newPin = (row: PinnedPromptRow, content: PinnedContent | null): Pin => ({
   row,
-  prompt,
+  content,
   tokens: null,
   renderedAt: 0,
   renderedOn: '',

@@ -1,10 +1,11 @@
 // Finds the prefix that all conversations with a system prompt share, and prefills it.
 
 import type { Provider, RequestContext } from '../../generation/provider.js';
-import type { GenerationRequest, Message } from '../../generation/types.js';
+import type { ServedModel } from '../../generation/served-models.js';
 import { WITHOUT_TEXT } from '../../generation/without-text.js';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
+import { conversationOf, type PinnedContent } from './pinned-content.js';
 
 /** Two user messages whose first tokens differ, so that their rendered prompts share only what precedes the message. */
 const FIRST_TURNS = ['a', '0'] as const;
@@ -15,23 +16,19 @@ const FAILURES: Readonly<Record<string, ErrorCode>> = {
 };
 
 /**
- * Returns the longest token prefix that all conversations with this system prompt share, as rendered by the model's
- * chat template. Throws an ApiError.
+ * Returns the longest token prefix that all conversations with this content share, as rendered by the model's chat
+ * template. Throws an ApiError.
  */
 export async function sharedPrefix(
   provider: Provider,
-  { model, prompt, organization }: { model: string; prompt: string; organization: number },
+  { model, content, organization }: { model: ServedModel; content: PinnedContent; organization: number },
 ): Promise<Int32Array> {
   const rendered: ArrayLike<number>[] = [];
   for (const turn of FIRST_TURNS) {
-    const messages: Message[] = [
-      { role: 'system', content: prompt },
-      { role: 'user', content: turn },
-    ];
-    const prepared = await provider.prepare({ ...fillRequest(model), messages }, { organization });
+    const prepared = await provider.prepare(conversationOf(content, model, turn), { organization });
     prepared.discard?.();
     if (prepared.promptIds === undefined)
-      throw apiError('unsupported_value', `${model} is an upstream model: its prompts cannot be pinned.`, 'model');
+      throw apiError('unsupported_value', `${model.name} is an upstream model: its prompts cannot be pinned.`, 'model');
     rendered.push(prepared.promptIds);
   }
   const [one, other] = rendered as [ArrayLike<number>, ArrayLike<number>];
@@ -56,7 +53,7 @@ export interface Computation {
  */
 export async function compute({ provider, model, tokens, context, label, signal }: Computation): Promise<void> {
   const raw = { kind: 'tokens', tokens: [...tokens], path: 'prompt' } as const;
-  const prepared = await provider.prepare({ ...fillRequest(model), messages: [], raw }, context);
+  const prepared = await provider.prepare({ ...WITHOUT_TEXT, model, promptParam: 'messages', raw }, context);
   const stopping = (): ApiError => apiError('shutting_down', 'The server is shutting down.');
   if (signal.aborted) {
     prepared.discard?.();
@@ -79,9 +76,3 @@ export async function compute({ provider, model, tokens, context, label, signal 
     if (abort !== null) signal.removeEventListener('abort', abort);
   }
 }
-
-const fillRequest = (model: string): Omit<GenerationRequest, 'messages'> => ({
-  ...WITHOUT_TEXT,
-  model,
-  promptParam: 'messages',
-});

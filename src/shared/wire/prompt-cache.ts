@@ -53,6 +53,8 @@ export interface PinnedPrompt {
   readonly created_at: string;
   /** The first characters of the prompt, for display. */
   readonly start: string;
+  /** Number of tools that are pinned with the prompt. */
+  readonly tools: number;
   /** Number of pinned tokens. Null if the model has not been loaded since the server started. */
   readonly tokens: number | null;
   readonly memory_tokens: number;
@@ -89,8 +91,10 @@ export interface PromptPin {
   readonly model: string;
   /** Null means the server's first organization. */
   readonly organization: string | null;
-  /** The system prompt to pin. */
-  readonly prompt: string;
+  /** The system prompt to pin. Null if `request` is given. */
+  readonly prompt: string | null;
+  /** The shared part of a chat completions request: system messages, tools and settings of the prompt. */
+  readonly request: Readonly<Record<string, unknown>> | null;
 }
 
 /** A command that is sent to the thread that runs the prompt cache. */
@@ -104,5 +108,5 @@ export type PromptCacheAnswer =
   | { readonly ok: true; readonly result: PromptCacheState | PromptCacheCleared | PinnedPrompt }
   | { readonly ok: false; readonly code: ErrorCode; readonly message: string; readonly param: string | null };
 
-/** Maximum length of a pinned prompt, in characters. */
+/** Maximum length of a pinned prompt, or of a pinned request as JSON, in characters. */
 export const MAX_PINNED_CHARACTERS = 400_000;

@@ -7,10 +7,12 @@ import type { ToolCall } from '../../types.js';
 
 export interface ReadCall extends Pick<ToolCall, 'name' | 'arguments'> {
   /**
-   * The call's text apart from its arguments, without white space. It may contain an ID that the model chose. Null: the
+   * The call's text apart from its arguments, without white space and in the order of ToolSyntax.ordered(). Null: the
    * arguments do not occur in the call's text as JSON.
    */
   readonly around: string | null;
+  /** The ID that the model chose. Null: it has not chosen one, or the syntax has no IDs. */
+  readonly id: string | null;
 }
 
 /** One section with one or more tool calls. `start`, `callsEnd` and `end` are offsets into the text. */
@@ -24,13 +26,6 @@ export interface CallSection {
   readonly end: number | null;
   readonly calls: readonly ReadCall[];
 }
-
-/**
- * Whether tool calls of this syntax can be found in a rendered prompt. They cannot be found if the model chooses an ID
- * within the call, or if each call is a message of its own. In both cases, the rendered calls differ from the generated
- * ones in more than spacing.
- */
-export const hasSections = ({ lead, name }: ToolSyntax): boolean => lead === undefined && name !== 'harmony';
 
 /** Returns the first offset at or after `from` where a section of calls may start; -1 if there is none. */
 export function sectionStart(text: string, from: number, { open, bare }: ToolSyntax): number {
@@ -110,11 +105,18 @@ function readCall(
   const end = reader.read(text, at);
   if (reader.state !== 'complete') return null;
   const given = parts.join('');
-  const call: ReadCall = { name, arguments: given, around: textAround(text.slice(at, end), given) };
+  const around = textAround(text.slice(at, end), given);
+  const packed = around?.replace(/\s+/g, '') ?? null;
+  const call: ReadCall = {
+    name,
+    arguments: given,
+    around: around === null ? null : (syntax.ordered?.(around) ?? packed),
+    id: (packed === null ? undefined : syntax.callId?.exec(packed)?.[1]) ?? null,
+  };
   return { call, end, closes: reader.closes === true };
 }
 
 function textAround(call: string, given: string): string | null {
   const at = given === '' ? -1 : call.indexOf(given);
-  return at === -1 ? null : (call.slice(0, at) + call.slice(at + given.length)).replace(/\s+/g, '');
+  return at === -1 ? null : call.slice(0, at) + call.slice(at + given.length);
 }

@@ -6,7 +6,7 @@ import { keyOfCallId, reasoningKey } from '../../replay/replay-item.js';
 import type { GenerationRequest, ToolCall } from '../../types.js';
 import type { ReasoningMarkers } from '../reasoning.js';
 import type { ToolSyntax } from '../tools/syntax.js';
-import { hasSections, readSection, sectionStart, type CallSection } from './call-section.js';
+import { readSection, sectionStart, type CallSection } from './call-section.js';
 import { equalJson } from './json-equal.js';
 import { isLead, isReasoning } from './same-reasoning.js';
 
@@ -23,6 +23,18 @@ export interface ReplayMarksOptions {
   readonly request: Pick<GenerationRequest, 'messages' | 'tools' | 'promptParam'>;
   /** Detokenizes token IDs; special tokens are included as text. Returns '' if an ID is not in the vocabulary. */
   readonly decode: (ids: Int32Array) => string;
+}
+
+/** The prompt with a mark in place of each item, and the items. */
+export interface FoundItems {
+  readonly text: string;
+  readonly items: ReplayedItems;
+}
+
+/** A recorded section of calls, named by the ID of its first call, and the IDs that the model chose for its calls. */
+export interface SectionIds {
+  readonly name: string;
+  readonly ids: ReadonlyMap<ToolCall, string>;
 }
 
 interface Marked {
@@ -94,6 +106,27 @@ export class ReplayMarks {
     }
   }
 
+  /**
+   * Returns the recorded sections of calls that the client sent back unchanged, with the IDs that the model chose. Empty
+   * if the syntax has no IDs.
+   */
+  sections(syntax: ToolSyntax): SectionIds[] {
+    if (syntax.callId === undefined) return [];
+    const sections = new Map<string, SectionIds>();
+    for (const [call, { toolCalls, nth }] of this.#callPlaces) {
+      const key = keyOfCallId(call.id);
+      const ids = key === null ? undefined : this.options.replays.get(key);
+      if (key === null || ids === undefined || sections.has(key)) continue;
+      const written = this.#written(this.options.decode(ids), syntax);
+      const calls = toolCalls.slice(nth, nth + (written?.calls.length ?? 0));
+      if (written === null || !isSame(written, calls)) continue;
+      const own = new Map<ToolCall, string>();
+      for (const [at, { id }] of written.calls.entries()) if (id !== null) own.set(calls[at] as ToolCall, id);
+      if (own.size === calls.length) sections.set(key, { name: call.id, ids: own });
+    }
+    return [...sections.values()];
+  }
+
   /** Returns the mark that is rendered in front of a call's name; '' if the call's token IDs are not recorded. */
   call(call: ToolCall): string {
     const key = keyOfCallId(call.id);
@@ -124,12 +157,7 @@ export class ReplayMarks {
    * Finds the marked items. `marked`: the prompt rendered with marks. `plain`: the prompt rendered without marks.
    * Returns the plain prompt with a mark in place of each item to replay, or null if no item can be replayed.
    */
-  found(
-    marked: string,
-    plain: string,
-    syntax: ToolSyntax,
-    markers: ReasoningMarkers | null,
-  ): { text: string; items: ReplayedItems } | null {
+  found(marked: string, plain: string, syntax: ToolSyntax, markers: ReasoningMarkers | null): FoundItems | null {
     const splices: Splice[] = [];
     let before = 0; // an item starts at or after the end of the previous one
     for (const { item, at } of this.#places(marked, plain)) {
@@ -184,11 +212,10 @@ export class ReplayMarks {
     { toolCalls, nth }: CallPlace,
     syntax: ToolSyntax,
   ): Splice | null {
-    if (!hasSections(syntax)) return null;
     const start = lastStart(plain, syntax.bare ? syntax.engineOpen : syntax.open, before, at);
     if (start === -1) return null;
     const text = this.options.decode(item.ids);
-    const written = sectionStart(text, 0, syntax) === 0 ? readSection(text, 0, syntax, this.#tools) : null;
+    const written = this.#written(text, syntax);
     if (written === null) return null;
     // If the prompt's section has more calls than the generated one, the comparison below fails: either the additional
     // calls are within the window and are read, or the end of the section is outside of the window.
@@ -204,6 +231,11 @@ export class ReplayMarks {
     if (end === null) return null;
     const stop = start + guardedLength(window, end, this.#guard);
     return stop <= at ? null : { start, end: stop, item };
+  }
+
+  /** Reads the section of calls that recorded tokens decode to. */
+  #written(text: string, syntax: ToolSyntax): CallSection | null {
+    return sectionStart(text, 0, syntax) === 0 ? readSection(text, 0, syntax, this.#tools) : null;
   }
 
   #reasoningAt({ plain, before, at }: Place, item: Marked, { open, close, label }: ReasoningMarkers): Splice | null {

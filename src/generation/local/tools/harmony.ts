@@ -9,12 +9,15 @@ const OPEN = '<|start|>assistant',
   MESSAGE = '<|message|>';
 const ENGINE_OPEN = `${OPEN}<|channel|>commentary to`;
 const MAX_HEADER = 1_024;
+/** A mark that ends a message or starts another one. */
+const OTHER_MARK = /<\|(?:start|end|call|return)\|>$/;
 
 /**
  * Accepts any text up to the message if it contains a recipient. The order of the header's parts does not matter, and
  * the constraint is optional.
  */
 function header(text: string): Header {
+  if (OTHER_MARK.test(text)) return null;
   if (!text.endsWith(MESSAGE)) return text.length > MAX_HEADER ? null : 'more';
   const [, name] = /(?:^|\s)to=functions\.([A-Za-z0-9_.-]+)/.exec(text) ?? [];
   return name === undefined ? null : { name, length: text.length };
@@ -30,6 +33,14 @@ export const HARMONY: ToolSyntax = {
   reader: (_first, tools, sink) => new HeadedCall(header, tools, sink),
   head: (tool) => `=functions.${tool} <|constrain|>json${MESSAGE}`,
   tail: '',
+  // The channel and the content type "json" do not change the call.
+  ordered: (around) => {
+    const words = around
+      .replace(/<\|channel\|>\s*[a-z]+|<\|constrain\|>|<\|message\|>/g, ' ')
+      .split(/\s+/)
+      .filter((word) => word !== '' && word !== 'json');
+    return words.sort().join(' ');
+  },
   write: (calls) =>
     calls
       .map((call) => `${ENGINE_OPEN}=functions.${call.name} <|constrain|>json${MESSAGE}${call.arguments}<|call|>`)

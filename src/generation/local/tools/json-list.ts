@@ -30,6 +30,7 @@ function listIn(name: string, open: string, close: string): ToolSyntax {
       if (first === '{') return new JsonCall(tools, sink, false);
       return name === 'mistral' ? new HeadedCall(mistralHeader, tools, sink) : null;
     },
+    callId: /"id":"([\w.:-]{1,64})"/,
     head: (tool) => `[{"name": "${tool}", "arguments":`,
     tail: '}',
     several: { next: (tool) => `, {"name": "${tool}", "arguments":`, end: `]${close}` },

@@ -25,6 +25,7 @@ export const KIMI: ToolSyntax = {
   head: (tool) => `${CALL}functions.${tool}:`,
   lead: { letters: false, least: 1, most: 4, close: ARGUMENTS },
   tail: END,
+  callId: new RegExp(`^<\\|tool_call_begin\\|>(functions\\.${NAME}:\\d{1,9})<\\|tool_call_argument_begin\\|>$`),
   several: { next: (tool) => `${CALL}functions.${tool}:`, end: CLOSE },
   write: (calls) =>
     `${OPEN}${calls.map((call, index) => `${CALL}functions.${call.name}:${index}${ARGUMENTS}${call.arguments}${END}`).join('')}${CLOSE}`,

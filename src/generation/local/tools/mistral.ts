@@ -39,6 +39,7 @@ export const MISTRAL_NUMBERED: ToolSyntax = {
   name: 'mistral-numbered',
   head: (tool) => `${tool}${CALL_ID}`,
   lead: { letters: true, least: 9, most: 9, close: ARGS },
+  callId: /\[CALL_ID\]([A-Za-z0-9]{9})\[ARGS\]$/,
 };
 
 export const mistral: SyntaxFamily = {

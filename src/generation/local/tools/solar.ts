@@ -27,6 +27,7 @@ export const SOLAR: ToolSyntax = {
   reader: (first, tools, sink) => (first === '<' ? new HeadedCall(header, tools, sink) : null),
   head: (tool) => head(tool, 0),
   tail: END,
+  callId: /^<\|tool_call:begin\|>([\w.:-]{1,64})<\|tool_call:name\|>/,
   several: { next: head, numbered: 4, end: CALLS },
   write: (calls) => OPEN + calls.map((one, index) => head(one.name, index) + one.arguments + END).join(''),
 };

@@ -38,6 +38,16 @@ export interface ToolSyntax extends CallSyntax {
     /** The text after the last call that ends the section. */
     readonly end: string;
   };
+  /**
+   * Present if the model chooses an ID for each call: matches the text around a call's arguments, without white space.
+   * Group 1 is the ID in the form in which a template gets it.
+   */
+  readonly callId?: RegExp;
+  /**
+   * Present if models and templates write the text around a call's arguments in different orders: brings it into one
+   * order, without white space.
+   */
+  ordered?(around: string): string;
   /** Writes calls as the model would, for templates that do not support calls. */
   write(calls: readonly WrittenArguments[]): string;
 }

@@ -1,4 +1,5 @@
-// Schema of the `cache` field of prompt-cache diagnostics, used by the Responses and Messages formats.
+// Schemas of the `cache` and `replayed_items` fields of prompt-cache diagnostics, used by the Responses and Messages
+// formats.
 import { z } from 'zod';
 
 const count = () => z.int().min(0);
@@ -26,3 +27,6 @@ export const cacheTiers = z.strictObject({
     })
     .nullable(),
 });
+
+/** Present only if the prompt has such items. */
+export const replayedItems = z.array(z.string().min(1)).min(1);

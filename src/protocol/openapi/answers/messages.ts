@@ -1,6 +1,6 @@
 // Schemas of messages responses, streamed or not, as published in openapi.json.
 import { z } from 'zod';
-import { cacheTiers } from './cache-tiers.js';
+import { cacheTiers, replayedItems } from './cache-tiers.js';
 
 const count = () => z.int().min(0);
 
@@ -130,6 +130,7 @@ const diagnostics = z.strictObject({
     z.strictObject({ type: z.enum(['previous_message_not_found', 'unavailable']) }),
   ]),
   cache: cacheTiers.optional(),
+  replayed_items: replayedItems.optional(),
 });
 
 export const message = z.strictObject({

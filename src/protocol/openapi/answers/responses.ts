@@ -1,7 +1,7 @@
 // Schemas of the Responses API's responses, as published in openapi.json. They describe exactly what this server sends;
 // the two published standards that they follow are more permissive in places.
 import { z } from 'zod';
-import { cacheTiers } from './cache-tiers.js';
+import { cacheTiers, replayedItems } from './cache-tiers.js';
 
 const count = () => z.int().min(0);
 const text = z.string();
@@ -32,10 +32,12 @@ const cacheDiagnostics = z.discriminatedUnion('type', [
     cache_missed_tokens: count(),
     comparison_reusable_tokens: count(),
     cache: cacheTiers.optional(),
+    replayed_items: replayedItems.optional(),
   }),
   z.strictObject({
     type: z.enum(['cache_hit', 'comparison_response_not_found', 'unavailable']),
     cache: cacheTiers.optional(),
+    replayed_items: replayedItems.optional(),
   }),
 ]);
 

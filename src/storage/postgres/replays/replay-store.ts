@@ -1,4 +1,6 @@
-// ReplayStore in the shared database. sweep() enforces the size limit of each organization.
+// ReplayStore in the shared database. save() enforces the size limit of an organization each time after this store has
+// written a sixteenth of the limit, because adding up the sizes takes a scan of the organization's rows. An organization
+// can thus exceed its limit by at most a sixteenth per store (one per thread and process). sweep() enforces it exactly.
 
 import type { FoundReplay, ReplayRow, ReplayStore } from '../../../generation/replay/replay-store.js';
 import type { Database } from '../database.js';
@@ -7,8 +9,15 @@ import type { Database } from '../database.js';
 const ERASED_AT_ONCE = 1_000;
 /** Estimated size in bytes of a row and its index entries, without the tokens. */
 const ROW_BYTES = 256;
+/** Fraction of the limit that may be written before the limit is enforced. */
+const UNCHECKED = 1 / 16;
+/** Maximum number of organizations whose written bytes are counted. For others, the limit is enforced at each write. */
+const MAX_COUNTED = 4_096;
 
 export class PostgresReplayStore implements ReplayStore {
+  /** Bytes written since the limit was enforced last, by organization. The least recently written comes first. */
+  readonly #unchecked = new Map<string, number>();
+
   /** `maxBytes`: maximum total size of an organization's rows. */
   constructor(
     private readonly sql: Database,
@@ -37,6 +46,25 @@ export class PostgresReplayStore implements ReplayStore {
         last.map(({ expiresAt }) => Math.floor(expiresAt)),
       ],
     );
+    const due = this.#count(last);
+    if (due.length > 0) await this.#eraseExcess(due);
+  }
+
+  /** Counts written rows, and returns the organizations whose limit is to be enforced now. */
+  #count(rows: readonly ReplayRow[]): string[] {
+    for (const { organizationId, tokens } of rows) {
+      const before = this.#unchecked.get(organizationId) ?? Infinity; // unknown: this store has not enforced it yet
+      this.#unchecked.delete(organizationId);
+      this.#unchecked.set(organizationId, before + tokens.length + ROW_BYTES);
+    }
+    const organizations = [...new Set(rows.map(({ organizationId }) => organizationId))];
+    const due = organizations.filter((id) => this.#unchecked.get(id)! > UNCHECKED * this.maxBytes);
+    for (const id of due) this.#unchecked.set(id, 0);
+    for (const id of this.#unchecked.keys()) {
+      if (this.#unchecked.size <= MAX_COUNTED) break;
+      this.#unchecked.delete(id);
+    }
+    return due;
   }
 
   async find(organizationId: string, keys: readonly string[]): Promise<readonly FoundReplay[]> {
@@ -60,7 +88,7 @@ export class PostgresReplayStore implements ReplayStore {
   }
 
   async sweep(): Promise<number> {
-    return (await this.#eraseExpired()) + (await this.#eraseExcess());
+    return (await this.#eraseExpired()) + (await this.#eraseExcess(null));
   }
 
   async #eraseExpired(): Promise<number> {
@@ -78,19 +106,25 @@ export class PostgresReplayStore implements ReplayStore {
     }
   }
 
-  /** Erases the rows of each organization that expire first, until the others fit the limit. */
-  async #eraseExcess(): Promise<number> {
+  /**
+   * Erases the rows of each organization that expire first, until the others fit the limit. Null: all organizations. Rows
+   * are locked in the same order as by save(), and rows that another statement has locked are left to the next call.
+   */
+  async #eraseExcess(organizations: readonly string[] | null): Promise<number> {
     const gone = await this.sql.query(
-      `DELETE FROM replays USING (
-         SELECT organization_id, key,
-           sum(octet_length(tokens) + $2) OVER (PARTITION BY organization_id ORDER BY expires_at DESC, key) AS total
-         FROM replays WHERE organization_id IN (
-           SELECT organization_id FROM replays GROUP BY organization_id HAVING sum(octet_length(tokens) + $2) > $1
-         )
-       ) AS counted
-       WHERE replays.organization_id = counted.organization_id AND replays.key = counted.key AND total > $1
-       RETURNING 1`,
-      [this.maxBytes, ROW_BYTES],
+      `DELETE FROM replays WHERE (organization_id, key) IN (
+         SELECT organization_id, key FROM replays JOIN (
+           SELECT organization_id, key,
+             sum(octet_length(tokens) + $2) OVER (PARTITION BY organization_id ORDER BY expires_at DESC, key) AS total
+           FROM replays WHERE organization_id IN (
+             SELECT organization_id FROM replays WHERE $3::text[] IS NULL OR organization_id = ANY($3)
+             GROUP BY organization_id HAVING sum(octet_length(tokens) + $2) > $1
+           )
+         ) AS counted USING (organization_id, key)
+         WHERE total > $1
+         ORDER BY organization_id, key FOR UPDATE OF replays SKIP LOCKED
+       ) RETURNING 1`,
+      [this.maxBytes, ROW_BYTES, organizations],
     );
     return gone.length;
   }
