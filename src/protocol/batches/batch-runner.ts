@@ -13,7 +13,7 @@ import { LineRunner, type LineRunnerDeps } from './line-runner.js';
 
 /** Interval in ms at which this process looks for work that other threads or processes have created. */
 const POLL_MS = 1_000;
-/** Delay in ms before a failed job is retried. */
+/** Minimum delay in ms before a failed job is retried. */
 const JOB_AGAIN_MS = 5_000;
 /** Minimum interval in ms between two counts of all lines for the metrics. */
 const COUNT_MS = 5_000;
@@ -132,7 +132,8 @@ export class BatchRunner {
       else await this.#reportEnd(batch);
     } catch (error) {
       this.#failed(error, 'work on a batch failed and will be repeated');
-      await batches.releaseJob(batch.id, this.#owner, JOB_AGAIN_MS).catch(() => undefined); // or the lease expires
+      const delayMs = Math.max(JOB_AGAIN_MS, (error instanceof ApiError ? error.retryAfterMs : null) ?? 0);
+      await batches.releaseJob(batch.id, this.#owner, delayMs).catch(() => undefined); // or the lease expires
     } finally {
       clearInterval(renewing);
     }
