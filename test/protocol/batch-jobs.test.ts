@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { EventLoopBudget } from '../../src/admission/event-loop-budget.js';
+import { openSharedWork } from '../../src/http/shared-work.js';
 import { runJob } from '../../src/protocol/batches/jobs.js';
 import type { JobDeps } from '../../src/protocol/batches/jobs.js';
 import { apiError } from '../../src/shared/errors.js';
@@ -49,6 +51,8 @@ function failing(method: 'end' | 'dropResults', when: 'before' | 'after'): JobDe
     files,
     models: { find: () => t.fail('no model is needed') as never },
     identityOf: () => Promise.reject(new Error('no identity is needed')),
+    work: openSharedWork({ max_answering_bytes: 1e6, max_body_bytes: 1e6 }),
+    loopTime: new EventLoopBudget(null),
     log: undefined as never,
     maxLines: 10,
     maxLineBytes: 1_000,

@@ -7,6 +7,7 @@
 import { performance } from 'node:perf_hooks';
 import { ApiError } from '../../shared/errors.js';
 import { base62 } from '../../shared/ids.js';
+import { CLAIMED_CHARACTERS } from '../../storage/batch-store.js';
 import type { Batch } from '../../storage/batch-store.js';
 import { runJob, type JobDeps } from './jobs.js';
 import { LineRunner, type LineRunnerDeps } from './line-runner.js';
@@ -23,7 +24,7 @@ const CLAIMED_AT_ONCE = 16;
 export interface BatchRunnerDeps extends LineRunnerDeps, JobDeps {
   /** Maximum number of lines that this process runs concurrently. */
   readonly concurrency: number;
-  /** Returns the number of requests in the queues of all engines, interactive requests and lines together. */
+  /** Returns the number of interactive requests in the queues of all engines. */
   readonly waiting: () => number;
   /** Receives the numbers of running and waiting lines of all organizations, for the metrics. */
   readonly report: (counts: { running: number; waiting: number }) => void;
@@ -151,7 +152,8 @@ export class BatchRunner {
       if (limit <= 0) return;
       const claimed = await batches.claim(this.#owner, limit, leaseMs, this.#delayedNow());
       for (const line of claimed) this.#lines.run(line);
-      if (claimed.length < limit) return;
+      const characters = claimed.reduce((sum, { body }) => sum + body.length, 0);
+      if (claimed.length < limit && characters < CLAIMED_CHARACTERS) return;
     }
   }
 
@@ -169,7 +171,7 @@ export class BatchRunner {
 
   /** Whether an interactive request waits for an engine. */
   get #mustYield(): boolean {
-    return this.deps.waiting() > this.#lines.queued;
+    return this.deps.waiting() > 0;
   }
 
   /** Logs an error. ApiErrors are skipped, because they come from the database and the storage has logged them. */

@@ -2,6 +2,9 @@
 // batch, and writing its output files. Only the process that holds the batch's job lease does this. If that process is
 // lost, another process repeats the job from its start.
 
+import type { EventLoopBudget } from '../../admission/event-loop-budget.js';
+import { EventLoopClock, EventLoopMeter } from '../../http/event-loop-meter.js';
+import { parseInTurns, type SharedWork } from '../../http/shared-work.js';
 import type { FileStore, FileWriter } from '../../storage/file-store.js';
 import type { Batch, BatchStore, StoredResult } from '../../storage/batch-store.js';
 import type { ServedModels } from '../../generation/served-models.js';
@@ -18,6 +21,8 @@ export interface JobDeps {
   readonly files: FileStore;
   readonly models: Pick<ServedModels, 'find'>;
   readonly identityOf: (organizationId: string, keyId: string) => Promise<Identity>;
+  readonly work: SharedWork;
+  readonly loopTime: EventLoopBudget;
   readonly log: Log;
   readonly maxLines: number;
   readonly maxLineBytes: number;
@@ -51,12 +56,17 @@ async function validate(deps: JobDeps, { id, organizationId, keyId, endpoint, in
   if (inputFileId === null) return null;
   try {
     const identity = await deps.identityOf(organizationId, keyId);
+    const meter = new EventLoopMeter(deps.loopTime, organizationId, {
+      loop: new EventLoopClock(),
+      annotate: () => undefined,
+    });
     const { total, model, problems } = await readInput(
       files.read(organizationId, inputFileId, { holder: id }),
       {
         endpoint,
         maxLines: deps.maxLines,
         maxLineBytes: deps.maxLineBytes,
+        parse: (line) => parseInTurns(deps.work, organizationId, line, { meter, what: 'line' }),
         checkModel: (name) => permit(identity, 'inference', models.find(name, shownTo(identity)).name),
       },
       (lines) => batches.addLines(id, lines),
