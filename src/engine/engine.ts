@@ -88,6 +88,7 @@ export class Engine {
   readonly #channel: NativeChannel;
   readonly #listeners = new Map<number, Listener>();
   readonly #late = new Set<Listener>(); // listeners whose last event has not been delivered yet
+  readonly #queuedBackground = new Set<Listener>(); // background requests that the engine has not started
   readonly #backlog = new EventBacklog();
   readonly #pace = new QueuePace();
   #isDraining = false;
@@ -168,6 +169,7 @@ export class Engine {
     const id = this.#channel.submit(options);
     const listener: Listener = { onEvent, choicesLeft: options.n, late: null, over: false };
     this.#listeners.set(id, listener);
+    if (options.background === true) this.#queuedBackground.add(listener);
     return {
       id,
       cancel: () => {
@@ -242,6 +244,13 @@ export class Engine {
   stats(): NativeStats {
     return this.#native.stats();
   }
+  /**
+   * Number of requests in the queue, without this thread's background requests. Only the primary thread has background
+   * requests.
+   */
+  waitingInForeground(): number {
+    return Math.max(0, this.#native.stats().waiting - this.#queuedBackground.size);
+  }
   /** Cost of each operation since the engine started; null unless it was loaded with `profile`. */
   profile(): OpFigures[] | null {
     return this.#native.profile();
@@ -304,6 +313,7 @@ export class Engine {
   #hand(id: number, event: EngineEvent): void {
     const listener = this.#listeners.get(id);
     if (listener === undefined) return; // cancelled in the meantime
+    this.#queuedBackground.delete(listener); // any event means that the request has left the queue
     if (event.type === 'started') this.#pace.started();
     if (event.type === 'failed' || (event.type === 'finished' && --listener.choicesLeft === 0)) {
       this.#listeners.delete(id);
@@ -350,6 +360,7 @@ export class Engine {
    */
   #forget(listener: Listener): void {
     this.#late.delete(listener);
+    this.#queuedBackground.delete(listener);
     listener.over = true;
     listener.late = null;
     listener.onEvent = () => undefined;

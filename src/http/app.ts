@@ -16,9 +16,7 @@ import type { Config } from '../config/settings.js';
 import { apiError, StartError } from '../shared/errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { Telemetry } from '../telemetry/types.js';
-import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../shared/version.js';
-import { ResponseMemoryBudget } from './response-memory-budget.js';
 import { hasNoKey, identify } from './authentication.js';
 import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, checkContentLength, readJsonBody } from './body.js';
@@ -29,9 +27,11 @@ import type { Identity, Scope } from '../shared/identity.js';
 import { PausedBody } from './paused-body.js';
 import { hostGuard } from './hosts.js';
 import { listenProblem } from './listen-problem.js';
-import { ParseQueue, SMALL_BYTES, type Task } from './parse-queue.js';
+import { SMALL_BYTES, type ParseQueue, type Task } from './parse-queue.js';
 import { requestMemoryOf } from './request-memory-budget.js';
 import type { RequestMemoryBudget } from './request-memory-budget.js';
+import { openSharedWork } from './shared-work.js';
+import type { SharedWork } from './shared-work.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
 import { StartQueue } from './start-queue.js';
@@ -58,6 +58,7 @@ export interface HttpOptions {
   connect?: Connect;
   /** The memory budget for request bodies. Default: a new one. Set it to share the budget with other code. */
   requestMemory?: RequestMemoryBudget;
+  sharedWork?: SharedWork;
   /** Called when the response to a request, or to a turn of a WebSocket, is complete. */
   finished?: (record: RequestRecord) => void;
   /** Maximum time for receiving a request body, in ms. */
@@ -89,7 +90,7 @@ export class HttpServer {
   private readonly acceptsHost: (header: string) => boolean;
   private readonly sockets: SocketConnections;
   private readonly reading: RequestMemoryBudget;
-  private readonly turns = new ParseQueue();
+  private readonly turns: ParseQueue;
   private readonly starts = new StartQueue();
   private readonly loopTime: EventLoopBudget;
   private live = 0; // number of requests whose response is not complete
@@ -105,6 +106,8 @@ export class HttpServer {
       socketRoutes.map(({ path }) => path),
     );
     this.reading = options.requestMemory ?? requestMemoryOf(config.http);
+    const { turns, answers } = options.sharedWork ?? openSharedWork(config.http);
+    this.turns = turns;
     this.loopTime = new EventLoopBudget(config.limits.event_loop_ms);
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
     this.exchangeHost = {
@@ -112,8 +115,8 @@ export class HttpServer {
       streamBufferBytes: config.http.stream_buffer_bytes,
       commonHeaders: commonHeaders(config.http.cors_origins),
       loopTime: this.loopTime,
-      turns: this.turns,
-      answers: new ResponseMemoryBudget(shareOf(config.http.max_answering_bytes), config.http.max_body_bytes),
+      turns,
+      answers,
       answerTimeoutMs: options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS,
       trustProxy: config.http.trust_proxy,
       finished: (record) => {

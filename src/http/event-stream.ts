@@ -119,6 +119,13 @@ export class SseStream implements EventStream {
     this.schedule();
   }
 
+  abort(error: ApiError): void {
+    if (this.closed || this.ending) return;
+    this.error = error;
+    this.close();
+    this.res.close(); // calls the handler of a disconnect, which ends the request
+  }
+
   /**
    * Immediately writes everything queued in this tick, for callers that need to know whether headers have been sent.
    */

@@ -129,6 +129,11 @@ export interface EventStream {
    * Sends everything queued and ends the response. `error`: the error reported in the last events, for the request log.
    */
   end(error?: ApiError | null): void;
+  /**
+   * Closes the connection without completing the response, so that the client notices that something is missing. For
+   * formats without events that report errors. `error`: the reason, for the request log.
+   */
+  abort(error: ApiError): void;
   /** True after headers have been sent: errors must then be sent as stream events. */
   readonly started: boolean;
   /**

@@ -2,7 +2,7 @@
 // does not help to guess another. IDs of stored rows start with the time. Owns a small pool of random bytes; event-loop
 // thread only.
 
-import { randomFillSync } from 'node:crypto';
+import { hash, randomFillSync } from 'node:crypto';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
@@ -83,6 +83,9 @@ export const isEventId = (text: string): boolean => EVENT_ID.test(text);
 /** Returns the ID of a webhook event. */
 export const newEventId = (): string => `evt_${timedHex()}`;
 export const newFileId = (): string => `file-${timedHex()}`;
+/** Returns the same file ID for the same arguments. `source` must not be guessable. `ms`: the time in the ID. */
+export const derivedFileId = (ms: number, source: string): string =>
+  `file-${ms.toString(16).padStart(12, '0')}${hash('sha256', source).slice(0, 36)}`;
 const FILE_ID = /^file-[0-9a-f]{48}$/;
 export const isFileId = (text: string): boolean => FILE_ID.test(text);
 export const newUploadId = (): string => `upload_${timedHex()}`;

@@ -138,7 +138,7 @@ export interface BatchStore {
   delete(organizationId: string, id: string): Promise<boolean>;
 
   /**
-   * Claims up to `limit` lines of running batches. Organizations take turns; within an organization, older batches
+   * Claims up to `limit` lines of running batches. Claims fewer if their bodies exceed CLAIMED_CHARACTERS. Organizations take turns; within an organization, older batches
    * come first. `except` contains the IDs of organizations and batches whose lines must not be claimed.
    */
   claim(owner: string, limit: number, leaseMs: number, except?: ReadonlySet<string>): Promise<ClaimedLine[]>;
@@ -182,6 +182,8 @@ export interface BatchStore {
 export const MAX_LOST = 20;
 /** Age in ms at which a `messages` batch that is still in `validating` is erased: its creation was interrupted. */
 export const UNBEGUN_MS = 3_600_000;
+/** A claim ends after the line with which its bodies reach this many characters. */
+export const CLAIMED_CHARACTERS = 4_194_304;
 /** Maximum number of rows that are erased in one transaction. */
 export const ERASED_AT_ONCE = 500;
 

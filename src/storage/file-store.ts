@@ -8,13 +8,22 @@ import type { ApiError } from '../shared/errors.js';
 /** Size in bytes of every row of a file's contents except the last one. */
 export const ROW_BYTES = 1024 ** 2;
 
+/**
+ * A file or part counts toward the total sizes with at least this many bytes, because its entry also takes space.
+ * Otherwise, the number of empty files would be unlimited.
+ */
+export const MIN_COUNTED_BYTES = 1_024;
+
 /** Age in seconds at which a file that is still incomplete is erased, for example after a crash. */
 export const UNFINISHED_S = 7_200;
 
 export interface FileSettings {
   /** Maximum size of one file, in bytes. */
   readonly max_bytes: number;
-  /** Maximum total size of an organization's files in bytes, including incomplete ones. */
+  /**
+   * Maximum total size of an organization's files in bytes, including incomplete ones. Each counts with at least
+   * MIN_COUNTED_BYTES.
+   */
   readonly organization_bytes: number;
   /** Maximum total size of all organizations' files in bytes, including files that the server itself creates. */
   readonly total_bytes: number;
@@ -64,6 +73,11 @@ export interface NewFileOptions {
    * creates, such as the results of a batch. They still count toward the total sizes, and `total_bytes` still applies.
    */
   readonly limited?: boolean;
+  /**
+   * ID of the new file. Default: a new ID. If a file with this ID exists when the writer finishes, the written contents
+   * are discarded, and finish() resolves to the existing file.
+   */
+  readonly id?: string;
 }
 
 export interface FileListQuery {
@@ -116,12 +130,24 @@ export interface FileStore {
   hold(organizationId: string, id: string, holder: string): Promise<StoredFile | null>;
   /** Removes a hold. Erases the file if it is deleted or expired and has no other hold. */
   release(organizationId: string, id: string, holder: string): Promise<void>;
-  /** Returns the total size of the organization's files in bytes, including incomplete and held files. */
+  /**
+   * Returns the total size of the organization's files in bytes, including incomplete and held files. Each counts with at
+   * least MIN_COUNTED_BYTES.
+   */
   usedBytes(organizationId: string): Promise<number>;
   eraseOrganization(organizationId: string): Promise<void>;
+  /**
+   * Removes each hold for which `isNeeded` resolves to false. A hold outlives its need if a process crashes between the
+   * end of its holder and release().
+   */
+  releaseUnneeded(isNeeded: (organizationId: string, holder: string) => Promise<boolean>): Promise<void>;
   /** Erases expired files without a hold, and abandoned incomplete files. Returns the number of expired files. */
   sweep(): Promise<number>;
 }
+
+/** Returns the number of bytes with which a row counts toward the total sizes. */
+export const countedBytes = (position: number, row: Uint8Array): number =>
+  position === 0 ? Math.max(MIN_COUNTED_BYTES, row.length) : row.length;
 
 export const fileTooLarge = (maxBytes: number): ApiError =>
   apiError('file_too_large', `The file is larger than ${maxBytes} bytes (files.max_bytes).`, 'file');

@@ -10,6 +10,8 @@ import type { ContentWriter, FileDescription, StoredFile } from './file-store.js
 export const UPLOAD_S = 3_600;
 /** Seconds after its `expiresAt` for which the record of an upload is kept, whatever its status. */
 export const ENDED_UPLOAD_S = 86_400;
+/** Maximum number of an organization's uploads whose records are kept. */
+export const MAX_UPLOADS = 2_000;
 /** Maximum number of parts of an upload. */
 export const MAX_PARTS = 1_000;
 
@@ -39,6 +41,7 @@ export interface UploadPart {
 export type PartWriter = ContentWriter<void, UploadPart>;
 
 export interface UploadStore {
+  /** Rejects with ApiError 400 if the organization already has MAX_UPLOADS uploads. */
   create(upload: NewUpload): Promise<StoredUpload>;
   get(organizationId: string, id: string): Promise<StoredUpload | null>;
   /** Starts a new part. finish() of the writer rejects with ApiError 422 if the upload is no longer pending. */
@@ -67,6 +70,12 @@ export const partTooLarge = (maxBytes: number): ApiError =>
     'file_too_large',
     `The part is larger than the ${maxBytes} bytes with which the upload was created.`,
     'data',
+  );
+
+export const tooManyUploads = (): ApiError =>
+  apiError(
+    'storage_quota_exceeded',
+    `The organization has created ${MAX_UPLOADS} uploads in the last ${Math.round((UPLOAD_S + ENDED_UPLOAD_S) / 3_600)} hours, the maximum. Upload small files with POST /v1/files instead.`,
   );
 
 export const tooManyParts = (): ApiError =>

@@ -50,6 +50,8 @@ export interface DispatcherDeps {
 export class Dispatcher {
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<void>>();
+  /** Endpoints to which this process is making an attempt although their last attempt failed. */
+  readonly #probing = new Set<string>();
   /** Number of running jobs by organization. */
   readonly #runningOf = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
@@ -122,7 +124,16 @@ export class Dispatcher {
     if (endpoint.disabled !== null)
       return this.#giveUp(job, until, endpoint, job.error ?? 'the endpoint is disabled', false);
     if (endpoint.pausedUntil > now()) return store.settle(job.id, until, { ...job, dueAt: endpoint.pausedUntil });
-    await this.#attempt({ ...job, attempts: job.attempts + 1 }, until, endpoint);
+    const attempt = { ...job, attempts: job.attempts + 1 };
+    if (endpoint.failures === 0) return this.#attempt(attempt, until, endpoint);
+    // One attempt shows whether a failing endpoint responds again. More would take the places of other endpoints' jobs.
+    if (this.#probing.has(endpoint.id)) return store.settle(job.id, until, { ...job, dueAt: now() + FIRST_PAUSE_MS });
+    this.#probing.add(endpoint.id);
+    try {
+      await this.#attempt(attempt, until, endpoint);
+    } finally {
+      this.#probing.delete(endpoint.id);
+    }
   }
 
   async #lookForEnd(job: Job, until: number): Promise<void> {

@@ -67,8 +67,7 @@ export interface WebhookStore {
   removeEndpoint(organizationId: string, id: string): Promise<boolean>;
   /**
    * Adds jobs of one organization. `replaces`: ID of a waiting job, which is removed in the same transaction; if it
-   * does not exist, nothing is added. If the organization already has MAX_PENDING jobs, deliveries are stored as
-   * failed.
+   * does not exist, nothing is added. A delivery to an endpoint that already has MAX_PENDING jobs is stored as failed.
    */
   add(jobs: readonly Job[], replaces?: string): Promise<void>;
   /** Makes a job due at time `now`. Does nothing if the job is unknown or has no next attempt. */
@@ -87,17 +86,25 @@ export interface WebhookStore {
   sweep(before: number): Promise<number>;
 }
 
-/** Maximum number of an organization's waiting and pending jobs. Further deliveries fail. */
+/**
+ * Maximum number of pending deliveries to one endpoint. Further ones fail. The limit is per endpoint, so that an endpoint
+ * that does not respond does not affect the organization's other endpoints.
+ */
 export const MAX_PENDING = 1_000;
 
 /**
  * Marks the deliveries beyond the limit as failed. Waiting jobs are always kept, because other limits bound the number
- * of responses and batches that have not ended. `pending`: the organization's current number of waiting and pending
- * jobs.
+ * of responses and batches that have not ended. `pending`: the current number of pending deliveries by endpoint, at
+ * least for the endpoints of `jobs`.
  */
-export const withinLimit = (jobs: readonly Job[], pending: number): Job[] =>
-  jobs.map((job, at) =>
-    pending + at < MAX_PENDING || job.state === 'waiting'
+export function withinLimit(jobs: readonly Job[], pending: ReadonlyMap<string, number>): Job[] {
+  const counts = new Map(pending);
+  return jobs.map((job) => {
+    if (job.state === 'waiting') return job;
+    const count = counts.get(job.endpointId) ?? 0;
+    counts.set(job.endpointId, count + 1);
+    return count < MAX_PENDING
       ? job
-      : { ...job, state: 'failed', dueAt: null, error: `more than ${MAX_PENDING} deliveries are pending` },
-  );
+      : { ...job, state: 'failed', dueAt: null, error: `more than ${MAX_PENDING} deliveries are pending` };
+  });
+}

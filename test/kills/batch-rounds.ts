@@ -1,6 +1,7 @@
 // Repeatedly kills a server with SIGKILL while it runs batches, checks its database and restarts it. A stored result
-// must never change or disappear. At the end, every request of every batch must have exactly one result. The seed
-// determines all random choices, but a kill can interrupt different work in each run.
+// must never change or disappear. At the end, every request of every batch must have exactly one result, each batch of
+// OpenAI's API must have exactly one output file, and no input file may still have a hold. The seed determines all
+// random choices, but a kill can interrupt different work in each run.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +17,11 @@ const KEY = 'test-key-0123456789';
 const LINES = 120;
 /** Upper bound of the random CPU time in ms that the server uses before it is killed. */
 const ROUND_CPU_MS = 900;
+/**
+ * A run must interrupt requests and see results that are stored before a kill. If it has not done so after its last
+ * round, more rounds follow, up to this factor.
+ */
+const MAX_ROUNDS_FACTOR = 4;
 /** Number of batches that have not ended at the start of each round. New batches are created to reach it. */
 const ACTIVE = 2;
 const END_MS = 300_000;
@@ -47,7 +53,9 @@ export async function batchKillRounds(rounds: number, seed: number): Promise<Bat
   const seen = new Map<string, string>();
   let victim = new Victim(data, modelFile);
   try {
-    for (let round = 0; round < rounds; round++) {
+    const isDone = (round: number): boolean =>
+      round >= rounds * (result.interrupted > 0 && seen.size > 0 ? 1 : MAX_ROUNDS_FACTOR);
+    for (let round = 0; !isDone(round); round++) {
       const clients = clientsOf(await victim.ready);
       const active = await activeOf(clients, created);
       for (let at = active; at < ACTIVE; at++)
@@ -62,6 +70,15 @@ export async function batchKillRounds(rounds: number, seed: number): Promise<Bat
     }
     const clients = clientsOf(await victim.ready);
     for (const batch of created) result.problems.push(...(await checkEnded(clients, batch)));
+    result.problems.push(...(await checkFiles(clients, created)));
+    await victim.kill();
+    // A kill between the end of a batch and the release of its input file leaves a hold, which the next start sweeps.
+    // Kills rarely hit this moment, so a hold is added here.
+    await addHold(data);
+    victim = new Victim(data, modelFile);
+    await victim.ready;
+    if (!(await eventually(async () => (await holdsIn(data)) === 0, END_MS)))
+      result.problems.push(`${await holdsIn(data)} input files still have a hold`);
     await victim.kill();
     result.batches = created.length;
     result.stored = seen.size;
@@ -122,7 +139,7 @@ async function activeOf(clients: Clients, created: readonly Created[]): Promise<
 }
 
 interface Row {
-  readonly batch: { readonly phase: string };
+  readonly batch: { readonly phase: string; readonly inputFileId: string | null };
 }
 
 /** Compares the stored results with those in `seen`, and adds new ones to it. The server must not be running. */
@@ -150,6 +167,31 @@ function checkStored(data: string, seen: Map<string, string>): Promise<{ problem
     return { problems, running };
   });
 }
+
+/** Returns an error for each batch that does not have exactly one output file. */
+async function checkFiles({ openai }: Clients, created: readonly Created[]): Promise<string[]> {
+  const counts = new Map<string, number>();
+  for await (const { filename } of openai.files.list({ purpose: 'batch_output' }))
+    counts.set(filename, (counts.get(filename) ?? 0) + 1);
+  return created
+    .filter(({ kind }) => kind === 'openai')
+    .map(({ id }) => `${id}_output.jsonl`)
+    .filter((name) => counts.get(name) !== 1)
+    .map((name) => `there are ${counts.get(name) ?? 0} files ${name}`);
+}
+
+/** Adds the hold of an ended batch on its input file. The server must not be running. */
+const addHold = (data: string): Promise<void> =>
+  inside(data, async (store) => {
+    for (const { key, value } of store.table<Row>('batches').range()) {
+      if (value.batch.inputFileId === null) continue;
+      await store.table('file-holds').put([value.batch.inputFileId, String(key)], []);
+      return;
+    }
+  });
+
+const holdsIn = (data: string): Promise<number> =>
+  inside(data, async (store) => [...store.table('file-holds').keys()].length);
 
 /** Waits until the batch has ended, and checks that each request has exactly one result. Returns the errors found. */
 async function checkEnded(clients: Clients, batch: Created): Promise<string[]> {

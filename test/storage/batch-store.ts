@@ -1,7 +1,7 @@
 // Tests that every implementation of BatchStore must pass.
 import t from 'tap';
 import { newBatchId } from '../../src/shared/ids.js';
-import { NO_USAGE, UNBEGUN_MS } from '../../src/storage/batch-store.js';
+import { CLAIMED_CHARACTERS, ERASED_AT_ONCE, NO_USAGE, UNBEGUN_MS } from '../../src/storage/batch-store.js';
 import type { Batch, BatchKind, BatchStore, ClaimedLine, LineResult, NewBatch } from '../../src/storage/batch-store.js';
 
 export const START_MS = 1_760_000_000_000;
@@ -180,6 +180,46 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
       ['org_a', 'org_a', 'org_a'],
       'an excepted organization waits',
     );
+  });
+
+  t.test('a claim returns few lines if they are large', async (t) => {
+    const id = await create();
+    const body = JSON.stringify({ text: 'x'.repeat(0.75 * CLAIMED_CHARACTERS) });
+    await batches.addLines(
+      id,
+      [1, 2, 3, 4, 5].map((line) => ({ line, customId: `c${line}`, body })),
+    );
+    await batches.begin(id, 5, 'm');
+    t.same(numbers(await claim(5)), [1, 2]);
+    t.same(numbers(await claim(1)), [3]);
+    t.same(numbers(await claim(5)), [4, 5]);
+  });
+
+  t.test('erases all lines of batches with many lines', async (t) => {
+    const count = 2 * ERASED_AT_ONCE + 1;
+    const lines = Array.from({ length: count }, (_, at) => ({ line: at + 1, customId: `c${at}`, body: '{}' }));
+    const [failed, cancelled] = [await create(), await create()];
+    for (const id of [failed, cancelled]) await batches.addLines(id, lines);
+    await batches.fail(failed, []);
+    await batches.cancel('org_a', cancelled);
+    t.equal(await batches.end(cancelled, { outputFileId: null, errorFileId: null }), true);
+    const deleted = await begin(count, { kind: 'messages' });
+    await batches.cancel('org_a', deleted);
+    while ((await batches.stopLines(deleted, ERASED_AT_ONCE)) > 0);
+    await batches.end(deleted, { outputFileId: null, errorFileId: null });
+    t.ok((await rows()) >= count);
+    t.equal(await batches.delete('org_a', deleted), true);
+    t.ok((await rows()) < 10, `${await rows()} rows of the batches themselves`);
+    await begin(count, { organizationId: 'org_b' });
+  });
+
+  t.test('the lines of an erased organization can neither be renewed nor ended', async (t) => {
+    await begin(2);
+    const claimed = await claim(2);
+    await batches.eraseOrganization('org_a');
+    t.same(await batches.renew(claimed, LEASE_MS), []);
+    t.equal(await batches.finish(claimed[0]!, success()), false);
+    t.equal(await rows(), 0);
   });
 
   t.test('claims no lines of an excluded batch, but lines of other batches of the same organization', async (t) => {

@@ -1,9 +1,9 @@
 // Tests that every implementation of FileStore and UploadStore must pass.
 import t from 'tap';
-import { newFileId, newUploadId } from '../../src/shared/ids.js';
-import { ROW_BYTES, UNFINISHED_S } from '../../src/storage/file-store.js';
-import type { FileDescription, FileStore, StoredFile } from '../../src/storage/file-store.js';
-import { ENDED_UPLOAD_S, UPLOAD_S } from '../../src/storage/upload-store.js';
+import { derivedFileId, newFileId, newUploadId } from '../../src/shared/ids.js';
+import { MIN_COUNTED_BYTES, ROW_BYTES, UNFINISHED_S } from '../../src/storage/file-store.js';
+import type { FileDescription, FileStore, FileWriter, StoredFile } from '../../src/storage/file-store.js';
+import { ENDED_UPLOAD_S, MAX_UPLOADS, UPLOAD_S } from '../../src/storage/upload-store.js';
 import type { NewUpload, StoredUpload, UploadPart, UploadStore } from '../../src/storage/upload-store.js';
 import { DAY, START } from './records.js';
 
@@ -121,6 +121,69 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     await unfinished.discard();
   });
 
+  t.test('an empty file or part counts toward the limit of its organization', async (t) => {
+    await add(bytesOf(5 * ROW_BYTES));
+    const room = bytesOf(3 * ROW_BYTES - 2 * MIN_COUNTED_BYTES);
+    await add(room);
+    const { id } = await add(new Uint8Array());
+    const open = await upload();
+    await part(open, new Uint8Array());
+    t.equal(await files.usedBytes('org_a'), LIMITS.organization_bytes);
+    await t.rejects(add(new Uint8Array()), { status: 400, code: 'storage_quota_exceeded' });
+    await t.rejects(part(open, new Uint8Array()), { status: 400, code: 'storage_quota_exceeded' });
+    t.equal(await files.delete('org_a', id), true);
+    t.equal((await add(new Uint8Array())).bytes, 0);
+    await uploads.cancel(open);
+    t.equal(await files.usedBytes('org_a'), LIMITS.organization_bytes - MIN_COUNTED_BYTES);
+  });
+
+  t.test("limits the number of an organization's uploads", async (t) => {
+    for (let count = 0; count < MAX_UPLOADS; count += 250)
+      await Promise.all(Array.from({ length: 250 }, () => upload()));
+    await t.rejects(upload(), { status: 400, code: 'storage_quota_exceeded' });
+    t.match(await upload({ organizationId: 'org_b' }), { status: 'pending' });
+  });
+
+  t.test('of several writers of the same file, only the first to finish creates it', async (t) => {
+    const id = derivedFileId(START * 1_000, 'batch_1 output');
+    const [first, second, crashed] = [1, 2, 3].map(() => files.create('org_a', { id })) as [
+      FileWriter,
+      FileWriter,
+      FileWriter,
+    ];
+    await crashed.write(bytesOf(ROW_BYTES, 3));
+    await first.write(bytesOf(ROW_BYTES, 1));
+    await second.write(bytesOf(2 * ROW_BYTES, 2));
+    const file = await first.finish(description());
+    t.equal(file.id, id);
+    t.same(await second.finish(description({ filename: 'other' })), file);
+    t.ok((await contents(id)).equals(bytesOf(ROW_BYTES, 1)));
+    t.equal((await files.list('org_a', { newestFirst: false, after: null, limit: 9 })).files.length, 1);
+    t.equal(await files.usedBytes('org_a'), 2 * ROW_BYTES, 'the contents of the second writer are erased');
+    await crashed.discard();
+    await files.delete('org_a', id);
+    t.equal(await rows(), 0);
+  });
+
+  t.test('removes the holds that are no longer needed', async (t) => {
+    const [one, two] = [await add(bytesOf(10)), await add(bytesOf(10))];
+    await files.hold('org_a', one.id, 'batch_ended');
+    await files.hold('org_a', two.id, 'batch_ended');
+    await files.hold('org_a', two.id, 'batch_running');
+    for (const { id } of [one, two]) await files.delete('org_a', id);
+    const asked: string[] = [];
+    await files.releaseUnneeded(async (organization, holder) => {
+      asked.push(`${organization} ${holder}`);
+      return holder === 'batch_running';
+    });
+    t.same(asked.sort(), ['org_a batch_ended', 'org_a batch_ended', 'org_a batch_running']);
+    t.equal(await files.get('org_a', one.id, 'batch_ended'), null);
+    t.equal(await files.get('org_a', two.id, 'batch_ended'), null);
+    t.equal((await contents(two.id, { holder: 'batch_running' })).length, 10);
+    await files.release('org_a', two.id, 'batch_running');
+    t.equal(await rows(), 0, 'a deleted file is erased with its last hold');
+  });
+
   t.test('limits the total size of all files, including those that the server creates', async (t) => {
     const { id } = await add(bytesOf(5 * ROW_BYTES));
     await add(bytesOf(5 * ROW_BYTES), { organizationId: 'org_b' });
@@ -191,7 +254,7 @@ export function fileStoreTests({ files, uploads, clock, rows }: OpenedFiles): vo
     await files.release('org_a', id, 'batch_1');
     t.equal(await files.get('org_a', id, 'batch_1'), null);
     t.not(await files.get('org_a', id, 'batch_2'), null);
-    t.equal(await files.usedBytes('org_a'), 1_000);
+    t.equal(await files.usedBytes('org_a'), MIN_COUNTED_BYTES);
     await files.release('org_a', id, 'batch_2');
     t.equal(await rows(), 0);
   });

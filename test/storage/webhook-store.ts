@@ -130,13 +130,13 @@ export function webhookStoreTests({ webhooks, rows }: { webhooks: WebhookStore; 
 
   t.test('deliveries beyond the limit of pending ones are stored as failed', async (t) => {
     for (let at = 0; at < MAX_PENDING; at += 250) await webhooks.add(Array.from({ length: 250 }, () => job('wh_1')));
-    const last = job('wh_2');
-    await webhooks.add([last]);
-    await webhooks.add([job('wh_3', { organizationId: 'org_b' })]);
-    t.match(await webhooks.deliveries('org_a', 'wh_2', 1), [
+    await webhooks.add([job('wh_1'), job('wh_2')]);
+    await webhooks.add([job('wh_1', { organizationId: 'org_b' })]);
+    t.match(await webhooks.deliveries('org_a', 'wh_1', 1), [
       { state: 'failed', dueAt: null, error: 'more than 1000 deliveries are pending' },
     ]);
-    t.match(await webhooks.deliveries('org_b', 'wh_3', 1), [{ state: 'pending' }]);
+    t.match(await webhooks.deliveries('org_a', 'wh_2', 1), [{ state: 'pending' }], 'the limit is per endpoint');
+    t.match(await webhooks.deliveries('org_b', 'wh_1', 1), [{ state: 'pending' }], 'and per organization');
     const expected = waiting();
     await webhooks.add([{ ...expected, dueAt: NOW - 1 }]);
     t.same(idsOf(await webhooks.claim(NOW - 1, NOW, 9)), [expected.id], 'the end of a response is still expected');

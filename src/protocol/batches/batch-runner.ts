@@ -7,13 +7,14 @@
 import { performance } from 'node:perf_hooks';
 import { ApiError } from '../../shared/errors.js';
 import { base62 } from '../../shared/ids.js';
+import { CLAIMED_CHARACTERS } from '../../storage/batch-store.js';
 import type { Batch } from '../../storage/batch-store.js';
 import { runJob, type JobDeps } from './jobs.js';
 import { LineRunner, type LineRunnerDeps } from './line-runner.js';
 
 /** Interval in ms at which this process looks for work that other threads or processes have created. */
 const POLL_MS = 1_000;
-/** Delay in ms before a failed job is retried. */
+/** Minimum delay in ms before a failed job is retried. */
 const JOB_AGAIN_MS = 5_000;
 /** Minimum interval in ms between two counts of all lines for the metrics. */
 const COUNT_MS = 5_000;
@@ -23,7 +24,7 @@ const CLAIMED_AT_ONCE = 16;
 export interface BatchRunnerDeps extends LineRunnerDeps, JobDeps {
   /** Maximum number of lines that this process runs concurrently. */
   readonly concurrency: number;
-  /** Returns the number of requests in the queues of all engines, interactive requests and lines together. */
+  /** Returns the number of interactive requests in the queues of all engines. */
   readonly waiting: () => number;
   /** Receives the numbers of running and waiting lines of all organizations, for the metrics. */
   readonly report: (counts: { running: number; waiting: number }) => void;
@@ -132,7 +133,8 @@ export class BatchRunner {
       else await this.#reportEnd(batch);
     } catch (error) {
       this.#failed(error, 'work on a batch failed and will be repeated');
-      await batches.releaseJob(batch.id, this.#owner, JOB_AGAIN_MS).catch(() => undefined); // or the lease expires
+      const delayMs = Math.max(JOB_AGAIN_MS, (error instanceof ApiError ? error.retryAfterMs : null) ?? 0);
+      await batches.releaseJob(batch.id, this.#owner, delayMs).catch(() => undefined); // or the lease expires
     } finally {
       clearInterval(renewing);
     }
@@ -150,7 +152,8 @@ export class BatchRunner {
       if (limit <= 0) return;
       const claimed = await batches.claim(this.#owner, limit, leaseMs, this.#delayedNow());
       for (const line of claimed) this.#lines.run(line);
-      if (claimed.length < limit) return;
+      const characters = claimed.reduce((sum, { body }) => sum + body.length, 0);
+      if (claimed.length < limit && characters < CLAIMED_CHARACTERS) return;
     }
   }
 
@@ -168,7 +171,7 @@ export class BatchRunner {
 
   /** Whether an interactive request waits for an engine. */
   get #mustYield(): boolean {
-    return this.deps.waiting() > this.#lines.queued;
+    return this.deps.waiting() > 0;
   }
 
   /** Logs an error. ApiErrors are skipped, because they come from the database and the storage has logged them. */

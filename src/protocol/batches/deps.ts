@@ -39,7 +39,7 @@ export function foundBatch(exchange: Exchange, kind: Batch['kind'], batch: Batch
   return batch;
 }
 
-const batchNotFound = (id: string): ApiError =>
+export const batchNotFound = (id: string): ApiError =>
   apiError('batch_not_found', `No batch found with id ${JSON.stringify(id.slice(0, 64))}.`, 'batch_id');
 
 /** Reads the page size from the query parameter `limit`. Throws ApiError 400 or 422. */

@@ -4,7 +4,8 @@
 
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { parseJsonBody } from '../../http/json.js';
+import { stringifyInSlices } from '../../http/json-slices.js';
+import { SMALL_BYTES } from '../../http/parse-queue.js';
 import { ApiError, toApiError } from '../../shared/errors.js';
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { BatchProblem, NewLine } from '../../storage/batch-store.js';
@@ -19,6 +20,8 @@ export interface InputRules {
   readonly endpoint: string;
   readonly maxLines: number;
   readonly maxLineBytes: number;
+  /** Parses a line, in steps if it is large. Rejects with ApiError. */
+  parse(line: Uint8Array): Promise<object>;
   /** Throws ApiError if the model is unknown or the key may not use it. Called once, for the first model named. */
   checkModel(model: string): void;
 }
@@ -50,7 +53,7 @@ export async function readInput(
       await nextTurn();
       turnAt = performance.now();
     }
-    const line = reader.read(text);
+    const line = await reader.read(text);
     if (line !== null) {
       group.push(line);
       bytes += line.body.length;
@@ -84,11 +87,11 @@ class InputReader {
   }
 
   /** Checks one line. Returns null if it is empty or has a problem. `bytes` is null if the line is too long. */
-  read(bytes: Uint8Array | null): NewLine | null {
+  async read(bytes: Uint8Array | null): Promise<NewLine | null> {
     this.#line++;
     if (bytes === null)
       return this.#problem('line_too_long', `The line is longer than ${this.rules.maxLineBytes} bytes.`);
-    if (bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d)) return null;
+    if (isBlank(bytes)) return null;
     this.#total++;
     if (this.#total > this.rules.maxLines) {
       this.#isTooLong = true;
@@ -96,11 +99,15 @@ class InputReader {
     }
     let value: Readonly<Record<string, unknown>>;
     try {
-      value = parseJsonBody(bytes, 'line') as Readonly<Record<string, unknown>>;
+      value = (await this.rules.parse(bytes)) as Readonly<Record<string, unknown>>;
     } catch (error) {
       return this.#problem('invalid_json_line', `This line is not a valid JSON object. ${toApiError(error).message}`);
     }
-    return this.#request(value);
+    const request = this.#request(value);
+    if (request === null) return null;
+    const { customId, body } = request;
+    const text = bytes.length < SMALL_BYTES ? stringifyExact(body) : await stringifyInSlices(body);
+    return { line: this.#total, customId, body: text };
   }
 
   end(): ReadInput {
@@ -109,7 +116,7 @@ class InputReader {
     return { total: this.#total, model: this.#model, problems: this.problems };
   }
 
-  #request(value: Readonly<Record<string, unknown>>): NewLine | null {
+  #request(value: Readonly<Record<string, unknown>>): { customId: string; body: object } | null {
     const { custom_id: customId, method, url, body } = value;
     const { endpoint } = this.rules;
     for (const name of ['custom_id', 'method', 'url', 'body'])
@@ -140,7 +147,7 @@ class InputReader {
         extra.slice(0, 64),
       );
     if (!model) return null;
-    return { line: this.#total, customId, body: stringifyExact(body) };
+    return { customId, body };
   }
 
   /** Returns whether a line's model is valid. All lines must name the same model. */
@@ -173,6 +180,11 @@ class InputReader {
     this.problems.push({ code, message, param, line: this.#line });
     return null;
   }
+}
+
+function isBlank(bytes: Uint8Array): boolean {
+  for (const byte of bytes) if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;
+  return true;
 }
 
 const KNOWN: ReadonlySet<string> = new Set(['custom_id', 'method', 'url', 'body']);

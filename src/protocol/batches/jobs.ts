@@ -2,10 +2,14 @@
 // batch, and writing its output files. Only the process that holds the batch's job lease does this. If that process is
 // lost, another process repeats the job from its start.
 
+import type { EventLoopBudget } from '../../admission/event-loop-budget.js';
+import { EventLoopClock, EventLoopMeter } from '../../http/event-loop-meter.js';
+import { parseInTurns, type SharedWork } from '../../http/shared-work.js';
 import type { FileStore, FileWriter } from '../../storage/file-store.js';
 import type { Batch, BatchStore, StoredResult } from '../../storage/batch-store.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import { ApiError } from '../../shared/errors.js';
+import { derivedFileId } from '../../shared/ids.js';
 import type { Identity } from '../../shared/identity.js';
 import { permit, shownTo } from '../../shared/permissions.js';
 import type { Log } from '../../telemetry/types.js';
@@ -17,6 +21,8 @@ export interface JobDeps {
   readonly files: FileStore;
   readonly models: Pick<ServedModels, 'find'>;
   readonly identityOf: (organizationId: string, keyId: string) => Promise<Identity>;
+  readonly work: SharedWork;
+  readonly loopTime: EventLoopBudget;
   readonly log: Log;
   readonly maxLines: number;
   readonly maxLineBytes: number;
@@ -50,12 +56,17 @@ async function validate(deps: JobDeps, { id, organizationId, keyId, endpoint, in
   if (inputFileId === null) return null;
   try {
     const identity = await deps.identityOf(organizationId, keyId);
+    const meter = new EventLoopMeter(deps.loopTime, organizationId, {
+      loop: new EventLoopClock(),
+      annotate: () => undefined,
+    });
     const { total, model, problems } = await readInput(
       files.read(organizationId, inputFileId, { holder: id }),
       {
         endpoint,
         maxLines: deps.maxLines,
         maxLineBytes: deps.maxLineBytes,
+        parse: (line) => parseInTurns(deps.work, organizationId, line, { meter, what: 'line' }),
         checkModel: (name) => permit(identity, 'inference', models.find(name, shownTo(identity)).name),
       },
       (lines) => batches.addLines(id, lines),
@@ -79,6 +90,10 @@ async function stop({ batches }: JobDeps, { id, organizationId }: Batch): Promis
   return (await batches.get(organizationId, id))?.phase === 'stopping' ? STOPPING_MS : null;
 }
 
+/**
+ * Writes the output files. The IDs of the files depend only on the batch, so a repeated job finds the files that an
+ * interrupted one has completed, instead of creating others.
+ */
 async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
   const { batches, files } = deps;
   const { id, organizationId, inputFileId } = batch;
@@ -88,6 +103,10 @@ async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
   }
   const succeeded = new ResultFile(deps, batch, 'output');
   const others = new ResultFile(deps, batch, 'error');
+  const written: { outputFileId: string | null; errorFileId: string | null } = {
+    outputFileId: null,
+    errorFileId: null,
+  };
   try {
     for (let after = 0; ; ) {
       const page = await batches.results(id, after, RESULT_PAGE);
@@ -95,26 +114,26 @@ async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
       for (const result of page) await (result.outcome === 'succeeded' ? succeeded : others).add(result);
       after = page.at(-1)?.line ?? after;
     }
-    const outputFileId = await succeeded.finish();
-    const errorFileId = await others.finish();
-    if (await batches.end(id, { outputFileId, errorFileId })) {
-      await batches.dropResults(id);
-      if (inputFileId !== null) await files.release(organizationId, inputFileId, id);
-      return null;
-    }
+    written.outputFileId = await succeeded.finish();
+    written.errorFileId = await others.finish();
   } catch (error) {
     await Promise.allSettled([succeeded.discard(), others.discard()]);
     throw error;
   }
-  // Another process has already ended the batch and stored its own files.
-  await Promise.allSettled([succeeded.discard(), others.discard()]);
+  // False if another process has already ended the batch, or if the batch was erased with its organization.
+  if (!(await batches.end(id, written)) && (await batches.get(organizationId, id)) === null) {
+    for (const file of [written.outputFileId, written.errorFileId])
+      if (file !== null) await files.delete(organizationId, file);
+    return null;
+  }
+  await batches.dropResults(id);
+  if (inputFileId !== null) await files.release(organizationId, inputFileId, id);
   return null;
 }
 
 /** An output or error file of a batch. The file is created when the first result is added. */
 class ResultFile {
   #writer: FileWriter | null = null;
-  #id: string | null = null;
 
   constructor(
     private readonly deps: JobDeps,
@@ -123,7 +142,11 @@ class ResultFile {
   ) {}
 
   async add(result: StoredResult): Promise<void> {
-    this.#writer ??= await this.deps.files.create(this.batch.organizationId, { limited: false });
+    const { organizationId, id, finalizingAt, createdAt } = this.batch;
+    this.#writer ??= this.deps.files.create(organizationId, {
+      limited: false,
+      id: derivedFileId(finalizingAt ?? createdAt, `${id} ${this.kind}`),
+    });
     await this.#writer.write(Buffer.from(`${openaiLine(result)}\n`));
   }
 
@@ -138,11 +161,11 @@ class ResultFile {
       mediaType: 'application/jsonl',
       expiresAt: now + (batch.outputExpiresS ?? deps.outputS),
     });
-    return (this.#id = id);
+    return id;
   }
 
+  /** Erases the contents of an unfinished file. */
   async discard(): Promise<void> {
-    if (this.#id !== null) await this.deps.files.delete(this.batch.organizationId, this.#id);
-    else await this.#writer?.discard();
+    await this.#writer?.discard();
   }
 }

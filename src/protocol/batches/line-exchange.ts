@@ -3,9 +3,13 @@
 // thread only.
 
 import { performance } from 'node:perf_hooks';
+import type { EventLoopBudget } from '../../admission/event-loop-budget.js';
+import { EventLoopClock, EventLoopMeter } from '../../http/event-loop-meter.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
-import type { ResponseMemoryBudget, ResponseReservation } from '../../http/response-memory-budget.js';
+import { SMALL_BYTES, type Task } from '../../http/parse-queue.js';
+import type { ResponseReservation } from '../../http/response-memory-budget.js';
+import type { SharedWork } from '../../http/shared-work.js';
 import type { BufferReservation } from '../../shared/buffer-reservation.js';
 import { ApiError, apiError, errorBody, toApiError } from '../../shared/errors.js';
 import type { ErrorFormat } from '../../shared/errors.js';
@@ -19,11 +23,21 @@ export interface LineRequest {
   readonly batchId: string;
   readonly identity: Identity;
   readonly errorFormat: ErrorFormat;
-  readonly body: object;
   readonly bodyBytes: number;
   /** Request headers, by lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
 }
+
+export interface LineExchangeDeps {
+  readonly work: SharedWork;
+  /** The event-loop time of batches. It is separate from that of HTTP requests, so that batches do not use it up. */
+  readonly loopTime: EventLoopBudget;
+  /** Called for errors that the request did not cause. */
+  readonly unexpected: (error: unknown) => void;
+}
+
+/** Longest time in ms for which validation may occupy the event loop before other work gets a turn. */
+const SLICE_MS = 5;
 
 /** The response to a line. */
 export interface LineAnswer {
@@ -54,10 +68,9 @@ export class LineExchange implements Exchange {
   /** Resolves to the response, or to null if abort() was called first. Never rejects. */
   readonly answered: Promise<LineAnswer | null>;
   identity: Identity;
-  body: unknown;
+  body: unknown = undefined;
   aborted = false;
-  /** Whether the engine has started the request. */
-  started = false;
+  readonly loop = new EventLoopClock();
   readonly #headers: LineRequest['headers'];
   readonly #errorFormat: ErrorFormat;
   readonly #answerHeaders = new Map<string, string>();
@@ -68,13 +81,11 @@ export class LineExchange implements Exchange {
   #isOver = false;
 
   constructor(
-    { batchId, identity, errorFormat, body, bodyBytes, headers }: LineRequest,
-    private readonly memory: ResponseMemoryBudget,
-    private readonly unexpected: (error: unknown) => void,
+    { batchId, identity, errorFormat, bodyBytes, headers }: LineRequest,
+    private readonly deps: LineExchangeDeps,
   ) {
     this.batchId = batchId;
     this.identity = identity;
-    this.body = body;
     this.bodyBytes = bodyBytes;
     this.#headers = headers;
     this.#errorFormat = errorFormat;
@@ -84,11 +95,20 @@ export class LineExchange implements Exchange {
     });
   }
 
-  /** Calls onRequest(), preHandler() and handler() in the same order as the HTTP server. Never rejects. */
-  async run(route: Route): Promise<void> {
+  /** Measures the event-loop time that this request takes. */
+  get meter(): EventLoopMeter {
+    return new EventLoopMeter(this.deps.loopTime, this.identity.organizationId, this);
+  }
+
+  /** Runs the route with this body, with the same steps in the same order as the HTTP server. Never rejects. */
+  async run(route: Route, body: object): Promise<void> {
+    this.body = body;
     try {
       await route.onRequest?.(this);
-      await route.preHandler?.(this);
+      await this.#validateInSlices(route);
+      if (this.aborted) return;
+      const added = (await route.preHandler?.(this)) ?? 0;
+      if (added > 0) await this.#validateInSlices(route);
       if (this.aborted) return;
       const done = route.handler(this);
       this.body = undefined; // the handler has read the body, which may be large
@@ -106,7 +126,7 @@ export class LineExchange implements Exchange {
       try {
         callback();
       } catch (error) {
-        this.unexpected(error);
+        this.deps.unexpected(error);
       }
     }
     this.#end(null);
@@ -125,6 +145,7 @@ export class LineExchange implements Exchange {
       keyId: this.identity.keyId,
       durationMs: performance.now() - this.receivedAt,
       aborted: this.aborted,
+      loopMs: this.loop.ms,
       fields: this.#fields,
       trace: null,
     });
@@ -137,20 +158,30 @@ export class LineExchange implements Exchange {
   header(name: string): string {
     return this.#headers[name] ?? '';
   }
-  charged<T>(_bytes: number, work: () => T): T {
-    return work();
+  charged<T>(bytes: number, work: () => T): T {
+    return this.meter.charged(bytes, work);
   }
-  enqueue<T>(_bytes: number, work: () => Promise<T>): Promise<T> {
-    return work();
+
+  enqueue<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.deps.work.turns.take(this.identity.organizationId, bytes, () => {
+        if (this.aborted) return;
+        try {
+          resolve(this.meter.run(bytes, work));
+        } catch (error) {
+          reject(error as Error);
+        }
+      });
+    });
   }
 
   reserve(bytes: number): void {
     if (this.#isOver || bytes <= 0) return;
-    (this.#held ??= this.memory.open(this.identity.organizationId)).reserve(bytes);
+    (this.#held ??= this.deps.work.answers.open(this.identity.organizationId)).reserve(bytes);
   }
 
   keeping(): BufferReservation {
-    return this.memory.open(this.identity.organizationId);
+    return this.deps.work.answers.open(this.identity.organizationId);
   }
 
   onAborted(callback: () => void): void {
@@ -167,7 +198,6 @@ export class LineExchange implements Exchange {
 
   annotate(fields: Record<string, string | number | boolean | null>): void {
     Object.assign(this.#fields, fields);
-    if ('queue_ms' in fields) this.started = true;
   }
 
   json(status: number, body: unknown): void {
@@ -207,10 +237,29 @@ export class LineExchange implements Exchange {
   }
 
   fail(thrown: unknown): void {
-    if (!(thrown instanceof ApiError)) this.unexpected(thrown);
+    if (!(thrown instanceof ApiError)) this.deps.unexpected(thrown);
     if (this.#isOver) return;
     const refused = refusal(toApiError(thrown), this.#errorFormat, this.requestId);
     this.#end({ ...refused, ignored: this.#ignored(), fields: this.#fields });
+  }
+
+  /** Validates a large body in slices. Resolves when it is validated or the request was aborted. */
+  #validateInSlices(route: Route): Promise<void> {
+    const slices = this.bodyBytes < SMALL_BYTES ? null : (route.validateInSlices?.(this.body) ?? null);
+    if (slices === null) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const slice: Task = () => {
+        try {
+          const isDone = this.aborted || this.charged(this.bodyBytes, () => runSlice(slices));
+          if (!isDone) return slice;
+          resolve();
+        } catch (error) {
+          reject(error as Error);
+        }
+        return undefined;
+      };
+      this.deps.work.turns.take(this.identity.organizationId, this.bodyBytes, slice);
+    });
   }
 
   #ignored(): Record<string, string> {
@@ -223,6 +272,13 @@ export class LineExchange implements Exchange {
     this.#held?.release();
     this.#resolve(answer);
   }
+}
+
+/** Returns whether there is nothing left to do. */
+function runSlice(slices: Iterator<unknown>): boolean {
+  for (const end = performance.now() + SLICE_MS; performance.now() < end; )
+    if (slices.next().done === true) return true;
+  return false;
 }
 
 /** Builds the response to a line that is refused with this error. */

@@ -6,8 +6,8 @@
 //                                                          └──► release: retry later, after a temporary error
 
 import type { Route } from '../../http/exchange.js';
-import { parseJsonBody } from '../../http/json.js';
-import type { ResponseMemoryBudget } from '../../http/response-memory-budget.js';
+import type { EventLoopBudget } from '../../admission/event-loop-budget.js';
+import { parseInTurns, type SharedWork } from '../../http/shared-work.js';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { ApiError, apiError, toApiError } from '../../shared/errors.js';
 import type { Identity } from '../../shared/identity.js';
@@ -53,7 +53,8 @@ export interface LineRunnerDeps {
   readonly routes: ReadonlyMap<string, Route>;
   /** Returns the identity of a key. Rejects with ApiError 401 or 403 if the key is no longer valid. */
   readonly identityOf: (organizationId: string, keyId: string) => Promise<Identity>;
-  readonly memory: ResponseMemoryBudget;
+  readonly work: SharedWork;
+  readonly loopTime: EventLoopBudget;
   /** Receives the record of each line that has run, unless it was refused with a temporary error. */
   readonly finished: (record: RequestRecord) => void;
   readonly log: Log;
@@ -98,13 +99,6 @@ export class LineRunner {
     return this.#running.size;
   }
 
-  /** Number of claimed lines whose requests still wait in the queue of an engine. */
-  get queued(): number {
-    let queued = 0;
-    for (const { exchange } of this.#running) if (exchange !== null && !exchange.started) queued++;
-    return queued;
-  }
-
   run(line: ClaimedLine): void {
     const running: Running = {
       line,
@@ -142,8 +136,9 @@ export class LineRunner {
       return;
     }
     let exchange: LineExchange;
+    let body: object;
     try {
-      exchange = await this.#open(line);
+      [exchange, body] = await this.#open(line);
     } catch (error) {
       if (isTemporary(error)) await this.#delay(line, toApiError(error));
       else await this.#finish(line, failure(line, toApiError(error)));
@@ -153,32 +148,38 @@ export class LineRunner {
     const route = this.deps.routes.get(batch.endpoint);
     if (running.stop !== null) exchange.abort();
     else if (route === undefined) exchange.fail(new Error(`no route for ${batch.endpoint}`));
-    else void exchange.run(route);
+    else void exchange.run(route, body);
     const answer = await exchange.answered;
     await this.#end(running, exchange, answer);
   }
 
   /** Prepares to run a line. Rejects with ApiError if the key is no longer valid or the request is not allowed. */
-  async #open(line: ClaimedLine): Promise<LineExchange> {
+  async #open(line: ClaimedLine): Promise<[LineExchange, body: object]> {
     const { batch, body: text } = line;
-    const identity = await this.deps.identityOf(batch.organizationId, batch.keyId);
+    const { work, loopTime } = this.deps;
+    const { organizationId } = batch;
+    const identity = await this.deps.identityOf(organizationId, batch.keyId);
     const bytes = Buffer.from(text);
-    const body = parseJsonBody(bytes, 'body of the request') as Readonly<Record<string, unknown>>;
-    if (body['stream'] === true) throw notStreamed();
-    if (body['background'] === true)
-      throw apiError('unsupported_value', 'background must be false in a batch.', 'background');
-    return new LineExchange(
+    const exchange = new LineExchange(
       {
         batchId: batch.id,
         identity,
         errorFormat: errorFormatOfEndpoint(batch.endpoint),
-        body,
         bodyBytes: bytes.length,
         headers: batch.headers,
       },
-      this.deps.memory,
-      (err) => this.#failed(err, 'unexpected failure of a batch line'),
+      { work, loopTime, unexpected: (err) => this.#failed(err, 'unexpected failure of a batch line') },
     );
+    const refused = exchange.meter.refusal(bytes.length);
+    if (refused !== null) throw refused;
+    const what = 'body of the request';
+    const body = (await parseInTurns(work, organizationId, bytes, { meter: exchange.meter, what })) as Readonly<
+      Record<string, unknown>
+    >;
+    if (body['stream'] === true) throw notStreamed();
+    if (body['background'] === true)
+      throw apiError('unsupported_value', 'background must be false in a batch.', 'background');
+    return [exchange, body];
   }
 
   async #end(running: Running, exchange: LineExchange, answer: LineAnswer | null): Promise<void> {

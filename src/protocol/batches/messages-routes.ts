@@ -3,12 +3,13 @@
 
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
-import { apiError } from '../../shared/errors.js';
+import { stringifyInSlices } from '../../http/json-slices.js';
+import { apiError, toApiError } from '../../shared/errors.js';
 import { stringifyExact } from '../../shared/exact-json.js';
 import { isBatchId, newBatchId } from '../../shared/ids.js';
 import type { Batch, NewBatch, NewLine } from '../../storage/batch-store.js';
 import { nameIgnored } from '../ignored.js';
-import { cancelBatch, expiryOf, foundBatch, idOf, limitOf, type BatchDeps } from './deps.js';
+import { batchNotFound, cancelBatch, expiryOf, foundBatch, idOf, limitOf, type BatchDeps } from './deps.js';
 import { MESSAGES_ENDPOINT } from './endpoints.js';
 import { checkRequests, type MessageRequest } from './messages-requests.js';
 import { shownMessageBatch } from './messages-shape.js';
@@ -113,7 +114,8 @@ async function create(deps: BatchDeps, exchange: Exchange): Promise<void> {
   await batches.create(batch, settings.per_organization);
   await deps.expectEnd(organizationId, batch.id);
   try {
-    for await (const lines of grouped(checked.requests)) await batches.addLines(batch.id, lines);
+    const isLarge = exchange.bodyBytes >= GROUP_CHARACTERS;
+    for await (const lines of grouped(checked.requests, isLarge)) await batches.addLines(batch.id, lines);
     await batches.begin(batch.id, checked.requests.length, null);
   } catch (error) {
     // The client receives no ID, so the batch is deleted. If this fails too, the sweep erases it after UNBEGUN_MS.
@@ -125,12 +127,15 @@ async function create(deps: BatchDeps, exchange: Exchange): Promise<void> {
   exchange.json(200, shownMessageBatch(foundBatch(exchange, KIND, await batches.get(organizationId, batch.id))));
 }
 
-/** Serializes the requests in groups, and yields to the event loop between two groups. */
-async function* grouped(requests: readonly MessageRequest[]): AsyncGenerator<readonly NewLine[]> {
+/**
+ * Serializes the requests in groups, and yields to the event loop between two groups. `isLarge`: whether a single request
+ * may take so long that it must be serialized in slices.
+ */
+async function* grouped(requests: readonly MessageRequest[], isLarge: boolean): AsyncGenerator<readonly NewLine[]> {
   let lines: NewLine[] = [];
   let characters = 0;
   for (const [at, { customId, params }] of requests.entries()) {
-    const body = stringifyExact(params);
+    const body = isLarge ? await stringifyInSlices(params) : stringifyExact(params);
     lines.push({ line: at + 1, customId, body });
     characters += body.length;
     if (characters < GROUP_CHARACTERS && lines.length < GROUP_LINES) continue;
@@ -142,16 +147,36 @@ async function* grouped(requests: readonly MessageRequest[]): AsyncGenerator<rea
   if (lines.length > 0) yield lines;
 }
 
-async function sendResults({ batches }: BatchDeps, exchange: Exchange, { id }: Batch): Promise<void> {
+/**
+ * Streams the results. A reader of the lines cannot tell an error from a result, so after the first line, an error closes
+ * the connection.
+ */
+async function sendResults(deps: BatchDeps, exchange: Exchange, batch: Batch): Promise<void> {
   const out = exchange.lines();
+  try {
+    await sendPages(deps, exchange, batch, out);
+  } catch (error) {
+    if (out.started) out.abort(toApiError(error));
+    throw error; // sent as the response if nothing has been sent; logged if it is not an ApiError
+  }
+  if (!exchange.aborted) out.end();
+}
+
+async function sendPages(
+  { batches }: BatchDeps,
+  exchange: Exchange,
+  { id, organizationId }: Batch,
+  out: EventStream,
+): Promise<void> {
   for (let after = 0; !exchange.aborted; ) {
     const page = await batches.results(id, after, RESULT_PAGE);
-    if (page.length === 0) break;
+    // If the batch has been deleted, its results are erased step by step, so any page may lack results.
+    if ((await batches.get(organizationId, id)) === null) throw batchNotFound(id);
+    if (page.length === 0) return;
     for (const result of page) out.send(messagesLine(result));
     after = page.at(-1)?.line ?? after;
     await drained(exchange, out);
   }
-  if (!exchange.aborted) out.end();
 }
 
 /** Waits until at most RESULT_PAGE bytes are buffered for the client, or the client disconnects. */

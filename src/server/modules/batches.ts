@@ -1,7 +1,7 @@
 // Batches of requests: the routes of both APIs, and the batch runner, which exists only on the primary thread.
 
+import { EventLoopBudget } from '../../admission/event-loop-budget.js';
 import type { Route } from '../../http/exchange.js';
-import { ResponseMemoryBudget } from '../../http/response-memory-budget.js';
 import { BatchRunner } from '../../protocol/batches/batch-runner.js';
 import { BATCH_ENDPOINTS, MESSAGES_ENDPOINT } from '../../protocol/batches/endpoints.js';
 import { messageBatchRoutes } from '../../protocol/batches/messages-routes.js';
@@ -38,9 +38,11 @@ export interface BatchesContext extends AppContext {
 const ENDPOINTS = [...BATCH_ENDPOINTS, MESSAGES_ENDPOINT];
 const DAY_S = 86_400;
 
-/** Returns the number of requests in the queues of all loaded engines. */
+/** Returns the number of interactive requests in the queues of all loaded engines. */
 const waitingIn = (pool: Engines['pool']): number =>
-  pool.engines().reduce((sum, { status }) => sum + (status.state === 'ready' ? status.engine.stats().waiting : 0), 0);
+  pool
+    .engines()
+    .reduce((sum, { status }) => sum + (status.state === 'ready' ? status.engine.waitingInForeground() : 0), 0);
 
 export function openBatches({
   config,
@@ -53,7 +55,7 @@ export function openBatches({
   authentication: { accounts },
   engines: { pool },
   models: { models },
-  generation: { routes },
+  generation: { routes, sharedWork },
 }: BatchesContext): Promise<Batches> {
   return openModule((undo) => {
     const { now } = directory;
@@ -70,7 +72,8 @@ export function openBatches({
           models,
           routes: byPath,
           identityOf: (organizationId, keyId) => accounts.identityOf(organizationId, keyId),
-          memory: new ResponseMemoryBudget(config.http.max_answering_bytes, config.http.max_body_bytes),
+          work: sharedWork,
+          loopTime: new EventLoopBudget(config.limits.event_loop_ms),
           finished: (record) => {
             telemetry.request(record);
             const rejection = rejectionOf(record, paths);

@@ -12,6 +12,8 @@ import { completionsRoute } from '../../protocol/completions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
 import { requestMemoryOf } from '../../http/request-memory-budget.js';
 import type { RequestMemoryBudget } from '../../http/request-memory-budget.js';
+import { openSharedWork } from '../../http/shared-work.js';
+import type { SharedWork } from '../../http/shared-work.js';
 import { FileInputs, withFileInputs } from '../../protocol/file-inputs/file-inputs.js';
 import { fileRoutes } from '../../protocol/files/routes.js';
 import { infillRoute } from '../../protocol/infill/routes.js';
@@ -43,6 +45,8 @@ export interface Generation extends Module {
   readonly deps: GenerationDeps;
   /** The memory budget for request bodies, and for the files to which requests refer. */
   readonly requestMemory: RequestMemoryBudget;
+  /** Shared by HTTP requests and requests of batches. */
+  readonly sharedWork: SharedWork;
 }
 
 export interface GenerationContext extends AppContext {
@@ -121,6 +125,7 @@ export function openGeneration({
       chat,
       deps: generation,
       requestMemory,
+      sharedWork: openSharedWork(config.http),
       routes: [
         openApiRoute({ maxN: config.limits.max_n }),
         chat,

@@ -29,7 +29,7 @@ export interface HttpContext extends AppContext {
   authentication: Authentication;
   limits: Limits;
   live: Live;
-  generation: Pick<Generation, 'requestMemory'>;
+  generation: Pick<Generation, 'requestMemory' | 'sharedWork'>;
 }
 
 export function openHttp({
@@ -42,7 +42,7 @@ export function openHttp({
   authentication: { accounts, readers },
   limits: { admission },
   live: { live },
-  generation: { requestMemory },
+  generation: { requestMemory, sharedWork },
 }: HttpContext): Promise<Http> {
   return openModule((undo) => {
     const states = new ThreadStates(shared.threads);
@@ -93,6 +93,7 @@ export function openHttp({
       },
       routes,
       requestMemory,
+      sharedWork,
       sockets: modules.flatMap((module) => module.sockets ?? []),
     });
     live.begin(() => http.inFlight);

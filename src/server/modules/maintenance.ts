@@ -59,6 +59,11 @@ export function openMaintenance({
               completions: () => completions.sweep(),
               webhooks: () => webhooks.sweep(directory.now() - DELIVERIES_KEPT_MS),
               batches: () => batches.sweep(),
+              'file holds': () =>
+                files.releaseUnneeded(async (organizationId, id) => {
+                  const batch = await batches.get(organizationId, id);
+                  return batch !== null && batch.phase !== 'ended';
+                }),
               files: () => files.sweep(),
               uploads: () => uploads.sweep(),
             },

@@ -47,7 +47,8 @@ export class RowWriter<Description, Result> implements ContentWriter<Description
 
   finish(description: Description): Promise<Result> {
     return this.#orDiscard(async () => {
-      if (this.#filled > 0) await this.#flush();
+      // An empty file has one empty row, so that it also counts toward the limits.
+      if (this.#filled > 0 || this.#position === 0) await this.#flush();
       const result = await this.target.finish(description, this.#bytes);
       this.#end();
       return result;

@@ -121,6 +121,9 @@ export class SimExchange implements Exchange {
       end: () => {
         if (!this.#isLate('end')) this.#end(200, null);
       },
+      abort: (error) => {
+        if (!this.#isLate('abort')) this.#end(200, error);
+      },
       get started() {
         return isStarted();
       },

@@ -15,6 +15,7 @@
 import { base62, isBatchId } from '../../../shared/ids.js';
 import {
   begun,
+  CLAIMED_CHARACTERS,
   ended,
   ERASED_AT_ONCE,
   failed,
@@ -209,14 +210,18 @@ export class LmdbBatchStore implements BatchStore {
       );
       const queues = running.map((batch) => ({ batch, lines: this.#waiting(batch.id, now) }));
       const claimed: ClaimedLine[] = [];
-      for (let isAny = true; isAny && claimed.length < limit; ) {
+      let characters = 0;
+      const isFull = (): boolean => claimed.length >= limit || characters >= CLAIMED_CHARACTERS;
+      for (let isAny = true; isAny && !isFull(); ) {
         isAny = false;
         for (const { batch, lines } of queues) {
-          if (claimed.length >= limit) break;
+          if (isFull()) break;
           const next = lines.next();
           if (next.done === true) continue;
           isAny = true;
-          claimed.push(this.#claim(batch, next.value, owner, now + leaseMs));
+          const line = this.#claim(batch, next.value, owner, now + leaseMs);
+          claimed.push(line);
+          characters += line.body.length;
         }
       }
       return claimed;

@@ -12,7 +12,7 @@
 
 import type { EraseGate } from '../../erase-gate.js';
 import { setImmediate } from 'node:timers/promises';
-import { fileNotFound, fileStorageFull, storageQuotaExceeded } from '../../file-store.js';
+import { countedBytes, fileNotFound, fileStorageFull, storageQuotaExceeded } from '../../file-store.js';
 import type { FileSettings } from '../../file-store.js';
 import type { RowSlice } from '../../files/segments.js';
 import { ShortTransactions } from '../short-transactions.js';
@@ -20,6 +20,7 @@ import type { Key, Store, Table } from '../../store.js';
 
 interface Contents {
   organizationId: string;
+  /** Number of bytes with which the contents count toward the total sizes. */
   bytes: number;
   /** Time at which unfinished contents are erased, in seconds since 1970. Null: the contents belong to a file. */
   deadline: number | null;
@@ -64,13 +65,14 @@ export class LmdbFileContents {
     return this.store.transaction(() => {
       const { id, organizationId, limited } = contents;
       const known = position === 0 ? this.#begin(contents) : this.known(id);
-      const total = (this.#sizes.get(organizationId) ?? 0) + row.length;
+      const bytes = countedBytes(position, row);
+      const total = (this.#sizes.get(organizationId) ?? 0) + bytes;
       if (limited && total > this.settings.organization_bytes)
         throw storageQuotaExceeded(this.settings.organization_bytes);
-      if (this.#total() + row.length > this.settings.total_bytes) throw fileStorageFull(this.settings.total_bytes);
-      this.#resize(organizationId, row.length);
+      if (this.#total() + bytes > this.settings.total_bytes) throw fileStorageFull(this.settings.total_bytes);
+      this.#resize(organizationId, bytes);
       void this.#rows.put([id, position], row);
-      void this.#contents.put(id, { ...known, bytes: known.bytes + row.length });
+      void this.#contents.put(id, { ...known, bytes: known.bytes + bytes });
     });
   }
 

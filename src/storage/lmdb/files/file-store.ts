@@ -53,18 +53,28 @@ export class LmdbFileStore implements FileStore {
     this.#times = store.table('file-times');
   }
 
-  create(organizationId: string, { limited = true }: NewFileOptions = {}): FileWriter {
+  create(organizationId: string, { limited = true, id: givenId }: NewFileOptions = {}): FileWriter {
     const { contents } = this;
+    // The contents have their own ID, because several writers may write the file `givenId` at the same time.
     const id = newFileId();
+    const fileId = givenId ?? id;
     const fresh = { id, organizationId, limited, deadline: Math.floor(contents.now()) + UNFINISHED_S };
     return new RowWriter(
       {
         put: (position, row) => contents.put(fresh, position, row),
-        finish: (description: FileDescription, bytes) =>
-          contents.store.transaction(() => {
-            if (bytes > 0) contents.adopt(id);
-            return this.add(id, organizationId, description, bytes === 0 ? [] : [{ id, bytes }]);
-          }),
+        finish: async (description: FileDescription, bytes) => {
+          const { file, isNew } = await contents.store.transaction(() => {
+            const earlier = this.#files.get(fileId);
+            if (earlier !== undefined) {
+              contents.forget(id);
+              return { file: fileOf(fileId, earlier), isNew: false };
+            }
+            contents.adopt(id);
+            return { file: this.add(fileId, organizationId, description, [{ id, bytes }]), isNew: true };
+          });
+          if (!isNew) await contents.eraseRows(id);
+          return file;
+        },
         discard: () => contents.discard(id),
       },
       limited ? contents.settings.max_bytes : null,
@@ -151,6 +161,16 @@ export class LmdbFileStore implements FileStore {
       return !this.#isHeld(id) && this.#isGone(row) ? this.#forget(id, row) : [];
     });
     await this.#eraseSegments(forgotten);
+  }
+
+  async releaseUnneeded(isNeeded: (organizationId: string, holder: string) => Promise<boolean>): Promise<void> {
+    this.contents.store.refresh();
+    for (const key of [...this.#holds.keys()]) {
+      const [id, holder] = key as [string, string];
+      const organizationId = this.#files.get(id)?.organizationId;
+      if (organizationId !== undefined && !(await isNeeded(organizationId, holder)))
+        await this.release(organizationId, id, holder);
+    }
   }
 
   async usedBytes(organizationId: string): Promise<number> {

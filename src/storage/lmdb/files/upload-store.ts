@@ -14,8 +14,10 @@ import { rowSlices } from '../../files/segments.js';
 import {
   ENDED_UPLOAD_S,
   MAX_PARTS,
+  MAX_UPLOADS,
   partTooLarge,
   tooManyParts,
+  tooManyUploads,
   UPLOAD_S,
   uploadNotPending,
 } from '../../upload-store.js';
@@ -51,6 +53,9 @@ export class LmdbUploadStore implements UploadStore {
   async create({ id, ...upload }: NewUpload): Promise<StoredUpload> {
     const row: UploadRow = { ...upload, expiresAt: upload.createdAt + UPLOAD_S, status: 'pending', fileId: null };
     await this.contents.store.transaction(() => {
+      let count = 0;
+      for (const _ of this.#owned.keys(below(upload.organizationId))) count++;
+      if (count >= MAX_UPLOADS) throw tooManyUploads();
       void this.#uploads.put(id, row);
       void this.#owned.put([upload.organizationId, id], []);
       void this.#times.put(['upload', row.expiresAt + ENDED_UPLOAD_S, id], []);
@@ -74,7 +79,7 @@ export class LmdbUploadStore implements UploadStore {
         finish: (_description, bytes) =>
           contents.store.transaction(() => {
             this.#pending(upload);
-            if (bytes > 0) contents.known(id);
+            contents.known(id);
             const parts = [...this.#parts.range(below(upload))];
             if (parts.length >= MAX_PARTS) throw tooManyParts();
             const part = { bytes, createdAt: Math.floor(contents.now()) };
@@ -106,14 +111,13 @@ export class LmdbUploadStore implements UploadStore {
     const used = new Set(parts.map((part) => part.id));
     const { file, unused } = await this.contents.store.transaction(() => {
       const row = this.#pending(id);
-      const filled = parts.filter(({ bytes }) => bytes > 0);
-      for (const part of filled) this.contents.adopt(part.id);
+      for (const part of parts) this.contents.adopt(part.id);
       const left = this.#forgetParts(id, (part) => !used.has(part));
       const added = this.files.add(
         newFileId(),
         organizationId,
         description,
-        filled.map((part) => ({ id: part.id, bytes: part.bytes })),
+        parts.map((part) => ({ id: part.id, bytes: part.bytes })),
       );
       void this.#uploads.put(id, { ...row, status: 'completed', fileId: added.id });
       return { file: added, unused: left };

@@ -7,7 +7,7 @@
 //   webhook-deliveries  [organization, endpoint, id]  empty; finds the deliveries to an endpoint
 
 import type { Key, Store, Table } from '../../store.js';
-import { MAX_PENDING, withinLimit } from '../../../webhooks/webhook-store.js';
+import { withinLimit } from '../../../webhooks/webhook-store.js';
 import type { Endpoint, Job, WebhookStore } from '../../../webhooks/webhook-store.js';
 
 const ERASED_AT_ONCE = 500;
@@ -78,9 +78,18 @@ export class LmdbWebhookStore implements WebhookStore {
       if (replaces !== undefined && !this.#put(replaces, null)) return;
       const [first] = jobs;
       if (first === undefined) return;
-      const pending = [...this.#pending.keys({ ...below(first.organizationId), limit: MAX_PENDING })].length;
-      for (const job of withinLimit(jobs, pending)) this.#put(job.id, job);
+      for (const job of withinLimit(jobs, this.#pendingOf(first.organizationId))) this.#put(job.id, job);
     });
+  }
+
+  /** Returns the number of pending deliveries by endpoint. The IDs of deliveries end with the ID of their endpoint. */
+  #pendingOf(organizationId: string): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const key of this.#pending.keys(below(organizationId))) {
+      const [, endpointId] = ((key as [string, string])[1] ?? '').split('.');
+      if (endpointId !== undefined) counts.set(endpointId, (counts.get(endpointId) ?? 0) + 1);
+    }
+    return counts;
   }
 
   makeDue(id: string, now: number): Promise<void> {

@@ -4,6 +4,7 @@
 import { base62, isBatchId } from '../../../shared/ids.js';
 import {
   begun,
+  CLAIMED_CHARACTERS,
   ended,
   ERASED_AT_ONCE,
   failed,
@@ -37,8 +38,13 @@ import type { Database, Queryable } from '../database.js';
 const DAY_MS = 86_400_000;
 /** Maximum number of batches from which one claim() takes lines. The oldest batch of each organization comes first. */
 const CONSIDERED = 200;
-/** Number of batches that one DELETE statement erases. A batch may have many lines, which are erased with it. */
-const BATCHES_AT_ONCE = 1;
+/** Approximate number of bytes of lines that are erased in one statement. */
+const ERASED_BYTES = 8_388_608;
+/**
+ * `ended_at` of a batch that is being erased: it can no longer be found or changed. Its lines are erased in many short
+ * statements, then its row. After a crash, the sweep continues the erasure.
+ */
+const ERASED = 0;
 
 interface Row {
   data: string;
@@ -125,13 +131,14 @@ export class PostgresBatchStore implements BatchStore {
     });
   }
 
-  fail(id: string, problems: readonly BatchProblem[]): Promise<void> {
-    return this.database.transaction(async (within) => {
+  async fail(id: string, problems: readonly BatchProblem[]): Promise<void> {
+    const isDone = await this.database.transaction(async (within) => {
       const batch = await locked(within, id);
-      if (batch?.phase !== 'validating') return;
+      if (batch?.phase !== 'validating') return false;
       await put(within, failed(batch, problems, this.#now()), true);
-      await within.execute('DELETE FROM batch_lines WHERE batch_id = $1', [id]);
+      return true;
     });
+    if (isDone) await this.#eraseLines(id, 'open');
   }
 
   get(organizationId: string, id: string): Promise<Batch | null> {
@@ -165,13 +172,13 @@ export class PostgresBatchStore implements BatchStore {
 
   async delete(organizationId: string, id: string): Promise<boolean> {
     if (!isBatchId(id)) return false;
-    return (
-      (await this.database.execute('DELETE FROM batches WHERE id = $1 AND organization = $2 AND ended_at > $3', [
-        id,
-        organizationId,
-        this.#now() - this.#retentionMs,
-      ])) > 0
-    );
+    const isFound =
+      (await this.database.execute(
+        `UPDATE batches SET ended_at = ${ERASED} WHERE id = $1 AND organization = $2 AND ended_at > $3`,
+        [id, organizationId, this.#now() - this.#retentionMs],
+      )) > 0;
+    if (isFound) await this.#erase(id);
+    return isFound;
   }
 
   async claim(
@@ -189,11 +196,14 @@ export class PostgresBatchStore implements BatchStore {
     );
     const batches = inTurns(rows.map(batchOf), this.#turn++);
     const claimed: ClaimedLine[] = [];
+    let characters = 0;
     for (const [at, batch] of batches.entries()) {
-      if (claimed.length >= limit) break;
+      if (claimed.length >= limit || characters >= CLAIMED_CHARACTERS) break;
       // The remaining batches share the remaining lines equally, so that no organization gets all of them.
       const part = Math.ceil((limit - claimed.length) / (batches.length - at));
-      claimed.push(...(await this.#claim(batch, owner, part, leaseMs)));
+      const lines = await this.#claim(batch, owner, part, leaseMs);
+      for (const { body } of lines) characters += body.length;
+      claimed.push(...lines);
     }
     return claimed;
   }
@@ -202,12 +212,15 @@ export class PostgresBatchStore implements BatchStore {
     const now = this.#now();
     const token = base62(12);
     const rows = await this.database.query<LineRow>(
-      `UPDATE batch_lines SET owner = $2, token = $3, lease_until = $4, lost = CASE WHEN owner = '' THEN lost ELSE lost + 1 END
-       WHERE batch_id = $1 AND line IN (
-         SELECT line FROM batch_lines WHERE batch_id = $1 AND outcome IS NULL AND lease_until <= $5
-         ORDER BY line LIMIT $6 FOR UPDATE SKIP LOCKED)
+      `WITH waiting AS MATERIALIZED (
+         SELECT line, octet_length(body) AS bytes FROM batch_lines
+         WHERE batch_id = $1 AND outcome IS NULL AND lease_until <= $5
+         ORDER BY line LIMIT $6 FOR UPDATE SKIP LOCKED
+       ), sized AS (SELECT line, sum(bytes) OVER (ORDER BY line) - bytes AS before FROM waiting)
+       UPDATE batch_lines SET owner = $2, token = $3, lease_until = $4, lost = CASE WHEN owner = '' THEN lost ELSE lost + 1 END
+       WHERE batch_id = $1 AND line IN (SELECT line FROM sized WHERE before < $7)
        RETURNING line, custom_id, body, lost`,
-      [batch.id, owner, token, now + leaseMs, now, limit],
+      [batch.id, owner, token, now + leaseMs, now, limit, CLAIMED_CHARACTERS],
     );
     return rows
       .sort((a, b) => a.line - b.line)
@@ -223,7 +236,7 @@ export class PostgresBatchStore implements BatchStore {
       `UPDATE batch_lines SET lease_until = $1
        FROM unnest($2::text[], $3::integer[], $4::text[]) WITH ORDINALITY AS u (batch_id, line, token, at), batches
        WHERE batch_lines.batch_id = u.batch_id AND batch_lines.line = u.line AND batch_lines.token = u.token
-         AND batch_lines.outcome IS NULL AND batches.id = u.batch_id
+         AND batch_lines.outcome IS NULL AND batches.id = u.batch_id AND batches.ended_at IS DISTINCT FROM ${ERASED}
        RETURNING u.at, batches.data, batches.job_owner`,
       [
         this.#now() + leaseMs,
@@ -326,21 +339,22 @@ export class PostgresBatchStore implements BatchStore {
     });
   }
 
-  end(id: string, files: { outputFileId: string | null; errorFileId: string | null }): Promise<boolean> {
-    return this.database.transaction(async (within) => {
+  async end(id: string, files: { outputFileId: string | null; errorFileId: string | null }): Promise<boolean> {
+    const isDone = await this.database.transaction(async (within) => {
       const batch = await locked(within, id);
       if (batch?.phase !== 'finalizing') return false;
       await put(within, ended(batch, files, this.#now()), true);
-      // A batch that was cancelled or expired during validation may still have lines, which are not part of `total`.
-      await within.execute('DELETE FROM batch_lines WHERE batch_id = $1 AND outcome IS NULL', [id]);
       return true;
     });
+    // A batch that was cancelled or expired during validation may still have lines, which are not part of `total`.
+    if (isDone) await this.#eraseLines(id, 'open');
+    return isDone;
   }
 
   async results(id: string, after: number, maxBytes: number): Promise<readonly StoredResult[]> {
     const rows = await this.database.query<ResultRow>(
       `SELECT line, custom_id, outcome, result FROM (
-         SELECT line, custom_id, outcome, result, coalesce(sum(length(result)) OVER (ORDER BY line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+         SELECT line, custom_id, outcome, result, coalesce(sum(octet_length(result)) OVER (ORDER BY line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
          FROM (SELECT line, custom_id, outcome, result FROM batch_lines WHERE batch_id = $1 AND line > $2 AND outcome IS NOT NULL ORDER BY line LIMIT $3) AS first
        ) AS sized WHERE before < $4 ORDER BY line`,
       [id, after, ERASED_AT_ONCE, maxBytes],
@@ -348,13 +362,29 @@ export class PostgresBatchStore implements BatchStore {
     return rows.map(({ line, custom_id, outcome, result }) => ({ line, customId: custom_id, outcome, text: result }));
   }
 
-  async dropResults(id: string): Promise<void> {
+  dropResults(id: string): Promise<void> {
+    return this.#eraseLines(id, 'all');
+  }
+
+  /** Erases lines in statements that each erase at most ERASED_AT_ONCE lines and about ERASED_BYTES. */
+  async #eraseLines(id: string, which: 'open' | 'all'): Promise<void> {
+    const isOpen = which === 'open' ? 'AND outcome IS NULL' : '';
     while (
       (await this.database.execute(
-        'DELETE FROM batch_lines WHERE batch_id = $1 AND line IN (SELECT line FROM batch_lines WHERE batch_id = $1 LIMIT $2)',
-        [id, ERASED_AT_ONCE],
+        `WITH first_lines AS (
+           SELECT line, octet_length(body)::bigint + octet_length(result) AS bytes FROM batch_lines
+           WHERE batch_id = $1 ${isOpen} ORDER BY line LIMIT $2
+         ), sized AS (SELECT line, sum(bytes) OVER (ORDER BY line) - bytes AS before FROM first_lines)
+         DELETE FROM batch_lines WHERE batch_id = $1 AND line IN (SELECT line FROM sized WHERE before < $3)`,
+        [id, ERASED_AT_ONCE, ERASED_BYTES],
       )) > 0
     );
+  }
+
+  /** Erases a batch that has been marked with ERASED. */
+  async #erase(id: string): Promise<void> {
+    await this.#eraseLines(id, 'all');
+    await this.database.execute(`DELETE FROM batches WHERE id = $1 AND ended_at = ${ERASED}`, [id]);
   }
 
   async counts(): Promise<{ running: number; waiting: number }> {
@@ -372,32 +402,36 @@ export class PostgresBatchStore implements BatchStore {
   }
 
   async eraseOrganization(organizationId: string): Promise<void> {
-    while (
-      (await this.database.execute(
-        'DELETE FROM batches WHERE id IN (SELECT id FROM batches WHERE organization = $1 LIMIT $2)',
-        [organizationId, BATCHES_AT_ONCE],
-      )) > 0
-    );
+    await this.database.execute(`UPDATE batches SET ended_at = ${ERASED} WHERE organization = $1`, [organizationId]);
+    const all = await this.database.query<{ id: string }>('SELECT id FROM batches WHERE organization = $1', [
+      organizationId,
+    ]);
+    for (const { id } of all) await this.#erase(id);
   }
 
   async sweep(): Promise<number> {
+    const interrupted = await this.database.query<{ id: string }>(`SELECT id FROM batches WHERE ended_at = ${ERASED}`);
+    for (const { id } of interrupted) await this.#erase(id);
     let erased = 0;
     while (this.#gate.allows()) {
       const now = this.#now();
-      const some = await this.database.execute(
-        `DELETE FROM batches WHERE id IN (
-           SELECT id FROM batches WHERE ended_at <= $1 OR (ended_at IS NULL AND phase = 'validating' AND kind = 'messages' AND created_at <= $2)
-           LIMIT $3)`,
-        [now - this.#retentionMs, now - UNBEGUN_MS, BATCHES_AT_ONCE],
+      const [over] = await this.database.query<{ id: string }>(
+        `UPDATE batches SET ended_at = ${ERASED} WHERE id = (
+           SELECT id FROM batches WHERE (ended_at <= $1 AND ended_at <> ${ERASED})
+             OR (ended_at IS NULL AND phase = 'validating' AND kind = 'messages' AND created_at <= $2)
+           LIMIT 1 FOR UPDATE SKIP LOCKED)
+         RETURNING id`,
+        [now - this.#retentionMs, now - UNBEGUN_MS],
       );
-      if (some === 0) break;
-      erased += some;
+      if (over === undefined) break;
+      await this.#erase(over.id);
+      erased++;
     }
-    const leftOver = await this.database.query<{ id: string }>(
-      `SELECT DISTINCT batches.id FROM batches JOIN batch_lines ON batch_lines.batch_id = batches.id
-       WHERE batches.kind = 'openai' AND batches.ended_at IS NOT NULL`,
+    const leftOver = await this.database.query<{ id: string; kind: BatchKind }>(
+      `SELECT id, kind FROM batches WHERE ended_at <> ${ERASED} AND EXISTS (
+         SELECT FROM batch_lines WHERE batch_id = batches.id AND (batches.kind = 'openai' OR outcome IS NULL))`,
     );
-    for (const { id } of leftOver) await this.dropResults(id);
+    for (const { id, kind } of leftOver) await this.#eraseLines(id, kind === 'openai' ? 'all' : 'open');
     return erased;
   }
 
@@ -415,7 +449,10 @@ const batchOf = ({ data }: Pick<Row, 'data'>): Batch => JSON.parse(data) as Batc
 
 /** Locks the row of a batch and returns the batch. Null if it is unknown. Call within a transaction. */
 async function locked(within: Queryable, id: string): Promise<Batch | null> {
-  const [row] = await within.query<Row>('SELECT data, job_owner FROM batches WHERE id = $1 FOR UPDATE', [id]);
+  const [row] = await within.query<Row>(
+    `SELECT data, job_owner FROM batches WHERE id = $1 AND ended_at IS DISTINCT FROM ${ERASED} FOR UPDATE`,
+    [id],
+  );
   return row === undefined ? null : batchOf(row);
 }
 

@@ -2,7 +2,7 @@
 // file_sizes. Each write locks the organization's row in file_sizes, so files.organization_bytes is exact across
 // processes. The check of files.total_bytes takes no lock: each concurrent write can exceed that limit by one row.
 
-import { fileNotFound, fileStorageFull, storageQuotaExceeded } from '../../file-store.js';
+import { countedBytes, fileNotFound, fileStorageFull, storageQuotaExceeded } from '../../file-store.js';
 import type { FileSettings } from '../../file-store.js';
 import type { RowSlice } from '../../files/segments.js';
 import type { Database, Queryable } from '../database.js';
@@ -32,28 +32,29 @@ export class PostgresFileContents {
   /** Stores one row. Rejects with ApiError 400 or 503 if a total size would exceed its limit. */
   put({ id, organizationId, deadline, limited }: NewContents, position: number, row: Uint8Array): Promise<void> {
     const limit = limited ? this.settings.organization_bytes : null;
+    const bytes = countedBytes(position, row);
     return this.database.transaction(async (within) => {
       const [all] = await within.query<{ bytes: number }>(
         'SELECT coalesce(sum(bytes), 0)::bigint AS bytes FROM file_sizes',
         [],
       );
-      if ((all?.bytes ?? 0) + row.length > this.settings.total_bytes) throw fileStorageFull(this.settings.total_bytes);
+      if ((all?.bytes ?? 0) + bytes > this.settings.total_bytes) throw fileStorageFull(this.settings.total_bytes);
       await within.execute('INSERT INTO file_sizes (organization, bytes) VALUES ($1, 0) ON CONFLICT DO NOTHING', [
         organizationId,
       ]);
       const resized = await within.execute(
         `UPDATE file_sizes SET bytes = bytes + $2::bigint
          WHERE organization = $1 AND ($3::bigint IS NULL OR bytes + $2::bigint <= $3::bigint)`,
-        [organizationId, row.length, limit],
+        [organizationId, bytes, limit],
       );
       if (resized === 0) throw storageQuotaExceeded(this.settings.organization_bytes);
       const isKnown =
         position === 0
           ? await within.execute(
               'INSERT INTO file_contents (id, organization, bytes, deadline) VALUES ($1, $2, $3, $4)',
-              [id, organizationId, row.length, deadline],
+              [id, organizationId, bytes, deadline],
             )
-          : await within.execute('UPDATE file_contents SET bytes = bytes + $2::bigint WHERE id = $1', [id, row.length]);
+          : await within.execute('UPDATE file_contents SET bytes = bytes + $2::bigint WHERE id = $1', [id, bytes]);
       if (isKnown === 0) throw fileNotFound(id);
       await within.execute('INSERT INTO file_rows (contents_id, position, data) VALUES ($1, $2, $3)', [
         id,

@@ -42,17 +42,27 @@ export class PostgresFileStore implements FileStore {
     private readonly gate: EraseGate = OPEN_GATE,
   ) {}
 
-  create(organizationId: string, { limited = true }: NewFileOptions = {}): FileWriter {
+  create(organizationId: string, { limited = true, id: givenId }: NewFileOptions = {}): FileWriter {
     const { contents } = this;
+    // The contents have their own ID, because several writers may write the file `givenId` at the same time.
     const id = newFileId();
+    const fileId = givenId ?? id;
     const fresh = { id, organizationId, limited, deadline: contents.now() + UNFINISHED_S };
     return new RowWriter(
       {
         put: (position, row) => contents.put(fresh, position, row),
         finish: (description: FileDescription, bytes) =>
           contents.database.transaction(async (within) => {
-            if (bytes > 0) await contents.adopt(within, [id]);
-            return this.add(within, { id, organizationId, description, segments: bytes === 0 ? [] : [{ id, bytes }] });
+            const segments = [{ id, bytes }];
+            const added = await this.add(within, { id: fileId, organizationId, description, segments });
+            if (added !== null) {
+              await contents.adopt(within, [id]);
+              return added;
+            }
+            await contents.erase(within, [id]);
+            const [earlier] = await within.query<FileRow>(`SELECT ${FILE} FROM files WHERE id = $1`, [fileId]);
+            if (earlier === undefined) throw fileNotFound(fileId); // erased at this moment
+            return fileOf(earlier);
           }),
         discard: () => contents.discard(id),
       },
@@ -61,7 +71,7 @@ export class PostgresFileStore implements FileStore {
     );
   }
 
-  /** Adds a file whose contents have been adopted. Call within a transaction. */
+  /** Adds a file. Resolves to null if there already is a file with this ID. Call within a transaction. */
   async add(
     within: Queryable,
     {
@@ -70,19 +80,13 @@ export class PostgresFileStore implements FileStore {
       description: { purpose, filename, mediaType, expiresAt, createdAt = this.contents.now() },
       segments,
     }: { id: string; organizationId: string; description: FileDescription; segments: readonly Segment[] },
-  ): Promise<StoredFile> {
+  ): Promise<StoredFile | null> {
     const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
-    await within.execute(`INSERT INTO files (${FILE}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, [
-      id,
-      organizationId,
-      purpose,
-      filename,
-      mediaType,
-      bytes,
-      createdAt,
-      expiresAt,
-      JSON.stringify(segments),
-    ]);
+    const added = await within.execute(
+      `INSERT INTO files (${FILE}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+      [id, organizationId, purpose, filename, mediaType, bytes, createdAt, expiresAt, JSON.stringify(segments)],
+    );
+    if (added === 0) return null;
     return { id, organizationId, purpose, filename, mediaType, expiresAt, bytes, createdAt };
   }
 
@@ -151,6 +155,22 @@ export class PostgresFileStore implements FileStore {
       await within.execute('DELETE FROM file_holds WHERE file_id = $1 AND holder = $2', [id, holder]);
       if (row.gone && !(await isHeld(within, id))) await this.#erase(within, row);
     });
+  }
+
+  async releaseUnneeded(isNeeded: (organizationId: string, holder: string) => Promise<boolean>): Promise<void> {
+    for (let after: [file: string, holder: string] = ['', '']; ; ) {
+      const holds = await this.contents.database.query<{ id: string; organization: string; holder: string }>(
+        `SELECT file_holds.file_id AS id, files.organization, file_holds.holder FROM file_holds
+         JOIN files ON files.id = file_holds.file_id WHERE (file_holds.file_id, file_holds.holder) > ($1, $2)
+         ORDER BY file_holds.file_id, file_holds.holder LIMIT $3`,
+        [...after, ERASED_AT_ONCE],
+      );
+      for (const { id, organization, holder } of holds)
+        if (!(await isNeeded(organization, holder))) await this.release(organization, id, holder);
+      const last = holds.at(-1);
+      if (last === undefined) return;
+      after = [last.id, last.holder];
+    }
   }
 
   usedBytes(organizationId: string): Promise<number> {

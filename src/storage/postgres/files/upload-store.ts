@@ -11,8 +11,10 @@ import { rowSlices } from '../../files/segments.js';
 import {
   ENDED_UPLOAD_S,
   MAX_PARTS,
+  MAX_UPLOADS,
   partTooLarge,
   tooManyParts,
+  tooManyUploads,
   UPLOAD_S,
   uploadNotPending,
 } from '../../upload-store.js';
@@ -35,6 +37,8 @@ interface UploadRow {
   file_id: string | null;
 }
 
+/** Number of uploads that one DELETE statement erases, with up to MAX_PARTS parts each. */
+const ERASED_AT_ONCE = 100;
 const UPLOAD =
   'id, organization, purpose, filename, media_type, bytes, created_at, expires_at, file_lifetime, status, file_id';
 
@@ -52,8 +56,9 @@ export class PostgresUploadStore implements UploadStore {
       status: 'pending',
       fileId: null,
     };
-    await this.contents.database.execute(
-      `INSERT INTO uploads (${UPLOAD}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+    const added = await this.contents.database.execute(
+      `INSERT INTO uploads (${UPLOAD}) SELECT $1, $2, $3, $4, $5, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10, $11
+       WHERE (SELECT count(*) FROM uploads WHERE organization = $2) < $12`,
       [
         stored.id,
         stored.organizationId,
@@ -66,8 +71,10 @@ export class PostgresUploadStore implements UploadStore {
         stored.fileLifetimeS,
         stored.status,
         stored.fileId,
+        MAX_UPLOADS,
       ],
     );
+    if (added === 0) throw tooManyUploads();
     return stored;
   }
 
@@ -125,11 +132,16 @@ export class PostgresUploadStore implements UploadStore {
   ): Promise<StoredFile> {
     return this.contents.database.transaction(async (within) => {
       await this.#pending(within, id);
-      const segments = parts.filter(({ bytes }) => bytes > 0).map((part) => ({ id: part.id, bytes: part.bytes }));
+      const segments = parts.map((part) => ({ id: part.id, bytes: part.bytes }));
       const used = segments.map((segment) => segment.id);
       if (used.length > 0) await this.contents.adopt(within, used);
       await this.#eraseParts(within, id, used);
-      const file = await this.files.add(within, { id: newFileId(), organizationId, description, segments });
+      const file = (await this.files.add(within, {
+        id: newFileId(),
+        organizationId,
+        description,
+        segments,
+      })) as StoredFile;
       await within.execute("UPDATE uploads SET status = 'completed', file_id = $2 WHERE id = $1", [id, file.id]);
       return file;
     });
@@ -151,10 +163,11 @@ export class PostgresUploadStore implements UploadStore {
 
   async sweep(): Promise<void> {
     // PostgresFileContents.sweep() erases the contents of parts that no file has adopted.
-    if (this.gate.allows())
-      await this.contents.database.execute('DELETE FROM uploads WHERE expires_at <= $1', [
-        this.contents.now() - ENDED_UPLOAD_S,
-      ]);
+    for (let some = ERASED_AT_ONCE; some === ERASED_AT_ONCE && this.gate.allows(); )
+      some = await this.contents.database.execute(
+        'DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE expires_at <= $1 LIMIT $2)',
+        [this.contents.now() - ENDED_UPLOAD_S, ERASED_AT_ONCE],
+      );
   }
 
   /** Removes all parts of an upload, and erases the contents of the parts that are not in `kept`. */

@@ -1,6 +1,6 @@
 // WebhookStore on the PostgreSQL tables `webhook_endpoints` and `webhook_jobs`.
 
-import { MAX_PENDING, withinLimit } from '../../../webhooks/webhook-store.js';
+import { withinLimit } from '../../../webhooks/webhook-store.js';
 import type { Endpoint, Job, WebhookStore } from '../../../webhooks/webhook-store.js';
 import type { Database, Queryable } from '../database.js';
 
@@ -74,15 +74,20 @@ export class PostgresWebhookStore implements WebhookStore {
     });
   }
 
-  removeEndpoint(organizationId: string, id: string): Promise<boolean> {
-    return this.database.transaction(async (sql) => {
-      const removed = await sql.execute('DELETE FROM webhook_endpoints WHERE organization = $1 AND id = $2', [
-        organizationId,
-        id,
-      ]);
-      await sql.execute('DELETE FROM webhook_jobs WHERE organization = $1 AND endpoint = $2', [organizationId, id]);
-      return removed > 0;
-    });
+  async removeEndpoint(organizationId: string, id: string): Promise<boolean> {
+    const removed = await this.database.execute('DELETE FROM webhook_endpoints WHERE organization = $1 AND id = $2', [
+      organizationId,
+      id,
+    ]);
+    if (removed === 0) return false;
+    // If this is interrupted, the dispatcher removes the pending deliveries, and the sweep the other ones.
+    for (let some = ERASED_AT_ONCE; some === ERASED_AT_ONCE; )
+      some = await this.database.execute(
+        `DELETE FROM webhook_jobs WHERE id IN (
+           SELECT id FROM webhook_jobs WHERE organization = $1 AND endpoint = $2 LIMIT $3)`,
+        [organizationId, id, ERASED_AT_ONCE],
+      );
+    return true;
   }
 
   add(jobs: readonly Job[], replaces?: string): Promise<void> {
@@ -91,11 +96,13 @@ export class PostgresWebhookStore implements WebhookStore {
         return;
       const [first] = jobs;
       if (first === undefined) return;
-      const [{ n = 0 } = {}] = await sql.query<{ n: number }>(
-        'SELECT count(*) AS n FROM (SELECT 1 FROM webhook_jobs WHERE organization = $1 AND due_at IS NOT NULL LIMIT $2) AS p',
-        [first.organizationId, MAX_PENDING],
+      const pending = await sql.query<{ endpoint: string; n: number }>(
+        `SELECT endpoint, count(*) AS n FROM webhook_jobs
+         WHERE organization = $1 AND due_at IS NOT NULL AND endpoint = ANY ($2::text[]) GROUP BY endpoint`,
+        [first.organizationId, jobs.map(({ endpointId }) => endpointId)],
       );
-      for (const job of withinLimit(jobs, n)) await insert(sql, job);
+      for (const job of withinLimit(jobs, new Map(pending.map(({ endpoint, n }) => [endpoint, n]))))
+        await insert(sql, job);
     });
   }
 
