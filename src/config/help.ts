@@ -32,6 +32,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   batches: 'Batches',
   ollama: 'Ollama API',
   tools: 'Server tools',
+  mcp: 'MCP servers',
   ws: 'WebSockets',
   database: 'Shared database (PostgreSQL)',
   backups: 'Backups',

@@ -18,6 +18,7 @@ import { webhooks, metrics, telemetry } from './settings/monitoring.js';
 import { ollama } from './settings/ollama.js';
 import { server } from './settings/server.js';
 import { backups, database, secrets, usage, requests } from './settings/storage.js';
+import { mcp } from './settings/mcp.js';
 import { tools } from './settings/tools.js';
 import type { Setting } from './settings/setting.js';
 
@@ -38,6 +39,7 @@ export const settings = {
   batches,
   ollama,
   tools,
+  mcp,
   ws,
   database,
   backups,

@@ -2,6 +2,7 @@
 // GenerationEvents. This file does not depend on any format or on token IDs.
 import type { PoolingTask } from './pooling.js';
 import type { ApiError } from '../shared/errors.js';
+import type { McpListing, McpOptions, McpOutcome } from './mcp/types.js';
 import type { WrittenItem } from './replay/replay-item.js';
 import type { SearchOutcome } from './web-search/outcome.js';
 import type { WebSearchOptions } from './web-search/search-options.js';
@@ -201,6 +202,8 @@ export interface GenerationRequest {
   parallelToolCalls: boolean; // false: at most one call
   /** Present if one of the tools is the server's own web search. */
   webSearch?: WebSearchOptions | undefined;
+  /** Present if the request uses MCP servers. Their tools are not part of `tools` until a run has listed them. */
+  mcp?: McpOptions | undefined;
   format: OutputFormat;
   /**
    * 'auto': if the prompt does not fit, the oldest turns are dropped. System messages and the last user message are
@@ -330,13 +333,30 @@ export type GenerationEvent =
   // together: the JSON text of an object, or the beginning of one
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
-  // The next four events occur only if the server runs web searches (web-search/search-run.ts).
-  // The model is writing a call of the search tool.
-  | { type: 'search_called'; choice: number; tokens: number }
+  // The events up to `continued` occur only if the server runs some of the tools itself (hosted-tools/hosted-run.ts).
+  // The model is writing a call of such a tool.
+  | { type: 'hosted_called'; choice: number; tokens: number }
   // `query` is null if the call has none. The next event of the choice is `search_finished`.
   | { type: 'search_started'; choice: number; query: string | null }
   | { type: 'search_finished'; choice: number; outcome: SearchOutcome }
-  // The next round has started, with the results in its prompt. `before`: counts of the round that ended with searches.
+  // An MCP server is asked for its tools, before `started`. The next event of the choice is `mcp_listing_finished`.
+  | { type: 'mcp_listing_started'; choice: number; label: string }
+  // `listing`: the tools that the model is offered.
+  | { type: 'mcp_listing_finished'; choice: number; listing: McpListing }
+  // The server calls a tool of an MCP server, before `started` if the client has approved the call. `approvalId`: the
+  // approval request, or null. The next event of the choice is `mcp_finished`.
+  | {
+      type: 'mcp_started';
+      choice: number;
+      label: string;
+      name: string;
+      arguments: string;
+      approvalId: string | null;
+    }
+  | { type: 'mcp_finished'; choice: number; outcome: McpOutcome }
+  // The turn ends with a call of an MCP tool that the client must approve.
+  | { type: 'mcp_approval'; choice: number; label: string; name: string; arguments: string }
+  // The next round has started, with the results in its prompt. `before`: counts of the round that ended with calls.
   | {
       type: 'continued';
       choice: number;
@@ -374,7 +394,18 @@ export type GenerationEvent =
   // An error from an upstream server, with a message for the client.
   | { type: 'failed'; code: 'upstream'; message: string; error: ApiError };
 
-export type SearchEvent = Extract<
+export type HostedEvent = Extract<
   GenerationEvent,
-  { type: 'search_called' | 'search_started' | 'search_finished' | 'continued' }
+  {
+    type:
+      | 'hosted_called'
+      | 'search_started'
+      | 'search_finished'
+      | 'mcp_listing_started'
+      | 'mcp_listing_finished'
+      | 'mcp_started'
+      | 'mcp_finished'
+      | 'mcp_approval'
+      | 'continued';
+  }
 >;

@@ -13,7 +13,8 @@ import { lifecycleHeaders } from '../generation/model-deprecation.js';
 import type { RequestContext, PreparedGeneration, PromptCount, Provider } from '../generation/provider.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationRequest, Message } from '../generation/types.js';
-import { withWebSearch } from '../generation/web-search/search-run.js';
+import { usesHostedTools, withHostedTools, withKnownTools } from '../generation/hosted-tools/hosted-run.js';
+import type { McpDeps } from '../generation/mcp/mcp-tools.js';
 import type { SearchService } from '../generation/web-search/search-service.js';
 import type { Scope } from '../shared/identity.js';
 import { permit, shownTo } from '../shared/permissions.js';
@@ -36,6 +37,8 @@ export interface PromptDeps {
   limits: RequestLimits;
   /** Absent: this server runs no web searches. */
   webSearch?: Pick<SearchService, 'search'> | undefined;
+  /** Absent: this server uses no MCP servers. */
+  mcp?: McpDeps | undefined;
 }
 
 /** Configured limits of one request. */
@@ -122,17 +125,18 @@ async function readyProvider(caller: Caller, model: ServedModel, context: Reques
 
 interface LoadedRequest {
   provider: Provider;
+  /** With the MCP tools that are known without asking their servers. */
   request: GenerationRequest;
   held: HeldImages;
 }
 
 /**
  * Loads the request's images and returns the request with the provider that accepts it. The caller must release `held`,
- * which keeps the images in memory. `forPrompt`: the request will be passed to prepare(). Throws ApiError 422 or 503,
+ * which keeps the images in memory. `own`: the request without the tools of MCP servers. `forPrompt`: the request will be passed to prepare(). Throws ApiError 422 or 503,
  * or the signal's reason.
  */
 async function loadRequest(
-  deps: Pick<PromptDeps, 'images' | 'limits'>,
+  deps: Pick<PromptDeps, 'images' | 'limits' | 'mcp'>,
   caller: Caller,
   {
     model,
@@ -140,13 +144,12 @@ async function loadRequest(
     context,
     forPrompt = false,
   }: { model: ServedModel; request: GenerationRequest; context: RequestContext; forPrompt?: boolean | undefined },
-): Promise<LoadedRequest> {
-  const { maxTools } = deps.limits;
-  if (request.tools.length > maxTools)
-    throw apiError('array_too_long', `tools may have at most ${maxTools} tools on this server.`, 'tools');
+): Promise<LoadedRequest & { own: GenerationRequest }> {
+  const known = withKnownTools(request, deps.mcp);
+  checkToolCount(deps, known);
   const provider = await readyProvider(caller, model, context);
   const ready = performance.now();
-  provider.check(request);
+  provider.check(known);
   const held = deps.images.hold(context.organization, !provider.decodesImages);
   const messages = await deps.images
     .load(request.messages, context, held, forPrompt && provider.decodesImages)
@@ -155,7 +158,18 @@ async function loadRequest(
       throw error;
     });
   if (messages !== request.messages) caller.trace?.recordSpan('images', ready, performance.now());
-  return { provider, request: messages === request.messages ? request : { ...request, messages }, held };
+  const isLoaded = messages === request.messages;
+  return {
+    provider,
+    request: isLoaded ? known : { ...known, messages },
+    own: isLoaded ? request : { ...request, messages },
+    held,
+  };
+}
+
+function checkToolCount({ limits: { maxTools } }: Pick<PromptDeps, 'limits'>, { tools }: GenerationRequest): void {
+  if (tools.length > maxTools)
+    throw apiError('array_too_long', `tools may have at most ${maxTools} tools on this server.`, 'tools');
 }
 
 /** A prompt's size, and the request's messages with their images loaded. */
@@ -170,7 +184,7 @@ export interface MeasuredPrompt {
  * Throws ApiError 422 or 503.
  */
 export async function measurePrompt(
-  deps: Pick<PromptDeps, 'images' | 'limits'>,
+  deps: Pick<PromptDeps, 'images' | 'limits' | 'mcp'>,
   caller: Caller,
   model: ServedModel,
   asked: GenerationRequest,
@@ -194,7 +208,7 @@ export async function measurePrompt(
  * Returns the number of prompt tokens, or null if the client disconnected in the meantime. Throws ApiError 422 or 503.
  */
 export async function countPrompt(
-  deps: Pick<PromptDeps, 'images' | 'limits'>,
+  deps: Pick<PromptDeps, 'images' | 'limits' | 'mcp'>,
   caller: Caller,
   model: ServedModel,
   asked: GenerationRequest,
@@ -232,7 +246,7 @@ export function nameCounted(
  * 422 or 503.
  */
 export async function promptTokens(
-  deps: Pick<PromptDeps, 'images' | 'limits'>,
+  deps: Pick<PromptDeps, 'images' | 'limits' | 'mcp'>,
   caller: Caller,
   model: ServedModel,
   asked: GenerationRequest,
@@ -295,20 +309,22 @@ export async function admit(
   model: ServedModel,
   asked: GenerationRequest,
 ): Promise<AdmittedGeneration | null> {
-  let loaded: LoadedRequest | undefined;
+  let loaded: (LoadedRequest & { own: GenerationRequest }) | undefined;
   let prepared: PreparedGeneration;
   const context = contextOf(caller);
   try {
     checkBudget(deps, caller);
     loaded = await loadRequest(deps, caller, { model, request: asked, context, forPrompt: true });
-    const { provider, request } = loaded;
+    const { provider, request, own } = loaded;
     const from = performance.now();
+    const { webSearch: search, mcp } = deps;
     prepared = await provider.prepare(request, context);
-    const { webSearch: options } = request;
-    if (options !== undefined && deps.webSearch !== undefined)
-      prepared = withWebSearch(prepared, {
-        service: deps.webSearch,
-        request: { ...request, webSearch: options },
+    if (usesHostedTools(own, { search, mcp }))
+      prepared = withHostedTools(prepared, {
+        search,
+        mcp,
+        request: own,
+        maxTools: deps.limits.maxTools,
         context: () => contextOf(caller),
         provider: () => ensureLoaded(model, caller),
       });

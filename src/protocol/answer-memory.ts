@@ -27,6 +27,18 @@ export class AnswerMemory {
           for (const { title, url, content } of event.outcome.results)
             this.add(CALL_BYTES + Buffer.byteLength(title + url + content));
         return;
+      case 'mcp_listing_finished':
+        if ('tools' in event.listing)
+          for (const { name, description, inputSchema, annotations } of event.listing.tools)
+            this.add(
+              CALL_BYTES + Buffer.byteLength(`${name}${description}${JSON.stringify([inputSchema, annotations])}`),
+            );
+        return;
+      case 'mcp_started':
+      case 'mcp_approval':
+        return this.add(CALL_BYTES + Buffer.byteLength(event.label + event.name + event.arguments));
+      case 'mcp_finished':
+        return this.add(2 * Buffer.byteLength(event.outcome.text)); // a failure's text is also part of its error
       default:
     }
   }

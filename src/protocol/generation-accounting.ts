@@ -20,6 +20,8 @@ import { RunTally, type FinishedEvent, type RunEvent } from './run-tally.js';
 import { RunText } from './run-text.js';
 import { RunTrace } from './run-trace.js';
 
+const ROUND_EVENTS: ReadonlySet<RunEvent['type']> = new Set(['continued', 'search_finished', 'mcp_finished']);
+
 /** Accounts for one generation exactly once, regardless of how it ends. */
 export class GenerationAccounting {
   readonly tally: RunTally;
@@ -56,7 +58,7 @@ export class GenerationAccounting {
     this.tally.take(event);
     this.#text?.take(event);
     this.#trace?.take(event);
-    if (event.type === 'continued' || event.type === 'search_finished') this.#annotateRounds();
+    if (ROUND_EVENTS.has(event.type)) this.#annotateRounds();
     if (event.type !== 'started') return;
     if (event.leftOut !== undefined && event.leftOut.length > 0)
       this.#leftOut = allPlaces(event.leftOut.map(({ path }) => path));
@@ -71,10 +73,12 @@ export class GenerationAccounting {
 
   #annotateRounds(): void {
     const { promptTokens, cachedTokens, webSearches = 0 } = this.tally.usage;
+    const { mcpCalls } = this.tally;
     this.admitted.caller.annotate({
       prompt_tokens: promptTokens,
       cached_tokens: cachedTokens,
       web_searches: webSearches,
+      ...(mcpCalls === 0 ? {} : { mcp_calls: mcpCalls }),
     });
   }
 

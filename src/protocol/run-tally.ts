@@ -37,6 +37,7 @@ export class RunTally {
   #completionTokens = 0;
   #reasoningTokens = 0;
   #webSearches = 0;
+  #mcpCalls = 0;
   #prediction: PredictionCount | null = null;
   readonly #choices: ChoiceTally[];
 
@@ -67,6 +68,13 @@ export class RunTally {
       case 'tokens':
       case 'thought':
       case 'search_started':
+      case 'mcp_listing_started':
+      case 'mcp_listing_finished':
+      case 'mcp_approval':
+      case 'mcp_started':
+        return;
+      case 'mcp_finished':
+        this.#mcpCalls++;
         return;
       case 'search_finished':
         if ('results' in event.outcome) this.#webSearches++;
@@ -87,6 +95,11 @@ export class RunTally {
 
   get completionTokens(): number {
     return this.#completionTokens;
+  }
+
+  /** Number of MCP calls, including those that failed. */
+  get mcpCalls(): number {
+    return this.#mcpCalls;
   }
 
   get usage(): Usage {
@@ -120,7 +133,7 @@ export class RunTally {
   }
 
   /**
-   * Adds a new round. Its prompt counts in full, including cached tokens. Inter-token latency excludes the searches.
+   * Adds a new round. Its prompt counts in full, including cached tokens. Inter-token latency excludes the calls.
    */
   #continued(event: ContinuedEvent): void {
     this.queueMs = (this.queueMs ?? 0) + Math.round(event.queueMs);

@@ -49,6 +49,9 @@ export class RunText {
         return this.#add(event.choice, 'call', `${event.name} `, true);
       case 'search_started':
         return this.#add(event.choice, 'call', `web_search ${event.query ?? ''}`, true);
+      case 'mcp_started':
+      case 'mcp_approval':
+        return this.#add(event.choice, 'call', `${event.label}.${event.name} ${event.arguments}`, true);
       case 'call_arguments':
         return this.#add(event.choice, 'call', event.text, false);
       default:

@@ -36,8 +36,9 @@ export class RunTrace {
   readonly #submittedAt = performance.now();
   #started: StartedAt | null = null;
   #firstAt: number | null = null;
-  #searchedAt = 0;
-  /** Totals of the earlier rounds, which ended with web searches. */
+  /** When the tool call or listing that runs on this server started. */
+  #calledAt = 0;
+  /** Totals of the earlier rounds, which ended with calls of tools that this server runs. */
   readonly #earlier = { prefillMs: 0, decodeMs: 0, completionTokens: 0 };
 
   constructor(
@@ -60,13 +61,23 @@ export class RunTrace {
       case 'started':
         return this.#start(event);
       case 'search_started':
-        this.#searchedAt = performance.now();
+      case 'mcp_listing_started':
+      case 'mcp_started':
+        this.#calledAt = performance.now();
+        return;
+      case 'mcp_listing_finished': {
+        const error = 'error' in event.listing ? 'failed' : null;
+        this.trace.recordSpan('mcp list', this.#calledAt, performance.now(), {}, error);
+        return;
+      }
+      case 'mcp_finished':
+        this.trace.recordSpan('mcp call', this.#calledAt, performance.now(), {}, event.outcome.error?.type ?? null);
         return;
       case 'search_finished': {
         const { outcome } = event;
         const [results, error] = 'error' in outcome ? [null, outcome.error] : [outcome.results.length, null];
         const attributes = { 'monolith.search.results': results };
-        this.trace.recordSpan('web search', this.#searchedAt, performance.now(), attributes, error);
+        this.trace.recordSpan('web search', this.#calledAt, performance.now(), attributes, error);
         return;
       }
       case 'continued':

@@ -170,6 +170,17 @@ export class Instruments {
     new HistogramCounts('monolith_web_search_seconds', 'Duration of web searches.', LATENCY, ['outcome']),
   );
 
+  private readonly mcpCalls = this.counts(
+    'monolith_mcp_calls_total',
+    'Calls of tools on MCP servers, by outcome: completed, tool_error, http_error or protocol_error.',
+    ['outcome'],
+  );
+  private readonly mcpCallSeconds = this.counted(
+    new HistogramCounts('monolith_mcp_call_seconds', 'Duration of calls of tools on MCP servers.', LATENCY, [
+      'outcome',
+    ]),
+  );
+
   private readonly batchRequests = new Gauge({
     name: 'monolith_batch_requests',
     help: 'Requests of batches that are running or waiting, of all processes that share the database.',
@@ -347,6 +358,11 @@ export class Instruments {
   searched(outcome: string, seconds: number): void {
     this.webSearches.inc({ outcome });
     this.webSearchSeconds.observe({ outcome }, seconds);
+  }
+
+  mcpCalled(outcome: string, seconds: number): void {
+    this.mcpCalls.inc({ outcome });
+    this.mcpCallSeconds.observe({ outcome }, seconds);
   }
 
   /** Null: Redis is not configured, so its metrics are not exported. */

@@ -135,6 +135,10 @@ class ServerTelemetry implements Telemetry {
     this.instruments.searched(outcome, seconds);
   }
 
+  mcpCalled(outcome: string, seconds: number): void {
+    this.instruments.mcpCalled(outcome, seconds);
+  }
+
   observeCounters(read: () => CountersGauges | null): void {
     this.readCounters = read;
   }

@@ -123,6 +123,8 @@ export interface Telemetry {
   countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void;
   /** Counts a web search that the server ran. */
   searched(outcome: 'completed' | 'query_too_long' | 'too_many_requests' | 'unavailable', seconds: number): void;
+  /** A call of a tool on an MCP server has ended. */
+  mcpCalled(outcome: 'completed' | 'tool_error' | 'http_error' | 'protocol_error', seconds: number): void;
   /** Sets the number of active alert incidents, by kind. */
   alerting(active: Readonly<Record<string, number>>): void;
   /** Counts an attempt to deliver an alert. `failed`: the last attempt has failed. */

@@ -5,10 +5,10 @@ import { createHmac } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isIP } from 'node:net';
-import type { LookupFunction } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isPublicAddress } from '../generation/images/public-address.js';
-import { isLocalName, resolveHost } from '../shared/resolve-host.js';
+import { isPublicAddress } from '../shared/public-address.js';
+import { publicLookup } from '../shared/public-lookup.js';
+import { isLocalName } from '../shared/resolve-host.js';
 import { VERSION } from '../shared/version.js';
 
 export interface WebhookSettings {
@@ -121,22 +121,3 @@ export const withMessage = (error: Error): Error =>
   error instanceof AggregateError && error.message === ''
     ? new Error(error.errors.map((one: Error) => one.message).join(', '), { cause: error })
     : error;
-
-/**
- * Checks the resolved address and connects to exactly that one, so that a second resolution cannot yield a different
- * address.
- */
-const publicLookup =
-  (signal: AbortSignal): LookupFunction =>
-  (host, options, done) => {
-    resolveHost(host, signal).then(
-      (found) => {
-        const allowed = found.filter(({ address }) => isPublicAddress(address));
-        const [first] = allowed;
-        if (first === undefined) done(new Error(`${host} has no public address`), '', 0);
-        else if (options.all === true) done(null, allowed);
-        else done(null, first.address, first.family);
-      },
-      (error: unknown) => done(error as Error, '', 0),
-    );
-  };

@@ -11,7 +11,7 @@ import type { FetchDeps } from '../../src/generation/images/fetch-image.js';
 import { decodeRgb } from '../../src/generation/images/decode-image.js';
 import { ImageBudget } from '../../src/generation/images/held-images.js';
 import { createImageLoader } from '../../src/generation/images/load-images.js';
-import { isPublicAddress } from '../../src/generation/images/public-address.js';
+import { isPublicAddress } from '../../src/shared/public-address.js';
 import { eventually } from '../e2e/monolith.js';
 import { cpuTime } from '../support/cpu-time.js';
 import type { ImageSource, LoadedImage, Message } from '../../src/generation/types.js';

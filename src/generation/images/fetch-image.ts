@@ -6,9 +6,10 @@ import { Agent, request } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
 import { apiError, ApiError } from '../../shared/errors.js';
+import { hostOf, isAllowedHost } from '../../shared/host-list.js';
 import { resolveHost, type Address } from '../../shared/resolve-host.js';
 import { VERSION } from '../../shared/version.js';
-import { isPublicAddress } from './public-address.js';
+import { isPublicAddress } from '../../shared/public-address.js';
 
 export type { Address };
 
@@ -84,19 +85,9 @@ export class ImageFetcher {
     if (url.protocol !== 'https:') refuse('image URLs must use https');
     if (url.username !== '' || url.password !== '') refuse('image URLs must not contain a user name or password');
     if (url.port !== '') refuse(`image URLs must use port ${HTTPS_PORT}`);
-    if (!this.#isAllowed(hostOf(url))) refuse('images from this host are not allowed; send the image as a data: URL');
+    if (!isAllowedHost(hostOf(url), this.settings.allowedHosts))
+      refuse('images from this host are not allowed; send the image as a data: URL');
     return url;
-  }
-
-  #isAllowed(host: string): boolean {
-    return this.settings.allowedHosts.some((entry) => {
-      const allowed = entry.toLowerCase();
-      return (
-        allowed === '*' ||
-        allowed === host ||
-        (allowed.startsWith('*.') && host.endsWith(allowed.slice(1)) && isIP(host) === 0)
-      );
-    });
   }
 
   async #addresses(url: URL, refuse: (why: string) => never, signal: AbortSignal): Promise<readonly Address[]> {
@@ -216,14 +207,6 @@ function redirectOf(response: IncomingMessage, refuse: (why: string) => never): 
   if ((headers['content-encoding'] ?? 'identity') !== 'identity')
     refuse('the image host sent an unexpected content encoding');
   return null;
-}
-
-/** Returns the host without IPv6 brackets and without the trailing dot of a fully qualified name. */
-function hostOf(url: URL): string {
-  return url.hostname
-    .replace(/^\[(.*)\]$/, '$1')
-    .replace(/\.$/, '')
-    .toLowerCase();
 }
 
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

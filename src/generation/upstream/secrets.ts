@@ -84,10 +84,15 @@ const MASK = '…';
 
 /** Masks the secrets in `text`, including shortened forms such as sk-ab…yz, and the beginning of a long secret. */
 export function masked(text: string, secrets: readonly string[]): string {
+  return withoutSecrets(text, secrets).replace(/\b(sk|key|tok|hf)[-_][\w*.-]{4,}/gi, MASK);
+}
+
+/** Masks the secrets in `text`, and the beginning of a long secret. Unlike masked(), masks nothing else. */
+export function withoutSecrets(text: string, secrets: readonly string[]): string {
   let safe = text;
   for (const secret of secrets) safe = safe.replaceAll(secret, MASK);
   for (const secret of secrets) if (secret.length >= MIN_SHORTENED) safe = withoutBeginning(safe, secret);
-  return safe.replace(/\b(sk|key|tok|hf)[-_][\w*.-]{4,}/gi, MASK);
+  return safe;
 }
 
 function withoutBeginning(text: string, secret: string): string {

@@ -1,10 +1,10 @@
 // Checks the order of a response's events: no event follows a choice's end, only one tool call is open at a time, and
 // every call is opened and closed, and numbered in sequence. A wrong order is a bug in the server. It ends the response
 // with an error, so that the client never receives inconsistent chunks. No side effects.
-import type { GenerationEvent, SearchEvent } from '../../generation/types.js';
+import type { GenerationEvent, HostedEvent } from '../../generation/types.js';
 
 /** Events that belong to a single choice. */
-export type ChoiceEvent = Exclude<GenerationEvent, SearchEvent | { type: 'started' | 'failed' | 'prompt' | 'tokens' }>;
+export type ChoiceEvent = Exclude<GenerationEvent, HostedEvent | { type: 'started' | 'failed' | 'prompt' | 'tokens' }>;
 
 const enum Stage {
   Silent,

@@ -3,7 +3,7 @@
 //   parse ─► model ─► content ─► admit (admit.ts) ─► events ─► format guard ─► encoder ─► response
 //   400      404/403  422        422, 429, 503                          500
 import type { ServedModel } from '../../generation/served-models.js';
-import { isSearchEvent } from '../../generation/web-search/search-events.js';
+import { isHostedEvent } from '../../generation/hosted-tools/hosted-events.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
 import { newChatCompletionId, newStoredCompletionId, newToolCallId } from '../../shared/ids.js';
@@ -145,7 +145,7 @@ abstract class Answer implements RunSink {
 
   event(given: Parameters<RunSink['event']>[0]): void {
     if (given.type === 'continued') this.#isNewPart = this.#hasContent;
-    if (given.type === 'started' || isSearchEvent(given)) return;
+    if (given.type === 'started' || isHostedEvent(given)) return;
     const event = this.#separated(given);
     if (event.type === 'prompt' || event.type === 'tokens') return this.encoder.evaluation(event);
     if (this.guard !== null) {

@@ -3,7 +3,7 @@
 // response and cancels the other generations. Event-loop thread only.
 import { toApiError, type ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
-import { isSearchEvent } from '../../generation/web-search/search-events.js';
+import { isHostedEvent } from '../../generation/hosted-tools/hosted-events.js';
 import type { GenerationRequest, SpelledToken } from '../../generation/types.js';
 import type { EventStream, Exchange } from '../../http/exchange.js';
 import type { JsonText } from '../../http/json-text.js';
@@ -229,7 +229,7 @@ class PromptSink implements RunSink {
 
   event(event: Parameters<RunSink['event']>[0]): void {
     const { answer, guard } = this;
-    if (event.type === 'started' || isSearchEvent(event)) return;
+    if (event.type === 'started' || isHostedEvent(event)) return;
     if (event.type === 'prompt') {
       answer.prompt(event);
       return this.#hold();

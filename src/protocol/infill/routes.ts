@@ -4,7 +4,7 @@
 //   parse ─► model ─► admit (admit.ts) ─► events ─► encoder ─► response
 //   400      404/403  422, 429, 503
 import type { GenerationRequest } from '../../generation/types.js';
-import { isSearchEvent } from '../../generation/web-search/search-events.js';
+import { isHostedEvent } from '../../generation/hosted-tools/hosted-events.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { apiError } from '../../shared/errors.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -125,7 +125,7 @@ class InfillAnswer implements RunSink {
   }
 
   event(event: Parameters<RunSink['event']>[0]): void {
-    if (isSearchEvent(event)) return;
+    if (isHostedEvent(event)) return;
     if (event.type === 'tokens') this.encoder.tokens(event.ids);
     else if (event.type === 'finished') this.encoder.finished(event);
     else if (event.type === 'text') {

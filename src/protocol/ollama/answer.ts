@@ -1,5 +1,5 @@
 // Runs an admitted generation and answers in Ollama's format. Event-loop thread only.
-import { isSearchEvent } from '../../generation/web-search/search-events.js';
+import { isHostedEvent } from '../../generation/hosted-tools/hosted-events.js';
 import type { EventStream, Exchange } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
 import { newToolCallId } from '../../shared/ids.js';
@@ -47,7 +47,7 @@ abstract class Answer implements RunSink {
   }
 
   event(event: RunEvent): void {
-    if (event.type === 'started' || event.type === 'prompt' || event.type === 'tokens' || isSearchEvent(event)) return;
+    if (event.type === 'started' || event.type === 'prompt' || event.type === 'tokens' || isHostedEvent(event)) return;
     if (this.keeps(event)) this.memory.take(event);
     if (event.type === 'text') this.guard?.text(event);
     else if (event.type === 'finished') this.guard?.finished(event);

@@ -77,7 +77,7 @@ export class ResponseMachine {
     switch (event.type) {
       case 'started':
       case 'finished':
-      case 'search_called':
+      case 'hosted_called':
       case 'continued':
         return;
       case 'search_started':

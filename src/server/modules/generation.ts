@@ -91,6 +91,10 @@ export function openGeneration({
       limits: { maxN: config.limits.max_n, maxTools: config.limits.max_tools },
       generations,
       webSearch: searchServiceOf(config.tools.web_search, telemetry),
+      mcp:
+        config.mcp.allowed_hosts.length === 0
+          ? undefined
+          : { settings: config.mcp, observe: (outcome, ms) => telemetry.mcpCalled(outcome, ms / 1000) },
       prompts: new PromptMemory(shared.prompts),
       replays: replays ?? undefined,
       affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),

@@ -1,23 +1,29 @@
-// Collects the output of one generation that may end with web searches, and turns it into messages of the next prompt.
-// No side effects.
+// Collects the output of one generation that may end with calls of tools that this server runs, and turns it into
+// messages of the next prompt. No side effects.
 import { GrowingText } from '../../shared/growing-text.js';
 import { newToolCallId } from '../../shared/ids.js';
 import type { GenerationEvent, JsonSchema, Message, Thought, ToolCall } from '../types.js';
-import { outcomeText } from './search-options.js';
-import type { SearchOutcome } from './outcome.js';
 
 type StartedEvent = Extract<GenerationEvent, { type: 'started' }>;
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 
-/** A call of the search tool. */
-export interface SearchCall {
+/** A call of a tool that this server runs. */
+export interface HostedCall {
   readonly id: string;
+  /** The tool's name as the model sees it. */
+  readonly name: string;
   readonly arguments: GrowingText;
   isComplete: boolean;
 }
 
+/** The result of a call as the model reads it. */
+export interface HostedResult {
+  readonly text: string;
+  readonly failed: boolean;
+}
+
 export class RoundOutput {
-  readonly searches: SearchCall[] = [];
+  readonly calls: HostedCall[] = [];
   readonly #content = new GrowingText();
   readonly #thoughts: Thought[] = [];
   #reasoning = new GrowingText();
@@ -27,7 +33,6 @@ export class RoundOutput {
 
   /** `param`: the request's field with the conversation. `before`: the beginning of the turn that is continued. */
   constructor(
-    private readonly tool: string,
     private readonly param: string,
     before = '',
   ) {
@@ -48,15 +53,15 @@ export class RoundOutput {
     this.#endThought(block);
   }
 
-  call(): SearchCall {
+  call(name: string): HostedCall {
     this.#endThought(null);
-    const call = { id: newToolCallId(), arguments: new GrowingText(), isComplete: false };
-    this.searches.push(call);
+    const call = { id: newToolCallId(), name, arguments: new GrowingText(), isComplete: false };
+    this.calls.push(call);
     return call;
   }
 
   /** The assistant's turn with these calls, and their results. */
-  messages(calls: readonly SearchCall[], outcomes: readonly SearchOutcome[]): Message[] {
+  messages(calls: readonly HostedCall[], results: readonly HostedResult[]): Message[] {
     this.#endThought(null);
     const content = this.#content.toString();
     const reasoning = this.#thoughts
@@ -67,15 +72,13 @@ export class RoundOutput {
       {
         role: 'assistant',
         content: content === '' ? null : content,
-        toolCalls: calls.map(
-          ({ id, arguments: text }): ToolCall => ({ id, name: this.tool, arguments: text.toString() }),
-        ),
+        toolCalls: calls.map(({ id, name, arguments: text }): ToolCall => ({ id, name, arguments: text.toString() })),
         ...(reasoning === '' ? {} : { reasoning }),
         ...(this.#thoughts.length === 0 ? {} : { thoughts: this.#thoughts }),
       },
       ...calls.map(({ id }, at): Message => {
-        const outcome = outcomes[at] as SearchOutcome;
-        return { role: 'tool', toolCallId: id, content: outcomeText(outcome), failed: 'error' in outcome };
+        const { text, failed } = results[at] as HostedResult;
+        return { role: 'tool', toolCallId: id, content: text, failed };
       }),
     ];
   }
@@ -90,7 +93,7 @@ export class RoundOutput {
       path: this.param,
       model: null, // any model that continues this turn may read its reasoning
       origin: upstream === undefined ? null : { upstream, block },
-      after: { text: this.#content.length, calls: this.searches.length },
+      after: { text: this.#content.length, calls: this.calls.length },
       current: true,
     });
   }

@@ -1,0 +1,12 @@
+// Limits of the MCP tools of one request. docs/reference/limits.md lists them.
+
+/** Maximum number of servers. */
+export const MAX_MCP_SERVERS = 8;
+/** Maximum number of tools that the model is offered, of all servers. */
+export const MAX_MCP_TOOLS = 128;
+/** Maximum number of calls. */
+export const MAX_MCP_CALLS = 16;
+/** Maximum duration of one call, or of listing one server's tools, in ms. Includes connecting. */
+export const MCP_TIMEOUT_MS = 30_000;
+/** Maximum size of what a server sends during one call, or while its tools are listed, in bytes. */
+export const MAX_MCP_BYTES = 1024 * 1024;

@@ -1,0 +1,375 @@
+// Calls one MCP server for one request, with the official SDK, which is loaded on demand. The server is connected to
+// with the first operation. Operations run one after another. Each one has a deadline and a maximum number of bytes; one
+// that exceeds either, or is aborted, closes the connection, and the next operation opens a new one. A failure is an
+// outcome, never an exception. Event-loop thread only.
+import { createRequire } from 'node:module';
+import { isIP } from 'node:net';
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { Agent } from 'undici';
+import { hostOf, isAllowedHost } from '../../shared/host-list.js';
+import { isPublicAddress } from '../../shared/public-address.js';
+import { publicLookup } from '../../shared/public-lookup.js';
+import { VERSION } from '../../shared/version.js';
+import type { JsonSchema } from '../types.js';
+import { secretsIn, withoutSecrets } from '../upstream/secrets.js';
+import { MAX_MCP_BYTES, MCP_TIMEOUT_MS } from './limits.js';
+import { resultText } from './result-text.js';
+import type { McpError, McpListing, McpOutcome, McpServer, McpTool } from './types.js';
+
+const require = createRequire(import.meta.url);
+
+export interface McpSettings {
+  readonly allowed_hosts: readonly string[];
+  /** Whether to connect only to public internet addresses, and only over https. */
+  readonly public_only: boolean;
+}
+
+/** Replaced in tests. */
+export interface SessionLimits {
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+}
+const LIMITS: SessionLimits = { timeoutMs: MCP_TIMEOUT_MS, maxBytes: MAX_MCP_BYTES };
+
+/** Shorter header values are not treated as secrets, because masking them would garble results. */
+const MIN_SECRET = 12;
+/** Maximum length of a message from the server within an error, in characters. */
+const MAX_MESSAGE = 2_000;
+/** JSON-RPC error codes: see the specification of JSON-RPC 2.0; the SDK uses the last two as well. */
+const INTERNAL_ERROR = -32603,
+  CONNECTION_CLOSED = -32000,
+  TIMED_OUT = -32001;
+/** A server that does not know Streamable HTTP responds to it with one of these. */
+const UNKNOWN_TRANSPORT: ReadonlySet<number> = new Set([400, 404, 405]);
+/** Time in which a server may confirm the end of a session, in ms. */
+const GOODBYE_MS = 2_000;
+
+interface Sdk {
+  readonly client: typeof import('@modelcontextprotocol/sdk/client/index.js');
+  readonly http: typeof import('@modelcontextprotocol/sdk/client/streamableHttp.js');
+  readonly sse: typeof import('@modelcontextprotocol/sdk/client/sse.js');
+  readonly types: typeof import('@modelcontextprotocol/sdk/types.js');
+}
+
+let loading: Promise<Sdk> | null = null;
+
+/** Most servers call no MCP server, so the SDK is loaded with the first call. */
+const loadSdk = (): Promise<Sdk> =>
+  (loading ??= Promise.all([
+    import('@modelcontextprotocol/sdk/client/index.js'),
+    import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
+    import('@modelcontextprotocol/sdk/client/sse.js'),
+    import('@modelcontextprotocol/sdk/types.js'),
+  ]).then(([client, http, sse, types]) => ({ client, http, sse, types })));
+
+/** One listing or call. */
+interface Operation {
+  bytes: number;
+  readonly stopped: AbortController;
+  readonly signal: AbortSignal;
+}
+
+/** Ends an operation that exceeds a limit. */
+class LimitExceeded extends Error {
+  constructor(
+    readonly code: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+interface Connection {
+  readonly client: Client;
+  readonly agent: Agent;
+  /** Ends the server's session, if it has one. */
+  terminate(): Promise<void>;
+}
+
+/** Thrown for URLs to which no request may be sent. */
+const refusal = (why: string): Error => new Error(`The URL of the MCP server is not allowed: ${why}.`);
+
+/** Returns why no request may be sent to a URL, or null. `settings`: which hosts are allowed. */
+export function urlProblem(url: URL, { allowed_hosts, public_only }: McpSettings): string | null {
+  const host = hostOf(url);
+  if (url.protocol !== 'https:' && (public_only || url.protocol !== 'http:'))
+    return public_only ? 'it must use https' : 'it must use https or http';
+  if (url.username !== '' || url.password !== '') return 'it must not contain a user name or password';
+  if (!isAllowedHost(host, allowed_hosts)) return `the host ${host} is not in mcp.allowed_hosts`;
+  if (public_only && isIP(host) !== 0 && !isPublicAddress(host)) return `${host} is not a public address`;
+  return null;
+}
+
+export class McpSession {
+  readonly #secrets: readonly string[];
+  #connection: Connection | null = null;
+  #operation: Operation | null = null;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly server: McpServer,
+    private readonly settings: McpSettings,
+    private readonly limits: SessionLimits = LIMITS,
+  ) {
+    this.#secrets = secretsIn(Object.values(server.headers).filter(({ length }) => length >= MIN_SECRET)).filter(
+      ({ length }) => length >= MIN_SECRET,
+    );
+  }
+
+  /** Lists all tools of the server. The outcome is meaningless if `signal` is aborted. */
+  async list(signal: AbortSignal): Promise<McpListing> {
+    const done = await this.#run(signal, async ({ types }, client, options) => {
+      const tools: McpTool[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await client.request(
+          { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
+          types.ListToolsResultSchema,
+          options,
+        );
+        for (const tool of page.tools) tools.push(this.#listed(tool));
+        cursor = page.nextCursor;
+      } while (cursor !== undefined);
+      return tools;
+    });
+    return 'value' in done ? { tools: done.value } : { error: failureText(done.error) };
+  }
+
+  /** Calls a tool. The outcome is meaningless if `signal` is aborted. */
+  async call(name: string, given: JsonSchema, signal: AbortSignal): Promise<McpOutcome> {
+    const done = await this.#run(signal, ({ types }, client, options) =>
+      client.request(
+        { method: 'tools/call', params: { name, arguments: { ...given } } },
+        types.CallToolResultSchema,
+        options,
+      ),
+    );
+    if (!('value' in done)) return { text: `The tool call failed. ${failureText(done.error)}`, error: done.error };
+    const text = this.#safe(resultText(done.value));
+    if (done.value.isError !== true) return { text, error: null };
+    return {
+      text: `The tool call failed.\n${text}`,
+      error: { type: 'mcp_tool_execution_error', content: [{ type: 'text', text }] },
+    };
+  }
+
+  /** Closes the connection. The server's session ends if the server confirms it soon. */
+  close(): void {
+    const connection = this.#connection;
+    this.#connection = null;
+    if (connection !== null) void goodbye(connection);
+  }
+
+  #listed(tool: {
+    name: string;
+    description?: string | undefined;
+    inputSchema: object;
+    annotations?: object | undefined;
+  }): McpTool {
+    return {
+      name: this.#safe(tool.name),
+      description: tool.description === undefined ? null : this.#safe(tool.description),
+      inputSchema: tool.inputSchema as JsonSchema,
+      annotations: tool.annotations === undefined ? null : (tool.annotations as JsonSchema),
+    };
+  }
+
+  /** Runs one operation after those before it. */
+  #run<T>(
+    signal: AbortSignal,
+    work: (sdk: Sdk, client: Client, options: { signal: AbortSignal; timeout: number }) => Promise<T>,
+  ): Promise<{ value: T } | { error: McpError }> {
+    const running = this.#last.then(() => this.#operate(signal, work));
+    this.#last = running;
+    return running;
+  }
+
+  async #operate<T>(
+    signal: AbortSignal,
+    work: (sdk: Sdk, client: Client, options: { signal: AbortSignal; timeout: number }) => Promise<T>,
+  ): Promise<{ value: T } | { error: McpError }> {
+    const sdk = await loadSdk();
+    const { timeoutMs } = this.limits;
+    const stopped = new AbortController();
+    const deadline = setTimeout(
+      () => stopped.abort(new LimitExceeded(TIMED_OUT, `The server did not respond within ${timeoutMs / 1_000} s.`)),
+      timeoutMs,
+    );
+    const operation: Operation = { bytes: 0, stopped, signal: AbortSignal.any([signal, stopped.signal]) };
+    this.#operation = operation;
+    // The SDK's own timeout is not used: its message does not state the limit.
+    const options = { signal: operation.signal, timeout: 2 * timeoutMs };
+    try {
+      operation.signal.throwIfAborted();
+      const value = await unlessAborted(
+        this.#connected(sdk, options).then(({ client }) => work(sdk, client, options)),
+        operation.signal,
+      );
+      return { value };
+    } catch (error) {
+      this.#drop(); // the response to an abandoned request may still arrive
+      return { error: this.#failure(sdk, operation.stopped.signal.aborted ? operation.stopped.signal.reason : error) };
+    } finally {
+      clearTimeout(deadline);
+      this.#operation = null;
+    }
+  }
+
+  async #connected(sdk: Sdk, options: { signal: AbortSignal; timeout: number }): Promise<Connection> {
+    if (this.#connection !== null) return this.#connection;
+    const url = new URL(this.server.url);
+    const problem = urlProblem(url, this.settings);
+    if (problem !== null) throw refusal(problem);
+    try {
+      return (this.#connection = await this.#open(sdk, options, false));
+    } catch (error) {
+      if (!(error instanceof sdk.http.StreamableHTTPError) || !UNKNOWN_TRANSPORT.has(error.code ?? 0)) throw error;
+      // The server may know only the older transport.
+      return (this.#connection = await this.#open(sdk, options, true).catch((): never => {
+        throw error;
+      }));
+    }
+  }
+
+  /** `older`: use the transport with server-sent events of the first version of the protocol. */
+  async #open(sdk: Sdk, options: { signal: AbortSignal; timeout: number }, older: boolean): Promise<Connection> {
+    const undici = require('undici') as typeof import('undici');
+    const agent = new undici.Agent({
+      connections: 4,
+      headersTimeout: 0, // the operation's deadline applies
+      bodyTimeout: 0,
+      connect: this.settings.public_only ? { lookup: publicLookup(options.signal) } : {},
+    });
+    const fetch = this.#fetch(undici, agent, older);
+    const url = new URL(this.server.url);
+    const requestInit = { headers: { 'user-agent': `monolith/${VERSION}`, ...this.server.headers } };
+    const http = older
+      ? null
+      : new sdk.http.StreamableHTTPClientTransport(url, {
+          fetch,
+          requestInit,
+          reconnectionOptions: {
+            initialReconnectionDelay: 500,
+            maxReconnectionDelay: 5_000,
+            reconnectionDelayGrowFactor: 2,
+            maxRetries: 5,
+          },
+        });
+    const transport = http ?? new sdk.sse.SSEClientTransport(url, { fetch, requestInit });
+    const client = new sdk.client.Client({ name: 'monolith', version: VERSION }, { capabilities: {} });
+    try {
+      await client.connect(transport as Transport, options);
+    } catch (error) {
+      void client.close().catch(() => undefined);
+      void agent.destroy().catch(() => undefined);
+      throw error;
+    }
+    return { client, agent, terminate: async () => http?.terminateSession() };
+  }
+
+  /** Counts the bytes of every response toward the limit of the current operation. */
+  #fetch(undici: typeof import('undici'), agent: Agent, older: boolean): typeof globalThis.fetch {
+    const send = async (input: string | URL, init: RequestInit = {}): Promise<unknown> => {
+      const url = new URL(input);
+      const problem = urlProblem(url, this.settings);
+      if (problem !== null) throw refusal(problem);
+      const headers = new undici.Headers(init.headers as ConstructorParameters<typeof undici.Headers>[0]);
+      // Messages that belong to no request are not used. A stream that was interrupted is resumed.
+      if (init.method === 'GET' && !older && !headers.has('last-event-id'))
+        return new undici.Response(null, { status: 405 });
+      const response = await undici.fetch(url, {
+        ...(init as object),
+        headers,
+        dispatcher: agent,
+        redirect: 'manual',
+      });
+      if (response.body === null) return response;
+      const counter = new TransformStream<Uint8Array, Uint8Array>({
+        transform: (part, out) => {
+          this.#count(part.byteLength);
+          out.enqueue(part);
+        },
+      });
+      return new undici.Response(
+        (response.body as unknown as ReadableStream<Uint8Array>).pipeThrough(counter) as ConstructorParameters<
+          typeof undici.Response
+        >[0],
+        { status: response.status, statusText: response.statusText, headers: response.headers },
+      );
+    };
+    return send as typeof globalThis.fetch;
+  }
+
+  #count(bytes: number): void {
+    const operation = this.#operation;
+    if (operation === null) return;
+    operation.bytes += bytes;
+    if (operation.bytes <= this.limits.maxBytes) return;
+    const error = new LimitExceeded(
+      INTERNAL_ERROR,
+      `The server's response is larger than ${this.limits.maxBytes} bytes.`,
+    );
+    operation.stopped.abort(error);
+    throw error;
+  }
+
+  /** Closes the connection immediately. */
+  #drop(): void {
+    const connection = this.#connection;
+    this.#connection = null;
+    if (connection === null) return;
+    void connection.client.close().catch(() => undefined);
+    void connection.agent.destroy().catch(() => undefined);
+  }
+
+  #failure({ http, sse, types }: Sdk, error: unknown): McpError {
+    const message = this.#message(error);
+    if (error instanceof LimitExceeded) return { type: 'mcp_protocol_error', code: error.code, message };
+    if (error instanceof types.McpError) return { type: 'mcp_protocol_error', code: error.code, message };
+    if ((error instanceof http.StreamableHTTPError || error instanceof sse.SseError) && (error.code ?? 0) > 0)
+      return { type: 'http_error', code: error.code ?? 0, message };
+    return { type: 'mcp_protocol_error', code: CONNECTION_CLOSED, message };
+  }
+
+  #message(error: unknown): string {
+    let at = error;
+    // undici reports a failed connection as the cause of a TypeError.
+    while (at instanceof TypeError && at.cause !== undefined) at = at.cause;
+    const text =
+      at instanceof AggregateError && at.message === ''
+        ? String((at.errors as unknown[])[0])
+        : at instanceof Error
+          ? at.message
+          : String(at);
+    return this.#safe(text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE)}…` : text);
+  }
+
+  #safe = (text: string): string => wellFormed(withoutSecrets(text, this.#secrets));
+}
+
+/** Replaces lone surrogates, which storage could not return unchanged. */
+const wellFormed = (text: string): string => Buffer.from(text).toString();
+
+const failureText = (error: McpError): string =>
+  error.type === 'mcp_tool_execution_error'
+    ? error.content.map(({ text }) => text).join('\n')
+    : error.type === 'http_error'
+      ? `HTTP status ${error.code}: ${error.message}`
+      : error.message;
+
+async function goodbye({ client, agent, terminate }: Connection): Promise<void> {
+  const waited = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref());
+  await Promise.race([terminate().catch(() => undefined), waited]);
+  await client.close().catch(() => undefined);
+  await agent.destroy().catch(() => undefined);
+}
+
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}

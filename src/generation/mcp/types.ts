@@ -1,0 +1,86 @@
+// The MCP servers of one request, and the outcomes of their calls. Types only, because the generation events refer to
+// them.
+import type { JsonSchema } from '../types.js';
+
+/** A tool as its server lists it. */
+export interface McpTool {
+  readonly name: string;
+  readonly description: string | null;
+  readonly inputSchema: JsonSchema;
+  readonly annotations: JsonSchema | null;
+}
+
+/** Selects tools of one server. A tool must match all conditions that are not null. */
+export interface McpToolFilter {
+  readonly names: readonly string[] | null;
+  /** Whether the server marks the tool as read-only (`readOnlyHint`). */
+  readonly readOnly: boolean | null;
+}
+
+/** Which calls are run only after the client has approved them. */
+export type McpApproval =
+  | 'always'
+  | 'never'
+  /** A tool that matches neither filter needs approval. */
+  | { readonly always: McpToolFilter | null; readonly never: McpToolFilter | null };
+
+export interface McpServer {
+  /** The client's name for the server; unique within the request. */
+  readonly label: string;
+  readonly url: string;
+  /** Secret: never stored, logged or returned. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly description: string | null;
+  /** A tool is offered only if it matches. */
+  readonly allowed: McpToolFilter;
+  /** Tools that are not offered. */
+  readonly disabled: readonly string[];
+  readonly approval: McpApproval;
+  /** The server's tools, if the request contains them. Null: the server is asked for them. */
+  readonly listed: readonly McpTool[] | null;
+  /** The server's path in the client's request. */
+  readonly path: string;
+}
+
+/** A call that the client has approved, and that is run before the model continues. */
+export interface ApprovedCall {
+  /** The ID of the approval request. The tool message with this call ID receives the result. */
+  readonly id: string;
+  readonly label: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/** The tools that may be called. */
+export interface McpChoice {
+  readonly mode: 'none' | 'auto' | 'required';
+  /** Null: all tools. `names`: of tools that the client runs. `tools`: on MCP servers; null: all tools of the server. */
+  readonly allowed: {
+    readonly names: readonly string[];
+    readonly tools: readonly { readonly label: string; readonly name: string | null }[];
+  } | null;
+}
+
+/** How one request may use MCP servers. */
+export interface McpOptions {
+  readonly servers: readonly McpServer[];
+  readonly approved: readonly ApprovedCall[];
+  readonly choice: McpChoice;
+  /** Maximum number of calls of all tools that this server runs. Null: no maximum in addition to MAX_MCP_CALLS. */
+  readonly maxCalls: number | null;
+}
+
+export type McpListing = { readonly tools: readonly McpTool[] } | { readonly error: string };
+
+/** Why a call failed, in the form of the Responses API. */
+export type McpError =
+  | { readonly type: 'mcp_protocol_error' | 'http_error'; readonly code: number; readonly message: string }
+  | { readonly type: 'mcp_tool_execution_error'; readonly content: readonly McpText[] };
+
+export interface McpText {
+  readonly type: 'text';
+  readonly text: string;
+}
+
+/** `text`: the result, or the failure, as the model reads it. */
+export type McpOutcome = { readonly text: string; readonly error: McpError | null };
