@@ -79,15 +79,19 @@ struct DeltaInputs {
 // The state-space recurrence of Mamba-2 (arXiv:2405.21060). Computed for each head. H is the state, and B and C belong
 // to the head's group:
 //   step = softplus(input + step_bias),  H = exp(step rate) H + step x B^T,  out = H C + skip x
+// Mamba (arXiv:2312.00752) has a step and a skip factor for each channel of x, and a rate for each element of H.
 struct StateSpace {
-  int n_heads = 0, n_groups = 0;    // n_heads is a multiple of n_groups. Each group serves a run of consecutive heads.
-  int head_dim = 0, state_dim = 0;  // head_dim: size of x. state_dim: size of B and C.
-  const float* rate = nullptr;      // Backend memory. rate, step_bias and skip are [n_heads].
-  const float* step_bias = nullptr;
+  int n_heads = 0, n_groups = 0;     // n_heads is a multiple of n_groups. Each group serves a run of consecutive heads.
+  int head_dim = 0, state_dim = 0;   // head_dim: size of x. state_dim: size of B and C.
+  bool channel_steps = false;        // Mamba. Requires one head, whose channels are all channels of x.
+  const float* rate = nullptr;       // Backend memory, [n_heads], or [state_dim][head_dim] with channel_steps.
+  const float* step_bias = nullptr;  // Backend memory. step_bias and skip are [steps()].
   const float* skip = nullptr;
 
   constexpr int group(int head) const { return head / (n_heads / n_groups); }
   constexpr int64_t width() const { return int64_t{n_heads} * head_dim; }
+  // Number of steps per token.
+  constexpr int64_t steps() const { return channel_steps ? width() : n_heads; }
   constexpr int64_t group_width() const { return int64_t{n_groups} * state_dim; }
   // Layout of the state: the values of a head are grouped into blocks of 16: [head][block][state_dim][16].
   constexpr int64_t blocks() const { return (head_dim + 15) / 16; }
@@ -99,8 +103,9 @@ struct StateSpaceInputs {
   const float* x;  // Shape [n_heads][head_dim].
   const float* b;  // Shape [n_groups][state_dim].
   const float* c;
-  int64_t stride;  // Floats between rows of x, b and c.
-  float* step;     // Step sizes, shape [n_heads] per row, contiguous. The operation overwrites them.
+  int64_t stride;        // Floats between rows of x.
+  int64_t group_stride;  // Floats between rows of b and c.
+  float* step;           // Step sizes, shape [StateSpace::steps()] per row, contiguous. The operation overwrites them.
 };
 
 // Pools each block of consecutive positions into one row, element by element (compressed attention of DeepSeek V4,

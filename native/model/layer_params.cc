@@ -93,7 +93,8 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval)
                                             : Result<int>(1);
   if (!interval) return interval.error();
-  const auto no_heads = traits.other_mixer == MixerKind::kMamba2 ? std::optional<int64_t>(0) : std::nullopt;
+  const bool may_be_plain = traits.other_mixer == MixerKind::kMamba || traits.other_mixer == MixerKind::kMamba2;
+  const auto no_heads = may_be_plain ? std::optional<int64_t>(0) : std::nullopt;
   constexpr std::string_view kRecurrent = "attention.recurrent_layers";
   std::vector<int> recurrent(static_cast<size_t>(n));
   if (traits.attention_interval && read.has(kRecurrent)) {
@@ -111,8 +112,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   if (!kv_heads) return kv_heads.error();
   // In a model that has only MoE layers, the width of dense layers may be missing.
   const bool may_lack_ff = mixed || traits.block_attention;
-  const bool unstated =
-      may_lack_ff && (traits.experts == Experts::kRequired || traits.other_mixer == MixerKind::kMamba2);
+  const bool unstated = may_lack_ff && (traits.experts == Experts::kRequired || may_be_plain);
   const auto no_ff = unstated ? std::optional<int64_t>(0) : std::nullopt;
   auto n_ff = read.integers("feed_forward_length", n, may_lack_ff ? 0 : 1, kMaxFeedForward, no_ff);
   if (!n_ff) return n_ff.error();
@@ -478,7 +478,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   auto count =
       required ? read.integer("expert_count", 1, kMaxExperts) : read.integer("expert_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
-  if (*count == 0) return {};
+  if (*count == 0 || (traits.one_expert && *count == 1)) return {};
   if (Status s = read_mixture_layers(file, read, traits, params); !s) return s;
   const auto first = std::ranges::find_if(params.layers, &LayerParams::has_experts);
   const int dense_ff = params.most(&LayerParams::n_ff);

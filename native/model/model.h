@@ -24,7 +24,7 @@ namespace monolith {
 enum class QkNorm : uint8_t {
   kNone,
   kEachHead,
-  kEachHeadApart,  // LayerNorm per head, with separate weights for each head.
+  kEachHeadApart,  // HyperParams::norm per head, with separate weights for each head.
   kWholeRow,
   kEachHeadRotated,
   kUnweightedRotated,  // Per head, without weights, and only in layers with RoPE.
@@ -47,6 +47,7 @@ enum class MixerKind : uint8_t {
   kShortConvolution,
   kLinear,              // One matrix, without reading other positions.
   kAttentionAndMamba2,  // Attention and Mamba-2 in parallel, on the same normalized input; their outputs are added.
+  kMamba,               // Mamba, or PLaMo 2's Mamba-2: B, C and the steps are projections of the convolved x.
   kNone,
 };
 
@@ -101,19 +102,35 @@ struct DeltaNetParams {
   int64_t decays() const { return rule(0).decays(); }
 };
 
+// The norms of the steps, B and C in MixerKind::kMamba layers.
+enum class ProjectionNorm : uint8_t { kNone, kUnweighted, kWeighted };
+
 // Parameters of the state-space layers (StateSpace). All these layers have the same parameters.
 struct StateSpaceParams {
   int n_heads = 0, n_groups = 0, head_dim = 0, state_dim = 0;
   int conv_kernel_size = 0;  // Kernel size of the convolution over x, B and C.
   bool out_norm = false;     // Whether the gated output is normalized, in `n_groups` groups.
   bool convolution_bias = true;
+  // Rank of the projection from the convolved x to the steps. 0: Mamba-2, in which the steps, B and C are projections
+  // of the layer's input, and B and C are convolved, too. The other fields apply only if this is not 0.
+  int step_rank = 0;
+  bool channel_steps = false;  // See StateSpace::channel_steps.
+  // PLaMo 2: in ssm_in, each head's gate is followed by its x, and in ssm_x, the steps come after B and C. Otherwise, x
+  // is followed by the gate, and the steps come first.
+  bool gate_first = false;
+  ProjectionNorm projection_norm = ProjectionNorm::kNone;
 
   // Returns the state-space model without weights.
   StateSpace space() const {
-    return {.n_heads = n_heads, .n_groups = n_groups, .head_dim = head_dim, .state_dim = state_dim};
+    return {.n_heads = n_heads,
+            .n_groups = n_groups,
+            .head_dim = head_dim,
+            .state_dim = state_dim,
+            .channel_steps = channel_steps};
   }
   int64_t width() const { return space().width(); }
-  int64_t channels() const { return width() + 2 * space().group_width(); }  // Channels of x, B and C together.
+  // Channels of the convolution: x, and in Mamba-2 also B and C.
+  int64_t channels() const { return width() + (step_rank > 0 ? 0 : 2 * space().group_width()); }
 };
 
 // Parameters that may differ between layers.
@@ -163,7 +180,9 @@ struct LayerParams {
   BlockPool pool(int dim) const { return {.dim = dim, .block = block, .overlap = blocks_overlap}; }
   // Whether the layer stores anything in KV pages.
   bool keeps_pages() const { return attends() && kv_of < 0; }
-  bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
+  bool has_state_space() const {
+    return mixer == MixerKind::kMamba || mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2;
+  }
   bool mixture() const { return feed_forward == FeedForwardKind::kMixture; }
   bool has_experts() const {
     return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture ||

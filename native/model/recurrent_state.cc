@@ -13,6 +13,7 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
       const DeltaNetParams& delta = params.delta_net;
       return delta.rule(0).state_floats() + int64_t{delta.conv_kernel_size - 1} * delta.channels();
     }
+    case MixerKind::kMamba:
     case MixerKind::kMamba2:
     case MixerKind::kAttentionAndMamba2: {
       const StateSpaceParams& space = params.state_space;
@@ -49,6 +50,7 @@ Status can_carry_on(const HyperParams& params, const LayerParams& layer, const B
       const DeltaRule rule = delta.rule(params.norm_eps);
       return backend.supports(rule);
     }
+    case MixerKind::kMamba:
     case MixerKind::kMamba2:
     case MixerKind::kAttentionAndMamba2: {
       const StateSpaceParams& shape = params.state_space;

@@ -66,9 +66,10 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::attended, rows * std::max(most(p, attended_dim), recurrent_values(p))},
       {&Activations::mixer_gate, rows * std::max(most(p, gated_dim), recurrent_values(p))},
       {&Activations::decay, p.has_delta_nets() ? rows * delta.decays() : 0},
-      {&Activations::beta, rows * std::max(delta.n_value_heads, p.state_space.n_heads)},
-      {&Activations::low_decay, rows * delta.low_rank},
+      {&Activations::beta, rows * std::max<int64_t>(delta.n_value_heads, p.state_space.space().steps())},
+      {&Activations::low_decay, rows * std::max(delta.low_rank, p.state_space.step_rank)},
       {&Activations::low_gate, rows * delta.low_rank},
+      {&Activations::space_groups, p.state_space.step_rank > 0 ? rows * 2 * p.state_space.space().group_width() : 0},
       {&Activations::parallel_input, p.parallel_norm || early ? rows * p.n_embd : 0},
       {&Activations::last_early, early ? logit_rows * p.n_embd : 0},
       {&Activations::branch, p.post_norm || p.residual_scale != 1.0f || mixed > 0 ? rows * p.n_embd : 0},
@@ -147,7 +148,8 @@ int64_t widest_row(const HyperParams& p) {
   return std::max({drafting, int64_t{p.n_embd}, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped,
                    groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p),
                    most_of_heads(p, head), int64_t{latents.q_rank},
-                   int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});
+                   int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p),
+                   int64_t{p.state_space.step_rank}});
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {

@@ -19,11 +19,13 @@ struct Activations {
   float* v = nullptr;
   float* attended = nullptr;
   float* mixer_gate = nullptr;  // Gate for the output of attention or a delta net.
-  float* decay =
-      nullptr;  // This and the next three buffers are for delta nets. Mamba-2 keeps its time steps in `beta`.
+  // The next four buffers are for delta nets. State-space models keep their steps in `beta`, and Mamba keeps the steps
+  // before their projection in `low_decay`.
+  float* decay = nullptr;
   float* beta = nullptr;
   float* low_decay = nullptr;
   float* low_gate = nullptr;
+  float* space_groups = nullptr;  // B and C of Mamba.
   // Input of the feed-forward network for HyperParams::parallel_norm, or StepRows::early.
   float* parallel_input = nullptr;
   float* branch = nullptr;  // Output of a block, unless it is added to the residual stream directly.

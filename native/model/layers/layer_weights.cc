@@ -15,6 +15,7 @@ void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& l
       list_weights(layer, weights.attention, list);
       list_weights(weights.mamba2, list);
       break;
+    case MixerKind::kMamba: list_weights(weights.mamba, list); break;
     case MixerKind::kMamba2: list_weights(weights.mamba2, list); break;
     case MixerKind::kShortConvolution: list_weights(weights.short_convolution, list); break;
     case MixerKind::kLinear:

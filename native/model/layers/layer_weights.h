@@ -15,6 +15,7 @@ struct LayerWeights {
   LatentAttentionWeights latent_attention;
   BlockAttentionWeights block_attention;
   DeltaNetWeights delta_net;
+  MambaWeights mamba;
   Mamba2Weights mamba2;
   ShortConvolutionWeights short_convolution;
   NormWeights ffn_norm;

@@ -8,6 +8,7 @@
 #include "model/layers/moe.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/latent_attention.h"
+#include "model/layers/mamba.h"
 #include "model/layers/mamba2.h"
 #include "model/layers/per_layer_input.h"
 #include "model/layers/short_convolution.h"
@@ -25,6 +26,7 @@ Status add_mixer(const LayerContext& context, Parts& parts) {
     case MixerKind::kLatentAttention: parts.push_back(std::make_unique<LatentAttention>(context)); return {};
     case MixerKind::kBlockAttention: parts.push_back(std::make_unique<BlockAttention>(context)); return {};
     case MixerKind::kDeltaNet: parts.push_back(std::make_unique<DeltaNet>(context)); return {};
+    case MixerKind::kMamba: parts.push_back(std::make_unique<Mamba>(context)); return {};
     case MixerKind::kMamba2: parts.push_back(std::make_unique<Mamba2>(context)); return {};
     case MixerKind::kShortConvolution: parts.push_back(std::make_unique<ShortConvolution>(context)); return {};
     case MixerKind::kAttentionAndMamba2:  // The first block computes the norm that both read.

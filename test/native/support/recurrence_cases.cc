@@ -85,15 +85,21 @@ std::vector<double> DeltaCase::expected() const {
   return out;
 }
 
-StateSpaceCase::StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows) : n_rows(rows) {
-  space = {.n_heads = heads, .n_groups = groups, .head_dim = head_dim, .state_dim = state_dim};
+StateSpaceCase::StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows, bool channel_steps)
+    : n_rows(rows) {
+  space = {.n_heads = heads,
+           .n_groups = groups,
+           .head_dim = head_dim,
+           .state_dim = state_dim,
+           .channel_steps = channel_steps};
+  const auto steps = static_cast<size_t>(space.steps());
   stride = space.width() + 2 * space.group_width() + 3;
   x = random_floats(static_cast<size_t>(n_rows * stride), 1);
-  step = random_floats(static_cast<size_t>(n_rows * heads), 2, 3.0f);
+  step = random_floats(static_cast<size_t>(n_rows) * steps, 2, 3.0f);
   step[0] = 60;  // So large that 1 + e^x equals e^x in floating point.
-  bias = random_floats(static_cast<size_t>(heads), 3);
-  rate = random_floats(static_cast<size_t>(heads), 4);
-  skip = random_floats(static_cast<size_t>(heads), 5);
+  bias = random_floats(steps, 3);
+  rate = random_floats(steps * static_cast<size_t>(channel_steps ? state_dim : 1), 4);
+  skip = random_floats(steps, 5);
   for (float& r : rate) r = -std::abs(r);
   space.rate = rate.data();
   space.step_bias = bias.data();
@@ -108,15 +114,16 @@ std::vector<double> StateSpaceCase::expected() const {
       const float* const own = &x[static_cast<size_t>(row * stride)];
       const float* const b = own + space.width() + space.group(head) * n;
       const float* const c = b + space.group_width();
-      const auto at_head = static_cast<size_t>(head);
-      const double input = double(step[static_cast<size_t>(row * space.n_heads + head)]) + bias[at_head];
-      const double dt = input > 30 ? input : std::log1p(std::exp(input));
       for (int d = 0; d < dim; ++d) {
+        const auto at_step = static_cast<size_t>(space.channel_steps ? d : head);
+        const double input = double(step[static_cast<size_t>(row * space.steps()) + at_step]) + bias[at_step];
+        const double dt = input > 30 ? input : std::log1p(std::exp(input));
         const double value = own[head * dim + d];
-        double sum = skip[at_head] * value;
+        double sum = skip[at_step] * value;
         for (int i = 0; i < n; ++i) {
           double& s = h[static_cast<size_t>((head * dim + d) * n + i)];
-          s = s * std::exp(dt * rate[at_head]) + dt * value * b[i];
+          const double own_rate = rate[space.channel_steps ? static_cast<size_t>(i * dim + d) : at_step];
+          s = s * std::exp(dt * own_rate) + dt * value * b[i];
           sum += s * c[i];
         }
         out.push_back(sum);

@@ -53,7 +53,7 @@ struct DeltaCase {
 
 // All inputs to one state-space recurrence.
 struct StateSpaceCase {
-  StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows);
+  StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows, bool channel_steps = false);
   std::vector<double> expected() const;
 
   StateSpace space;

@@ -148,10 +148,14 @@ struct StateSpaceTile {
   const float* x;  // Points to the first row.
   const float* b;
   const float* c;
-  int64_t stride;     // Floats between rows of x, b and c.
-  const float* step;  // Output of softplus.
+  int64_t stride;        // Floats between rows of x.
+  int64_t group_stride;  // Floats between rows of b and c.
+  const float* step;     // Output of softplus: one value per row, or `n_columns` values with StateSpace::channel_steps.
   int64_t step_stride;
-  float rate, skip;
+  bool channel_steps;
+  const float* rate;  // One value, or [state_dim][rate_stride] with channel_steps.
+  int64_t rate_stride;
+  const float* skip;  // One value, or [n_columns] with channel_steps.
   float* out;
   int64_t out_stride;
   float* state;  // Shape [blocks][state_dim][16], updated in place.

@@ -79,6 +79,7 @@ class Device {
                            .b = x + space.width(),
                            .c = x + space.width() + space.group_width(),
                            .stride = one.stride,
+                           .group_stride = one.stride,
                            .step = put(one.step)},
                           out);
     return get(out, n);
