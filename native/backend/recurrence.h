@@ -108,6 +108,57 @@ struct StateSpaceInputs {
   float* step;           // Step sizes, shape [StateSpace::steps()] per row, contiguous. The operation overwrites them.
 };
 
+// The time mixing of RWKV 6 (arXiv:2404.05892) and RWKV 7 (arXiv:2503.14456). Computed for each head. S is the state,
+// with a row for each element of v and a column for each element of k:
+//   RWKV 6:  w = exp(-exp(decay + decay_bias)),  out = S r + (r . (bonus k)) v,  S = S diag(w) + v k^T
+//   RWKV 7:  w = exp(-0.606531 sigmoid(decay + decay_bias)),  a = sigmoid(rate + rate_bias)
+//            v = v + (first_v - v) sigmoid(value_mix + value_bias), except in the layer that computes first_v
+//            n = k key_scale, L2-normalized,  k = k (1 + (a - 1) key_rate)
+//            S = S diag(w) + v k^T - (S n) (a n)^T,  out = S r
+// The result is normalized per head (LayerNorm with weight and bias). RWKV 7 then adds (r . (bonus k)) v. The result is
+// multiplied by the gate, in RWKV 6 by SiLU(gate).
+struct TimeMix {
+  bool delta = false;             // RWKV 7.
+  int n_heads = 0, head_dim = 0;  // head_dim is a multiple of 16 and at most kMaxTimeMixDim.
+  float norm_eps = 0;
+  // Backend memory. All vectors have width() values.
+  const float* decay_bias = nullptr;
+  const float* bonus = nullptr;
+  const float* norm_weight = nullptr;
+  const float* norm_bias = nullptr;
+  // RWKV 7 only.
+  const float* rate_bias = nullptr;
+  const float* value_bias = nullptr;
+  const float* key_scale = nullptr;
+  const float* key_rate = nullptr;
+
+  constexpr int64_t width() const { return int64_t{n_heads} * head_dim; }
+  // Layout of the state: the elements of v are grouped into blocks of 16: [head][block][head_dim][16].
+  constexpr int64_t state_floats() const { return width() * head_dim; }
+};
+inline constexpr int kMaxTimeMixDim = 256;
+
+// Inputs of TimeMix. All are dense, [n_rows][TimeMix::width()].
+struct TimeMixInputs {
+  const float* r;
+  const float* k;
+  const float* v;
+  const float* decay;
+  const float* gate;
+  // RWKV 7 only.
+  const float* rate = nullptr;
+  const float* first_v = nullptr;  // Null in the layer that computes it. Then value_mix is not read.
+  const float* value_mix = nullptr;
+};
+
+// Token shift: an input that is mixed with its difference from the previous token's (x of the same sequence), element
+// by element: out = x + difference * (mu + shift).
+struct ShiftedInput {
+  const float* mu;               // Backend memory, [dim].
+  const float* shift = nullptr;  // [n_rows][dim], or null for none.
+  float* out;                    // [n_rows][dim].
+};
+
 // Pools each block of consecutive positions into one row, element by element (compressed attention of DeepSeek V4,
 // https://huggingface.co/deepseek-ai/DeepSeek-V4):
 //   out = sum over the block's rows of w value,   w = softmax over these rows of score + bias[position mod block]

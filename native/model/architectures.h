@@ -83,6 +83,7 @@ struct ArchitectureTraits {
   MixerKind other_mixer = MixerKind::kNone;
   bool one_part = false;  // Layers with a feed-forward network have no mixer.
   DeltaNetKind delta_net = DeltaNetKind::kNone;
+  bool rwkv_delta = false;  // For MixerKind::kTimeMix: RWKV 7.
   // For MixerKind::kMamba: whether the state space has heads (PLaMo 2), and whether the steps, B and C have norms.
   bool space_heads = false, space_norms = false;
   // The attention layers are listed in attention.recurrent_layers, or every full_attention_interval-th layer is one.

@@ -344,6 +344,7 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, boo
   }
   if (Status s = read_delta_nets(file, read, traits, params); !s) return s.error();
   if (Status s = read_state_spaces(file, read, traits, params); !s) return s.error();
+  if (Status s = read_rwkv(file, read, traits, params); !s) return s.error();
   if (Status s = read_scales(read, traits, params); !s) return s.error();
   if (Status s = read_positions(read, traits, params); !s) return s.error();
   if (Status s = read_parallel_residual(read, traits, params); !s) return s.error();

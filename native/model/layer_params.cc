@@ -93,8 +93,9 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval)
                                             : Result<int>(1);
   if (!interval) return interval.error();
+  const bool rwkv = traits.other_mixer == MixerKind::kTimeMix;
   const bool may_be_plain = traits.other_mixer == MixerKind::kMamba || traits.other_mixer == MixerKind::kMamba2;
-  const auto no_heads = may_be_plain ? std::optional<int64_t>(0) : std::nullopt;
+  const auto no_heads = may_be_plain || rwkv ? std::optional<int64_t>(0) : std::nullopt;
   constexpr std::string_view kRecurrent = "attention.recurrent_layers";
   std::vector<int> recurrent(static_cast<size_t>(n));
   if (traits.attention_interval && read.has(kRecurrent)) {
@@ -136,6 +137,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
     layer.n_ff =
         traits.experts == Experts::kBesideLayer ? params.n_embd : (*n_ff)[at] / (traits.half_feed_forward ? 2 : 1);
     layer.feed_forward = layer.n_ff == 0   ? FeedForwardKind::kNone
+                         : rwkv            ? FeedForwardKind::kChannelMix
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
     const bool drafts = i >= params.n_layers;  // An MTP layer always has attention, regardless of the interval.
@@ -149,6 +151,10 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
       layer.mixer = none ? MixerKind::kNone : traits.other_mixer;
       continue;
     }
+    if (rwkv)
+      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " has attention ('" +
+                                                read.key("attention.head_count_kv") +
+                                                "' is not 0), which is not supported with RWKV"};
     if (traits.other_mixer == MixerKind::kAttentionAndMamba2) layer.mixer = traits.other_mixer;
     layer.n_heads = (*heads)[at];
     layer.n_kv_heads = (*kv_heads)[at];

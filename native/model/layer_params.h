@@ -35,6 +35,10 @@ Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const A
 Status read_state_spaces(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                          HyperParams& params);
 
+// Fills rwkv if any layer is an RWKV layer. Must be called after read_layers().
+Status read_rwkv(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                 HyperParams& params);
+
 // Fills `experts` and marks the layers that have experts.
 Status read_experts(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                     HyperParams& params);

@@ -47,6 +47,7 @@ enum class MixerKind : uint8_t {
   kShortConvolution,
   kLinear,              // One matrix, without reading other positions.
   kAttentionAndMamba2,  // Attention and Mamba-2 in parallel, on the same normalized input; their outputs are added.
+  kTimeMix,             // RWKV's time mixing (TimeMix).
   kMamba,               // Mamba, or PLaMo 2's Mamba-2: B, C and the steps are projections of the convolved x.
   kNone,
 };
@@ -60,6 +61,7 @@ enum class FeedForwardKind : uint8_t {
   kGatedBesideMixture,
   // A gated MLP and experts in parallel, each between its own pair of norms; the two outputs are added (Gemma 4).
   kGatedAndMixture,
+  kChannelMix,  // RWKV: a network without a gate that also reads the previous token's input.
   kNone,
 };
 
@@ -133,6 +135,24 @@ struct StateSpaceParams {
   int64_t channels() const { return width() + (step_rank > 0 ? 0 : 2 * space().group_width()); }
 };
 
+// Parameters of RWKV's layers, all of which have the same parameters.
+struct RwkvParams {
+  bool delta = false;                                // RWKV 7, otherwise RWKV 6.
+  int n_heads = 0, head_dim = 0;                     // n_heads 0: there are no such layers.
+  int decay_rank = 0;                                // Ranks of the low-rank projections.
+  int rate_rank = 0, value_rank = 0, gate_rank = 0;  // RWKV 7.
+  int shift_rank = 0;                                // RWKV 6: of the projections that shift ShiftedInput::mu.
+  bool fused_mu = true;  // Whether one tensor has the vectors `mu` of all inputs of time mixing.
+  // The residual stream is halved after each of this number of layers; 0: never.
+  int halving_period = 0;
+
+  // Number of inputs of time mixing: r, w, k, v, a and g in RWKV 7; w, k, v, r and g in RWKV 6.
+  int inputs() const { return n_heads == 0 ? 0 : delta ? 6 : 5; }
+  // Returns the time mixing without weights. The epsilon of its norm is fixed.
+  TimeMix mix() const { return {.delta = delta, .n_heads = n_heads, .head_dim = head_dim, .norm_eps = 64e-5f}; }
+  int most_rank() const { return std::max({decay_rank, rate_rank, value_rank, gate_rank, shift_rank}); }
+};
+
 // Parameters that may differ between layers.
 struct LayerParams {
   MixerKind mixer = MixerKind::kAttention;
@@ -183,6 +203,7 @@ struct LayerParams {
   bool has_state_space() const {
     return mixer == MixerKind::kMamba || mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2;
   }
+  bool mixes_channels() const { return feed_forward == FeedForwardKind::kChannelMix; }
   bool mixture() const { return feed_forward == FeedForwardKind::kMixture; }
   bool has_experts() const {
     return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture ||
@@ -343,6 +364,7 @@ struct HyperParams {
   BlockAttentionParams blocks;
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
+  RwkvParams rwkv;
   int convolution_taps = 0;  // Kernel size of short-convolution layers (LFM2); 0: there are none.
   PerLayerInputs per_layer;
   StreamParams streams;

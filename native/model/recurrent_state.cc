@@ -23,6 +23,8 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
       if (layer.block == 0) return 0;
       return layer.pool(layer.key_dim).state_floats() +
              (layer.chooses ? layer.pool(params.latents.index.key_dim).state_floats() : 0);
+    // Time mixing and channel mixing also keep the last token's input.
+    case MixerKind::kTimeMix: return params.rwkv.mix().state_floats() + int64_t{2} * params.n_embd;
     case MixerKind::kShortConvolution: return int64_t{params.convolution_taps - 1} * params.n_embd;
     default: return 0;
   }
@@ -57,6 +59,10 @@ Status can_carry_on(const HyperParams& params, const LayerParams& layer, const B
       const StateSpace space = shape.space();
       if (Status status = convolves(shape.channels(), shape.conv_kernel_size); !status) return status;
       return backend.supports(space);
+    }
+    case MixerKind::kTimeMix: {
+      const TimeMix mix = params.rwkv.mix();
+      return backend.supports(mix);
     }
     case MixerKind::kShortConvolution: return convolves(params.n_embd, params.convolution_taps);
     default: return {};

@@ -30,8 +30,8 @@ int64_t recurrent_channels(const HyperParams& p) {
                    p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
 }
 int64_t recurrent_values(const HyperParams& p) {
-  return std::max({delta_values(p), p.has_state_spaces() ? p.state_space.width() : 0,
-                   p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
+  return std::max({delta_values(p), p.rwkv.n_heads > 0 ? int64_t{p.n_embd} : 0,
+                   p.has_state_spaces() ? p.state_space.width() : 0, p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
 }
 int64_t gated_dim(const LayerParams& layer) { return layer.output_gate ? attended_dim(layer) : 0; }
 
@@ -56,6 +56,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
     });
   };
   const EagleParams* const eagle = p.draft.eagle.get();
+  const int64_t rwkv = p.rwkv.n_heads > 0 ? p.n_embd : 0;
   std::vector<ActivationBuffer> buffers = {
       {&Activations::x, rows * p.n_embd},
       {&Activations::normed, rows * p.n_embd},
@@ -67,8 +68,13 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::mixer_gate, rows * std::max(most(p, gated_dim), recurrent_values(p))},
       {&Activations::decay, p.has_delta_nets() ? rows * delta.decays() : 0},
       {&Activations::beta, rows * std::max<int64_t>(delta.n_value_heads, p.state_space.space().steps())},
-      {&Activations::low_decay, rows * std::max(delta.low_rank, p.state_space.step_rank)},
+      {&Activations::low_decay, rows * std::max({delta.low_rank, p.state_space.step_rank, p.rwkv.most_rank()})},
       {&Activations::low_gate, rows * delta.low_rank},
+      {&Activations::difference, rows * rwkv},
+      {&Activations::shifted, rows * p.rwkv.inputs() * rwkv},
+      {&Activations::projected, rows * kTimeMixInputs * rwkv},
+      {&Activations::first_v, p.rwkv.delta ? rows * rwkv : 0},
+      {&Activations::last_shifted, logit_rows * rwkv},
       {&Activations::space_groups, p.state_space.step_rank > 0 ? rows * 2 * p.state_space.space().group_width() : 0},
       {&Activations::parallel_input, p.parallel_norm || early ? rows * p.n_embd : 0},
       {&Activations::last_early, early ? logit_rows * p.n_embd : 0},
@@ -149,7 +155,7 @@ int64_t widest_row(const HyperParams& p) {
                    groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p),
                    most_of_heads(p, head), int64_t{latents.q_rank},
                    int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p),
-                   int64_t{p.state_space.step_rank}});
+                   int64_t{p.state_space.step_rank}, int64_t{p.rwkv.most_rank()}});
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {

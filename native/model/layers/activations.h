@@ -26,6 +26,13 @@ struct Activations {
   float* low_decay = nullptr;
   float* low_gate = nullptr;
   float* space_groups = nullptr;  // B and C of Mamba.
+  // RWKV: the difference from the previous token's input; the inputs of time mixing, [input][tokens][n_embd]; their
+  // projections, kTimeMixInputs of the same size; the v of the first layer; and the gathered input of channel mixing.
+  float* difference = nullptr;
+  float* shifted = nullptr;
+  float* projected = nullptr;
+  float* first_v = nullptr;
+  float* last_shifted = nullptr;
   // Input of the feed-forward network for HyperParams::parallel_norm, or StepRows::early.
   float* parallel_input = nullptr;
   float* branch = nullptr;  // Output of a block, unless it is added to the residual stream directly.
@@ -92,6 +99,9 @@ struct ActivationBuffer {
   int64_t count;
 };
 std::vector<ActivationBuffer> activation_buffers(const HyperParams& params, const ModelLimits& limits);
+
+// Number of inputs in TimeMixInputs without first_v.
+inline constexpr int kTimeMixInputs = 7;
 
 // Number of tokens whose hidden states an EAGLE-3 head concatenates at a time.
 inline constexpr int kJoinedRows = 128;

@@ -3,6 +3,7 @@
 
 #include "model/layers/attention_weights.h"
 #include "model/layers/recurrent_weights.h"
+#include "model/layers/rwkv_weights.h"
 #include "model/layers/feed_forward_weights.h"
 #include "model/layers/per_layer_input_weights.h"
 #include "model/layers/stream_weights.h"
@@ -16,6 +17,8 @@ struct LayerWeights {
   BlockAttentionWeights block_attention;
   DeltaNetWeights delta_net;
   MambaWeights mamba;
+  TimeMixWeights time_mix;
+  ChannelMixWeights channel_mix;
   Mamba2Weights mamba2;
   ShortConvolutionWeights short_convolution;
   NormWeights ffn_norm;

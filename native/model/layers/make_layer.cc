@@ -11,6 +11,7 @@
 #include "model/layers/mamba.h"
 #include "model/layers/mamba2.h"
 #include "model/layers/per_layer_input.h"
+#include "model/layers/rwkv.h"
 #include "model/layers/short_convolution.h"
 #include "model/layers/streams.h"
 
@@ -26,6 +27,7 @@ Status add_mixer(const LayerContext& context, Parts& parts) {
     case MixerKind::kLatentAttention: parts.push_back(std::make_unique<LatentAttention>(context)); return {};
     case MixerKind::kBlockAttention: parts.push_back(std::make_unique<BlockAttention>(context)); return {};
     case MixerKind::kDeltaNet: parts.push_back(std::make_unique<DeltaNet>(context)); return {};
+    case MixerKind::kTimeMix: parts.push_back(std::make_unique<TimeMixer>(context)); return {};
     case MixerKind::kMamba: parts.push_back(std::make_unique<Mamba>(context)); return {};
     case MixerKind::kMamba2: parts.push_back(std::make_unique<Mamba2>(context)); return {};
     case MixerKind::kShortConvolution: parts.push_back(std::make_unique<ShortConvolution>(context)); return {};
@@ -58,6 +60,7 @@ Status add_feed_forward(const LayerContext& context, const BackendMemory& backen
       parts.push_back(std::move(both));
       return {};
     }
+    case FeedForwardKind::kChannelMix: parts.push_back(std::make_unique<ChannelMixer>(context)); return {};
     case FeedForwardKind::kNone: return {};
   }
   return {};

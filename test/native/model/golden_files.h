@@ -105,6 +105,8 @@ inline constexpr GoldenFile kGoldenFiles[] = {
     {"mamba.f16", "mamba", "f16", true, true},
     {"jamba.q8_0", "jamba", "int8", true, true},
     {"plamo2.q8_0", "plamo2", "int8", true, true},
+    {"rwkv7.f16", "rwkv7", "f16", true, true},
+    {"rwkv6.q8_0", "rwkv6", "int8", true, true},
 };
 
 }  // namespace monolith::testing

@@ -62,6 +62,18 @@ struct StateSpaceCase {
   std::vector<float> x, step, bias, rate, skip;
 };
 
+// All inputs to RWKV's time mixing. `first_layer`: RWKV 7 without TimeMixInputs::first_v.
+struct TimeMixCase {
+  TimeMixCase(bool delta, int heads, int head_dim, int rows, bool first_layer = false);
+  std::vector<double> expected() const;
+
+  TimeMix mix;
+  int n_rows;
+  bool first_layer;
+  std::vector<float> r, k, v, decay, gate, rate, first_v, value_mix;
+  std::vector<float> decay_bias, bonus, norm_weight, norm_bias, rate_bias, value_bias, key_scale, key_rate;
+};
+
 // Inputs to a causal convolution.
 struct ConvolutionCase {
   ConvolutionCase(int n_channels, int conv_kernel_size, bool plain, int rows);
