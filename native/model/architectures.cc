@@ -21,6 +21,8 @@ constexpr std::array kArchitectures = {
                        .shared_expert = SharedExpert::kGated},
     ArchitectureTraits{.name = "qwen3", .qk_norm = QkNorm::kEachHead},
     ArchitectureTraits{.name = "qwen3moe", .qk_norm = QkNorm::kEachHead, .experts = Experts::kRequired},
+    ArchitectureTraits{
+        .name = "grovemoe", .qk_norm = QkNorm::kEachHead, .experts = Experts::kRequired, .chunk_experts = true},
     ArchitectureTraits{.name = "gemma", .activation = Activation::kGelu, .embedding_root = true},
     ArchitectureTraits{.name = "gemma2",
                        .activation = Activation::kGelu,

@@ -150,6 +150,7 @@ struct ArchitectureTraits {
   bool normalized_weights = true;              // Whether expert weights are normalized if the file does not state it.
   RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not state it.
   bool latent_experts = false;                 // Reads moe_latent_size.
+  bool chunk_experts = false;                  // See ExpertParams::experts_per_chunk.
   bool early_router = false;                   // See ExpertParams::early_router.
   bool expert_biases = false;                  // The router and the expert matrices have biases.
   bool apply_router_weight_on_input = false;   // See Mixture::apply_router_weight_on_input.

@@ -385,6 +385,22 @@ Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& rea
   return static_cast<int>(gate == up ? gate : counted);
 }
 
+// Reads the sizes of GroveMoE's second mixture.
+Status read_chunks(const MetadataReader& read, const HyperParams& params, ExpertParams& experts) {
+  constexpr std::string_view kEach = "experts_per_group";
+  auto each = read.integer(kEach, 1, experts.count);
+  if (!each) return each.error();
+  if (experts.count % *each != 0) return not_a_multiple(read, "expert_count", experts.count, kEach, *each);
+  auto n_ff = read.integer("expert_chunk_feed_forward_length", 1, kMaxFeedForward, params.most(&LayerParams::key_dim));
+  if (!n_ff) return n_ff.error();
+  auto scale = read.number("expert_group_scale", 0, 1e6);
+  if (!scale) return scale.error();
+  experts.experts_per_chunk = *each;
+  experts.n_ff_chunk = *n_ff;
+  experts.chunk_scale = static_cast<float>(*scale);
+  return {};
+}
+
 Status read_router(const MetadataReader& read, const ArchitectureTraits& traits, ExpertParams& experts) {
   constexpr int kNotStated = 0, kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3, kRootSoftplus = 4;
   constexpr int kMaxGroups = 64;
@@ -539,6 +555,9 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   experts.router.normalized = *normalized;
   experts.router.scale = *scale > 0 ? static_cast<float>(*scale) : 1.0f;
   if (Status s = read_router(read, traits, experts); !s) return s;
+  if (traits.chunk_experts) {
+    if (Status s = read_chunks(read, params, experts); !s) return s;
+  }
   experts.n_ff_shared = *shared;
   experts.shared_gate = gated;
   if (traits.averages_shared_expert && *shared > 0) {
@@ -548,7 +567,8 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   for (const auto& [what, value] :
        {experts.latent > 0 ? std::pair{"'" + read.key("moe_latent_size") + "'", experts.latent}
                            : std::pair{"'" + read.key("embedding_length") + "'", params.n_embd},
-        std::pair{std::string("the experts' feed-forward length"), *n_ff}}) {
+        std::pair{std::string("the experts' feed-forward length"), *n_ff},
+        std::pair{"'" + read.key("expert_chunk_feed_forward_length") + "'", experts.n_ff_chunk}}) {
     if (value % kExpertRowMultiple == 0) continue;
     return Error{ErrorCode::kUnsupported, what + " is " + std::to_string(value) +
                                               ", but MoE layers require a multiple of " +

@@ -224,6 +224,11 @@ struct ExpertParams {
   std::string_view choice_bias_name = "exp_probs_b.bias";
   bool biases = false;  // Whether the router logits and all expert matrices have biases.
   int n_ff_shared = 0;  // Width of the shared expert; 0: there is none.
+  // GroveMoE: a second mixture that reads the output of the first one and is added to it, multiplied by `chunk_scale`.
+  // See Router::experts_per_chunk.
+  int experts_per_chunk = 0;  // 0: there is no second mixture.
+  int n_ff_chunk = 0;         // Width of one of its experts.
+  float chunk_scale = 1.0f;
   // Whether the shared expert's output is multiplied by a sigmoid gate computed from its input.
   bool shared_gate = false;
   bool early_router = false;  // Whether the router reads the layer's input, before the attention block and any norm.

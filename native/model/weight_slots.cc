@@ -214,8 +214,9 @@ std::vector<WantedTensor> wanted_tensors(const std::vector<WeightSlot>& slots) {
     if (!named.insert(slot.name).second) continue;
     const bool is_vector = slot.vector != nullptr && !slot.any_type;
     size_t dims = slot.shape[2] > 1 ? 3 : !is_vector || slot.shape[1] > 1 ? 2 : 1;
-    wanted.push_back(
-        {slot.name, {slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims)}, is_vector, slot.most});
+    std::vector<int64_t> shape(slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims));
+    if (slot.outer) shape = {slot.shape[0], slot.shape[1], 1, slot.shape[2]};
+    wanted.push_back({slot.name, std::move(shape), is_vector, slot.most});
   }
   return wanted;
 }

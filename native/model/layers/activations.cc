@@ -83,8 +83,11 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::up, rows * dense_ff(p)},
       {&Activations::router, rows * p.experts.count},
       {&Activations::expert_in, rows * p.experts.latent},
-      {&Activations::expert_out, rows * p.experts.latent},
-      {&Activations::shared, p.experts.shared_gate || p.experts.shared_scale != 1.0f || beside ? rows * p.n_embd : 0},
+      {&Activations::expert_out, rows * (p.experts.experts_per_chunk > 0 ? p.n_embd : p.experts.latent)},
+      {&Activations::shared,
+       p.experts.shared_gate || p.experts.shared_scale != 1.0f || beside || p.experts.experts_per_chunk > 0
+           ? rows * p.n_embd
+           : 0},
       {&Activations::shared_gate, p.experts.shared_gate ? rows : 0},
       {&Activations::low_q, rows * p.latents.q_rank},
       {&Activations::head_q, rows * most_of_heads(p, p.latents.key_dim)},
@@ -161,7 +164,8 @@ int64_t widest_row(const HyperParams& p) {
 MixtureShape mixture_shape(const HyperParams& p) {
   const ExpertParams& experts = p.experts;
   if (experts.count == 0) return {};
-  return {experts.count, experts.used, experts.latent > 0 ? experts.latent : p.n_embd, experts.n_ff};
+  return {experts.count, experts.used, experts.latent > 0 ? experts.latent : p.n_embd,
+          std::max(experts.n_ff, experts.n_ff_chunk)};
 }
 
 HeadProductShape head_product_shape(const HyperParams& p) {

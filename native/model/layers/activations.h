@@ -38,10 +38,13 @@ struct Activations {
   float* branch = nullptr;  // Output of a block, unless it is added to the residual stream directly.
   float* gate = nullptr;
   float* up = nullptr;
-  float* router = nullptr;     // Shape [tokens][n_experts].
-  float* expert_in = nullptr;  // For ExpertParams::latent, [tokens][latent]: input and output of the experts.
+  float* router = nullptr;  // Shape [tokens][n_experts].
+  // For ExpertParams::latent, [tokens][latent]: input and output of the experts. For ExpertParams::experts_per_chunk,
+  // expert_out is the output of the second mixture, [tokens][n_embd].
+  float* expert_in = nullptr;
   float* expert_out = nullptr;
-  // Output of the gated shared expert, or of the experts if they run in parallel with a dense network.
+  // Output of the gated shared expert, or of the experts if they run in parallel with a dense network or another mixture
+  // reads their output.
   float* shared = nullptr;
   float* shared_gate = nullptr;  // Shape [tokens].
   float* low_q = nullptr;        // Low-rank queries of MLA: [tokens][q_rank].

@@ -50,6 +50,10 @@ Status add_feed_forward(const LayerContext& context, const BackendMemory& backen
       auto experts = std::make_unique<ExpertMixture>(context);
       const Mixture mixture = experts->mixture();
       if (Status status = backend.supports(mixture); !status) return status;
+      if (context.params.experts.experts_per_chunk > 0) {
+        const Mixture chunks = experts->chunk_mixture();
+        if (Status status = backend.supports(chunks); !status) return status;
+      }
       parts.push_back(std::move(experts));
       return {};
     }
