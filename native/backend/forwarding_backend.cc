@@ -116,6 +116,16 @@ OperationWork ForwardingBackend::work_of(const DeltaRule& rule, std::span<const 
   return work;
 }
 
+OperationWork ForwardingBackend::work_of(const TimeMix& mix, std::span<const Segment> segments) {
+  OperationWork work;
+  const auto of_state = static_cast<uint64_t>(mix.state_floats());
+  for (const Segment& segment : segments) {
+    work.bytes += 2 * of_state * sizeof(float);
+    work.operations += (mix.delta ? 9 : 5) * static_cast<uint64_t>(segment.n_tokens) * of_state;
+  }
+  return work;
+}
+
 OperationWork ForwardingBackend::work_of(const StateSpace& space, std::span<const Segment> segments) {
   OperationWork work;
   const auto of_state = static_cast<uint64_t>(space.state_floats());

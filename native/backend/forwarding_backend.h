@@ -192,6 +192,20 @@ class ForwardingBackend : public Backend {
     forward(OperationKind::kStateSpace, work_of(space, segments),
             [&] { inner_.state_space(space, segments, state, inputs, out); });
   }
+  void difference_from_previous(std::span<const Segment> segments, const LayerSlots& state, const float* x, int64_t dim,
+                                float* difference) override {
+    forward(OperationKind::kDifferenceFromPrevious, {},
+            [&] { inner_.difference_from_previous(segments, state, x, dim, difference); });
+  }
+  void shifted_inputs(std::span<const ShiftedInput> inputs, const float* x, const float* difference, RowCount rows,
+                      int64_t dim) override {
+    forward(OperationKind::kShiftedInputs, {}, [&] { inner_.shifted_inputs(inputs, x, difference, rows, dim); });
+  }
+  void time_mix(const TimeMix& mix, std::span<const Segment> segments, const LayerSlots& state,
+                const TimeMixInputs& inputs, float* out) override {
+    forward(OperationKind::kTimeMix, work_of(mix, segments),
+            [&] { inner_.time_mix(mix, segments, state, inputs, out); });
+  }
   void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
               int head_dim) override {
     forward(OperationKind::kRotate, {}, [&] { inner_.rotate(rope, segments, x, row_stride, n_heads, head_dim); });
@@ -244,6 +258,7 @@ class ForwardingBackend : public Backend {
   static OperationWork work_of(const Convolution& convolution, std::span<const Segment> segments);
   static OperationWork work_of(const DeltaRule& rule, std::span<const Segment> segments);
   static OperationWork work_of(const StateSpace& space, std::span<const Segment> segments);
+  static OperationWork work_of(const TimeMix& mix, std::span<const Segment> segments);
 
   template <typename Run>
   void forward(OperationKind kind, const OperationWork& work, Run&& run) {

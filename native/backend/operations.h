@@ -312,6 +312,16 @@ class Operations {
   // per row, and must not be one of the inputs.
   virtual void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
                            const StateSpaceInputs& inputs, float* out) = 0;
+  // Token shift (ShiftedInput): difference[row] = x of the previous token (0 before the first one) - x[row]. The state
+  // is the last token's x, [dim]. Rows are dense. difference is not x.
+  virtual void difference_from_previous(std::span<const Segment> segments, const LayerSlots& state, const float* x,
+                                        int64_t dim, float* difference) = 0;
+  virtual void shifted_inputs(std::span<const ShiftedInput> inputs, const float* x, const float* difference,
+                              RowCount rows, int64_t dim) = 0;
+  // Applies the time mixing of RWKV to the rows and updates the recurrent state. out is dense, [width()] per row, and
+  // may be r.
+  virtual void time_mix(const TimeMix& mix, std::span<const Segment> segments, const LayerSlots& state,
+                        const TimeMixInputs& inputs, float* out) = 0;
   // out[i] = x[rows[i]]. `rows` is host memory.
   virtual void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) = 0;
 

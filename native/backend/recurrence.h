@@ -79,15 +79,19 @@ struct DeltaInputs {
 // The state-space recurrence of Mamba-2 (arXiv:2405.21060). Computed for each head. H is the state, and B and C belong
 // to the head's group:
 //   step = softplus(input + step_bias),  H = exp(step rate) H + step x B^T,  out = H C + skip x
+// Mamba (arXiv:2312.00752) has a step and a skip factor for each channel of x, and a rate for each element of H.
 struct StateSpace {
-  int n_heads = 0, n_groups = 0;    // n_heads is a multiple of n_groups. Each group serves a run of consecutive heads.
-  int head_dim = 0, state_dim = 0;  // head_dim: size of x. state_dim: size of B and C.
-  const float* rate = nullptr;      // Backend memory. rate, step_bias and skip are [n_heads].
-  const float* step_bias = nullptr;
+  int n_heads = 0, n_groups = 0;     // n_heads is a multiple of n_groups. Each group serves a run of consecutive heads.
+  int head_dim = 0, state_dim = 0;   // head_dim: size of x. state_dim: size of B and C.
+  bool channel_steps = false;        // Mamba. Requires one head, whose channels are all channels of x.
+  const float* rate = nullptr;       // Backend memory, [n_heads], or [state_dim][head_dim] with channel_steps.
+  const float* step_bias = nullptr;  // Backend memory. step_bias and skip are [steps()].
   const float* skip = nullptr;
 
   constexpr int group(int head) const { return head / (n_heads / n_groups); }
   constexpr int64_t width() const { return int64_t{n_heads} * head_dim; }
+  // Number of steps per token.
+  constexpr int64_t steps() const { return channel_steps ? width() : n_heads; }
   constexpr int64_t group_width() const { return int64_t{n_groups} * state_dim; }
   // Layout of the state: the values of a head are grouped into blocks of 16: [head][block][state_dim][16].
   constexpr int64_t blocks() const { return (head_dim + 15) / 16; }
@@ -99,8 +103,60 @@ struct StateSpaceInputs {
   const float* x;  // Shape [n_heads][head_dim].
   const float* b;  // Shape [n_groups][state_dim].
   const float* c;
-  int64_t stride;  // Floats between rows of x, b and c.
-  float* step;     // Step sizes, shape [n_heads] per row, contiguous. The operation overwrites them.
+  int64_t stride;        // Floats between rows of x.
+  int64_t group_stride;  // Floats between rows of b and c.
+  float* step;           // Step sizes, shape [StateSpace::steps()] per row, contiguous. The operation overwrites them.
+};
+
+// The time mixing of RWKV 6 (arXiv:2404.05892) and RWKV 7 (arXiv:2503.14456). Computed for each head. S is the state,
+// with a row for each element of v and a column for each element of k:
+//   RWKV 6:  w = exp(-exp(decay + decay_bias)),  out = S r + (r . (bonus k)) v,  S = S diag(w) + v k^T
+//   RWKV 7:  w = exp(-0.606531 sigmoid(decay + decay_bias)),  a = sigmoid(rate + rate_bias)
+//            v = v + (first_v - v) sigmoid(value_mix + value_bias), except in the layer that computes first_v
+//            n = k key_scale, L2-normalized,  k = k (1 + (a - 1) key_rate)
+//            S = S diag(w) + v k^T - (S n) (a n)^T,  out = S r
+// The result is normalized per head (LayerNorm with weight and bias). RWKV 7 then adds (r . (bonus k)) v. The result is
+// multiplied by the gate, in RWKV 6 by SiLU(gate).
+struct TimeMix {
+  bool delta = false;             // RWKV 7.
+  int n_heads = 0, head_dim = 0;  // head_dim is a multiple of 16 and at most kMaxTimeMixDim.
+  float norm_eps = 0;
+  // Backend memory. All vectors have width() values.
+  const float* decay_bias = nullptr;
+  const float* bonus = nullptr;
+  const float* norm_weight = nullptr;
+  const float* norm_bias = nullptr;
+  // RWKV 7 only.
+  const float* rate_bias = nullptr;
+  const float* value_bias = nullptr;
+  const float* key_scale = nullptr;
+  const float* key_rate = nullptr;
+
+  constexpr int64_t width() const { return int64_t{n_heads} * head_dim; }
+  // Layout of the state: the elements of v are grouped into blocks of 16: [head][block][head_dim][16].
+  constexpr int64_t state_floats() const { return width() * head_dim; }
+};
+inline constexpr int kMaxTimeMixDim = 256;
+
+// Inputs of TimeMix. All are dense, [n_rows][TimeMix::width()].
+struct TimeMixInputs {
+  const float* r;
+  const float* k;
+  const float* v;
+  const float* decay;
+  const float* gate;
+  // RWKV 7 only.
+  const float* rate = nullptr;
+  const float* first_v = nullptr;  // Null in the layer that computes it. Then value_mix is not read.
+  const float* value_mix = nullptr;
+};
+
+// Token shift: an input that is mixed with its difference from the previous token's (x of the same sequence), element
+// by element: out = x + difference * (mu + shift).
+struct ShiftedInput {
+  const float* mu;               // Backend memory, [dim].
+  const float* shift = nullptr;  // [n_rows][dim], or null for none.
+  float* out;                    // [n_rows][dim].
 };
 
 // Pools each block of consecutive positions into one row, element by element (compressed attention of DeepSeek V4,

@@ -38,8 +38,8 @@ using Requirement = std::variant<OperationKind,  // The operation itself, with a
                                  KvType,                                 // Keys and values of this type.
                                  std::reference_wrapper<const KvShape>,  // The state that layers keep, of any size.
                                  std::reference_wrapper<const Convolution>, std::reference_wrapper<const DeltaRule>,
-                                 std::reference_wrapper<const StateSpace>, std::reference_wrapper<const Mixture>,
-                                 Fixed16Heads, AlibiBias>;
+                                 std::reference_wrapper<const StateSpace>, std::reference_wrapper<const TimeMix>,
+                                 std::reference_wrapper<const Mixture>, Fixed16Heads, AlibiBias>;
 
 // Combines lambdas, one for each alternative of Requirement.
 template <typename... Each>
@@ -68,6 +68,9 @@ inline Error unsupported(Fixed16Heads heads) {
   return unsupported("16-bit integers with heads of " + std::to_string(heads.head_dim) + " dimensions");
 }
 
+inline Error unsupported(const TimeMix& mix) {
+  return unsupported("RWKV layers with heads of " + std::to_string(mix.head_dim) + " dimensions");
+}
 inline Error unsupported(AlibiBias) { return unsupported("attention with an ALiBi bias"); }
 
 }  // namespace monolith

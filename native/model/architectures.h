@@ -83,6 +83,9 @@ struct ArchitectureTraits {
   MixerKind other_mixer = MixerKind::kNone;
   bool one_part = false;  // Layers with a feed-forward network have no mixer.
   DeltaNetKind delta_net = DeltaNetKind::kNone;
+  bool rwkv_delta = false;  // For MixerKind::kTimeMix: RWKV 7.
+  // For MixerKind::kMamba: whether the state space has heads (PLaMo 2), and whether the steps, B and C have norms.
+  bool space_heads = false, space_norms = false;
   // The attention layers are listed in attention.recurrent_layers, or every full_attention_interval-th layer is one.
   bool attention_interval = false;
   bool output_gate = false;        // See LayerParams::output_gate.
@@ -113,6 +116,7 @@ struct ArchitectureTraits {
   std::string_view ffn_post_norm_name = "post_ffw_norm.weight";
   std::string_view output_norm_name = "output_norm.weight";
   bool qkv_bias = false;
+  bool fused_qkv = false;  // Q, K and V are always in one tensor; otherwise, they may be.
   bool fused_gate_up = false;
   bool half_feed_forward = false;    // feed_forward_length is twice the width of the feed-forward network.
   bool embedding_norm = false;       // See HyperParams::embedding_norm.
@@ -142,10 +146,11 @@ struct ArchitectureTraits {
   WindowedRope windowed_rope = WindowedRope::kSame;
   double windowed_base = 0;
   Experts experts = Experts::kNone;
-  bool one_expert = false;         // For an architecture without experts: an expert_count of 1 also means no experts.
-  bool normalized_weights = true;  // Whether expert weights are normalized if the file does not state it.
+  bool one_expert = false;                     // An expert_count of 1 also means no experts.
+  bool normalized_weights = true;              // Whether expert weights are normalized if the file does not state it.
   RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not state it.
   bool latent_experts = false;                 // Reads moe_latent_size.
+  bool chunk_experts = false;                  // See ExpertParams::experts_per_chunk.
   bool early_router = false;                   // See ExpertParams::early_router.
   bool expert_biases = false;                  // The router and the expert matrices have biases.
   bool apply_router_weight_on_input = false;   // See Mixture::apply_router_weight_on_input.

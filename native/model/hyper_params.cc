@@ -288,7 +288,7 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
   };
   params.tied_output = file.tensor("output.weight") == nullptr;
   // Delta-net layers also have a tensor named attn_qkv, but with a different content.
-  const bool fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;
+  const bool fused_qkv = traits.fused_qkv || (carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone);
   for (LayerParams& layer : params.layers) layer.fused_qkv = fused_qkv;
   for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)
     params.layers[i].fused_qkv = file.tensor("blk." + std::to_string(i) + ".attn_qkv.weight") != nullptr;
@@ -343,7 +343,8 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, boo
     params.n_deepstack = *layers;
   }
   if (Status s = read_delta_nets(file, read, traits, params); !s) return s.error();
-  if (Status s = read_state_spaces(file, read, params); !s) return s.error();
+  if (Status s = read_state_spaces(file, read, traits, params); !s) return s.error();
+  if (Status s = read_rwkv(file, read, traits, params); !s) return s.error();
   if (Status s = read_scales(read, traits, params); !s) return s.error();
   if (Status s = read_positions(read, traits, params); !s) return s.error();
   if (Status s = read_parallel_residual(read, traits, params); !s) return s.error();

@@ -93,7 +93,9 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval)
                                             : Result<int>(1);
   if (!interval) return interval.error();
-  const auto no_heads = traits.other_mixer == MixerKind::kMamba2 ? std::optional<int64_t>(0) : std::nullopt;
+  const bool rwkv = traits.other_mixer == MixerKind::kTimeMix;
+  const bool may_be_plain = traits.other_mixer == MixerKind::kMamba || traits.other_mixer == MixerKind::kMamba2;
+  const auto no_heads = may_be_plain || rwkv ? std::optional<int64_t>(0) : std::nullopt;
   constexpr std::string_view kRecurrent = "attention.recurrent_layers";
   std::vector<int> recurrent(static_cast<size_t>(n));
   if (traits.attention_interval && read.has(kRecurrent)) {
@@ -111,8 +113,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   if (!kv_heads) return kv_heads.error();
   // In a model that has only MoE layers, the width of dense layers may be missing.
   const bool may_lack_ff = mixed || traits.block_attention;
-  const bool unstated =
-      may_lack_ff && (traits.experts == Experts::kRequired || traits.other_mixer == MixerKind::kMamba2);
+  const bool unstated = may_lack_ff && (traits.experts == Experts::kRequired || may_be_plain);
   const auto no_ff = unstated ? std::optional<int64_t>(0) : std::nullopt;
   auto n_ff = read.integers("feed_forward_length", n, may_lack_ff ? 0 : 1, kMaxFeedForward, no_ff);
   if (!n_ff) return n_ff.error();
@@ -136,6 +137,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
     layer.n_ff =
         traits.experts == Experts::kBesideLayer ? params.n_embd : (*n_ff)[at] / (traits.half_feed_forward ? 2 : 1);
     layer.feed_forward = layer.n_ff == 0   ? FeedForwardKind::kNone
+                         : rwkv            ? FeedForwardKind::kChannelMix
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
     const bool drafts = i >= params.n_layers;  // An MTP layer always has attention, regardless of the interval.
@@ -149,6 +151,10 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
       layer.mixer = none ? MixerKind::kNone : traits.other_mixer;
       continue;
     }
+    if (rwkv)
+      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " has attention ('" +
+                                                read.key("attention.head_count_kv") +
+                                                "' is not 0), which is not supported with RWKV"};
     if (traits.other_mixer == MixerKind::kAttentionAndMamba2) layer.mixer = traits.other_mixer;
     layer.n_heads = (*heads)[at];
     layer.n_kv_heads = (*kv_heads)[at];
@@ -379,6 +385,22 @@ Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& rea
   return static_cast<int>(gate == up ? gate : counted);
 }
 
+// Reads the sizes of GroveMoE's second mixture.
+Status read_chunks(const MetadataReader& read, const HyperParams& params, ExpertParams& experts) {
+  constexpr std::string_view kEach = "experts_per_group";
+  auto each = read.integer(kEach, 1, experts.count);
+  if (!each) return each.error();
+  if (experts.count % *each != 0) return not_a_multiple(read, "expert_count", experts.count, kEach, *each);
+  auto n_ff = read.integer("expert_chunk_feed_forward_length", 1, kMaxFeedForward, params.most(&LayerParams::key_dim));
+  if (!n_ff) return n_ff.error();
+  auto scale = read.number("expert_group_scale", 0, 1e6);
+  if (!scale) return scale.error();
+  experts.experts_per_chunk = *each;
+  experts.n_ff_chunk = *n_ff;
+  experts.chunk_scale = static_cast<float>(*scale);
+  return {};
+}
+
 Status read_router(const MetadataReader& read, const ArchitectureTraits& traits, ExpertParams& experts) {
   constexpr int kNotStated = 0, kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3, kRootSoftplus = 4;
   constexpr int kMaxGroups = 64;
@@ -478,7 +500,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   auto count =
       required ? read.integer("expert_count", 1, kMaxExperts) : read.integer("expert_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
-  if (*count == 0) return {};
+  if (*count == 0 || (traits.one_expert && *count == 1)) return {};
   if (Status s = read_mixture_layers(file, read, traits, params); !s) return s;
   const auto first = std::ranges::find_if(params.layers, &LayerParams::has_experts);
   const int dense_ff = params.most(&LayerParams::n_ff);
@@ -533,6 +555,9 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   experts.router.normalized = *normalized;
   experts.router.scale = *scale > 0 ? static_cast<float>(*scale) : 1.0f;
   if (Status s = read_router(read, traits, experts); !s) return s;
+  if (traits.chunk_experts) {
+    if (Status s = read_chunks(read, params, experts); !s) return s;
+  }
   experts.n_ff_shared = *shared;
   experts.shared_gate = gated;
   if (traits.averages_shared_expert && *shared > 0) {
@@ -542,7 +567,8 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   for (const auto& [what, value] :
        {experts.latent > 0 ? std::pair{"'" + read.key("moe_latent_size") + "'", experts.latent}
                            : std::pair{"'" + read.key("embedding_length") + "'", params.n_embd},
-        std::pair{std::string("the experts' feed-forward length"), *n_ff}}) {
+        std::pair{std::string("the experts' feed-forward length"), *n_ff},
+        std::pair{"'" + read.key("expert_chunk_feed_forward_length") + "'", experts.n_ff_chunk}}) {
     if (value % kExpertRowMultiple == 0) continue;
     return Error{ErrorCode::kUnsupported, what + " is " + std::to_string(value) +
                                               ", but MoE layers require a multiple of " +

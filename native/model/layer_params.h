@@ -32,7 +32,12 @@ Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const A
                        HyperParams& params);
 
 // Fills state_space and convolution_taps if any layer needs them. Must be called after read_layers().
-Status read_state_spaces(const GgufFile& file, const MetadataReader& read, HyperParams& params);
+Status read_state_spaces(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                         HyperParams& params);
+
+// Fills rwkv if any layer is an RWKV layer. Must be called after read_layers().
+Status read_rwkv(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                 HyperParams& params);
 
 // Fills `experts` and marks the layers that have experts.
 Status read_experts(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,

@@ -24,7 +24,7 @@ namespace monolith {
 enum class QkNorm : uint8_t {
   kNone,
   kEachHead,
-  kEachHeadApart,  // LayerNorm per head, with separate weights for each head.
+  kEachHeadApart,  // HyperParams::norm per head, with separate weights for each head.
   kWholeRow,
   kEachHeadRotated,
   kUnweightedRotated,  // Per head, without weights, and only in layers with RoPE.
@@ -47,6 +47,8 @@ enum class MixerKind : uint8_t {
   kShortConvolution,
   kLinear,              // One matrix, without reading other positions.
   kAttentionAndMamba2,  // Attention and Mamba-2 in parallel, on the same normalized input; their outputs are added.
+  kTimeMix,             // RWKV's time mixing (TimeMix).
+  kMamba,               // Mamba, or PLaMo 2's Mamba-2: B, C and the steps are projections of the convolved x.
   kNone,
 };
 
@@ -59,6 +61,7 @@ enum class FeedForwardKind : uint8_t {
   kGatedBesideMixture,
   // A gated MLP and experts in parallel, each between its own pair of norms; the two outputs are added (Gemma 4).
   kGatedAndMixture,
+  kChannelMix,  // RWKV: a network without a gate that also reads the previous token's input.
   kNone,
 };
 
@@ -101,19 +104,53 @@ struct DeltaNetParams {
   int64_t decays() const { return rule(0).decays(); }
 };
 
+// The norms of the steps, B and C in MixerKind::kMamba layers.
+enum class ProjectionNorm : uint8_t { kNone, kUnweighted, kWeighted };
+
 // Parameters of the state-space layers (StateSpace). All these layers have the same parameters.
 struct StateSpaceParams {
   int n_heads = 0, n_groups = 0, head_dim = 0, state_dim = 0;
   int conv_kernel_size = 0;  // Kernel size of the convolution over x, B and C.
   bool out_norm = false;     // Whether the gated output is normalized, in `n_groups` groups.
   bool convolution_bias = true;
+  // Rank of the projection from the convolved x to the steps. 0: Mamba-2, in which the steps, B and C are projections
+  // of the layer's input, and B and C are convolved, too. The other fields apply only if this is not 0.
+  int step_rank = 0;
+  bool channel_steps = false;  // See StateSpace::channel_steps.
+  // PLaMo 2: in ssm_in, each head's gate is followed by its x, and in ssm_x, the steps come after B and C. Otherwise, x
+  // is followed by the gate, and the steps come first.
+  bool gate_first = false;
+  ProjectionNorm projection_norm = ProjectionNorm::kNone;
 
   // Returns the state-space model without weights.
   StateSpace space() const {
-    return {.n_heads = n_heads, .n_groups = n_groups, .head_dim = head_dim, .state_dim = state_dim};
+    return {.n_heads = n_heads,
+            .n_groups = n_groups,
+            .head_dim = head_dim,
+            .state_dim = state_dim,
+            .channel_steps = channel_steps};
   }
   int64_t width() const { return space().width(); }
-  int64_t channels() const { return width() + 2 * space().group_width(); }  // Channels of x, B and C together.
+  // Channels of the convolution: x, and in Mamba-2 also B and C.
+  int64_t channels() const { return width() + (step_rank > 0 ? 0 : 2 * space().group_width()); }
+};
+
+// Parameters of RWKV's layers, all of which have the same parameters.
+struct RwkvParams {
+  bool delta = false;                                // RWKV 7, otherwise RWKV 6.
+  int n_heads = 0, head_dim = 0;                     // n_heads 0: there are no such layers.
+  int decay_rank = 0;                                // Ranks of the low-rank projections.
+  int rate_rank = 0, value_rank = 0, gate_rank = 0;  // RWKV 7.
+  int shift_rank = 0;                                // RWKV 6: of the projections that shift ShiftedInput::mu.
+  bool fused_mu = true;  // Whether one tensor has the vectors `mu` of all inputs of time mixing.
+  // The residual stream is halved after each of this number of layers; 0: never.
+  int halving_period = 0;
+
+  // Number of inputs of time mixing: r, w, k, v, a and g in RWKV 7; w, k, v, r and g in RWKV 6.
+  int inputs() const { return n_heads == 0 ? 0 : delta ? 6 : 5; }
+  // Returns the time mixing without weights. The epsilon of its norm is fixed.
+  TimeMix mix() const { return {.delta = delta, .n_heads = n_heads, .head_dim = head_dim, .norm_eps = 64e-5f}; }
+  int most_rank() const { return std::max({decay_rank, rate_rank, value_rank, gate_rank, shift_rank}); }
 };
 
 // Parameters that may differ between layers.
@@ -163,7 +200,10 @@ struct LayerParams {
   BlockPool pool(int dim) const { return {.dim = dim, .block = block, .overlap = blocks_overlap}; }
   // Whether the layer stores anything in KV pages.
   bool keeps_pages() const { return attends() && kv_of < 0; }
-  bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
+  bool has_state_space() const {
+    return mixer == MixerKind::kMamba || mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2;
+  }
+  bool mixes_channels() const { return feed_forward == FeedForwardKind::kChannelMix; }
   bool mixture() const { return feed_forward == FeedForwardKind::kMixture; }
   bool has_experts() const {
     return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture ||
@@ -184,6 +224,11 @@ struct ExpertParams {
   std::string_view choice_bias_name = "exp_probs_b.bias";
   bool biases = false;  // Whether the router logits and all expert matrices have biases.
   int n_ff_shared = 0;  // Width of the shared expert; 0: there is none.
+  // GroveMoE: a second mixture that reads the output of the first one and is added to it, multiplied by `chunk_scale`.
+  // See Router::experts_per_chunk.
+  int experts_per_chunk = 0;  // 0: there is no second mixture.
+  int n_ff_chunk = 0;         // Width of one of its experts.
+  float chunk_scale = 1.0f;
   // Whether the shared expert's output is multiplied by a sigmoid gate computed from its input.
   bool shared_gate = false;
   bool early_router = false;  // Whether the router reads the layer's input, before the attention block and any norm.
@@ -324,6 +369,7 @@ struct HyperParams {
   BlockAttentionParams blocks;
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
+  RwkvParams rwkv;
   int convolution_taps = 0;  // Kernel size of short-convolution layers (LFM2); 0: there are none.
   PerLayerInputs per_layer;
   StreamParams streams;

@@ -13,6 +13,7 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
       const DeltaNetParams& delta = params.delta_net;
       return delta.rule(0).state_floats() + int64_t{delta.conv_kernel_size - 1} * delta.channels();
     }
+    case MixerKind::kMamba:
     case MixerKind::kMamba2:
     case MixerKind::kAttentionAndMamba2: {
       const StateSpaceParams& space = params.state_space;
@@ -22,6 +23,8 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
       if (layer.block == 0) return 0;
       return layer.pool(layer.key_dim).state_floats() +
              (layer.chooses ? layer.pool(params.latents.index.key_dim).state_floats() : 0);
+    // Time mixing and channel mixing also keep the last token's input.
+    case MixerKind::kTimeMix: return params.rwkv.mix().state_floats() + int64_t{2} * params.n_embd;
     case MixerKind::kShortConvolution: return int64_t{params.convolution_taps - 1} * params.n_embd;
     default: return 0;
   }
@@ -49,12 +52,17 @@ Status can_carry_on(const HyperParams& params, const LayerParams& layer, const B
       const DeltaRule rule = delta.rule(params.norm_eps);
       return backend.supports(rule);
     }
+    case MixerKind::kMamba:
     case MixerKind::kMamba2:
     case MixerKind::kAttentionAndMamba2: {
       const StateSpaceParams& shape = params.state_space;
       const StateSpace space = shape.space();
       if (Status status = convolves(shape.channels(), shape.conv_kernel_size); !status) return status;
       return backend.supports(space);
+    }
+    case MixerKind::kTimeMix: {
+      const TimeMix mix = params.rwkv.mix();
+      return backend.supports(mix);
     }
     case MixerKind::kShortConvolution: return convolves(params.n_embd, params.convolution_taps);
     default: return {};

@@ -73,6 +73,16 @@ class WeightList {
   void vector_of_shape(std::string_view name, std::array<int64_t, 3> shape, const float*& to) {
     add(name, 1, shape[0] * shape[1] * shape[2], nullptr, &to, shape, 0);
   }
+  // Adds a matrix as a vector in which its columns are contiguous instead of its rows.
+  void transposed_vector(std::string_view name, int64_t rows, int64_t cols, const float*& to) {
+    vector_of_shape(name, {cols, rows, 1}, to);
+    slots_.back().transposed = true;
+  }
+  // Adds row `index` of `count` rows of a tensor of shape [cols, 1, 1, count].
+  void outer_part(std::string_view name, int64_t index, int64_t count, int64_t cols, const float*& to) {
+    add(name, 1, cols, nullptr, &to, {cols, 1, count}, index * cols);
+    slots_.back().outer = true;
+  }
   // Adds a table whose rows are decoded to floats; the tensor may have any type.
   void table(std::string_view name, int64_t rows, int64_t cols, const float*& to) {
     vector_of_shape(name, {cols, rows, 1}, to);

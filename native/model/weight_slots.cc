@@ -46,6 +46,7 @@ std::string shape_text(const GgufTensor& tensor) {
 std::string shape_text(const WeightSlot& slot) {
   std::string text = "[" + std::to_string(slot.shape[0]);
   if (slot.vector == nullptr || slot.shape[1] > 1) text += ", " + std::to_string(slot.shape[1]);
+  if (slot.outer) text += ", 1, 1";
   if (slot.shape[2] > 1) text += ", " + std::to_string(slot.shape[2]);
   return text + "]";
 }
@@ -102,6 +103,10 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
     if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
         name.starts_with("blk." + std::to_string(i) + ".indexer."))
       return true;
+  // RWKV 7: the first layer computes the values that the other layers mix with theirs.
+  if (params.rwkv.delta && name.starts_with("blk.0.time_mix_v") && name.ends_with(".weight") &&
+      name != "blk.0.time_mix_value.weight")
+    return true;
   // RoPE frequencies, which are computed instead, and each layer's combined key and value matrix if the file also has
   // the two separate matrices.
   return name.starts_with("blk.") &&
@@ -120,7 +125,9 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   }
   const GgufTensor& tensor = *slot.tensor;
   const bool is_vector = slot.vector != nullptr;
-  const bool fits = std::equal(slot.shape.begin(), slot.shape.end(), tensor.shape.begin()) && tensor.shape[3] == 1;
+  const std::array<int64_t, 4> shape = {slot.shape[0], slot.shape[1], slot.outer ? 1 : slot.shape[2],
+                                        slot.outer ? slot.shape[2] : 1};
+  const bool fits = std::equal(shape.begin(), shape.end(), tensor.shape.begin());
   if (!fits) {
     faults->add(ErrorCode::kInvalidFile,
                 "tensor '" + slot.name + "' has shape " + shape_text(tensor) + ", expected " + shape_text(slot));
@@ -207,8 +214,9 @@ std::vector<WantedTensor> wanted_tensors(const std::vector<WeightSlot>& slots) {
     if (!named.insert(slot.name).second) continue;
     const bool is_vector = slot.vector != nullptr && !slot.any_type;
     size_t dims = slot.shape[2] > 1 ? 3 : !is_vector || slot.shape[1] > 1 ? 2 : 1;
-    wanted.push_back(
-        {slot.name, {slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims)}, is_vector, slot.most});
+    std::vector<int64_t> shape(slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims));
+    if (slot.outer) shape = {slot.shape[0], slot.shape[1], 1, slot.shape[2]};
+    wanted.push_back({slot.name, std::move(shape), is_vector, slot.most});
   }
   return wanted;
 }

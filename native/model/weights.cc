@@ -118,6 +118,14 @@ std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::by
   return rows;
 }
 
+// Transposes the matrix at the start of `values`.
+void transpose(std::vector<float>& values, int64_t rows, int64_t cols) {
+  const std::vector<float> from(values.begin(), values.begin() + rows * cols);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < cols; ++i)
+      values[static_cast<size_t>(i * rows + row)] = from[static_cast<size_t>(row * cols + i)];
+}
+
 // Loads a table of integers. The values are checked because they are used as expert IDs or token IDs.
 Status load_numbers(const WeightSlot& slot, std::span<const std::byte> data) {
   slot.numbers->resize(static_cast<size_t>(slot.cols));
@@ -202,6 +210,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
       auto memory = backend.allocate(slot.cols);
       if (!memory) return memory.error();
       dequantize(tensor.type, data.data(), slot.cols, decoded.data());
+      if (slot.transposed) transpose(decoded, slot.shape[1], slot.shape[0]);
       backend.write_floats(*memory, decoded.data(), slot.cols);
       *slot.vector = *memory;
       allocated += vector_bytes(slot);

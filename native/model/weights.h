@@ -62,6 +62,8 @@ struct WeightSlot {
   std::vector<int32_t>* numbers = nullptr;  // I32 or I64 values, stored in host memory.
   int32_t most = 0;                         // Every value must be at least 0 and below this limit.
   bool any_type = false;                    // For vectors: whether the file may store the tensor quantized.
+  bool outer = false;                       // Whether the last number in `shape` is the tensor's fourth dimension.
+  bool transposed = false;                  // For vectors: whether the tensor, a matrix, is stored by columns.
   // Number of equal runs that make up the rows. Runs start `run_stride` rows apart.
   int64_t runs = 1, run_stride = 0;
   // The tensor "x.scale" next to "x.weight", if the file has it: one scale for the whole tensor or one per stacked

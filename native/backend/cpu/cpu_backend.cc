@@ -79,6 +79,7 @@ Status CpuBackend::supports(const Requirement& requirement) const {
                             [](const Convolution&) { return Status(); },  //
                             [](const DeltaRule&) { return Status(); },    //
                             [](const StateSpace&) { return Status(); },   //
+                            [](const TimeMix&) { return Status(); },      //
                             [](const Mixture&) { return Status(); }, [](AlibiBias) { return Status(); },
                             [&](Fixed16Heads heads) {
                               return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact &&

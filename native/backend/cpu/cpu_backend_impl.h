@@ -116,6 +116,13 @@ class CpuBackend final : public Backend, public EncoderOperations {
                   const DeltaInputs& inputs, float* out) override;
   void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
                    const StateSpaceInputs& inputs, float* out) override;
+  void difference_from_previous(std::span<const Segment> segments, const LayerSlots& state, const float* x, int64_t dim,
+                                float* difference) override;
+  void shifted_inputs(std::span<const ShiftedInput> inputs, const float* x, const float* difference, RowCount rows,
+                      int64_t dim) override;
+  // ops/time_mix-inl.h defines the order of sums. A thread processes all rows of a head in order.
+  void time_mix(const TimeMix& mix, std::span<const Segment> segments, const LayerSlots& state,
+                const TimeMixInputs& inputs, float* out) override;
   void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) override;
   void copy_page(KvCache& kv_cache, int32_t from, int32_t to) override;
   void read_page(const KvCache& kv_cache, int32_t page, std::byte* host_to) override;

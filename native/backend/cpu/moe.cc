@@ -77,15 +77,15 @@ Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
   first_slot_.assign(static_cast<size_t>(shape.n_experts) + 1, 0);
   kernels_of_.assign(static_cast<size_t>(shape.n_experts), KernelKind::kPanel);
   active_.reserve(static_cast<size_t>(shape.n_experts));
-  shape_ = shape;
+  shape_ = largest_ = shape;
   max_rows_ = max_rows;
   return {};
 }
 
-void CpuMixture::choose_largest(const float* by, int32_t* best) const {
+void CpuMixture::choose_largest(const float* by, int n, int32_t* best) const {
   const int n_used = shape_.n_used;
   int kept = 0;
-  for (int32_t expert = 0; expert < shape_.n_experts; ++expert) {
+  for (int32_t expert = 0; expert < n; ++expert) {
     // A NaN is accepted only while the list is not full yet.
     if (kept == n_used && !(by[expert] > by[best[kept - 1]])) continue;
     int at = kept < n_used ? kept++ : n_used - 1;
@@ -94,8 +94,7 @@ void CpuMixture::choose_largest(const float* by, int32_t* best) const {
   }
 }
 
-void CpuMixture::score(const Router& router, const float* logits, float* scores) const {
-  const int n = shape_.n_experts;
+void CpuMixture::score(const Router& router, const float* logits, int n, float* scores) const {
   if (router.score == RouterScore::kSigmoid) {
     for (int e = 0; e < n; ++e) scores[e] = -logits[e];
     ops_.logits.exp(scores, n, 0.0f, scores);
@@ -143,9 +142,11 @@ void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
   float* const weights = weights_ + int64_t{row} * n_used;
   float sum = 0;
   const bool given = by_token.of_token != nullptr;
-  if (router.score == RouterScore::kSoftmax && router.bias == nullptr && router.groups == 1 && !given) {
+  const int n_logits = shape_.n_experts * router.experts_per_chunk;
+  if (router.score == RouterScore::kSoftmax && router.bias == nullptr && router.groups == 1 && !given &&
+      router.experts_per_chunk == 1) {
     // Logits have the same order as their softmax scores, and only the scores of the selected experts are needed.
-    choose_largest(logits, best);
+    choose_largest(logits, n_logits, best);
     for (int i = 0; i < n_used; ++i) weights[i] = logits[best[i]];
     const float top = weights[0];
     ops_.logits.exp(weights, n_used, top, weights);
@@ -155,24 +156,27 @@ void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
       sum = static_cast<float>(ops_.logits.sum_exp(logits, shape_.n_experts, top));
     }
   } else {
-    float* const scores = scores_ + int64_t{row} * 3 * shape_.n_experts;
-    float* const by = scores + shape_.n_experts;
-    score(router, logits, scores);
+    float* const scores = scores_ + int64_t{row} * 3 * n_logits;
+    float* const by = scores + n_logits;
+    score(router, logits, n_logits, scores);
     if (given) {
       const int32_t token = by_token.tokens[by_token.rows != nullptr ? by_token.rows[row] : row];
       std::copy_n(by_token.of_token + int64_t{token} * n_used, n_used, best);
     } else {
-      for (int e = 0; e < shape_.n_experts; ++e)
-        by[e] = router.bias != nullptr ? scores[e] + router.bias[e] : scores[e];
+      for (int e = 0; e < n_logits; ++e) by[e] = router.bias != nullptr ? scores[e] + router.bias[e] : scores[e];
       if (router.groups > 1) keep_groups(router, by, by + shape_.n_experts);
-      choose_largest(by, best);
+      choose_largest(by, n_logits, best);
+      for (int i = 0; i < n_used && router.experts_per_chunk > 1; ++i) best[i] /= router.experts_per_chunk;
     }
     for (int i = 0; i < n_used; ++i) {
       weights[i] = scores[best[i]];
       sum += weights[i];
     }
-    // All scores may underflow to 0.
-    sum = router.normalized ? std::max(sum, std::numeric_limits<float>::min()) : 1.0f;
+    // All scores may underflow to 0. With chunks, they are small if the logits of all chunks are small; the limit is
+    // llama.cpp's.
+    constexpr float kLeastOfChunks = 0x1p-14f;
+    const float least = router.experts_per_chunk > 1 ? kLeastOfChunks : std::numeric_limits<float>::min();
+    sum = router.normalized ? std::max(sum, least) : 1.0f;
   }
   const float share = router.scale / sum;
   for (int i = 0; i < n_used; ++i) weights[i] *= share;
@@ -334,7 +338,7 @@ void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_pe
   const int64_t n_active = static_cast<int64_t>(active_.size());
   const int64_t panels = rows_per_expert / kPanelRows;
   const auto panel_bytes = static_cast<int64_t>(cpu_matrix(*targets[0].weight).layout().bytes());
-  const bool single_tiles = first_slot_.back() <= n_active * matmul_.max_tile_rows;
+  const bool single_tiles = first_slot_[static_cast<size_t>(shape_.n_experts)] <= n_active * matmul_.max_tile_rows;
   const int64_t by_cache = (single_tiles ? kStreamBytes : kPanelBytes) / panel_bytes;
   const int64_t by_balance =
       pool_.size() == 1 ? panels : n_active * n_targets * panels / (kPiecesPerThread * pool_.size());
@@ -356,23 +360,27 @@ void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_pe
 
 void CpuMixture::run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
                      bool add_to_out) {
-  assert(mixture.shape == shape_ && n_rows <= max_rows_);
+  assert(mixture.shape.n_experts * mixture.router.experts_per_chunk <= largest_.n_experts && n_rows <= max_rows_);
+  assert(mixture.shape.n_used <= largest_.n_used && mixture.shape.n_ff <= largest_.n_ff);
+  assert(mixture.shape.n_embd == largest_.n_embd);
+  shape_ = mixture.shape;
   const int64_t n_embd = shape_.n_embd, n_ff = shape_.n_ff;
   const int n_slots = static_cast<int>(slots_of(n_rows, shape_));
 
-  pool_.parallel_for(n_rows, std::max<int64_t>(1, kLogitsAlone / shape_.n_experts),
-                     [&](int64_t begin, int64_t end, int) {
-                       for (int64_t row = begin; row < end; ++row)
-                         choose(mixture, router_logits + row * shape_.n_experts, static_cast<int>(row));
-                     });
+  const int64_t n_logits = int64_t{shape_.n_experts} * mixture.router.experts_per_chunk;
+  pool_.parallel_for(n_rows, std::max<int64_t>(1, kLogitsAlone / n_logits), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) choose(mixture, router_logits + row * n_logits, static_cast<int>(row));
+  });
   arrange(mixture, n_rows);
 
   const bool gateless = mixture.gate == nullptr;
   const MatmulTarget both[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
                                {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
-  // With a single row, all slots have the same packed input, because each slot is a tile of its own.
-  const int packed_slots = n_rows == 1 ? 1 : n_slots;
+  // With a single row, all slots have the same packed input, because each slot is a tile of its own. That is not so if
+  // an expert may run twice for a token.
+  const bool shared_lines = n_rows == 1 && mixture.router.experts_per_chunk == 1;
+  const int packed_slots = shared_lines ? 1 : n_slots;
   for_slots(packed_slots, n_embd, [&](int slot) {
     const int32_t expert = expert_of_[slot];
     bool packed[kActivationKinds] = {};
@@ -383,7 +391,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
       packed[static_cast<int>(kind)] = true;
     }
   });
-  multiply(inner, n_ff, n_embd, n_rows == 1);
+  multiply(inner, n_ff, n_embd, shared_lines);
 
   const OpKernels::Plain plain = ops_.plain(mixture.activation.activation);
   for_slots(n_slots, n_ff, [&](int choice) {

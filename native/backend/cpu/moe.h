@@ -38,16 +38,16 @@ class CpuMixture {
   // kExpertRowMultiple), kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 
-  // Implements Operations::mixture. The shape must be the one passed to reserve() (asserted).
+  // Implements Operations::mixture. The shape must not exceed the one passed to reserve() (asserted).
   void run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out, bool add_to_out);
 
  private:
   struct Product;
   // Selects the experts for one row and computes their weights.
   void choose(const Mixture& mixture, const float* logits, int row);
-  // Sets `best` to the indices of the experts with the largest values in `by`, in descending order of value.
-  void choose_largest(const float* by, int32_t* best) const;
-  void score(const Router& router, const float* logits, float* scores) const;
+  // Sets `best` to the indices of the largest of the `n` values in `by`, in descending order of value.
+  void choose_largest(const float* by, int n, int32_t* best) const;
+  void score(const Router& router, const float* logits, int n, float* scores) const;
   // Group-limited routing: sets the selection scores of experts outside the best groups to minus infinity. `sums` is
   // scratch memory with one element per group.
   void keep_groups(const Router& router, float* by, float* sums) const;
@@ -66,7 +66,8 @@ class CpuMixture {
   const OpKernels& ops_;
   ThreadPool& pool_;
   const MatmulScratch& tile_scratch_;
-  MixtureShape shape_;
+  MixtureShape largest_;  // The shape passed to reserve().
+  MixtureShape shape_;    // The shape of the current mixture.
   int max_rows_ = 0;
   MatmulScratch lines_;  // Packed input of every slot.
   Mapping memory_;
@@ -74,7 +75,7 @@ class CpuMixture {
   float* up_ = nullptr;       // Shape [slot][n_ff].
   float* result_ = nullptr;   // Shape [slot][n_embd].
   float* weights_ = nullptr;  // Shape [row][n_used].
-  float* scores_ = nullptr;   // Shape [row][3][n_experts]: scores, selection scores, sums per group.
+  float* scores_ = nullptr;   // Shape [row][3][router logits]: scores, selection scores, sums per group.
   // State of the current step.
   std::vector<int32_t> chosen_;         // Shape [row][n_used]: experts in order of preference.
   std::vector<int32_t> slot_of_;        // Shape [row][n_used].

@@ -165,6 +165,7 @@ class CudaBackend final : public Backend {
                               [](const Convolution& convolution) { return check_recurrence(convolution); },
                               [](const DeltaRule& rule) { return check_recurrence(rule); },
                               [](const StateSpace& space) { return check_recurrence(space); },
+                              [](const TimeMix& mix) { return check_recurrence(mix); },
                               [](const Mixture& mixture) { return CudaMixture::check(mixture); },
                               [](Fixed16Heads heads) { return Status(unsupported(heads)); },
                               [](AlibiBias bias) { return Status(unsupported(bias)); }},
@@ -304,6 +305,20 @@ class CudaBackend final : public Backend {
                    const StateSpaceInputs& inputs, float* out) override {
     Runtime& runtime = now();
     cuda::state_space(runtime, space, list_of(segments), state, inputs, out);
+  }
+  void difference_from_previous(std::span<const Segment> segments, const LayerSlots& state, const float* x, int64_t dim,
+                                float* difference) override {
+    Runtime& runtime = now();
+    cuda::difference_from_previous(runtime, list_of(segments), state, x, dim, difference);
+  }
+  void shifted_inputs(std::span<const ShiftedInput> inputs, const float* x, const float* difference, RowCount rows,
+                      int64_t dim) override {
+    cuda::shifted_inputs(now(), inputs, x, difference, padded(rows), dim);
+  }
+  void time_mix(const TimeMix& mix, std::span<const Segment> segments, const LayerSlots& state,
+                const TimeMixInputs& inputs, float* out) override {
+    Runtime& runtime = now();
+    cuda::time_mix(runtime, mix, list_of(segments), state, inputs, out);
   }
   void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                    const float* values, const float* scores, float* out) override {

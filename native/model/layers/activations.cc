@@ -30,8 +30,8 @@ int64_t recurrent_channels(const HyperParams& p) {
                    p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
 }
 int64_t recurrent_values(const HyperParams& p) {
-  return std::max({delta_values(p), p.has_state_spaces() ? p.state_space.width() : 0,
-                   p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
+  return std::max({delta_values(p), p.rwkv.n_heads > 0 ? int64_t{p.n_embd} : 0,
+                   p.has_state_spaces() ? p.state_space.width() : 0, p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
 }
 int64_t gated_dim(const LayerParams& layer) { return layer.output_gate ? attended_dim(layer) : 0; }
 
@@ -56,6 +56,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
     });
   };
   const EagleParams* const eagle = p.draft.eagle.get();
+  const int64_t rwkv = p.rwkv.n_heads > 0 ? p.n_embd : 0;
   std::vector<ActivationBuffer> buffers = {
       {&Activations::x, rows * p.n_embd},
       {&Activations::normed, rows * p.n_embd},
@@ -66,9 +67,15 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::attended, rows * std::max(most(p, attended_dim), recurrent_values(p))},
       {&Activations::mixer_gate, rows * std::max(most(p, gated_dim), recurrent_values(p))},
       {&Activations::decay, p.has_delta_nets() ? rows * delta.decays() : 0},
-      {&Activations::beta, rows * std::max(delta.n_value_heads, p.state_space.n_heads)},
-      {&Activations::low_decay, rows * delta.low_rank},
+      {&Activations::beta, rows * std::max<int64_t>(delta.n_value_heads, p.state_space.space().steps())},
+      {&Activations::low_decay, rows * std::max({delta.low_rank, p.state_space.step_rank, p.rwkv.most_rank()})},
       {&Activations::low_gate, rows * delta.low_rank},
+      {&Activations::difference, rows * rwkv},
+      {&Activations::shifted, rows * p.rwkv.inputs() * rwkv},
+      {&Activations::projected, rows * kTimeMixInputs * rwkv},
+      {&Activations::first_v, p.rwkv.delta ? rows * rwkv : 0},
+      {&Activations::last_shifted, logit_rows * rwkv},
+      {&Activations::space_groups, p.state_space.step_rank > 0 ? rows * 2 * p.state_space.space().group_width() : 0},
       {&Activations::parallel_input, p.parallel_norm || early ? rows * p.n_embd : 0},
       {&Activations::last_early, early ? logit_rows * p.n_embd : 0},
       {&Activations::branch, p.post_norm || p.residual_scale != 1.0f || mixed > 0 ? rows * p.n_embd : 0},
@@ -76,8 +83,11 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::up, rows * dense_ff(p)},
       {&Activations::router, rows * p.experts.count},
       {&Activations::expert_in, rows * p.experts.latent},
-      {&Activations::expert_out, rows * p.experts.latent},
-      {&Activations::shared, p.experts.shared_gate || p.experts.shared_scale != 1.0f || beside ? rows * p.n_embd : 0},
+      {&Activations::expert_out, rows * (p.experts.experts_per_chunk > 0 ? p.n_embd : p.experts.latent)},
+      {&Activations::shared,
+       p.experts.shared_gate || p.experts.shared_scale != 1.0f || beside || p.experts.experts_per_chunk > 0
+           ? rows * p.n_embd
+           : 0},
       {&Activations::shared_gate, p.experts.shared_gate ? rows : 0},
       {&Activations::low_q, rows * p.latents.q_rank},
       {&Activations::head_q, rows * most_of_heads(p, p.latents.key_dim)},
@@ -147,13 +157,15 @@ int64_t widest_row(const HyperParams& p) {
   return std::max({drafting, int64_t{p.n_embd}, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped,
                    groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p),
                    most_of_heads(p, head), int64_t{latents.q_rank},
-                   int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});
+                   int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p),
+                   int64_t{p.state_space.step_rank}, int64_t{p.rwkv.most_rank()}});
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {
   const ExpertParams& experts = p.experts;
   if (experts.count == 0) return {};
-  return {experts.count, experts.used, experts.latent > 0 ? experts.latent : p.n_embd, experts.n_ff};
+  return {experts.count, experts.used, experts.latent > 0 ? experts.latent : p.n_embd,
+          std::max(experts.n_ff, experts.n_ff_chunk)};
 }
 
 HeadProductShape head_product_shape(const HyperParams& p) {

@@ -19,20 +19,32 @@ struct Activations {
   float* v = nullptr;
   float* attended = nullptr;
   float* mixer_gate = nullptr;  // Gate for the output of attention or a delta net.
-  float* decay =
-      nullptr;  // This and the next three buffers are for delta nets. Mamba-2 keeps its time steps in `beta`.
+  // The next four buffers are for delta nets. State-space models keep their steps in `beta`, and Mamba keeps the steps
+  // before their projection in `low_decay`.
+  float* decay = nullptr;
   float* beta = nullptr;
   float* low_decay = nullptr;
   float* low_gate = nullptr;
+  float* space_groups = nullptr;  // B and C of Mamba.
+  // RWKV: the difference from the previous token's input; the inputs of time mixing, [input][tokens][n_embd]; their
+  // projections, kTimeMixInputs of the same size; the v of the first layer; and the gathered input of channel mixing.
+  float* difference = nullptr;
+  float* shifted = nullptr;
+  float* projected = nullptr;
+  float* first_v = nullptr;
+  float* last_shifted = nullptr;
   // Input of the feed-forward network for HyperParams::parallel_norm, or StepRows::early.
   float* parallel_input = nullptr;
   float* branch = nullptr;  // Output of a block, unless it is added to the residual stream directly.
   float* gate = nullptr;
   float* up = nullptr;
-  float* router = nullptr;     // Shape [tokens][n_experts].
-  float* expert_in = nullptr;  // For ExpertParams::latent, [tokens][latent]: input and output of the experts.
+  float* router = nullptr;  // Shape [tokens][n_experts].
+  // For ExpertParams::latent, [tokens][latent]: input and output of the experts. For ExpertParams::experts_per_chunk,
+  // expert_out is the output of the second mixture, [tokens][n_embd].
+  float* expert_in = nullptr;
   float* expert_out = nullptr;
-  // Output of the gated shared expert, or of the experts if they run in parallel with a dense network.
+  // Output of the gated shared expert, or of the experts if they run in parallel with a dense network or another mixture
+  // reads their output.
   float* shared = nullptr;
   float* shared_gate = nullptr;  // Shape [tokens].
   float* low_q = nullptr;        // Low-rank queries of MLA: [tokens][q_rank].
@@ -90,6 +102,9 @@ struct ActivationBuffer {
   int64_t count;
 };
 std::vector<ActivationBuffer> activation_buffers(const HyperParams& params, const ModelLimits& limits);
+
+// Number of inputs in TimeMixInputs without first_v.
+inline constexpr int kTimeMixInputs = 7;
 
 // Number of tokens whose hidden states an EAGLE-3 head concatenates at a time.
 inline constexpr int kJoinedRows = 128;

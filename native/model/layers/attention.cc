@@ -91,10 +91,14 @@ void Attention::project(StepRows& rows) const {
       operations_.rms_norm_heads(to.k, k_dim(layer_), weights_.k_norm, params_.norm_eps, rows.count, layer_.n_kv_heads,
                                  layer_.key_dim);
   } else if (params_.qk_norm == QkNorm::kEachHeadApart) {
-    operations_.layer_norm_groups(to.q, weights_.q_norm, params_.norm_eps, rows.count, layer_.n_heads, layer_.key_dim);
-    if (layer_.kv_of < 0)
-      operations_.layer_norm_groups(to.k, weights_.k_norm, params_.norm_eps, rows.count, layer_.n_kv_heads,
-                                    layer_.key_dim);
+    const auto norm_heads = [&](float* x, const float* weight, int n_heads) {
+      if (params_.norm == NormKind::kRms)
+        operations_.rms_norm_groups(x, weight, params_.norm_eps, rows.count, n_heads, layer_.key_dim);
+      else
+        operations_.layer_norm_groups(x, weight, params_.norm_eps, rows.count, n_heads, layer_.key_dim);
+    };
+    norm_heads(to.q, weights_.q_norm, layer_.n_heads);
+    if (layer_.kv_of < 0) norm_heads(to.k, weights_.k_norm, layer_.n_kv_heads);
   } else if (params_.qk_norm == QkNorm::kWholeRow) {
     operations_.rms_norm(to.q, weights_.q_norm, params_.norm_eps, rows.count, q_dim(layer_), to.q);
     if (layer_.kv_of < 0)

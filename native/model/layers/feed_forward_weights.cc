@@ -39,6 +39,12 @@ void list_weights(const LayerParams& layer, ExpertWeights& weights, NetworkWeigh
     list.matrices("ffn_up_exps.weight", e.count, e.n_ff, width, weights.all.up);
   }
   list.matrices("ffn_down_exps.weight", e.count, width, e.n_ff, weights.all.down);
+  if (e.experts_per_chunk > 0) {
+    const int64_t chunks = e.count / e.experts_per_chunk;
+    list.matrices("ffn_gate_chexps.weight", chunks, e.n_ff_chunk, p.n_embd, weights.chunks.gate);
+    list.matrices("ffn_up_chexps.weight", chunks, e.n_ff_chunk, p.n_embd, weights.chunks.up);
+    list.matrices("ffn_down_chexps.weight", chunks, p.n_embd, e.n_ff_chunk, weights.chunks.down);
+  }
   if (layer.experts_by_token) list.numbers("ffn_gate_tid2eid.weight", e.used, p.n_vocab, e.count, weights.of_token);
   list.vector_if(e.choice_bias && !layer.experts_by_token, e.choice_bias_name, e.count, weights.choice_bias);
   if (e.biases) {

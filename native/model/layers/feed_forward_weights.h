@@ -32,6 +32,7 @@ struct ExpertWeights {
   const float* choice_bias = nullptr;   // Added to the router scores only for selecting experts: [n_experts].
   std::vector<int32_t> of_token;        // See TokenExperts::of_token.
   NetworkWeights all;                   // The matrices of all experts (see Mixture).
+  NetworkWeights chunks;                // The same for ExpertParams::experts_per_chunk.
   std::unique_ptr<Matrix> shared_gate;  // Shape [1, n_embd].
   // Only for experts in parallel with a dense network (FeedForwardKind::kGatedAndMixture): the norm of the experts'
   // input, the norms of both outputs, the factors that the norm of the router's input uses as its weights, and a scale

@@ -15,6 +15,8 @@ void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& l
       list_weights(layer, weights.attention, list);
       list_weights(weights.mamba2, list);
       break;
+    case MixerKind::kTimeMix: list_weights(layer, weights.time_mix, list); break;
+    case MixerKind::kMamba: list_weights(weights.mamba, list); break;
     case MixerKind::kMamba2: list_weights(weights.mamba2, list); break;
     case MixerKind::kShortConvolution: list_weights(weights.short_convolution, list); break;
     case MixerKind::kLinear:
@@ -29,6 +31,7 @@ void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& l
   }
   if (layer.feed_forward == FeedForwardKind::kNone) return;
   if (p.pre_norm && (!p.parallel_residual || p.parallel_norm)) list.norm(p.ffn_norm_name, p.n_embd, weights.ffn_norm);
+  if (layer.mixes_channels()) return list_weights(layer, weights.channel_mix, list);
   if (!layer.mixture()) list_weights(layer, weights.network, list);
   if (layer.has_experts()) list_weights(layer, weights.experts, weights.network, list);
   if (p.post_norm) list.norm(p.ffn_post_norm_name, p.n_embd, weights.ffn_post_norm);

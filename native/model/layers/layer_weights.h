@@ -3,6 +3,7 @@
 
 #include "model/layers/attention_weights.h"
 #include "model/layers/recurrent_weights.h"
+#include "model/layers/rwkv_weights.h"
 #include "model/layers/feed_forward_weights.h"
 #include "model/layers/per_layer_input_weights.h"
 #include "model/layers/stream_weights.h"
@@ -15,6 +16,9 @@ struct LayerWeights {
   LatentAttentionWeights latent_attention;
   BlockAttentionWeights block_attention;
   DeltaNetWeights delta_net;
+  MambaWeights mamba;
+  TimeMixWeights time_mix;
+  ChannelMixWeights channel_mix;
   Mamba2Weights mamba2;
   ShortConvolutionWeights short_convolution;
   NormWeights ffn_norm;

@@ -8,8 +8,10 @@
 #include "model/layers/moe.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/latent_attention.h"
+#include "model/layers/mamba.h"
 #include "model/layers/mamba2.h"
 #include "model/layers/per_layer_input.h"
+#include "model/layers/rwkv.h"
 #include "model/layers/short_convolution.h"
 #include "model/layers/streams.h"
 
@@ -25,6 +27,8 @@ Status add_mixer(const LayerContext& context, Parts& parts) {
     case MixerKind::kLatentAttention: parts.push_back(std::make_unique<LatentAttention>(context)); return {};
     case MixerKind::kBlockAttention: parts.push_back(std::make_unique<BlockAttention>(context)); return {};
     case MixerKind::kDeltaNet: parts.push_back(std::make_unique<DeltaNet>(context)); return {};
+    case MixerKind::kTimeMix: parts.push_back(std::make_unique<TimeMixer>(context)); return {};
+    case MixerKind::kMamba: parts.push_back(std::make_unique<Mamba>(context)); return {};
     case MixerKind::kMamba2: parts.push_back(std::make_unique<Mamba2>(context)); return {};
     case MixerKind::kShortConvolution: parts.push_back(std::make_unique<ShortConvolution>(context)); return {};
     case MixerKind::kAttentionAndMamba2:  // The first block computes the norm that both read.
@@ -46,6 +50,10 @@ Status add_feed_forward(const LayerContext& context, const BackendMemory& backen
       auto experts = std::make_unique<ExpertMixture>(context);
       const Mixture mixture = experts->mixture();
       if (Status status = backend.supports(mixture); !status) return status;
+      if (context.params.experts.experts_per_chunk > 0) {
+        const Mixture chunks = experts->chunk_mixture();
+        if (Status status = backend.supports(chunks); !status) return status;
+      }
       parts.push_back(std::move(experts));
       return {};
     }
@@ -56,6 +64,7 @@ Status add_feed_forward(const LayerContext& context, const BackendMemory& backen
       parts.push_back(std::move(both));
       return {};
     }
+    case FeedForwardKind::kChannelMix: parts.push_back(std::make_unique<ChannelMixer>(context)); return {};
     case FeedForwardKind::kNone: return {};
   }
   return {};

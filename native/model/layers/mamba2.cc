@@ -33,10 +33,14 @@ void Mamba2::run(StepRows& rows, bool last) const {
   operations_.matmul(targets, x, rows.count, use_);
   const std::span<const Segment> segments = rows.tables.front();  // The slots are the same in all page tables.
   operations_.convolve(convolution_, segments, inputs_, to.q, channels);
-  operations_.state_space(
-      space_, segments, state_,
-      {.x = to.q, .b = to.q + width, .c = to.q + width + space_.group_width(), .stride = channels, .step = to.beta},
-      to.attended);
+  operations_.state_space(space_, segments, state_,
+                          {.x = to.q,
+                           .b = to.q + width,
+                           .c = to.q + width + space_.group_width(),
+                           .stride = channels,
+                           .group_stride = channels,
+                           .step = to.beta},
+                          to.attended);
   float* gated = to.mixer_gate;
   operations_.gated(Activation::kSilu, gated, to.attended, rows.count, width, gated);
   if (weights_.out_norm != nullptr)

@@ -1,5 +1,6 @@
 #include "model/layers/moe.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/layers/feed_forward.h"
@@ -10,7 +11,9 @@ Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const Ex
   Router router = params.experts.router;
   router.bias = experts.choice_bias;
   router.expert_scales = experts.expert_scales;
-  return {.shape = mixture_shape(params),
+  MixtureShape shape = mixture_shape(params);
+  shape.n_ff = params.experts.n_ff;
+  return {.shape = shape,
           .gate = experts.all.gate.get(),
           .up = experts.all.up.get(),
           .down = experts.all.down.get(),
@@ -21,6 +24,19 @@ Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const Ex
           .router = router,
           .by_token = {.of_token = experts.of_token.empty() ? nullptr : experts.of_token.data()},
           .apply_router_weight_on_input = params.experts.apply_router_weight_on_input};
+}
+
+Mixture ExpertMixture::chunk_mixture() const {
+  const ExpertParams& experts = params_.experts;
+  Mixture mixture = this->mixture();
+  mixture.shape.n_experts = experts.count / experts.experts_per_chunk;
+  mixture.shape.n_used = std::min(experts.used, mixture.shape.n_experts);
+  mixture.shape.n_ff = experts.n_ff_chunk;
+  mixture.gate = weights_.experts.chunks.gate.get();
+  mixture.up = weights_.experts.chunks.up.get();
+  mixture.down = weights_.experts.chunks.down.get();
+  mixture.router.experts_per_chunk = experts.experts_per_chunk;
+  return mixture;
 }
 
 void ExpertMixture::run(StepRows& rows, bool) const {
@@ -59,6 +75,14 @@ void ExpertMixture::run(StepRows& rows, bool) const {
     operations_.mixture(mixture, to.router, to.expert_in, rows.count, to.expert_out, false);
     const MatmulTarget up{own.from_latent.get(), out, params_.n_embd, nullptr, residual_.is_direct()};
     operations_.matmul({&up, 1}, to.expert_out, rows.count, InputUse::kLast);
+  } else if (experts.experts_per_chunk > 0) {
+    operations_.mixture(mixture, to.router, x, rows.count, to.shared, false);
+    operations_.mixture(chunk_mixture(), to.router, to.shared, rows.count, to.expert_out, false);
+    operations_.add_rows(to.shared, to.expert_out, experts.chunk_scale, nullptr, rows.count, params_.n_embd);
+    if (residual_.is_direct())
+      operations_.add_rows(out, to.shared, 1.0f, nullptr, rows.count, params_.n_embd);
+    else
+      operations_.copy_rows(to.shared, params_.n_embd, rows.count, params_.n_embd, out);
   } else {
     operations_.mixture(mixture, to.router, x, rows.count, out, residual_.is_direct());
   }

@@ -14,6 +14,8 @@ class ExpertMixture final : public FeedForward {
   using FeedForward::FeedForward;
   void run(StepRows& rows, bool last) const override;
   Mixture mixture() const { return mixture_of(params_, layer_, weights_.experts); }
+  // The mixture that reads the output of mixture(), for ExpertParams::experts_per_chunk.
+  Mixture chunk_mixture() const;
 };
 
 // A gated MLP and experts in parallel, each between its own pair of norms: x += post_norm(norm_1(network(pre_norm(x)))

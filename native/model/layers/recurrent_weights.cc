@@ -1,5 +1,7 @@
 #include "model/layers/recurrent_weights.h"
 
+#include <string>
+
 #include "model/weight_list.h"
 
 namespace monolith {
@@ -78,6 +80,40 @@ void list_weights(Mamba2Weights& weights, WeightList& list) {
   if (s.out_norm) list.vector_of_shape("ssm_norm.weight", {width / s.n_groups, s.n_groups, 1}, weights.out_norm);
   list.matrix("ssm_out.weight", p.n_embd, width, weights.output);
   if (p.post_norm) list.norm("post_attention_norm.weight", p.n_embd, weights.post_norm);
+}
+
+void list_weights(MambaWeights& weights, WeightList& list) {
+  const HyperParams& p = list.params();
+  const StateSpaceParams& s = p.state_space;
+  const int64_t width = s.width(), rank = s.step_rank, groups = 2 * s.space().group_width();
+  if (p.pre_norm) list.norm("attn_norm.weight", p.n_embd, weights.norm);
+  if (s.gate_first) {
+    const int64_t n = s.n_heads, dim = s.head_dim;
+    list.part_runs("ssm_in.weight", n, dim, dim, 2 * dim, p.n_embd, weights.x);
+    list.part_runs("ssm_in.weight", n, 0, dim, 2 * dim, p.n_embd, weights.gate);
+  } else {
+    list.part("ssm_in.weight", 0, width, 2 * width, p.n_embd, weights.x);
+    list.part("ssm_in.weight", width, width, 2 * width, p.n_embd, weights.gate);
+  }
+  list.vector_of_shape("ssm_conv1d.weight", {s.conv_kernel_size, width, 1}, weights.convolution);
+  list.vector_if(s.convolution_bias, "ssm_conv1d.bias", width, weights.convolution_bias);
+  list.part("ssm_x.weight", s.gate_first ? groups : 0, rank, rank + groups, width, weights.low_step);
+  list.part("ssm_x.weight", s.gate_first ? 0 : rank, groups, rank + groups, width, weights.groups);
+  if (s.projection_norm == ProjectionNorm::kWeighted) {
+    const std::string end = s.gate_first ? "" : ".weight";
+    list.vector("ssm_dt_norm" + end, rank, weights.step_norm);
+    list.vector("ssm_b_norm" + end, s.state_dim, weights.b_norm);
+    list.vector("ssm_c_norm" + end, s.state_dim, weights.c_norm);
+  }
+  list.matrix("ssm_dt.weight", s.space().steps(), rank, weights.step);
+  if (s.channel_steps)
+    list.transposed_vector("ssm_a", width, s.state_dim, weights.rate);
+  else
+    list.vector("ssm_a", s.n_heads, weights.rate);
+  list.vector("ssm_dt.bias", s.space().steps(), weights.step_bias);
+  list.vector("ssm_d", s.space().steps(), weights.skip);
+  list.matrix("ssm_out.weight", p.n_embd, width, weights.output);
+  if (p.post_norm) list.norm(p.attention_post_norm_name, p.n_embd, weights.post_norm);
 }
 
 void list_weights(ShortConvolutionWeights& weights, WeightList& list) {

@@ -1,4 +1,4 @@
-// Weights of the recurrent blocks: delta nets, Mamba-2 and short convolutions. Vectors are in the backend's memory.
+// Weights of the recurrent blocks: delta nets, Mamba, Mamba-2 and short convolutions. Vectors are in the backend's memory.
 #pragma once
 
 #include <memory>
@@ -47,6 +47,26 @@ struct Mamba2Weights {
 };
 
 void list_weights(Mamba2Weights& weights, WeightList& list);
+
+// Weights of a Mamba block.
+struct MambaWeights {
+  NormWeights norm;
+  std::unique_ptr<Matrix> x, gate;           // Parts of one tensor.
+  std::unique_ptr<Matrix> low_step, groups;  // Parts of one tensor: the steps before their projection; B and C.
+  std::unique_ptr<Matrix> step;
+  const float* convolution = nullptr;  // Shape [width][taps].
+  const float* convolution_bias = nullptr;
+  const float* step_norm = nullptr;  // This and the next two: null without ProjectionNorm::kWeighted.
+  const float* b_norm = nullptr;
+  const float* c_norm = nullptr;
+  const float* rate = nullptr;  // See StateSpace.
+  const float* step_bias = nullptr;
+  const float* skip = nullptr;
+  std::unique_ptr<Matrix> output;
+  NormWeights post_norm;
+};
+
+void list_weights(MambaWeights& weights, WeightList& list);
 
 // Weights of a short convolution block.
 struct ShortConvolutionWeights {

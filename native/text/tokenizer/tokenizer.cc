@@ -5,6 +5,7 @@
 
 #include "text/tokenizer/byte_level_bpe.h"
 #include "text/tokenizer/char_reader.h"
+#include "text/tokenizer/longest_match.h"
 #include "text/tokenizer/sentencepiece.h"
 #include "text/tokenizer/special_matcher.h"
 #include "text/tokenizer/unicode.h"
@@ -109,13 +110,14 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::build(const TokenizerSpec& s
   };
   constexpr Family kFamilies[] = {{"gpt2", ByteLevelBpe::build},    {"llama", SentencePiece::build},
                                   {"gemma4", SentencePiece::build}, {"whitespace", SentencePiece::build},
-                                  {"t5", Unigram::build},           {"bert", WordPiece::build}};
+                                  {"t5", Unigram::build},           {"bert", WordPiece::build},
+                                  {"rwkv", LongestMatch::build}};
   const auto family = std::ranges::find(kFamilies, spec.model, &Family::model);
   if (family == std::end(kFamilies))
     return Error{
         ErrorCode::kUnsupported,
         "the file requires the tokenizer '" + std::string(spec.model.substr(0, 64)) +
-            "' (tokenizer.ggml.model); supported are 'gpt2', 'llama', 'gemma4', 'whitespace', 't5' and 'bert'"};
+            "' (tokenizer.ggml.model); supported are 'gpt2', 'llama', 'gemma4', 'whitespace', 't5', 'bert' and 'rwkv'"};
   auto tokenizer = SentencePiece::lists_pieces(spec) ? SentencePiece::build(spec) : family->build(spec);
   if (!tokenizer) return tokenizer.error();
   for (const auto step : {&Tokenizer::set_added_tokens, &Tokenizer::set_normalization, &Tokenizer::build_matchers})

@@ -1,5 +1,5 @@
-// Converts text to token IDs and back, as the model specifies. There are four families: byte-level BPE,
-// SentencePiece BPE, Unigram and WordPiece. A loaded tokenizer is immutable and may be used from any thread.
+// Converts text to token IDs and back, as the model specifies. There are five families: byte-level BPE,
+// SentencePiece BPE, Unigram, WordPiece and RWKV's longest match. A loaded tokenizer is immutable and may be used from any thread.
 #pragma once
 
 #include <cstdint>

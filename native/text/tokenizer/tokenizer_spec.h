@@ -42,7 +42,7 @@ constexpr std::string_view key_of(TokenRole role) { return kTokenRoleKeys[static
 
 // All views must stay valid until the tokenizer has been built.
 struct TokenizerSpec {
-  std::string_view model;          // The family: "gpt2", "llama", "gemma4", "whitespace", "t5" or "bert".
+  std::string_view model;          // The family: "gpt2", "llama", "gemma4", "whitespace", "t5", "bert" or "rwkv".
   std::string_view pre_tokenizer;  // GGUF's name of it ("pre"); empty if the file has none.
 
   std::optional<std::vector<std::string_view>> tokens;  // Spellings by token ID. Required.

@@ -107,6 +107,30 @@ void append_unescaped_spaces(std::string_view spelling, std::string& out) {
   }
 }
 
+// Appends the bytes of a spelling with the escapes \\t, \\n, \\r and \\xNN. A backslash before any other character stands
+// for that character.
+void append_unescaped(std::string_view spelling, std::string& out) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  for (size_t i = 0; i < spelling.size(); ++i) {
+    if (spelling[i] != '\\' || i + 1 == spelling.size()) {
+      out.push_back(spelling[i]);
+      continue;
+    }
+    const char c = spelling[++i];
+    if (c == 'x' && i + 2 < spelling.size() && digit(spelling[i + 1]) >= 0 && digit(spelling[i + 2]) >= 0) {
+      out.push_back(static_cast<char>(digit(spelling[i + 1]) * 16 + digit(spelling[i + 2])));
+      i += 2;
+    } else {
+      out.push_back(c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : c);
+    }
+  }
+}
+
 // Characters outside GPT-2's alphabet occur only in tokens that text cannot produce. These characters are copied
 // unchanged.
 void append_byte_level(std::string_view spelling, std::string& out) {
@@ -281,6 +305,8 @@ Status Vocabulary::fill_bytes(SpellingStyle style) {
       case TokenKind::kNormal:
         if (style == SpellingStyle::kByteLevel)
           append_byte_level(spelling, scratch);
+        else if (style == SpellingStyle::kEscaped)
+          append_unescaped(spelling, scratch);
         else
           append_unescaped_spaces(spelling, scratch);
         break;

@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-constexpr uint32_t kReplacement = 0xFFFD;
+constexpr uint32_t kReplacementPoint = 0xFFFD;
 
 // Unicode blocks of Chinese characters, the same ones as in Hugging Face's tokenizers.
 constexpr struct {
@@ -87,7 +87,8 @@ std::string_view WordPiece::prepare(std::string_view text, bool, std::string& sc
       end_word();
       continue;
     }
-    if (options_.cleans && (c.code_point == 0 || c.code_point == kReplacement || is_control(c.code_point))) continue;
+    if (options_.cleans && (c.code_point == 0 || c.code_point == kReplacementPoint || is_control(c.code_point)))
+      continue;
     // Accents are nonspacing marks. Spacing marks, such as the vowel signs of Indic scripts, are not removed.
     if (options_.strip_accents && c.is(CharDetail::kMark) && !is_spacing_mark(c.code_point)) continue;
     const bool alone = is_punctuation(c) || (options_.splits_chinese && is_chinese(c.code_point));

@@ -174,6 +174,9 @@ TEST(batch_invariance_mla_8_bit_pages) {
 }
 TEST(batch_invariance_sparse_mla) { check_invariance("models/deepseek32.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_recurrent_state_and_mla) { check_invariance("models/kimi-linear.q8_0.gguf", mixed_requests()); }
+TEST(batch_invariance_mamba) { check_invariance("models/jamba.q8_0.gguf", mixed_requests()); }
+TEST(batch_invariance_rwkv7) { check_invariance("models/rwkv7.f16.gguf", mixed_requests()); }
+TEST(batch_invariance_rwkv6) { check_invariance("models/rwkv6.q8_0.gguf", mixed_requests(), KvType::kF16, 4); }
 TEST(batch_invariance_few_slots) { check_invariance("models/qwen35.f16.gguf", mixed_requests(), KvType::kF16, 4); }
 TEST(batch_invariance_tool_calls) { check_invariance("models/llama.q8_0.gguf", requests_with_calls()); }
 
@@ -224,7 +227,10 @@ void check_choices(const std::string& model) {
 
 TEST(batch_invariance_choices_equal_separate_requests) { check_choices("models/llama.q8_0.gguf"); }
 TEST(batch_invariance_choices_mla) { check_choices("models/deepseek32.q8_0.gguf"); }
-TEST(batch_invariance_choices_recurrent_state) { check_choices("models/qwen35.f16.gguf"); }
+TEST(batch_invariance_choices_recurrent_state) {
+  for (const char* model : {"models/qwen35.f16.gguf", "models/jamba.q8_0.gguf", "models/rwkv7.f16.gguf"})
+    check_choices(model);
+}
 
 // The next turn in a conversation resumes from a snapshot taken within the last response. The result is the same as
 // without the cache.

@@ -69,6 +69,8 @@ void check_speculation(const std::string& model) {
 TEST(speculation_changes_no_token_llama) { check_speculation("models/llama.q8_0.gguf"); }
 TEST(speculation_changes_no_token_sparse_mla) { check_speculation("models/deepseek32.q8_0.gguf"); }
 TEST(speculation_changes_no_token_recurrent_state) { check_speculation("models/qwen35.f16.gguf"); }
+TEST(speculation_changes_no_token_mamba) { check_speculation("models/mamba.f16.gguf"); }
+TEST(speculation_changes_no_token_rwkv7) { check_speculation("models/rwkv7.f16.gguf"); }
 TEST(speculation_changes_no_token_qwen3) { check_speculation("models/qwen3.f16.gguf"); }
 
 // Runs with draft models that have the same weights, similar weights or unrelated weights.

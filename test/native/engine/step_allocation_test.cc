@@ -180,7 +180,8 @@ TEST(step_loop_drafts_without_allocating) {
   check_steady_steps(setup, Speculation::kAlways);
 }
 TEST(step_loop_updates_recurrent_state_without_allocating) {
-  check_steady_steps(setup_of("models/qwen35.f16.gguf"), Speculation::kOff, 3);
+  for (const char* model : {"models/qwen35.f16.gguf", "models/jamba.q8_0.gguf", "models/rwkv7.f16.gguf"})
+    check_steady_steps(setup_of(model), Speculation::kOff, 3);
 }
 TEST(step_loop_speculates_without_allocating) { check_steady_steps({}, Speculation::kAlways); }
 TEST(step_loop_runs_an_eagle_head_without_allocating) {

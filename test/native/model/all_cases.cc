@@ -21,6 +21,7 @@ std::vector<Case> all_cases() {
                              mixtral(),
                              qwen2moe(),
                              qwen3moe(),
+                             grovemoe(),
                              olmoe(),
                              gemma(),
                              gemma2(),

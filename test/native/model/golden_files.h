@@ -102,6 +102,12 @@ inline constexpr GoldenFile kGoldenFiles[] = {
     {"jais.q8_0", "jais", "int8", true, true},
     {"qwen.f16", "qwen", "f16", true, true},
     {"baichuan.q4_0", "baichuan", "int8", true, true},
+    {"grovemoe.q8_0", "grovemoe", "int8", true, true},
+    {"mamba.f16", "mamba", "f16", true, true},
+    {"jamba.q8_0", "jamba", "int8", true, true},
+    {"plamo2.q8_0", "plamo2", "int8", true, true},
+    {"rwkv7.f16", "rwkv7", "f16", true, true},
+    {"rwkv6.q8_0", "rwkv6", "int8", true, true},
 };
 
 }  // namespace monolith::testing

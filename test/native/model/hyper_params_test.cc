@@ -242,7 +242,7 @@ TEST(unsupported_features_are_rejected_by_name) {
   check_refused(qwen, ErrorCode::kUnsupported, "sliding attention window");
   qwen.key("attention.sliding_window", 256u);
   CHECK(read(qwen).ok());
-  check_refused(TinyModel("mamba"), ErrorCode::kUnsupported, "architecture 'mamba'");
+  check_refused(TinyModel("gptj"), ErrorCode::kUnsupported, "architecture 'gptj'");
   TinyModel harmless;
   harmless.key("expert_count", 0u);
   harmless.key("attention.causal", true);

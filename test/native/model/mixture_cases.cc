@@ -261,4 +261,46 @@ Case norms_apart(bool stablelm) {
           }};
 }
 
+Case grovemoe() {
+  constexpr uint32_t kEach = 2, kChunkFf = 16;
+  constexpr double kChunkScale = 0.25;
+  TinyModel model("grovemoe");
+  put_experts(model, kExpertFf);
+  add_qk_norms(model, true);
+  model.key("experts_per_group", kEach);
+  model.key("expert_chunk_feed_forward_length", kChunkFf);
+  model.key("expert_group_scale", static_cast<float>(kChunkScale));
+  for_blocks(model, [&](const std::string& block) {
+    model.experts(block + "ffn_gate_chexps.weight", kExperts / kEach, kChunkFf, kEmbd);
+    model.experts(block + "ffn_up_chexps.weight", kExperts / kEach, kChunkFf, kEmbd);
+    model.experts(block + "ffn_down_chexps.weight", kExperts / kEach, kEmbd, kChunkFf);
+  });
+  const auto network = [](const P& net, const std::string& block, const Row& row) {
+    const Row first = net.mixture(block, row, kExpertFf, kUsed, true), logits = net.times(block + "ffn_gate_inp", row);
+    std::vector<size_t> order(kExperts);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::sort(order, [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+    double sum = 0;
+    for (size_t i = 0; i < kUsed; ++i) sum += std::exp(logits[order[i] / kEach]);
+    Row out = first;
+    for (size_t i = 0; i < kUsed; ++i) {
+      const size_t chunk = order[i] / kEach;
+      const Row inside = P::gated(silu, net.times(block + "ffn_gate_chexps", first, chunk * kChunkFf, kChunkFf),
+                                  net.times(block + "ffn_up_chexps", first, chunk * kChunkFf, kChunkFf));
+      out = P::plus(out, net.times(block + "ffn_down_chexps", inside, chunk * kEmbd, kEmbd),
+                    kChunkScale * std::exp(logits[chunk]) / sum);
+    }
+    return out;
+  };
+  return {"grovemoe", model, [network](const P& net, const Tokens& tokens) {
+            return logits_of(net,
+                             pre_norm_layers(
+                                 net, tokens, 2,
+                                 [&](uint32_t, const std::string& block, const Rows& h) {
+                                   return attention(net, block, h, {.qk_norm = norm_of(net)});
+                                 },
+                                 [&](const std::string& block, const Row& row) { return network(net, block, row); }));
+          }};
+}
+
 }  // namespace monolith::testing

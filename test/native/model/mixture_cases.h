@@ -36,4 +36,8 @@ Row mean_norm(const P& net, const std::string& name, Row x, bool biased, size_t 
 
 Case norms_apart(bool stablelm);
 
+// GroveMoE: a second mixture reads the output of the first one. Written from llama.cpp, whose weights of the second
+// mixture are the scores with the numbers of its experts.
+Case grovemoe();
+
 }  // namespace monolith::testing

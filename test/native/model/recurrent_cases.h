@@ -4,6 +4,7 @@
 
 #include "model/delta_net_cases.h"
 #include "model/kimi_cases.h"
+#include "model/rwkv_cases.h"
 #include "model/state_space_cases.h"
 
 namespace monolith::testing {

@@ -25,7 +25,8 @@ void retype(TinyModel& model, TensorType type) {
   for (auto& [name, tensor] : model.tensors) {
     const auto block = static_cast<uint64_t>(traits_of(type).block_values);
     if (tensor.dims.size() < 2 || tensor.dims[0] < 32 || tensor.dims[0] % block != 0 ||
-        name.find("_inp") != std::string::npos || name.find("norm") != std::string::npos)
+        name.find("_inp") != std::string::npos || name.find("norm") != std::string::npos ||
+        name.find("_lerp") != std::string::npos || name.ends_with("time_mix_first.weight"))
       continue;
     const std::vector<float> values = model.floats(name);
     tensor.data.resize(values.size() / block * static_cast<uint64_t>(traits_of(type).block_bytes));

@@ -179,4 +179,225 @@ Case falcon_h1(bool out_norm) {
           }};
 }
 
+namespace {
+
+constexpr uint32_t kMambaWidth = 2 * kEmbd, kMambaState = 8, kMambaRank = 6;
+
+void put_mamba(TinyModel& model, const std::string& block, bool normed) {
+  model.matrix(block + "ssm_in.weight", 2 * kMambaWidth, kEmbd);
+  model.matrix(block + "ssm_conv1d.weight", kMambaWidth, kTaps);
+  model.bias(block + "ssm_conv1d.bias", kMambaWidth);
+  model.matrix(block + "ssm_x.weight", kMambaRank + 2 * kMambaState, kMambaWidth);
+  model.matrix(block + "ssm_dt.weight", kMambaWidth, kMambaRank);
+  model.bias(block + "ssm_dt.bias", kMambaWidth);
+  model.tensors[block + "ssm_a"] = {{kMambaState, kMambaWidth}, TensorType::kF32, 0.2f, -0.5f};
+  model.tensors[block + "ssm_d"] = {{kMambaWidth}, TensorType::kF32, 0.2f, 1.0f};
+  model.matrix(block + "ssm_out.weight", kEmbd, kMambaWidth);
+  if (!normed) return;
+  model.norm(block + "ssm_dt_norm.weight", kMambaRank);
+  model.norm(block + "ssm_b_norm.weight", kMambaState);
+  model.norm(block + "ssm_c_norm.weight", kMambaState);
+}
+
+void put_mamba_sizes(TinyModel& model) {
+  model.key("ssm.conv_kernel", kTaps);
+  model.key("ssm.inner_size", kMambaWidth);
+  model.key("ssm.state_size", kMambaState);
+  model.key("ssm.time_step_rank", kMambaRank);
+}
+
+Row unit(Row x, const Row& weight = {}) {
+  const double mean = std::inner_product(x.begin(), x.end(), x.begin(), 0.0) / static_cast<double>(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= (weight.empty() ? 1 : weight[i]) / std::sqrt(mean + 1e-5f);
+  return x;
+}
+
+Rows mamba_mixer(const P& net, const std::string& block, const Rows& h, MambaNorms norms) {
+  const auto project = [&](size_t first) {
+    return each(h, [&](const Row& row) { return net.times(block + "ssm_in", row, first, kMambaWidth); });
+  };
+  const Rows xs = convolved(net, block + "ssm_conv1d", project(0), true, silu), gate = project(kMambaWidth);
+  const Row rate = net.values(block + "ssm_a"), skip = net.values(block + "ssm_d");
+  const auto norm = [&](const char* name, const Row& x) {
+    if (norms == MambaNorms::kNone) return x;
+    return norms == MambaNorms::kUnweighted ? unit(x) : net.norm(block + name, x);
+  };
+  Rows states(kMambaWidth, Row(kMambaState)), out;
+  for (size_t row = 0; row < h.size(); ++row) {
+    const Row all = net.times(block + "ssm_x", xs[row]);
+    const Row steps = net.biased(block + "ssm_dt", norm("ssm_dt_norm", part_of(all, 0, kMambaRank)));
+    const Row b = norm("ssm_b_norm", part_of(all, kMambaRank, kMambaState));
+    const Row c = norm("ssm_c_norm", part_of(all, kMambaRank + kMambaState, kMambaState));
+    Row result;
+    for (size_t channel = 0; channel < kMambaWidth; ++channel) {
+      const double step = softplus(steps[channel]), x = xs[row][channel];
+      double sum = skip[channel] * x;
+      for (size_t i = 0; i < kMambaState; ++i) {
+        double& state = states[channel][i];
+        state = std::exp(step * rate[channel * kMambaState + i]) * state + step * x * b[i];
+        sum += state * c[i];
+      }
+      result.push_back(sum);
+    }
+    out.push_back(net.times(block + "ssm_out", P::gated(silu, gate[row], result)));
+  }
+  return out;
+}
+
+}  // namespace
+
+Case mamba(bool falcon) {
+  TinyModel model("mamba", 3);
+  put_mamba_sizes(model);
+  if (falcon) model.key("ssm.dt_b_c_rms", true);
+  model.key("attention.head_count", 0u);
+  model.key("attention.head_count_kv", 0u);
+  model.key("feed_forward_length", 0u);
+  for_blocks(model, [&](const std::string& block) {
+    leave_out_attention(model, block);
+    leave_out_network(model, block);
+    put_mamba(model, block, false);
+  });
+  return {falcon ? "mamba with norms (Falcon Mamba)" : "mamba", model, [falcon](const P& net, const Tokens& tokens) {
+            const MambaNorms norms = falcon ? MambaNorms::kUnweighted : MambaNorms::kNone;
+            Rows x = net.embed(tokens);
+            for (uint32_t layer = 0; layer < 3; ++layer)
+              x = sum(x, mamba_mixer(net, block_name(layer), normed(net, block_name(layer) + "attn_norm", x), norms));
+            return logits_of(net, x);
+          }};
+}
+
+Case jamba() {
+  TinyModel model("jamba", 3);
+  put_mamba_sizes(model);
+  model.key("attention.head_count_kv", std::vector<uint32_t>{0, TinyModel::kKvHeads, 0});
+  put_experts(model, kFf, 2);
+  for (const uint32_t layer : {0u, 2u}) {
+    leave_out_attention(model, block_name(layer));
+    put_mamba(model, block_name(layer), true);
+  }
+  return {"jamba", model, [](const P& net, const Tokens& tokens) {
+            const Rows x = pre_norm_layers(
+                net, tokens, 3,
+                [&](uint32_t layer, const std::string& block, const Rows& h) {
+                  return layer == 1 ? attention(net, block, h, {.frequency = {}})
+                                    : mamba_mixer(net, block, h, MambaNorms::kWeighted);
+                },
+                [&](const std::string& block, const Row& row) {
+                  return block == block_name(2) ? net.mixture(block, row, kFf, kUsed, false)
+                                                : gated_mlp(net, block, row);
+                });
+            return logits_of(net, x);
+          }};
+}
+
+Case plamo2() {
+  constexpr uint32_t kPlamoHeads = 4, kPlamoDim = 20, kPlamoWidth = kPlamoHeads * kPlamoDim, kRank = 64;
+  TinyModel model("plamo2", 3);
+  put_mamba_sizes(model);
+  model.key("ssm.inner_size", kPlamoWidth);
+  model.key("ssm.time_step_rank", kPlamoHeads);
+  model.key("ssm.group_count", 0u);
+  model.key("attention.head_count_kv", std::vector<uint32_t>{0, TinyModel::kKvHeads, 0});
+  model.key("attention.key_length", TinyModel::kHeadDim);
+  for_blocks(model, [&](const std::string& block) {
+    model.norm(block + "post_attention_norm", kEmbd);
+    model.norm(block + "post_ffw_norm", kEmbd);
+    model.tensors.erase(block + "ffn_gate.weight");
+    model.matrix(block + "ffn_up.weight", 2 * kFf, kEmbd);
+    leave_out_attention(model, block);
+    if (block == block_name(1)) {
+      model.matrix(block + "attn_qkv.weight", kQ + 2 * kKv, kEmbd);
+      model.matrix(block + "attn_output.weight", kEmbd, kQ);
+      model.tensors[block + "attn_q_norm.weight"] = {
+          {TinyModel::kHeadDim, TinyModel::kHeads}, TensorType::kF32, 0.2f, 1.0f};
+      model.tensors[block + "attn_k_norm.weight"] = {
+          {TinyModel::kHeadDim, TinyModel::kKvHeads}, TensorType::kF32, 0.2f, 1.0f};
+      return;
+    }
+    model.matrix(block + "ssm_in.weight", 2 * kPlamoWidth, kEmbd);
+    model.matrix(block + "ssm_conv1d.weight", kPlamoWidth, kTaps);
+    model.matrix(block + "ssm_x.weight", kRank + 2 * kMambaState, kPlamoWidth);
+    model.matrix(block + "ssm_dt.weight", kPlamoHeads, kRank);
+    model.bias(block + "ssm_dt.bias", kPlamoHeads);
+    model.tensors[block + "ssm_a"] = {{kPlamoHeads}, TensorType::kF32, 0.2f, -0.5f};
+    model.tensors[block + "ssm_d"] = {{kPlamoHeads}, TensorType::kF32, 0.2f, 1.0f};
+    model.matrix(block + "ssm_out.weight", kEmbd, kPlamoWidth);
+    model.norm(block + "ssm_dt_norm", kRank);
+    model.norm(block + "ssm_b_norm", kMambaState);
+    model.norm(block + "ssm_c_norm", kMambaState);
+  });
+  const auto mixer = [](const P& net, const std::string& block, const Rows& h) {
+    // Each head's gate is followed by its x.
+    const auto project = [&](size_t which) {
+      return each(h, [&](const Row& row) {
+        Row parts;
+        for (size_t head = 0; head < kPlamoHeads; ++head)
+          for (const double value : net.times(block + "ssm_in", row, (2 * head + which) * kPlamoDim, kPlamoDim))
+            parts.push_back(value);
+        return parts;
+      });
+    };
+    const Rows xs = convolved(net, block + "ssm_conv1d", project(1), false, silu), gate = project(0);
+    const Row rate = net.values(block + "ssm_a"), skip = net.values(block + "ssm_d");
+    Rows states(kPlamoWidth, Row(kMambaState)), out;
+    for (size_t row = 0; row < h.size(); ++row) {
+      const Row all = net.times(block + "ssm_x", xs[row]);
+      const Row b = unit(part_of(all, 0, kMambaState), net.values(block + "ssm_b_norm"));
+      const Row c = unit(part_of(all, kMambaState, kMambaState), net.values(block + "ssm_c_norm"));
+      const Row steps =
+          net.biased(block + "ssm_dt", unit(part_of(all, 2 * kMambaState, kRank), net.values(block + "ssm_dt_norm")));
+      Row result;
+      for (size_t channel = 0; channel < kPlamoWidth; ++channel) {
+        const size_t head = channel / kPlamoDim;
+        const double step = softplus(steps[head]), x = xs[row][channel];
+        Row& state = states[channel];
+        state = P::plus(P::scaled(std::move(state), std::exp(step * rate[head])), b, step * x);
+        result.push_back(std::inner_product(state.begin(), state.end(), c.begin(), skip[head] * x));
+      }
+      out.push_back(net.times(block + "ssm_out", P::gated(silu, gate[row], result)));
+    }
+    return out;
+  };
+  return {"plamo2", model, [mixer](const P& net, const Tokens& tokens) {
+            Rows x = net.embed(tokens);
+            const auto norm_each = [&](const std::string& name, const Rows& rows) {
+              return each(rows, [&](const Row& row) { return unit(row, net.values(name)); });
+            };
+            for (uint32_t layer = 0; layer < 3; ++layer) {
+              const std::string block = block_name(layer);
+              const Rows h = normed(net, block + "attn_norm", x);
+              Rows mixed;
+              if (layer == 1) {
+                const auto part = [&](size_t first, size_t n) {
+                  return each(h, [&](const Row& row) { return net.times(block + "attn_qkv", row, first, n); });
+                };
+                const auto heads_normed = [&](const char* name, Rows rows) {
+                  const Row weight = net.values(block + name);
+                  for (Row& row : rows)
+                    for (size_t at = 0; at < row.size(); at += TinyModel::kHeadDim) {
+                      const Row head =
+                          unit(part_of(row, at, TinyModel::kHeadDim), part_of(weight, at, TinyModel::kHeadDim));
+                      std::copy(head.begin(), head.end(), row.begin() + static_cast<ptrdiff_t>(at));
+                    }
+                  P::rotate(rows, P::frequencies(10000), true);
+                  return rows;
+                };
+                mixed = each(P::attend(heads_normed("attn_q_norm.weight", part(0, kQ)),
+                                       heads_normed("attn_k_norm.weight", part(kQ, kKv)), part(kQ + kKv, kKv), {}),
+                             [&](const Row& row) { return net.times(block + "attn_output", row); });
+              } else {
+                mixed = mixer(net, block, h);
+              }
+              x = sum(x, norm_each(block + "post_attention_norm", mixed));
+              const Rows inside = each(normed(net, block + "ffn_norm", x), [&](const Row& row) {
+                return net.times(block + "ffn_down", P::gated(silu, net.times(block + "ffn_up", row, 0, kFf),
+                                                              net.times(block + "ffn_up", row, kFf, kFf)));
+              });
+              x = sum(x, norm_each(block + "post_ffw_norm", inside));
+            }
+            return logits_of(net, x);
+          }};
+}
+
 }  // namespace monolith::testing

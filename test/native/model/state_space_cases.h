@@ -29,4 +29,15 @@ Case nemotron_h();
 // norm after the gate, others do not. In these test cases, files without that norm have no convolution bias either.
 Case falcon_h1(bool out_norm);
 
+// Mamba (arXiv:2312.00752, transformers' modeling_mamba, modeling_falcon_mamba and modeling_jamba). The steps, B and C
+// are projections of the convolved x. Falcon Mamba normalizes them without weights, Jamba with weights.
+enum class MambaNorms : uint8_t { kNone, kUnweighted, kWeighted };
+Case mamba(bool falcon);
+
+// Jamba: three layers, of which the second one is an attention layer without RoPE and the last one has experts.
+Case jamba();
+
+// PLaMo 2: Mamba layers with heads, and an attention layer with a norm for each head.
+Case plamo2();
+
 }  // namespace monolith::testing

@@ -85,15 +85,21 @@ std::vector<double> DeltaCase::expected() const {
   return out;
 }
 
-StateSpaceCase::StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows) : n_rows(rows) {
-  space = {.n_heads = heads, .n_groups = groups, .head_dim = head_dim, .state_dim = state_dim};
+StateSpaceCase::StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows, bool channel_steps)
+    : n_rows(rows) {
+  space = {.n_heads = heads,
+           .n_groups = groups,
+           .head_dim = head_dim,
+           .state_dim = state_dim,
+           .channel_steps = channel_steps};
+  const auto steps = static_cast<size_t>(space.steps());
   stride = space.width() + 2 * space.group_width() + 3;
   x = random_floats(static_cast<size_t>(n_rows * stride), 1);
-  step = random_floats(static_cast<size_t>(n_rows * heads), 2, 3.0f);
+  step = random_floats(static_cast<size_t>(n_rows) * steps, 2, 3.0f);
   step[0] = 60;  // So large that 1 + e^x equals e^x in floating point.
-  bias = random_floats(static_cast<size_t>(heads), 3);
-  rate = random_floats(static_cast<size_t>(heads), 4);
-  skip = random_floats(static_cast<size_t>(heads), 5);
+  bias = random_floats(steps, 3);
+  rate = random_floats(steps * static_cast<size_t>(channel_steps ? state_dim : 1), 4);
+  skip = random_floats(steps, 5);
   for (float& r : rate) r = -std::abs(r);
   space.rate = rate.data();
   space.step_bias = bias.data();
@@ -108,18 +114,85 @@ std::vector<double> StateSpaceCase::expected() const {
       const float* const own = &x[static_cast<size_t>(row * stride)];
       const float* const b = own + space.width() + space.group(head) * n;
       const float* const c = b + space.group_width();
-      const auto at_head = static_cast<size_t>(head);
-      const double input = double(step[static_cast<size_t>(row * space.n_heads + head)]) + bias[at_head];
-      const double dt = input > 30 ? input : std::log1p(std::exp(input));
       for (int d = 0; d < dim; ++d) {
+        const auto at_step = static_cast<size_t>(space.channel_steps ? d : head);
+        const double input = double(step[static_cast<size_t>(row * space.steps()) + at_step]) + bias[at_step];
+        const double dt = input > 30 ? input : std::log1p(std::exp(input));
         const double value = own[head * dim + d];
-        double sum = skip[at_head] * value;
+        double sum = skip[at_step] * value;
         for (int i = 0; i < n; ++i) {
           double& s = h[static_cast<size_t>((head * dim + d) * n + i)];
-          s = s * std::exp(dt * rate[at_head]) + dt * value * b[i];
+          const double own_rate = rate[space.channel_steps ? static_cast<size_t>(i * dim + d) : at_step];
+          s = s * std::exp(dt * own_rate) + dt * value * b[i];
           sum += s * c[i];
         }
         out.push_back(sum);
+      }
+    }
+  }
+  return out;
+}
+
+TimeMixCase::TimeMixCase(bool delta, int heads, int head_dim, int rows, bool first) : n_rows(rows), first_layer(first) {
+  mix = {.delta = delta, .n_heads = heads, .head_dim = head_dim, .norm_eps = 64e-5f};
+  const auto width = static_cast<size_t>(mix.width()), all = width * static_cast<size_t>(rows);
+  uint32_t seed = 0;
+  for (std::vector<float>* input : {&r, &k, &v, &decay, &gate, &rate, &first_v, &value_mix})
+    *input = random_floats(all, ++seed);
+  for (std::vector<float>* weight :
+       {&decay_bias, &bonus, &norm_weight, &norm_bias, &rate_bias, &value_bias, &key_scale, &key_rate})
+    *weight = random_floats(width, ++seed);
+  decay[0] = 60;  // So large that the factor is 0 in RWKV 6.
+  mix.decay_bias = decay_bias.data();
+  mix.bonus = bonus.data();
+  mix.norm_weight = norm_weight.data();
+  mix.norm_bias = norm_bias.data();
+  if (!delta) return;
+  mix.rate_bias = rate_bias.data();
+  mix.value_bias = value_bias.data();
+  mix.key_scale = key_scale.data();
+  mix.key_rate = key_rate.data();
+}
+
+std::vector<double> TimeMixCase::expected() const {
+  const auto dim = static_cast<size_t>(mix.head_dim), width = static_cast<size_t>(mix.width());
+  std::vector<double> out, states(width * dim);  // Rows of v.
+  for (size_t row = 0; row < static_cast<size_t>(n_rows); ++row) {
+    for (size_t head = 0; head < static_cast<size_t>(mix.n_heads); ++head) {
+      std::vector<double> w, keys, values, normed, rates, result(dim);
+      double length = 0, share = 0;
+      for (size_t i = head * dim; i < (head + 1) * dim; ++i) {
+        const size_t at = row * width + i;
+        const double x = double(decay[at]) + decay_bias[i], a = sigmoid(double(rate[at]) + rate_bias[i]);
+        w.push_back(mix.delta ? std::exp(-0.606531 * sigmoid(x)) : std::exp(-std::exp(x)));
+        normed.push_back(double(k[at]) * key_scale[i]);
+        rates.push_back(a);
+        keys.push_back(k[at] * (mix.delta ? 1 + (a - 1) * key_rate[i] : 1.0));
+        const double mixed = sigmoid(double(value_mix[at]) + value_bias[i]);
+        values.push_back(v[at] + (mix.delta && !first_layer ? (first_v[at] - double(v[at])) * mixed : 0.0));
+        length += normed.back() * normed.back();
+        share += r[at] * double(bonus[i]) * keys.back();
+      }
+      double sum = 0, squares = 0;
+      for (size_t j = 0; j < dim; ++j) {
+        double* const s = &states[(head * dim + j) * dim];
+        double removed = 0;
+        for (size_t i = 0; mix.delta && i < dim; ++i) removed += s[i] * normed[i] / std::sqrt(length);
+        for (size_t i = 0; i < dim; ++i) {
+          const double before = s[i], factor = r[row * width + head * dim + i];
+          s[i] = before * w[i] + values[j] * keys[i] - removed * normed[i] / std::sqrt(length) * rates[i];
+          result[j] += (mix.delta ? s[i] : before) * factor;
+        }
+        if (!mix.delta) result[j] += share * values[j];
+        sum += result[j];
+      }
+      for (const double x : result) squares += (x - sum / double(dim)) * (x - sum / double(dim));
+      for (size_t j = 0; j < dim; ++j) {
+        const size_t i = head * dim + j;
+        double y = (result[j] - sum / double(dim)) / std::sqrt(squares / double(dim) + mix.norm_eps);
+        y = y * norm_weight[i] + norm_bias[i] + (mix.delta ? share * values[j] : 0.0);
+        const double g = gate[row * width + i];
+        out.push_back(y * (mix.delta ? g : g * sigmoid(g)));
       }
     }
   }

@@ -53,13 +53,25 @@ struct DeltaCase {
 
 // All inputs to one state-space recurrence.
 struct StateSpaceCase {
-  StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows);
+  StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows, bool channel_steps = false);
   std::vector<double> expected() const;
 
   StateSpace space;
   int n_rows;
   int64_t stride = 0;
   std::vector<float> x, step, bias, rate, skip;
+};
+
+// All inputs to RWKV's time mixing. `first_layer`: RWKV 7 without TimeMixInputs::first_v.
+struct TimeMixCase {
+  TimeMixCase(bool delta, int heads, int head_dim, int rows, bool first_layer = false);
+  std::vector<double> expected() const;
+
+  TimeMix mix;
+  int n_rows;
+  bool first_layer;
+  std::vector<float> r, k, v, decay, gate, rate, first_v, value_mix;
+  std::vector<float> decay_bias, bonus, norm_weight, norm_bias, rate_bias, value_bias, key_scale, key_rate;
 };
 
 // Inputs to a causal convolution.

@@ -148,13 +148,36 @@ struct StateSpaceTile {
   const float* x;  // Points to the first row.
   const float* b;
   const float* c;
-  int64_t stride;     // Floats between rows of x, b and c.
-  const float* step;  // Output of softplus.
+  int64_t stride;        // Floats between rows of x.
+  int64_t group_stride;  // Floats between rows of b and c.
+  const float* step;     // Output of softplus: one value per row, or `n_columns` values with StateSpace::channel_steps.
   int64_t step_stride;
-  float rate, skip;
+  bool channel_steps;
+  const float* rate;  // One value, or [state_dim][rate_stride] with channel_steps.
+  int64_t rate_stride;
+  const float* skip;  // One value, or [n_columns] with channel_steps.
   float* out;
   int64_t out_stride;
   float* state;  // Shape [blocks][state_dim][16], updated in place.
+};
+
+// Time mixing (TimeMix) of one head, over all rows of a segment. All vectors point to the head's part.
+struct TimeMixTile {
+  int n_rows;
+  int head_dim;
+  float norm_eps;
+  TimeMixInputs inputs;  // Point to the first row.
+  int64_t stride;        // Floats between rows of the inputs and of `out`.
+  const float* decay_bias;
+  const float* bonus;
+  const float* norm_weight;
+  const float* norm_bias;
+  const float* rate_bias;
+  const float* value_bias;
+  const float* key_scale;
+  const float* key_rate;
+  float* out;
+  float* state;  // Shape [blocks][head_dim][16], updated in place.
 };
 
 // LoRA factors are stored in the order in which the kernels read them. Columns of A and outputs of B are padded with
@@ -208,6 +231,7 @@ struct OpKernels {
   using Plain = void (*)(float* x, int64_t count);
   Plain plain(Activation activation) const {
     if (activation == Activation::kReluSquared) return relu_squared;
+    if (activation == Activation::kSigmoid) return sigmoid;
     if (activation == Activation::kQuickGelu) return quick_gelu;
     return activation == Activation::kGelu ? gelu : silu;
   }
@@ -276,6 +300,12 @@ struct OpKernels {
   void (*softplus)(float* x, const float* bias, int64_t count);
   // Processes either one block or delta_blocks blocks.
   void (*state_space)(const StateSpaceTile& tile);
+  // difference = previous - x, element by element.
+  void (*subtract)(const float* previous, const float* x, int64_t count, float* difference);
+  // See ShiftedInput. `shift` may be null.
+  void (*shifted_input)(const float* x, const float* difference, const float* mu, const float* shift, int64_t count,
+                        float* out);
+  void (*time_mix)(const TimeMixTile& tile, bool delta);
   LogitOps logits;
 };
 

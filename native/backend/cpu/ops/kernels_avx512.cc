@@ -27,6 +27,7 @@ namespace {
 #include "backend/cpu/ops/attention_integers-inl.h"
 #include "backend/cpu/ops/recurrence-inl.h"
 #include "backend/cpu/ops/state_space-inl.h"
+#include "backend/cpu/ops/time_mix-inl.h"
 #include "backend/cpu/ops/table-inl.h"
 
 }  // namespace

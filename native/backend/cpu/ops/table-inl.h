@@ -42,5 +42,8 @@ constexpr OpKernels kKernels = {
     .delta = delta,
     .softplus = softplus_with_bias,
     .state_space = state_space,
+    .subtract = subtract,
+    .shifted_input = shifted_input,
+    .time_mix = time_mix,
     .logits = {.max = logit_max, .sum_exp = logit_sum_exp, .exp = logit_exp, .argmax = logit_argmax},
 };

@@ -137,6 +137,7 @@ Status CudaMixture::check(const Mixture& mixture) {
   };
   if (mixture.shape.n_experts > kMaxExperts)
     return refused(std::to_string(mixture.shape.n_experts) + " experts; the maximum is " + std::to_string(kMaxExperts));
+  if (router.experts_per_chunk > 1) return refused("chunk experts (GroveMoE)");
   if (router.groups > kMaxExpertGroups)
     return refused(std::to_string(router.groups) + " expert groups; the maximum is " +
                    std::to_string(kMaxExpertGroups));

@@ -29,4 +29,10 @@ Status check_recurrence(const StateSpace& space) {
                  std::to_string(kMaxStateDims));
 }
 
+Status check_recurrence(const TimeMix& mix) {
+  if (mix.head_dim <= kMaxTimeMixColumns) return {};
+  return refused("RWKV layer with heads of " + std::to_string(mix.head_dim) + " dimensions; the maximum is " +
+                 std::to_string(kMaxTimeMixColumns));
+}
+
 }  // namespace monolith::cuda

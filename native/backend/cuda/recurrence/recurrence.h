@@ -16,18 +16,26 @@ namespace monolith::cuda {
 
 // Maximum number of state dimensions that are summed over; limited by the registers of a warp.
 inline constexpr int kMaxStateDims = 256;
+inline constexpr int kMaxTimeMixColumns = 128;  // Maximum TimeMix::head_dim; limited by the registers of a thread.
 
 // Implement BackendMemory::supports for recurrent layers.
 Status check_recurrence(const Convolution& convolution);
 Status check_recurrence(const DeltaRule& rule);
 Status check_recurrence(const StateSpace& space);
+Status check_recurrence(const TimeMix& mix);
 
-// Implements Operations::convolve, delta_rule and state_space. `rows` is the device copy of the segment list.
+// Implements Operations::convolve, delta_rule, state_space, difference_from_previous, shifted_inputs and time_mix. `rows` is the device copy of the segment list.
 void convolve(Runtime& runtime, const Convolution& convolution, const RowList& rows, const LayerSlots& state, float* x,
               int64_t stride);
 void delta_rule(Runtime& runtime, const DeltaRule& rule, const RowList& rows, const LayerSlots& state,
                 const DeltaInputs& inputs, float* out);
 void state_space(Runtime& runtime, const StateSpace& space, const RowList& rows, const LayerSlots& state,
                  const StateSpaceInputs& inputs, float* out);
+void difference_from_previous(Runtime& runtime, const RowList& rows, const LayerSlots& state, const float* x,
+                              int64_t dim, float* difference);
+void shifted_inputs(Runtime& runtime, std::span<const ShiftedInput> inputs, const float* x, const float* difference,
+                    int n_rows, int64_t dim);
+void time_mix(Runtime& runtime, const TimeMix& mix, const RowList& rows, const LayerSlots& state,
+              const TimeMixInputs& inputs, float* out);
 
 }  // namespace monolith::cuda

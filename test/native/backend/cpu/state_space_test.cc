@@ -1,4 +1,4 @@
-// Tests Mamba-2's state-space recurrence. Results are compared with double precision and between instruction sets. They
+// Tests the state-space recurrences of Mamba-2 and Mamba. Results are compared with double precision and between instruction sets. They
 // are bit-identical for any chunks of a sequence and any state slots.
 #include <algorithm>
 #include <cmath>
@@ -24,20 +24,29 @@ std::vector<float> run(const StateSpaceCase& one, CpuIsa isa, int threads, std::
   std::vector<float> steps = one.step, out(static_cast<size_t>(one.n_rows * space.width()));
   const float* const b = one.x.data() + space.width();
   ops.state_space(space, segments, {state.data(), space.state_floats()},
-                  {.x = one.x.data(), .b = b, .c = b + space.group_width(), .stride = one.stride, .step = steps.data()},
+                  {.x = one.x.data(),
+                   .b = b,
+                   .c = b + space.group_width(),
+                   .stride = one.stride,
+                   .group_stride = one.stride,
+                   .step = steps.data()},
                   out.data());
   return out;
 }
 
+constexpr size_t kCases = 7;
 const StateSpaceCase& cases(size_t i) {
-  static const StateSpaceCase all[] = {{4, 2, 16, 16, 31}, {3, 1, 9, 7, 31}, {4, 4, 40, 20, 31}, {2, 1, 64, 128, 31}};
+  static const StateSpaceCase all[] = {{4, 2, 16, 16, 31},       {3, 1, 9, 7, 31},          {4, 4, 40, 20, 31},
+                                       {2, 1, 64, 128, 31},      {1, 1, 100, 16, 31, true}, {1, 1, 9, 7, 31, true},
+                                       {1, 1, 64, 130, 31, true}};
+  static_assert(std::size(all) == kCases);
   return all[i];
 }
 
 }  // namespace
 
 TEST(the_state_space_matches_double_and_every_instruction_set) {
-  for (size_t i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < kCases; ++i) {
     const StateSpaceCase& one = cases(i);
     const std::vector<double> expected = one.expected();
     std::vector<float> plain, plain_state, state;
@@ -57,7 +66,7 @@ TEST(the_state_space_matches_double_and_every_instruction_set) {
 }
 
 TEST(the_state_space_does_not_depend_on_chunks) {
-  for (size_t i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < kCases; ++i) {
     const StateSpaceCase& one = cases(i);
     const auto floats = static_cast<size_t>(one.space.state_floats());
     for (const CpuIsa isa : available_cpu_isas()) {

@@ -79,9 +79,33 @@ class Device {
                            .b = x + space.width(),
                            .c = x + space.width() + space.group_width(),
                            .stride = one.stride,
+                           .group_stride = one.stride,
                            .step = put(one.step)},
                           out);
     return get(out, n);
+  }
+  std::vector<float> run(const TimeMixCase& one, std::span<const Segment> segments) {
+    TimeMix mix = one.mix;
+    mix.decay_bias = put(one.decay_bias);
+    mix.bonus = put(one.bonus);
+    mix.norm_weight = put(one.norm_weight);
+    mix.norm_bias = put(one.norm_bias);
+    mix.rate_bias = put(one.rate_bias);
+    mix.value_bias = put(one.value_bias);
+    mix.key_scale = put(one.key_scale);
+    mix.key_rate = put(one.key_rate);
+    float* const out = put(one.r);
+    backend_->time_mix(mix, segments, slots(),
+                       {.r = out,
+                        .k = put(one.k),
+                        .v = put(one.v),
+                        .decay = put(one.decay),
+                        .gate = put(one.gate),
+                        .rate = put(one.rate),
+                        .first_v = one.first_layer ? nullptr : put(one.first_v),
+                        .value_mix = put(one.value_mix)},
+                       out);
+    return get(out, one.r.size());
   }
   std::vector<float> run(const ConvolutionCase& one, std::span<const Segment> segments) {
     Convolution convolution = one.convolution;
@@ -169,10 +193,17 @@ TEST(cuda_delta_rule_matches_double_with_any_chunks) {
 TEST(cuda_state_space_matches_double_with_any_chunks) {
   struct Shape {
     int heads, groups, head_dim, state_dim;
+    bool channel_steps = false;
   };
-  for (const Shape& shape : {Shape{4, 2, 16, 16}, {3, 1, 9, 7}, {4, 4, 40, 20}, {2, 1, 80, 128}, {1, 1, 16, 256}}) {
+  for (const Shape& shape : {Shape{4, 2, 16, 16},
+                             {3, 1, 9, 7},
+                             {4, 4, 40, 20},
+                             {2, 1, 80, 128},
+                             {1, 1, 16, 256},
+                             {1, 1, 100, 16, true},
+                             {1, 1, 9, 7, true}}) {
     const int rows = shape.state_dim > 64 ? 12 : 23;
-    const StateSpaceCase one(shape.heads, shape.groups, shape.head_dim, shape.state_dim, rows);
+    const StateSpaceCase one(shape.heads, shape.groups, shape.head_dim, shape.state_dim, rows, shape.channel_steps);
     const std::string what = "state of " + std::to_string(shape.state_dim);
     Device device(one.space.state_floats());
     const std::vector<double> expected = one.expected();
@@ -180,6 +211,38 @@ TEST(cuda_state_space_matches_double_with_any_chunks) {
     for (const double value : expected) largest = std::max(largest, std::abs(value));
     check_near(device.run(one, with_pages(pieces(rows, {}, false))), expected, 2e-6 * largest, what);
     check_cuts(device, one, rows, what);
+  }
+}
+
+TEST(cuda_time_mixing_matches_double_with_any_chunks) {
+  for (const TimeMixCase& one : {TimeMixCase(true, 2, 64, 11), TimeMixCase(true, 3, 32, 11, true),
+                                 TimeMixCase(false, 2, 64, 11), TimeMixCase(false, 1, 112, 7)}) {
+    const std::string what = "RWKV with heads of " + std::to_string(one.mix.head_dim);
+    Device device(one.mix.state_floats());
+    check_near(device.run(one, with_pages(pieces(one.n_rows, {}, false))), one.expected(), 2e-5, what);
+    check_cuts(device, one, one.n_rows, what);
+  }
+}
+
+TEST(cuda_token_shift_equals_the_cpus) {
+  constexpr int kDim = 150, kRows = 9;
+  const std::vector<float> x = random_floats(kRows * kDim, 1), mu = random_floats(kDim, 2),
+                           shift = random_floats(kRows * kDim, 3);
+  std::vector<float> expected(kRows * kDim), host_state(kDim), mixed(kRows * kDim);
+  CpuBackend ops(CpuIsa::kPlain, 1);
+  ops.difference_from_previous(pieces(kRows, {}, false), {host_state.data(), kDim}, x.data(), kDim, expected.data());
+  const ShiftedInput host{mu.data(), shift.data(), mixed.data()};
+  ops.shifted_inputs({&host, 1}, x.data(), expected.data(), RowCount::fixed(kRows), kDim);
+  for (const std::vector<int>& cuts : {std::vector<int>{}, {1}, {3, 6}}) {
+    Device device(kDim);
+    const float* const rows = device.put(x);
+    float* const difference = device.put(std::vector<float>(kRows * kDim));
+    device.backend().difference_from_previous(with_pages(pieces(kRows, cuts, true)), device.slots(), rows, kDim,
+                                              difference);
+    CHECK(same_bits(device.get(difference, expected.size()), expected));
+    const ShiftedInput input{device.put(mu), device.put(shift), device.put(x)};
+    device.backend().shifted_inputs({&input, 1}, rows, difference, RowCount::fixed(kRows), kDim);
+    CHECK(same_bits(device.get(input.out, mixed.size()), mixed));
   }
 }
 

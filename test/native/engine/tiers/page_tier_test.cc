@@ -263,7 +263,8 @@ TEST(imported_pages_give_the_same_bits_with_latents) {
 
 TEST(imported_snapshots_give_the_same_bits_with_recurrent_state) {
   for (const char* model : {"models/qwen35.f16.gguf", "models/kimi-linear.q8_0.gguf", "models/falcon-h1.q8_0.gguf",
-                            "models/nemotron-h-moe.q8_0.gguf", "models/lfm2moe.q8_0.gguf"}) {
+                            "models/nemotron-h-moe.q8_0.gguf", "models/lfm2moe.q8_0.gguf", "models/jamba.q8_0.gguf",
+                            "models/rwkv6.q8_0.gguf", "models/rwkv7.f16.gguf"}) {
     const Round round = check_round_trip(of_model(model, KvType::kF16), model);
     if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);  // The snapshot at the end of the answer.
   }

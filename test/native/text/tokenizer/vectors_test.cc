@@ -74,11 +74,11 @@ void check_extra(const std::string& name) {
   }
 }
 
-void check_prompts(const std::string& name) {
+void check_prompts(const std::string& name, size_t n_prompts = 6) {
   const auto tokenizer = open("models/" + name + ".gguf");
   if (!tokenizer) return;
   const auto golden = Json::parse(read_file(check::vectors_path("models/" + name + ".json")));
-  REQUIRE(golden && (*golden)["prompts"].array().size() == 6);
+  REQUIRE(golden && (*golden)["prompts"].array().size() == n_prompts);
   for (const Json& prompt : (*golden)["prompts"].array()) {
     EncodeOptions options;
     options.add_special = prompt["add_special"].boolean();
@@ -105,4 +105,5 @@ TEST(prompts_of_all_models_equal_llama_cpp) {
   for (const char* name : {"llama.f32", "llama.f16", "llama.bf16", "llama.q8_0", "llama.q4_0", "llama.q4_k",
                            "llama.q6_k", "llama.q4_k_m", "llama-rope3.f16", "qwen2.f16", "qwen3.f16", "gemma3.f16"})
     check_prompts(name);
+  for (const char* name : {"rwkv6.q8_0", "rwkv7.f16"}) check_prompts(name, 4);
 }
