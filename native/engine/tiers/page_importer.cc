@@ -108,13 +108,14 @@ bool PageImporter::write_page(Open& import, const ImportedPage& page, int64_t n_
 
 bool PageImporter::add_node(Open& import, const ImportedPage& page) {
   KvState& kv = import.kv;
-  const bool has_full = cache_.layout().full > 0;
-  if (has_full && page.full == nullptr) return false;
+  // Pages of a model without attention layers have no bytes.
+  const bool has_full = cache_.layout().full > 0, has_bytes = has_full && pages_.sizes().full > 0;
+  if (has_bytes && page.full == nullptr) return false;
   PageId first = kNoPage;
   if (has_full) {
     first = cache_.allocate();
     if (first == kNoPage) return false;
-    pages_.write_group(cache_.pool(), first, page.full);
+    if (has_bytes) pages_.write_group(cache_.pool(), first, page.full);
   }
   const NodeId node =
       cache_.insert(import.organization, kv.last_node(), keys_of(import.text, page.index, cache_.seed()), first);

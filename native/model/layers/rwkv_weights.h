@@ -21,7 +21,7 @@ struct LowRankWeights {
 struct TimeMixWeights {
   static constexpr int kMaxInputs = 6;
   NormWeights norm;
-  std::array<const float*, kMaxInputs> mu{};  // Of each input, in the order of RwkvParams::inputs().
+  std::array<const float*, kMaxInputs> mu{};  // One vector per input, in the order of RwkvParams::inputs().
   const float* shift_mu = nullptr;            // RWKV 6: of the input that `shifts` project.
   std::array<LowRankWeights, kMaxInputs> shifts;
   std::unique_ptr<Matrix> r, k, v;

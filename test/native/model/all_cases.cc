@@ -21,7 +21,6 @@ std::vector<Case> all_cases() {
                              mixtral(),
                              qwen2moe(),
                              qwen3moe(),
-                             grovemoe(),
                              olmoe(),
                              gemma(),
                              gemma2(),

@@ -17,6 +17,7 @@ using namespace testing;
 std::vector<Case> cases_on_a_cpu() {
   std::vector<Case> cases = all_cases();
   cases.push_back(alibi_case());
+  cases.push_back(grovemoe());
   return cases;
 }
 

@@ -130,6 +130,17 @@ TEST(cuda_refuses_alibi_by_name) {
   CHECK(plan.error().code == ErrorCode::kUnsupported && plan.error().message.find("ALiBi") != std::string::npos);
 }
 
+TEST(cuda_refuses_chunk_experts_by_name) {
+  const Case one = grovemoe();
+  const ParsedModel parsed(one.model);
+  const auto backend = make_cuda_backend({});
+  REQUIRE(parsed.file != nullptr && backend.ok());
+  const auto loaded = Model::load(*parsed.file, **backend, kNetworkLimits, {});
+  REQUIRE(!loaded.ok());
+  CHECK(loaded.error().code == ErrorCode::kUnsupported &&
+        loaded.error().message.find("chunk experts") != std::string::npos);
+}
+
 // A CUDA graph of 4 rows that is captured with 3 tokens must compute all 4 rows when it is replayed. For each kind of
 // norm, graphs_test.cc tests one architecture. Steps with learned positions are never captured.
 TEST(cuda_graphs_of_every_architecture_compute_tokens_that_were_padding) {
