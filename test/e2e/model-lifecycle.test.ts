@@ -23,7 +23,7 @@ for (const threads of [1, 2]) {
         status: string;
         models: { state: string }[];
       };
-      return [body.status, ...body.models.map(({ state }) => state)];
+      return [body.status, ...body.models.slice(0, 3).map(({ state }) => state)];
     };
     const ask = (): Promise<Response> =>
       fetch(`${server.url}/v1/chat/completions`, {
