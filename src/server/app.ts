@@ -93,7 +93,9 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
   await opened(openBackups(context));
   const alerts = await opened(openAlerts({ ...context, storage, mail, budgets }));
   const live = await opened(openLive({ ...context, storage, engines, alerts }));
-  const dashboard = await opened(openDashboard({ ...running, background, budgets, mail, secrets, generation, batches }));
+  const dashboard = await opened(
+    openDashboard({ ...running, background, budgets, mail, secrets, generation, batches }),
+  );
   const operator = await opened(
     openOperator({ ...running, mail, alerts, dynamicModels, live, dashboard, promptCache }),
   );

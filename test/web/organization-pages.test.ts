@@ -111,7 +111,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
   await t.test('the sidebar fits the window, and the command palette opens everything by keyboard', async (t) => {
     await page.setViewportSize({ width: 1440, height: 900 });
     for (const [path, most] of [
-      ['/dashboard', 12],
+      ['/dashboard', 13],
       ['/dashboard/operator/live', 10],
     ] as const) {
       await page.goto(path);

@@ -35,8 +35,14 @@ import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
 import * as ollama from './answers/ollama.js';
 import * as responses from './answers/responses.js';
-import { fileOperations } from './file-operations.js';
+import { adapterOperations } from './adapter-operations.js';
 import { batchOperations } from './batch-operations.js';
+import { conversationOperations } from './conversation-operations.js';
+import { fileOperations } from './file-operations.js';
+import { ollamaOperations } from './ollama-operations.js';
+import { poolingOperations } from './pooling-operations.js';
+import { responseOperations } from './response-operations.js';
+import { tokenOperations } from './token-operations.js';
 
 type Json = { readonly [name: string]: unknown };
 
@@ -178,21 +184,12 @@ interface Operation {
   error?: 'ChatError' | 'MessagesError' | 'either';
 }
 
-const include = { 'include[]': z.array(z.string()).optional() };
-const itemPaging = {
-  limit: z.int().min(1).max(100).optional(),
-  order: z.enum(['asc', 'desc']).optional(),
-  after: z.string().optional(),
-  ...include,
-};
 const modelPaging = {
   limit: z.int().min(1).max(1000).optional(),
   after_id: z.string().optional(),
   before_id: z.string().optional(),
   'lifecycle[]': z.array(z.string()).optional(),
 };
-const ofModel = { model: z.string().optional() };
-const replay = { stream: z.boolean().optional(), starting_after: z.int().min(0).optional(), ...include };
 
 const operations: readonly Operation[] = [
   {
@@ -223,102 +220,8 @@ const operations: readonly Operation[] = [
     answer: 'Completion',
     stream: 'Completion',
   },
-  {
-    method: 'post',
-    path: '/v1/embeddings',
-    id: 'createEmbeddings',
-    summary: 'Convert texts to vectors (OpenAI format).',
-    request: 'EmbeddingsRequest',
-    answer: 'Embeddings',
-  },
-  {
-    method: 'post',
-    path: '/v1/rerank',
-    id: 'rerank',
-    summary: 'Rank documents by their relevance to a query (format of Cohere and Jina).',
-    request: 'RerankRequest',
-    answer: 'Ranking',
-  },
-  {
-    method: 'post',
-    path: '/v2/rerank',
-    id: 'rerankV2',
-    summary: 'The same as `/v1/rerank`, at the path of version 2 of the Cohere API.',
-    request: 'RerankRequest',
-    answer: 'Ranking',
-  },
-  {
-    method: 'post',
-    path: '/rerank',
-    id: 'rerankWithoutVersion',
-    summary: 'The same as `/v1/rerank`.',
-    request: 'RerankRequest',
-    answer: 'Ranking',
-  },
-  {
-    method: 'post',
-    path: '/v1/score',
-    id: 'score',
-    summary: "Get the relevance of pairs of texts (vLLM's format).",
-    request: 'ScoreRequest',
-    answer: 'Scores',
-  },
-  {
-    method: 'post',
-    path: '/score',
-    id: 'scoreWithoutVersion',
-    summary: 'The same as `/v1/score`.',
-    request: 'ScoreRequest',
-    answer: 'Scores',
-  },
-  {
-    method: 'post',
-    path: '/tokenize',
-    id: 'tokenize',
-    summary: 'Tokenize a text or a conversation.',
-    request: 'TokenizeRequest',
-    answer: 'Tokens',
-  },
-  {
-    method: 'post',
-    path: '/detokenize',
-    id: 'detokenize',
-    summary: 'Convert tokens to text.',
-    request: 'DetokenizeRequest',
-    answer: 'DetokenizedText',
-  },
-  {
-    method: 'post',
-    path: '/apply-template',
-    id: 'applyTemplate',
-    summary: 'Render a conversation as prompt text with the chat template.',
-    request: 'ApplyTemplateRequest',
-    answer: 'RenderedPrompt',
-  },
-  {
-    method: 'get',
-    path: '/tokenizer_info',
-    id: 'tokenizerInfo',
-    summary: 'Get the tokenizer of a model.',
-    answer: 'TokenizerInfo',
-    query: ofModel,
-  },
-  {
-    method: 'get',
-    path: '/props',
-    id: 'modelProperties',
-    summary: 'Get the properties of a model, with the field names of llama-server. Requires operator access.',
-    answer: 'ModelProperties',
-    query: ofModel,
-  },
-  {
-    method: 'get',
-    path: '/slots',
-    id: 'modelSlots',
-    summary: 'List the sequence slots of a model, with the field names of llama-server. Requires operator access.',
-    answer: 'ModelSlots',
-    query: { ...ofModel, fail_on_no_slot: z.string().optional() },
-  },
+  ...poolingOperations,
+  ...tokenOperations,
   {
     method: 'post',
     path: '/v1/messages',
@@ -336,124 +239,8 @@ const operations: readonly Operation[] = [
     request: 'TokenCountRequest',
     answer: 'TokenCount',
   },
-  {
-    method: 'post',
-    path: '/v1/responses',
-    id: 'createResponse',
-    summary: 'Create a response. It is stored unless `store` is false.',
-    request: 'ResponseRequest',
-    answer: 'Response',
-    stream: 'ResponseEvent',
-  },
-  {
-    method: 'get',
-    path: '/v1/responses/{id}',
-    id: 'retrieveResponse',
-    summary: 'Get a stored response, or replay its events.',
-    answer: 'Response',
-    stream: 'ResponseEvent',
-    query: replay,
-  },
-  {
-    method: 'delete',
-    path: '/v1/responses/{id}',
-    id: 'deleteResponse',
-    summary: 'Delete a stored response.',
-    answer: 'ResponseDeleted',
-  },
-  {
-    method: 'post',
-    path: '/v1/responses/{id}/cancel',
-    id: 'cancelResponse',
-    summary: 'Cancel a background response.',
-    answer: 'Response',
-  },
-  {
-    method: 'get',
-    path: '/v1/responses/{id}/input_items',
-    id: 'listResponseInputItems',
-    summary: 'List the input items of a response, including the conversation that it continues.',
-    answer: 'ResponseItemList',
-    query: itemPaging,
-  },
-  {
-    method: 'post',
-    path: '/v1/responses/input_tokens',
-    id: 'countResponseInputTokens',
-    summary: 'Count the input tokens of a request.',
-    request: 'ResponseInputTokensRequest',
-    answer: 'ResponseInputTokens',
-  },
-  {
-    method: 'post',
-    path: '/v1/responses/compact',
-    id: 'compactResponse',
-    summary: 'Compact a conversation to its user messages and an encrypted summary.',
-    request: 'CompactRequest',
-    answer: 'Compaction',
-  },
-  {
-    method: 'post',
-    path: '/v1/conversations',
-    id: 'createConversation',
-    summary: 'Create a conversation, optionally with up to 20 items.',
-    request: 'ConversationRequest',
-    answer: 'Conversation',
-  },
-  {
-    method: 'get',
-    path: '/v1/conversations/{id}',
-    id: 'retrieveConversation',
-    summary: 'Get a conversation.',
-    answer: 'Conversation',
-  },
-  {
-    method: 'post',
-    path: '/v1/conversations/{id}',
-    id: 'updateConversation',
-    summary: 'Replace the metadata of a conversation.',
-    request: 'ConversationUpdateRequest',
-    answer: 'Conversation',
-  },
-  {
-    method: 'delete',
-    path: '/v1/conversations/{id}',
-    id: 'deleteConversation',
-    summary: 'Delete a conversation and its items. Responses that were created in it are kept.',
-    answer: 'ConversationDeleted',
-  },
-  {
-    method: 'post',
-    path: '/v1/conversations/{id}/items',
-    id: 'addConversationItems',
-    summary: 'Add up to 20 items to a conversation.',
-    request: 'ConversationItemsRequest',
-    answer: 'ResponseItemList',
-    query: include,
-  },
-  {
-    method: 'get',
-    path: '/v1/conversations/{id}/items',
-    id: 'listConversationItems',
-    summary: 'List the items of a conversation.',
-    answer: 'ResponseItemList',
-    query: itemPaging,
-  },
-  {
-    method: 'get',
-    path: '/v1/conversations/{id}/items/{item}',
-    id: 'retrieveConversationItem',
-    summary: 'Get an item of a conversation.',
-    answer: 'ConversationItem',
-    query: include,
-  },
-  {
-    method: 'delete',
-    path: '/v1/conversations/{id}/items/{item}',
-    id: 'deleteConversationItem',
-    summary: 'Delete an item from a conversation.',
-    answer: 'Conversation',
-  },
+  ...responseOperations,
+  ...conversationOperations,
   ...fileOperations,
   ...batchOperations,
   {
@@ -473,103 +260,8 @@ const operations: readonly Operation[] = [
     answer: ['Model', 'MessagesModel'],
     error: 'either',
   },
-  {
-    method: 'post',
-    path: '/v1/load_lora_adapter',
-    id: 'loadLoraAdapter',
-    summary: "Load a LoRA adapter (vLLM's format). Requires operator access.",
-    request: 'LoadAdapterRequest',
-    answer: 'AdapterMessage',
-    isText: true,
-  },
-  {
-    method: 'post',
-    path: '/v1/unload_lora_adapter',
-    id: 'unloadLoraAdapter',
-    summary: "Unload a LoRA adapter (vLLM's format). Requires operator access.",
-    request: 'UnloadAdapterRequest',
-    answer: 'AdapterMessage',
-    isText: true,
-  },
-  {
-    method: 'get',
-    path: '/lora-adapters',
-    id: 'listLoraAdapters',
-    summary: 'List the LoRA adapters, with the field names of llama-server. Requires operator access.',
-    answer: 'AdapterList',
-  },
-  {
-    method: 'get',
-    path: '/api/version',
-    id: 'ollamaVersion',
-    summary: "Get the server version (Ollama's format).",
-    answer: 'OllamaVersion',
-  },
-  {
-    method: 'get',
-    path: '/api/tags',
-    id: 'ollamaListModels',
-    summary: "List the models that the API key may use (Ollama's format).",
-    answer: 'OllamaModelList',
-  },
-  {
-    method: 'get',
-    path: '/api/ps',
-    id: 'ollamaListRunning',
-    summary: "List the loaded models that the API key may use (Ollama's format).",
-    answer: 'OllamaRunningList',
-  },
-  {
-    method: 'post',
-    path: '/api/show',
-    id: 'ollamaShowModel',
-    summary: "Get a model (Ollama's format).",
-    request: 'OllamaShowRequest',
-    answer: 'OllamaModel',
-  },
-  {
-    method: 'post',
-    path: '/api/chat',
-    id: 'ollamaChat',
-    summary: "Continue a conversation (Ollama's format). Streams unless `stream` is false.",
-    request: 'OllamaChatRequest',
-    answer: 'OllamaChatResponse',
-    lines: 'OllamaChatResponse',
-  },
-  {
-    method: 'post',
-    path: '/api/generate',
-    id: 'ollamaGenerate',
-    summary: "Complete a prompt (Ollama's format). Streams unless `stream` is false.",
-    request: 'OllamaGenerateRequest',
-    answer: 'OllamaGenerateResponse',
-    lines: 'OllamaGenerateResponse',
-  },
-  {
-    method: 'post',
-    path: '/api/embed',
-    id: 'ollamaEmbed',
-    summary: "Convert texts to vectors (Ollama's format).",
-    request: 'OllamaEmbedRequest',
-    answer: 'OllamaEmbedResponse',
-  },
-  {
-    method: 'post',
-    path: '/api/embeddings',
-    id: 'ollamaEmbeddings',
-    summary: "Convert one text to a vector (Ollama's earlier format).",
-    request: 'OllamaEmbeddingsRequest',
-    answer: 'OllamaEmbeddingsResponse',
-  },
-  {
-    method: 'post',
-    path: '/api/pull',
-    id: 'ollamaPullModel',
-    summary: "Download a model and serve it (Ollama's format). Requires operator access.",
-    request: 'OllamaPullRequest',
-    answer: 'OllamaProgress',
-    lines: 'OllamaProgress',
-  },
+  ...adapterOperations,
+  ...ollamaOperations,
 ];
 
 const ref = (name: string): Json => ({ $ref: `#/components/schemas/${name}` });

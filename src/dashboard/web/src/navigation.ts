@@ -37,7 +37,7 @@ export interface NavigationGroup {
 
 /**
  * The sidebar shows either the organization's groups or the operator's. In a window 900 pixels high, there is room for
- * twelve organization entries and ten operator entries.
+ * thirteen organization entries and ten operator entries.
  */
 export const NAVIGATION: readonly NavigationGroup[] = [
   {

@@ -1,0 +1,77 @@
+// The operations of Ollama's API in the OpenAPI document. No side effects.
+
+/** Entries of `operations` in document.ts. */
+export const ollamaOperations = [
+  {
+    method: 'get',
+    path: '/api/version',
+    id: 'ollamaVersion',
+    summary: "Get the server version (Ollama's format).",
+    answer: 'OllamaVersion',
+  },
+  {
+    method: 'get',
+    path: '/api/tags',
+    id: 'ollamaListModels',
+    summary: "List the models that the API key may use (Ollama's format).",
+    answer: 'OllamaModelList',
+  },
+  {
+    method: 'get',
+    path: '/api/ps',
+    id: 'ollamaListRunning',
+    summary: "List the loaded models that the API key may use (Ollama's format).",
+    answer: 'OllamaRunningList',
+  },
+  {
+    method: 'post',
+    path: '/api/show',
+    id: 'ollamaShowModel',
+    summary: "Get a model (Ollama's format).",
+    request: 'OllamaShowRequest',
+    answer: 'OllamaModel',
+  },
+  {
+    method: 'post',
+    path: '/api/chat',
+    id: 'ollamaChat',
+    summary: "Continue a conversation (Ollama's format). Streams unless `stream` is false.",
+    request: 'OllamaChatRequest',
+    answer: 'OllamaChatResponse',
+    lines: 'OllamaChatResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/generate',
+    id: 'ollamaGenerate',
+    summary: "Complete a prompt (Ollama's format). Streams unless `stream` is false.",
+    request: 'OllamaGenerateRequest',
+    answer: 'OllamaGenerateResponse',
+    lines: 'OllamaGenerateResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/embed',
+    id: 'ollamaEmbed',
+    summary: "Convert texts to vectors (Ollama's format).",
+    request: 'OllamaEmbedRequest',
+    answer: 'OllamaEmbedResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/embeddings',
+    id: 'ollamaEmbeddings',
+    summary: "Convert one text to a vector (Ollama's earlier format).",
+    request: 'OllamaEmbeddingsRequest',
+    answer: 'OllamaEmbeddingsResponse',
+  },
+  {
+    method: 'post',
+    path: '/api/pull',
+    id: 'ollamaPullModel',
+    summary: "Download a model and serve it (Ollama's format). Requires operator access.",
+    request: 'OllamaPullRequest',
+    answer: 'OllamaProgress',
+    lines: 'OllamaProgress',
+  },
+] as const;
