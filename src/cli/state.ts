@@ -9,9 +9,10 @@ import { askedForHelp, table } from './output.js';
 const HELP = `
 Usage: monolith state import --from FOLDER --database postgres://USER:PASSWORD@HOST/NAME
 
-Copies users, organizations, keys, sessions, settings, the audit log, usage, the request log and saved presets from a
-data directory into an empty database, then reads everything back and compares it. Run the command again to continue an
-interrupted import. The data directory is not modified.
+Copies users, organizations, keys, sessions, settings, the audit log, usage, the request log, saved presets,
+conversations, stored chat completions, files, batches and webhooks from a data directory into an empty database, then
+reads everything back and compares it. Run the command again to continue an interrupted import. The data directory is
+not modified.
 
 Stop the server that uses the data directory first: changes that it makes after the start of the import are not copied.
 Stored responses are not copied. See docs/guides/scaling.md.

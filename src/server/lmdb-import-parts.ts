@@ -15,61 +15,14 @@ import { textBytes } from '../usage/requests/request-place.js';
 import type { SavedRow } from '../dashboard/saved/saved-store.js';
 import type { RequestText } from '../shared/request-entry.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
-import type { Key, Store, TableName } from '../storage/store.js';
+import type { Store, TableName } from '../storage/store.js';
 import type { Sketches } from '../usage/latency-groups.js';
 import { noUsage } from '../usage/sums.js';
 import type { UsageSums } from '../usage/sums.js';
 import type { AuditEntry } from '../shared/wire/organizations.js';
-import { column, listColumn } from './postgres-import-parts.js';
-import type { Column, Part } from './postgres-import-parts.js';
-
-type Field = string | number | boolean | null | undefined | Uint8Array;
-
-const text = (value: Field): string | null =>
-  value == null ? null : value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : String(value);
-const json = (value: unknown): string => JSON.stringify(value);
-const ms = (date: string | null | undefined): number | null => (date == null ? null : Date.parse(date));
-const columns = (words: string): Column[] =>
-  words
-    .trim()
-    .split(/\s+/)
-    .map((word) => {
-      const [name = '', type = 'text'] = word.split(':');
-      return column(name, type === 'double' ? 'double precision' : type);
-    });
-
-/**
- * Converts the entries of one table to rows, one row per entry. `row` returns null for entries that are not converted.
- */
-function part<V>(
-  store: Store,
-  {
-    from,
-    table,
-    all,
-    row,
-    more = {},
-  }: {
-    from: TableName;
-    table: string;
-    all: readonly Column[];
-    row: (value: V, key: Key) => Field[] | null;
-    more?: { name?: string; where?: string } | undefined;
-  },
-): Part {
-  return {
-    name: more.name ?? from,
-    table,
-    columns: all,
-    ...(more.where === undefined ? {} : { where: more.where }),
-    *rows() {
-      for (const { key, value } of store.table<V>(from).range()) {
-        const fields = row(value, key);
-        if (fields !== null) yield fields.map(text);
-      }
-    },
-  };
-}
+import { columns, json, ms, part } from './lmdb-import-part.js';
+import { listColumn } from './postgres-import-parts.js';
+import type { Part } from './postgres-import-parts.js';
 
 const setting = <V>(store: Store, from: TableName, kind: string): Part =>
   part<V>(store, {

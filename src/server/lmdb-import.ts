@@ -9,6 +9,7 @@ import { backUp } from '../storage/lmdb/database-copy.js';
 import { openStore } from '../storage/lmdb/lmdb-store.js';
 import { openPool } from '../storage/postgres/database.js';
 import { migrate } from '../storage/postgres/migrations.js';
+import { lmdbContentParts } from './lmdb-import-contents.js';
 import { lastNumber, lmdbParts, storedResponses } from './lmdb-import-parts.js';
 import { importParts } from './postgres-import-state.js';
 import type { Imported } from './postgres-import-state.js';
@@ -42,7 +43,7 @@ export async function importFolder({
       const number = lastNumber(store);
       const parts = await importParts(
         database,
-        lmdbParts(store),
+        [...lmdbParts(store), ...lmdbContentParts(store)],
         async (sql) => {
           await sql.execute(
             'UPDATE accounts_state SET last_number = greatest(last_number, $1), version = version + 1',

@@ -19,6 +19,8 @@ export interface Part {
   readonly columns: readonly Column[];
   /** SQL condition and order that select this part's rows, if the table also holds rows of other parts. */
   readonly where?: string;
+  /** Number of rows that are read back at a time, if the rows are large. */
+  readonly readRows?: number;
   /** Must return the rows in the same order every time. */
   rows(): Iterable<readonly (string | null)[]>;
 }

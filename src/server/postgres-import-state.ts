@@ -8,6 +8,8 @@ import { StorageError } from '../storage/store.js';
 import type { Part } from './postgres-import-parts.js';
 
 const ROWS = 500;
+/** A batch ends with the row with which it reaches this many characters. */
+const CHARACTERS = 8_388_608;
 const READ_ROWS = 5_000;
 
 export interface Imported {
@@ -75,12 +77,15 @@ async function bringOver(database: Database, part: Part, report: (part: string, 
   };
   let skipped = 0;
   let batch: (readonly (string | null)[])[] = [];
+  let characters = 0;
   for (const row of part.rows()) {
     if (skipped++ < there) continue;
     batch.push(row);
-    if (batch.length < ROWS) continue;
+    for (const value of row) characters += value?.length ?? 0;
+    if (batch.length < ROWS && characters < CHARACTERS) continue;
     await write(batch);
     batch = [];
+    characters = 0;
   }
   if (batch.length > 0 || there === 0) await write(batch);
 }
@@ -115,6 +120,7 @@ function hashOf(rows: Iterable<readonly (string | null)[]>): { rows: number; has
 
 async function hashOfTable(database: Database, part: Part): Promise<{ rows: number; hash: string }> {
   const values = part.columns.map(({ name, read }) => read ?? `${name}::text`).join(', ');
+  const readRows = part.readRows ?? READ_ROWS;
   // A cursor within one transaction reads from a consistent snapshot.
   return await database.transaction(async (sql) => {
     const sum = new RowsHash();
@@ -122,9 +128,9 @@ async function hashOfTable(database: Database, part: Part): Promise<{ rows: numb
       `DECLARE imported NO SCROLL CURSOR FOR SELECT json_build_array(${values}) AS row FROM ${part.table} WHERE ${part.where ?? 'true'}`,
     );
     for (;;) {
-      const rows = await sql.query<{ row: (string | null)[] }>(`FETCH ${READ_ROWS} FROM imported`);
+      const rows = await sql.query<{ row: (string | null)[] }>(`FETCH ${readRows} FROM imported`);
       for (const { row } of rows) sum.add(row);
-      if (rows.length < READ_ROWS) break;
+      if (rows.length < readRows) break;
     }
     await sql.execute('CLOSE imported');
     return { rows: sum.rows, hash: sum.hash };

@@ -389,18 +389,83 @@ async function sharedTests(t: Test, server: Monolith): Promise<void> {
     );
   });
 
+  /** Waits until the request log has `count` requests of batches of a key, and returns their times in ms. */
+  async function runsOf(keyId: string, count: number): Promise<{ from: number; to: number }[]> {
+    let runs: { from: number; to: number }[] = [];
+    await eventually(async () => {
+      const { data } = await owner.get<{ data: { method: string; received_at: string; at: string }[] }>(
+        `/organizations/${organization.id}/requests?api_key=${keyId}&outcome=completed&limit=100`,
+      );
+      runs = data
+        .filter(({ method }) => method === 'BATCH')
+        .map(({ received_at, at }) => ({ from: Date.parse(received_at), to: Date.parse(at) }));
+      return runs.length === count;
+    }, WAIT_MS);
+    return runs.sort((a, b) => a.from - b.from);
+  }
+  const overlaps = (runs: readonly { from: number; to: number }[]): number =>
+    runs.filter(({ from }, at) => at > 0 && from < runs[at - 1]!.to).length;
+
   await t.test('requests over the concurrency limit wait until they can run', async (t) => {
-    const { secret } = await keyOf({ limits: { [model]: { concurrency: 1 } } });
-    const { openai } = clientsOf({ url: server.url, key: secret });
-    const lines = Array.from({ length: 8 }, (_, at) => line(`l${at}`, chat('A: x')));
-    t.match(await ended(openai, await begin(openai, lines)), {
-      status: 'completed',
-      request_counts: { total: 8, completed: 8, failed: 0 },
-    });
+    const requests = 5;
+    const lines = Array.from({ length: requests }, (_, at) => line(`l${at}`, chat('L: story', { max_tokens: 300 })));
+    const watcher = clientsOf({ url: server.url, key: (await keyOf()).secret }).openai;
+    const run = async (more: object): Promise<{ from: number; to: number }[]> => {
+      const { id, secret } = await keyOf(more);
+      const { openai } = clientsOf({ url: server.url, key: secret });
+      t.match(await ended(watcher, await begin(openai, lines)), {
+        status: 'completed',
+        request_counts: { total: requests, completed: requests, failed: 0 },
+      });
+      return runsOf(id, requests);
+    };
+    t.ok(overlaps(await run({})) > 0, 'without the limit, requests run at the same time');
+    const limited = await run({ limits: { [model]: { concurrency: 1 } } });
+    t.equal(overlaps(limited), 0, JSON.stringify(limited));
   });
 
-  await t.test('a key without the scope and another organization see nothing', async (t) => {
+  await t.test('a key without the scope sees nothing', async (t) => {
     const { openai } = clientsOf({ url: server.url, key: (await keyOf({ scopes: ['inference'] })).secret });
     await t.rejects(openai.batches.list(), { status: 403, code: 'endpoint_not_allowed' });
+  });
+
+  await t.test('another organization neither sees nor changes batches and their files', async (t) => {
+    const own = clientsOf({ url: server.url, key: (await keyOf()).secret });
+    const stranger = dashboardClient(server.url);
+    const { organization: other } = await stranger.signUp({ email: 'stranger@example.com' });
+    const { secret } = await stranger.post<{ secret: string }>(`/organizations/${other.id}/api-keys`, { name: 'k' });
+    const theirs = clientsOf({ url: server.url, key: secret });
+
+    const batch = await begin(own.openai, [line('a', chat('A: x'))]);
+    const messages = await own.anthropic.messages.batches.create({ requests: [message('m', 'A: x')] });
+    const { output_file_id } = await ended(own.openai, batch);
+    await messagesEnded(own.anthropic, messages.id);
+    const unknown = { status: 404, code: 'batch_not_found' };
+    await t.rejects(theirs.openai.batches.retrieve(batch.id), unknown);
+    await t.rejects(theirs.openai.batches.cancel(batch.id), unknown);
+    for (const fileId of [batch.input_file_id, output_file_id!]) {
+      await t.rejects(theirs.openai.files.content(fileId), { status: 404, code: 'file_not_found' });
+      await t.rejects(
+        theirs.openai.batches.create({
+          input_file_id: fileId,
+          endpoint: '/v1/chat/completions',
+          completion_window: '24h',
+        }),
+        { status: 404, code: 'file_not_found' },
+      );
+    }
+    t.same((await theirs.openai.batches.list()).data, []);
+    t.same((await theirs.openai.files.list()).data, []);
+    const { batches } = theirs.anthropic.messages;
+    t.same((await batches.list()).data, []);
+    const calls: readonly (() => Promise<unknown>)[] = [
+      () => batches.retrieve(messages.id),
+      () => batches.results(messages.id),
+      () => batches.cancel(messages.id),
+      () => batches.delete(messages.id),
+    ];
+    for (const call of calls) await t.rejects(call(), { message: /No batch found/ });
+    t.equal((await own.openai.batches.retrieve(batch.id)).status, 'completed');
+    t.equal((await resultsOf(own.anthropic, messages.id)).size, 1, 'they are still there');
   });
 }

@@ -1,11 +1,13 @@
 #include "engine/adapters/adapter_set.h"
 
 #include <algorithm>
+#include <bit>
 #include <exception>
 #include <filesystem>
 #include <new>
 
 #include "base/machine_memory.h"
+#include "base/memory_planning.h"
 #include "formats/gguf/lora_file.h"
 #include "formats/hf/lora_folder.h"
 #include "model/adapter_operations.h"
@@ -31,6 +33,22 @@ Result<LoraFile> open_lora(const std::string& path, const HyperParams& params) {
   return hf::open_lora_folder(path, base);
 }
 
+// Returns the approximate maximum of the bytes that loading an adapter takes: the factors, the copies of the largest
+// pair's values while it is converted, and the memory that Model::reserve_adapters() allocates for a step.
+uint64_t bytes_to_load(const LoraFile& file, const ModelLimits& limits) {
+  uint64_t values = 0, largest = 0;
+  unsigned rank = 1;
+  for (const LoraPair& pair : file.pairs) {
+    const uint64_t own = static_cast<uint64_t>(pair.rank) * static_cast<uint64_t>(pair.rows + pair.cols);
+    values += own;
+    largest = std::max(largest, own);
+    rank = std::max(rank, static_cast<unsigned>(pair.rank));
+  }
+  const uint64_t step = uint64_t{std::bit_ceil(std::min(rank, static_cast<unsigned>(kMaxAdapterRank)))} *
+                        static_cast<uint64_t>(limits.max_batch_tokens) * AdapterOperations::kMaxTargets;
+  return (values + 2 * largest + step) * sizeof(float);
+}
+
 }  // namespace
 
 Result<AdapterInfo> AdapterSet::load(const std::string& path, const AdapterOptions& options,
@@ -38,7 +56,8 @@ Result<AdapterInfo> AdapterSet::load(const std::string& path, const AdapterOptio
   const std::lock_guard loading(loading_);
   const auto named = [&](const Error& error) { return Error{error.code, path + ": " + error.message}; };
   try {
-    auto loaded = read(path, options);
+    MemoryClaim claim;  // Held until all memory has been allocated and touched.
+    auto loaded = read(path, options, claim);
     if (!loaded) return named(loaded.error());
     if (Status status = reserve((*loaded)->info.rank); !status) return named(status.error());
     const std::lock_guard lock(mutex_);
@@ -52,14 +71,18 @@ Result<AdapterInfo> AdapterSet::load(const std::string& path, const AdapterOptio
   }
 }
 
-Result<std::shared_ptr<LoadedAdapter>> AdapterSet::read(const std::string& path, const AdapterOptions& options) {
+Result<std::shared_ptr<LoadedAdapter>> AdapterSet::read(const std::string& path, const AdapterOptions& options,
+                                                        MemoryClaim& claim) {
   if (model_.adaptable_weights().empty())
     return Error{ErrorCode::kUnsupported, "models of architecture '" + model_.params().architecture_name +
                                               "' have no matrices that adapters can change"};
-  const auto left = room();
-  if (!left) return left.error();
   const auto file = open_lora(path, model_.params());
   if (!file) return file.error();
+  std::unique_lock planned(memory_planning());
+  const auto left = room();
+  if (!left) return left.error();
+  claim.set(std::min(uint64_t{*left}, bytes_to_load(*file, model_.limits())));
+  planned.unlock();
   auto adapter = Adapter::load(*file, options.scale, model_, *left);
   if (!adapter) return adapter.error();
   auto loaded = std::make_shared<LoadedAdapter>();

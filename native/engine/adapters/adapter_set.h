@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine_memory.h"
 #include "base/result.h"
 #include "engine/adapter_info.h"
 #include "model/adapter.h"
@@ -69,7 +70,9 @@ class AdapterSet {
     std::weak_ptr<LoadedAdapter> used;      // Expires when the adapter is freed.
   };
 
-  Result<std::shared_ptr<LoadedAdapter>> read(const std::string& path, const AdapterOptions& options);
+  // Sets `claim` to the memory that the adapter takes, before it allocates any.
+  Result<std::shared_ptr<LoadedAdapter>> read(const std::string& path, const AdapterOptions& options,
+                                              MemoryClaim& claim);
   Result<size_t> room();
   void remove_freed();
 

@@ -8,6 +8,7 @@
 
 #include "backend/registry/registry.h"
 #include "base/machine_memory.h"
+#include "base/memory_planning.h"
 #include "engine/debug/file_hash.h"
 #include "engine/embedding/encoder_budget.h"
 #include "engine/embedding/encoder_engine.h"
@@ -26,13 +27,6 @@ constexpr int kBatchTokens = 256, kBatchTokensOnDevice = 2'048;  // Default toke
 // would both plan to use all of the free memory. One mutex serves all devices because loading is usually limited by
 // disk throughput.
 std::mutex& device_loading() {
-  static std::mutex* const instance = new std::mutex;
-  return *instance;
-}
-
-// Held from the time a load reads the machine's free memory until it has claimed its planned memory. Otherwise, two
-// concurrent loads would both plan to use the same free memory.
-std::mutex& planning() {
   static std::mutex* const instance = new std::mutex;
   return *instance;
 }
@@ -99,7 +93,7 @@ Result<std::unique_ptr<LoadedEngine>> load_text_encoder(const GgufFile& file, st
   MemoryClaim claim;
   int max_context = 0;
   {
-    const std::lock_guard planned(planning());
+    const std::lock_guard planned(memory_planning());
     auto budget = plan_encoder(file, **backend, options.max_context, memory_for_encoder());
     if (!budget) return budget.error();
     max_context = budget->max_context;
@@ -146,7 +140,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
     if (Status status = check_head(*head, **tokenizer, *params); !status) return of_draft(options, status.error());
   MemoryClaim claim;  // Covers the time until the engine holds its own claim.
   uint64_t weight_bytes = 0;
-  std::unique_lock planned(planning());
+  std::unique_lock planned(memory_planning());
   auto limits = choose_limits(file, *backend, wanted, options.max_context, options.kv_bytes, head);
   if (!limits) return limits.error();
   if (!loading.owns_lock()) {

@@ -3,6 +3,9 @@
 #include <condition_variable>
 #include <thread>
 
+#include "backend/cpu/cpu_backend.h"
+#include "base/machine_memory.h"
+#include "engine/adapters/adapter_set.h"
 #include "engine/engine_fixture.h"
 #include "engine/lora_adapters.h"
 #include "engine/tiers/page_importer.h"
@@ -468,6 +471,30 @@ TEST(damaged_adapter_files_are_refused_without_harm) {
   }
   CHECK(refused >= 250);  // All 250 truncated files must be refused.
   CHECK(!engine->stats().failed);
+}
+
+TEST(memory_for_an_adapter_is_claimed_until_it_is_loaded) {
+  const EngineSetup setup = setup_of(kLlama);
+  const auto file = GgufFile::open(check::vectors_path(kLlama));
+  REQUIRE(file.ok());
+  const auto backend = make_cpu_backend({.threads = 1});
+  REQUIRE(backend.ok());
+  const auto model = Model::load(**file, **backend, setup.limits, {});
+  REQUIRE(model.ok());
+  AdapterSet adapters(**model, size_t{1} << 30);
+  const ScratchFolder folder;
+  const std::string path = write_bytes(folder, "adapter.gguf", RandomAdapter(kLlama, 8, 1).gguf());
+  const uint64_t before = MemoryClaim::all();
+  uint64_t claimed = 0;
+  const auto loaded = adapters.load(path, {.name = "a"}, [&](int) {
+    claimed = MemoryClaim::all() - before;
+    return Status();
+  });
+  REQUIRE(loaded.ok());
+  CHECK(claimed >= loaded->bytes);
+  CHECK_EQ(MemoryClaim::all(), before);
+  CHECK(!adapters.load("/nowhere/at/all", {.name = "b"}, [](int) { return Status(); }));
+  CHECK_EQ(MemoryClaim::all(), before);
 }
 
 TEST(an_adapter_changes_the_vectors_of_a_pooling_model) {
