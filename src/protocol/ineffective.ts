@@ -51,6 +51,9 @@ export const searchFields: NeutralFields = {
   search_context_size: (value) => value === 'medium',
 };
 
+/** For each field of an MCP tool, tells which values need not be listed as ignored. */
+export const mcpFields: NeutralFields = { ...cacheMarks, ...toolFields, type: always };
+
 const neutral: NeutralFields = { ...echoed, ...cacheMarks, ...samplers, ...toolFields };
 
 /** Returns the value at a path of member names, or undefined. */

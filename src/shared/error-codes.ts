@@ -449,6 +449,13 @@ export const ERRORS = {
     cause: 'A name must consist of 1 to 128 letters, digits, `_` or `-`.',
     action: 'Rename the tool.',
   },
+  mcp_server_not_allowed: {
+    status: 422,
+    meaning: 'The MCP server may not be used.',
+    cause:
+      'Its host is not in the setting `mcp.allowed_hosts`, its URL does not use https, or its address is not public.',
+    action: 'Use an allowed server, or ask the operator to add the host.',
+  },
   tool_not_found: {
     status: 422,
     meaning: '`tool_choice` names an unknown tool.',

@@ -57,6 +57,7 @@ export const newMessageId = (): string => `msg_${base62(24)}`;
 export const newCallKey = (): string => base62(24);
 export const newToolCallId = (key = newCallKey()): string => `call_${key}`;
 export const newToolUseId = (key = newCallKey()): string => `toolu_${key}`;
+export const newMcpToolUseId = (): string => `mcptoolu_${base62(24)}`;
 export const newServerToolUseId = (): string => `srvtoolu_${base62(24)}`;
 /**
  * 48 hexadecimal digits: twelve for the time in milliseconds, then 144 random bits. So rows that are stored together
@@ -97,7 +98,20 @@ export const newBatchId = (kind: keyof typeof BATCH_PREFIX): string => `${BATCH_
 const BATCH_ID = /^(msg)?batch_[0-9a-f]{48}$/;
 export const isBatchId = (text: string): boolean => BATCH_ID.test(text);
 
-export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'ctc' | 'ctco' | 'rs' | 'ws' | 'cmp' | 'item';
+export type ItemPrefix =
+  | 'msg'
+  | 'fc'
+  | 'fco'
+  | 'ctc'
+  | 'ctco'
+  | 'rs'
+  | 'ws'
+  | 'cmp'
+  | 'mcpl'
+  | 'mcp'
+  | 'mcpr'
+  | 'mcpa'
+  | 'item';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()}`;
 
 export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav' | 'svc' | 'wh';

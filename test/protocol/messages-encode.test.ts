@@ -21,6 +21,7 @@ const envelope = (change: Partial<MessageEnvelope> = {}): MessageEnvelope => ({
   model: 'm',
   visibleThinking: true,
   signature: (text) => `signed(${text})`,
+  showsListings: false,
   empty: false,
   cappedByContext: false,
   leftOut: null,

@@ -594,6 +594,7 @@ t.test('tools and tool_choice are parsed', async (t) => {
     ],
   });
   t.same(vendors.ignoredTools, []);
+  t.same(parse({ mcp_servers: [{}] }).ignoredTools, ['mcp_servers']);
   const properties = vendors.request.tools.map(({ parameters }) => Object.keys(parameters!['properties'] as object));
   t.same(properties[0], ['command', 'restart']);
   t.ok(properties[1]!.includes('insert_text') && !properties[2]!.includes('insert_text'));
@@ -674,7 +675,6 @@ t.test('a refusal names the position in the request', async (t) => {
     [{ metadata: { user_id: 'x'.repeat(513) } }, 'string_too_long', 'metadata.user_id'],
     [{ service_tier: 'best' }, 'invalid_value', 'service_tier'],
     [{ container: 'c' }, 'unsupported_feature', 'container'],
-    [{ mcp_servers: [{}] }, 'unsupported_feature', 'mcp_servers'],
     [{ thread: {} }, 'unsupported_feature', 'thread'],
     [{ temperature: 5, messages: [{ role: 'x' }] }, 'unknown_variant', 'messages[0].role'],
   ];

@@ -138,7 +138,7 @@ class HostedRun implements RunningGeneration {
 
   /** Lists the tools of MCP servers, runs the calls that the client has approved, and starts the first round. */
   async #open(mcp: McpTools): Promise<void> {
-    await Promise.resolve(); // no event is emitted before start() returns
+    await new Promise(setImmediate); // consumers are ready for events only after start() has returned
     if (this.#isOver) return;
     this.prepared.discard?.(); // the prompt changes
     const { unlisted } = mcp;

@@ -228,7 +228,7 @@ export class LocalProvider implements Provider {
    * can contain neither.
    */
   #writingRules(request: GenerationRequest, prompt: Prompt, tools: CallableTools): WritingRules | null {
-    if (request.raw !== undefined || request.webSearch !== undefined) return null;
+    if (request.raw !== undefined || request.webSearch !== undefined || request.mcp !== undefined) return null;
     const { markers, dialect } = this.prompter;
     // A block that continues the reasoning of an unfinished message is not recorded, because the model did not generate
     // all of it.

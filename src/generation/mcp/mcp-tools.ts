@@ -1,5 +1,6 @@
 // The MCP servers of one running request: lists their tools and runs the model's calls. Event-loop thread only.
 import type { GenerationRequest, JsonSchema, ToolDefinition } from '../types.js';
+import { failureText } from './failure-text.js';
 import { McpSession, type McpSettings } from './session.js';
 import { McpToolSet, type OfferedTool } from './tool-set.js';
 import type { McpListing, McpOptions, McpOutcome, McpServer, McpTool } from './types.js';
@@ -74,7 +75,7 @@ export class McpTools {
 
   async call({ server, tool }: OfferedTool, text: string, signal: AbortSignal): Promise<McpOutcome> {
     const given = argumentsIn(text);
-    if (given === null) return failed('The tool was not called: the arguments are not a JSON object.', INVALID_PARAMS);
+    if (given === null) return failed('The arguments are not a JSON object.', INVALID_PARAMS);
     const startedAt = performance.now();
     const outcome = await this.#session(server).call(tool.name, given, signal);
     const name = outcome.error === null ? 'completed' : NAMES[outcome.error.type];
@@ -108,19 +109,16 @@ const INVALID_PARAMS = -32602;
 /** The request was not valid, in JSON-RPC. */
 const INVALID_REQUEST = -32600;
 
-const failed = (message: string, code: number): McpOutcome => ({
-  text: message,
-  error: { type: 'mcp_protocol_error', code, message },
-});
+function failed(message: string, code: number): McpOutcome {
+  const error = { type: 'mcp_protocol_error', code, message } as const;
+  return { text: failureText(error), error };
+}
 
 export const tooManyCalls = (most: number): McpOutcome =>
-  failed(
-    `The tool was not called: the maximum of ${most} tool calls per response is reached. Answer without calling tools.`,
-    INVALID_REQUEST,
-  );
+  failed(`The maximum of ${most} tool calls per response is reached. Answer without calling tools.`, INVALID_REQUEST);
 
 export const notOffered = (label: string): McpOutcome =>
-  failed(`The tool was not called: the MCP server ${label} no longer offers it.`, INVALID_PARAMS);
+  failed(`The MCP server ${label} does not offer this tool.`, INVALID_PARAMS);
 
 /** A call without arguments may have an empty text. */
 function argumentsIn(text: string): JsonSchema | null {

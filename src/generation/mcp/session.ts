@@ -13,6 +13,7 @@ import { publicLookup } from '../../shared/public-lookup.js';
 import { VERSION } from '../../shared/version.js';
 import type { JsonSchema } from '../types.js';
 import { secretsIn, withoutSecrets } from '../upstream/secrets.js';
+import { failureText, reason } from './failure-text.js';
 import { MAX_MCP_BYTES, MCP_TIMEOUT_MS } from './limits.js';
 import { resultText } from './result-text.js';
 import type { McpError, McpListing, McpOutcome, McpServer, McpTool } from './types.js';
@@ -42,6 +43,8 @@ const INTERNAL_ERROR = -32603,
   TIMED_OUT = -32001;
 /** A server that does not know Streamable HTTP responds to it with one of these. */
 const UNKNOWN_TRANSPORT: ReadonlySet<number> = new Set([400, 404, 405]);
+/** In the text of a JSON-RPC notification. */
+const NOTICE = '"method":"notifications/';
 /** Time in which a server may confirm the end of a session, in ms. */
 const GOODBYE_MS = 2_000;
 
@@ -80,9 +83,17 @@ class LimitExceeded extends Error {
   }
 }
 
+interface ConnectionState {
+  /** Once a connection is over, nothing more is read from it. */
+  isOver: boolean;
+  /** Notifications that are being sent, such as the cancellation of a call. */
+  readonly notices: Set<Promise<unknown>>;
+}
+
 interface Connection {
   readonly client: Client;
   readonly agent: Agent;
+  readonly state: ConnectionState;
   /** Ends the server's session, if it has one. */
   terminate(): Promise<void>;
 }
@@ -133,7 +144,7 @@ export class McpSession {
       } while (cursor !== undefined);
       return tools;
     });
-    return 'value' in done ? { tools: done.value } : { error: failureText(done.error) };
+    return 'value' in done ? { tools: done.value } : { error: reason(done.error) };
   }
 
   /** Calls a tool. The outcome is meaningless if `signal` is aborted. */
@@ -145,20 +156,19 @@ export class McpSession {
         options,
       ),
     );
-    if (!('value' in done)) return { text: `The tool call failed. ${failureText(done.error)}`, error: done.error };
+    if (!('value' in done)) return failed(done.error);
     const text = this.#safe(resultText(done.value));
     if (done.value.isError !== true) return { text, error: null };
-    return {
-      text: `The tool call failed.\n${text}`,
-      error: { type: 'mcp_tool_execution_error', content: [{ type: 'text', text }] },
-    };
+    return failed({ type: 'mcp_tool_execution_error', content: [{ type: 'text', text }] });
   }
 
-  /** Closes the connection. The server's session ends if the server confirms it soon. */
+  /** Closes the connection. Before that, the server is notified that the session and unfinished calls have ended. */
   close(): void {
     const connection = this.#connection;
     this.#connection = null;
-    if (connection !== null) void goodbye(connection);
+    if (connection === null) return;
+    connection.state.isOver = true;
+    void goodbye(connection);
   }
 
   #listed(tool: {
@@ -208,7 +218,7 @@ export class McpSession {
       );
       return { value };
     } catch (error) {
-      this.#drop(); // the response to an abandoned request may still arrive
+      this.close(); // the response to an abandoned request may still arrive
       return { error: this.#failure(sdk, operation.stopped.signal.aborted ? operation.stopped.signal.reason : error) };
     } finally {
       clearTimeout(deadline);
@@ -241,7 +251,8 @@ export class McpSession {
       bodyTimeout: 0,
       connect: this.settings.public_only ? { lookup: publicLookup(options.signal) } : {},
     });
-    const fetch = this.#fetch(undici, agent, older);
+    const state: ConnectionState = { isOver: false, notices: new Set() };
+    const fetch = this.#fetch(undici, { agent, older, state });
     const url = new URL(this.server.url);
     const requestInit = { headers: { 'user-agent': `monolith/${VERSION}`, ...this.server.headers } };
     const http = older
@@ -265,11 +276,14 @@ export class McpSession {
       void agent.destroy().catch(() => undefined);
       throw error;
     }
-    return { client, agent, terminate: async () => http?.terminateSession() };
+    return { client, agent, state, terminate: async () => http?.terminateSession() };
   }
 
   /** Counts the bytes of every response toward the limit of the current operation. */
-  #fetch(undici: typeof import('undici'), agent: Agent, older: boolean): typeof globalThis.fetch {
+  #fetch(
+    undici: typeof import('undici'),
+    { agent, older, state }: { agent: Agent; older: boolean; state: ConnectionState },
+  ): typeof globalThis.fetch {
     const send = async (input: string | URL, init: RequestInit = {}): Promise<unknown> => {
       const url = new URL(input);
       const problem = urlProblem(url, this.settings);
@@ -278,16 +292,16 @@ export class McpSession {
       // Messages that belong to no request are not used. A stream that was interrupted is resumed.
       if (init.method === 'GET' && !older && !headers.has('last-event-id'))
         return new undici.Response(null, { status: 405 });
-      const response = await undici.fetch(url, {
-        ...(init as object),
-        headers,
-        dispatcher: agent,
-        redirect: 'manual',
-      });
+      const sending = undici.fetch(url, { ...(init as object), headers, dispatcher: agent, redirect: 'manual' });
+      if (typeof init.body === 'string' && init.body.includes(NOTICE)) {
+        const sent = sending.catch(() => undefined).finally(() => state.notices.delete(sent));
+        state.notices.add(sent);
+      }
+      const response = await sending;
       if (response.body === null) return response;
       const counter = new TransformStream<Uint8Array, Uint8Array>({
         transform: (part, out) => {
-          this.#count(part.byteLength);
+          this.#count(part.byteLength, state);
           out.enqueue(part);
         },
       });
@@ -301,7 +315,8 @@ export class McpSession {
     return send as typeof globalThis.fetch;
   }
 
-  #count(bytes: number): void {
+  #count(bytes: number, { isOver }: ConnectionState): void {
+    if (isOver) throw new Error('The connection is closed.');
     const operation = this.#operation;
     if (operation === null) return;
     operation.bytes += bytes;
@@ -312,15 +327,6 @@ export class McpSession {
     );
     operation.stopped.abort(error);
     throw error;
-  }
-
-  /** Closes the connection immediately. */
-  #drop(): void {
-    const connection = this.#connection;
-    this.#connection = null;
-    if (connection === null) return;
-    void connection.client.close().catch(() => undefined);
-    void connection.agent.destroy().catch(() => undefined);
   }
 
   #failure({ http, sse, types }: Sdk, error: unknown): McpError {
@@ -351,15 +357,13 @@ export class McpSession {
 /** Replaces lone surrogates, which storage could not return unchanged. */
 const wellFormed = (text: string): string => Buffer.from(text).toString();
 
-const failureText = (error: McpError): string =>
-  error.type === 'mcp_tool_execution_error'
-    ? error.content.map(({ text }) => text).join('\n')
-    : error.type === 'http_error'
-      ? `HTTP status ${error.code}: ${error.message}`
-      : error.message;
+const failed = (error: McpError): McpOutcome => ({ text: failureText(error), error });
 
-async function goodbye({ client, agent, terminate }: Connection): Promise<void> {
+async function goodbye({ client, agent, state, terminate }: Connection): Promise<void> {
   const waited = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref());
+  await new Promise(setImmediate); // until the SDK sends the cancellation of an aborted call
+  // The server ignores a cancellation that arrives after the end of the session.
+  await Promise.race([Promise.all(state.notices), waited]);
   await Promise.race([terminate().catch(() => undefined), waited]);
   await client.close().catch(() => undefined);
   await agent.destroy().catch(() => undefined);

@@ -1,13 +1,15 @@
 // The MCP servers of one request, and the outcomes of their calls. Types only, because the generation events refer to
 // them.
-import type { JsonSchema } from '../types.js';
+
+/** A JSON object. */
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** A tool as its server lists it. */
 export interface McpTool {
   readonly name: string;
   readonly description: string | null;
-  readonly inputSchema: JsonSchema;
-  readonly annotations: JsonSchema | null;
+  readonly inputSchema: JsonObject;
+  readonly annotations: JsonObject | null;
 }
 
 /** Selects tools of one server. A tool must match all conditions that are not null. */

@@ -221,6 +221,12 @@ function toTools(
   const inputs = (chat.tools ?? []).flatMap((tool, index): ToolInput | [] => {
     if ('function' in tool) return { path: `tools[${index}].function`, ...tool.function };
     if (!('custom' in tool)) {
+      if (tool.type === 'mcp')
+        refuse(
+          'unsupported_feature',
+          `tools[${index}].type`,
+          'MCP tools are not supported in Chat Completions. Use the Responses or the Messages API.',
+        );
       ignored.add(tool.type);
       return [];
     }

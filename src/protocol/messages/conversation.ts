@@ -1,9 +1,11 @@
 // Converts messages to internal messages: merges consecutive messages with the same role, pairs tool calls with
 // results, and returns the thinking of the current tool loop to the model. No side effects.
 import { apiError } from '../../shared/errors.js';
+import { mcpToolName } from '../../generation/mcp/tool-set.js';
 import type { Message, Thought, ToolCall } from '../../generation/types.js';
 import { stringifyAsWritten } from '../../shared/exact-json.js';
 import { summaryText } from '../context/summary-text.js';
+import { isRecord } from '../entry-limits.js';
 import { MAX_ID } from '../fields.js';
 import { hostedText } from '../hosted-text.js';
 import { ToolTurns } from '../tool-turns.js';
@@ -32,10 +34,15 @@ interface Turn {
  * Groups messages into turns. `unseen`: blocks that the model does not see. A message with no other blocks is skipped.
  * Throws ApiError 400 for a message without content.
  */
-export function toTurns(messages: readonly WireMessage[], unseen: ReadonlySet<WireBlock>): Turn[] {
+export function toTurns(
+  messages: readonly WireMessage[],
+  unseen: ReadonlySet<WireBlock>,
+  mcpServers: ReadonlySet<string> = new Set(),
+): Turn[] {
   const entries = messages.map((message, index) => {
     const path = `messages[${index}]`;
-    const all = placedBlocks(message, `${path}.content`);
+    // The prompt lists the tools of the servers that the request uses.
+    const all = placedBlocks(message, `${path}.content`).filter(({ block }) => !isListing(block, mcpServers));
     const seen = all.every(({ block }) => unseen.has(block)) ? [] : all;
     const { role } = message;
     const { summary, blocks } = role === 'assistant' ? fromSummary(seen) : { summary: null, blocks: seen };
@@ -57,6 +64,9 @@ export function toTurns(messages: readonly WireMessage[], unseen: ReadonlySet<Wi
   }
   return turns;
 }
+
+const isListing = (block: WireBlock, servers: ReadonlySet<string>): boolean =>
+  block.type === 'mcp_tool_listing' && servers.has(String((block as { mcp_server_name?: unknown }).mcp_server_name));
 
 /** Finds the last compaction block, which replaces everything before it. One without a summary has no effect. */
 function fromSummary(blocks: readonly Placed<WireBlock>[]): {
@@ -95,6 +105,7 @@ export function toMessages(
   turns: readonly Turn[],
   system: MessagesRequest['system'],
   thinking: OpenedBlocks,
+  mcpServers: ReadonlySet<string> = new Set(),
 ): Message[] {
   const messages: Message[] = [];
   const calls = new ToolTurns();
@@ -116,7 +127,7 @@ export function toMessages(
         calls.settle();
         break;
       case 'assistant':
-        messages.push(assistantTurn(turn, calls, thinking, index > running));
+        messages.push(...assistantTurns(turn, { calls, thinking, current: index > running, mcpServers }));
         break;
     }
   }
@@ -150,20 +161,78 @@ function toolMessage({ block, path }: Placed<ToolResultBlock>, calls: ToolTurns)
   };
 }
 
+interface TurnContext {
+  calls: ToolTurns;
+  thinking: OpenedBlocks;
+  current: boolean;
+  /** The MCP servers that the request uses. Their calls are shown as tool calls, and other calls as text. */
+  mcpServers: ReadonlySet<string>;
+}
+
+/** Splits a turn after each result of an MCP call, because results are messages of their own. */
+function* assistantTurns({ path, blocks, role }: Turn, context: TurnContext): Generator<Message> {
+  const results = new Map<string, Placed<WireBlock>>();
+  for (const placed of blocks)
+    if (placed.block.type === 'mcp_tool_result') results.set(mcpFields(placed.block).id, placed);
+  let segment: Placed<WireBlock>[] = [];
+  const open = new Map<WireBlock, McpCall>();
+  for (const placed of blocks) {
+    const { block } = placed;
+    const made = block.type === 'mcp_tool_use' ? mcpFields(block) : null;
+    if (made !== null && context.mcpServers.has(made.server) && results.has(made.id)) open.set(block, made);
+    const answered =
+      block.type === 'mcp_tool_result' && [...open.values()].some(({ id }) => id === mcpFields(block).id);
+    if (!answered) {
+      segment.push(placed);
+      continue;
+    }
+    if (segment.length > 0) yield assistantTurn({ path, blocks: segment, role }, context, open);
+    segment = [];
+    yield mcpResult(placed);
+  }
+  if (segment.length > 0 || blocks.length === 0) yield assistantTurn({ path, blocks: segment, role }, context, open);
+}
+
+interface McpCall {
+  readonly id: string;
+  readonly server: string;
+  readonly name: string;
+  readonly input: unknown;
+}
+
+/** The members of an `mcp_tool_use` or `mcp_tool_result` block. */
+function mcpFields(block: WireBlock): McpCall {
+  const { id, tool_use_id, server_name, name, input } = block as unknown as Readonly<Record<string, unknown>>;
+  return { id: String(tool_use_id ?? id), server: String(server_name), name: String(name), input: input ?? {} };
+}
+
+function mcpResult({ block, path }: Placed<WireBlock>): Message {
+  const { content, is_error: failed } = block as unknown as Readonly<Record<string, unknown>>;
+  const parts =
+    typeof content === 'string' ? [{ text: content }] : Array.isArray(content) ? (content as unknown[]) : [];
+  const text = parts.map((part) => (isRecord(part) && typeof part['text'] === 'string' ? part['text'] : '')).join('\n');
+  return { role: 'tool', path, toolCallId: mcpFields(block).id, content: text, failed: failed === true };
+}
+
 /**
  * Text blocks are joined without a separator, because a response that is being continued may have been cut off
  * anywhere.
  */
 function assistantTurn(
   { path, blocks }: Turn,
-  calls: ToolTurns,
-  { opened, foreign }: OpenedBlocks,
-  current: boolean,
+  { calls, thinking: { opened, foreign }, current }: TurnContext,
+  mcp: ReadonlyMap<WireBlock, McpCall>,
 ): Message {
   const toolCalls: ToolCall[] = [];
   const thoughts: Thought[] = [];
   let text = '';
   for (const { block, path: at } of blocks) {
+    const made = mcp.get(block);
+    if (made !== undefined) {
+      const { id, server, name, input } = made;
+      toolCalls.push({ id, name: mcpToolName(server, name), arguments: stringifyAsWritten(input) });
+      continue;
+    }
     text += textIn(block, at, text === '');
     switch (block.type) {
       case 'tool_use': {

@@ -2,8 +2,9 @@
 // decides where content blocks start and end, and both forms only write its output, so a stream's joined deltas equal
 // the non-streamed response.
 import type { EndReason, GenerationEvent, JsonSchema, LeftOut } from '../../generation/types.js';
+import type { McpOutcome, McpTool } from '../../generation/mcp/types.js';
 import type { SearchOutcome, SearchResult } from '../../generation/web-search/outcome.js';
-import { newServerToolUseId, newToolUseId } from '../../shared/ids.js';
+import { newMcpToolUseId, newServerToolUseId, newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
@@ -23,6 +24,8 @@ export interface MessageEnvelope {
    * null.
    */
   signature(thinking: string, block: JsonSchema | null): string;
+  /** Whether the tools that MCP servers list are blocks of the response. */
+  showsListings: boolean;
   /** True: no output was requested, so the response has no blocks. */
   empty: boolean;
   /** Whether the output limit comes from the context window rather than from the request. */
@@ -41,7 +44,10 @@ type BlockStart =
   | { type: 'thinking' }
   | { type: 'text' }
   | { type: 'tool_use' | 'server_tool_use'; id: string; name: string }
+  | { type: 'mcp_tool_use'; id: string; name: string; server: string }
   /** Complete from the start. */
+  | { type: 'mcp_tool_result'; id: string; outcome: McpOutcome }
+  | { type: 'mcp_tool_listing'; server: string; tools: readonly McpTool[] }
   | { type: 'web_search_tool_result'; id: string; outcome: SearchOutcome };
 
 /**
@@ -75,6 +81,8 @@ class Blocks {
   #thinking = new GrowingText(); // text of the open thinking block
   #arguments = false; // whether the open call has arguments
   #search = ''; // ID of the running search
+  #mcp = ''; // ID of the running MCP call
+  #server = ''; // the MCP server that lists its tools
 
   constructor(
     private readonly envelope: MessageEnvelope,
@@ -126,6 +134,26 @@ class Blocks {
         return;
       case 'search_finished':
         this.#start({ type: 'web_search_tool_result', id: this.#search, outcome: event.outcome });
+        this.#close();
+        return;
+      case 'mcp_listing_started':
+        this.#server = event.label;
+        return;
+      case 'mcp_listing_finished':
+        if (!this.envelope.showsListings || !('tools' in event.listing)) return;
+        this.#close();
+        this.#start({ type: 'mcp_tool_listing', server: this.#server, tools: event.listing.tools });
+        this.#close();
+        return;
+      case 'mcp_started':
+        this.#close();
+        this.#mcp = newMcpToolUseId();
+        this.#start({ type: 'mcp_tool_use', id: this.#mcp, name: event.name, server: event.label });
+        this.writer.append(event.arguments.trim() === '' ? '{}' : event.arguments.trimStart());
+        this.#close();
+        return;
+      case 'mcp_finished':
+        this.#start({ type: 'mcp_tool_result', id: this.#mcp, outcome: event.outcome });
         this.#close();
         return;
       case 'finished':
@@ -241,6 +269,28 @@ const wireServerCall = (id: string, name: string, input: object): object => ({
   ...wireCall(id, name, input),
   type: 'server_tool_use',
 });
+const wireMcpCall = (id: string, name: string, server: string, input: object): object => ({
+  type: 'mcp_tool_use',
+  id,
+  name,
+  server_name: server,
+  input,
+});
+const wireMcpResult = (id: string, { text, error }: McpOutcome): object => ({
+  type: 'mcp_tool_result',
+  tool_use_id: id,
+  is_error: error !== null,
+  content: [{ type: 'text', text }],
+});
+const wireListing = (server: string, tools: readonly McpTool[]): object => ({
+  type: 'mcp_tool_listing',
+  mcp_server_name: server,
+  tools: tools.map(({ name, description, inputSchema }) => ({
+    name,
+    ...(description === null ? {} : { description }),
+    input_schema: inputSchema,
+  })),
+});
 const wireSearch = (id: string, outcome: SearchOutcome): object => ({
   type: 'web_search_tool_result',
   tool_use_id: id,
@@ -321,8 +371,10 @@ function wholeBlock(block: BlockStart, text: string, signature: string): object 
       return wireCall(block.id, block.name, inputOf(text));
     case 'server_tool_use':
       return wireServerCall(block.id, block.name, inputOf(text));
-    case 'web_search_tool_result':
-      return wireSearch(block.id, block.outcome);
+    case 'mcp_tool_use':
+      return wireMcpCall(block.id, block.name, block.server, inputOf(text));
+    default:
+      return emptyBlock(block);
   }
 }
 
@@ -335,6 +387,8 @@ export type Emit = (data: string, name: string) => void;
  */
 export class MessageStreamEncoder {
   readonly #blocks: Blocks;
+  /** Events before the start: the tools that MCP servers list. */
+  readonly #early: OutputEvent[] = [];
   #started = false;
   #ended: Ended = null;
 
@@ -361,6 +415,7 @@ export class MessageStreamEncoder {
             break;
           case 'tool_use':
           case 'server_tool_use':
+          case 'mcp_tool_use':
             head = `${delta}{"type":"input_json_delta","partial_json":`;
             emit(`${head}""}}`, 'content_block_delta');
         }
@@ -389,12 +444,18 @@ export class MessageStreamEncoder {
     );
     this.emit('{"type":"ping"}', 'ping');
     const compaction = this.envelope.context?.compaction ?? null;
-    if (compaction === null) return;
-    for (const event of compactionEvents(compaction.summary)) this.emit(JSON.stringify(event), event.type);
-    if (compaction.pauses) this.#ended = 'paused';
+    if (compaction !== null) {
+      for (const event of compactionEvents(compaction.summary)) this.emit(JSON.stringify(event), event.type);
+      if (compaction.pauses) this.#ended = 'paused';
+    }
+    for (const event of this.#early.splice(0)) this.take(event);
   }
 
   take(event: OutputEvent): void {
+    if (!this.#started && (event.type === 'mcp_listing_started' || event.type === 'mcp_listing_finished')) {
+      this.#early.push(event);
+      return;
+    }
     if (!this.#started || this.#ended !== null) throw new Error('received an event outside a message');
     this.#blocks.take(event);
     if (event.type === 'finished') this.#ended = event;
@@ -427,6 +488,12 @@ function emptyBlock(block: BlockStart): object {
       return wireCall(block.id, block.name, {});
     case 'server_tool_use':
       return wireServerCall(block.id, block.name, {});
+    case 'mcp_tool_use':
+      return wireMcpCall(block.id, block.name, block.server, {});
+    case 'mcp_tool_result':
+      return wireMcpResult(block.id, block.outcome);
+    case 'mcp_tool_listing':
+      return wireListing(block.server, block.tools);
     case 'web_search_tool_result':
       return wireSearch(block.id, block.outcome);
   }

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
+import type { McpChoice, McpServer } from '../../generation/mcp/types.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { inOrder, seenBy, type Seen } from '../../generation/thoughts.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
@@ -14,6 +15,7 @@ import { toSampling } from '../fields.js';
 import { constrainedFormat } from '../constraints.js';
 import { ineffectiveInMessages } from '../ineffective.js';
 import { refuseSamplers } from '../samplers.js';
+import { mcpServerNames, type McpPolicy } from '../mcp.js';
 import { toToolChoice } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -53,6 +55,10 @@ export interface MessagesGeneration {
 export interface ParsePolicy extends ThinkingPolicy {
   /** Whether this server runs web searches. */
   webSearch?: boolean | undefined;
+  /** Absent: this server uses no MCP servers. */
+  mcp?: McpPolicy;
+  /** The values of the header `anthropic-beta`. Absent: none. */
+  betas?: readonly string[] | undefined;
 }
 
 /** Validates the entries of a large request in slices, ahead of parseMessages(), which reports any errors. */
@@ -115,18 +121,19 @@ function parsed(result: MessagesRequest | Invalid, body: unknown, policy: ParseP
     content: (model = { name: result.model, asked: result.model }) => {
       refuseSamplers(body as Record<string, unknown>);
       const names = [model.asked, model.name];
+      const mcpServers = policy.mcp === undefined ? new Set<string>() : mcpServerNames(result.mcp_servers);
       const others = [...thinking.opened].filter(([, { model: writer }]) => !names.includes(writer));
-      const turns = toTurns(result.messages, new Set([...foreign, ...others.map(([block]) => block)]));
+      const turns = toTurns(result.messages, new Set([...foreign, ...others.map(([block]) => block)]), mcpServers);
       if (turns.length === 0) throw noContent();
       const edits = readContextEdits(result.context_management, isThinking(result.thinking));
-      const given = toMessages(turns, result.system, thinking);
+      const given = toMessages(turns, result.system, thinking, mcpServers);
       const { messages } = seenBy(edits?.keptThinkingTurns == null ? given : withAllThinking(given), names);
       const leftOut = inOrder(
         [...thinking.foreign.values()].map((path) => ({ path, reason: 'foreign' as const })),
         others.map(([, { path }]) => ({ path, reason: 'other_model' as const })),
       );
       const ignored = ineffectiveInMessages(body as Record<string, unknown>);
-      return { ...toGeneration(result, { messages, leftOut }, ignored, output, policy.webSearch === true), edits };
+      return { ...toGeneration(result, { messages, leftOut }, ignored, output, policy), edits };
     },
   };
 }
@@ -143,13 +150,13 @@ function toGeneration(
   { messages, leftOut }: Seen,
   unread: string[],
   { maxTokens, stream, generates }: Output,
-  searches: boolean,
+  policy: Pick<ParsePolicy, 'webSearch' | 'mcp' | 'betas'>,
 ): Omit<MessagesGeneration, 'edits'> {
   refuseUnserved(wire);
   const thinking = thinkingSettings(wire, generates ? maxTokens : null);
   const { effort, promptEffort, reasoningBudget, templateVariables, visible } = thinking;
   const format = outputFormat(wire);
-  const { definitions: tools, ignored: ignoredTools, ignoredFields, webSearch } = readTools(wire, searches);
+  const { definitions: tools, ignored: ignoredTools, ignoredFields, webSearch, mcp } = readTools(wire, policy);
   const ignored = [...unread, ...ignoredFields];
   checkOutputFormat(format);
 
@@ -181,13 +188,14 @@ function toGeneration(
       reasoningBudget,
       templateVariables,
       tools,
-      toolChoice: toolChoice(wire, tools),
+      toolChoice: toolChoice(wire, tools, mcp),
       parallelToolCalls: !(
         wire.tool_choice != null &&
         wire.tool_choice.type !== 'none' &&
         wire.tool_choice.disable_parallel_tool_use === true
       ),
       ...(webSearch === undefined ? {} : { webSearch }),
+      ...(mcp.length === 0 ? {} : { mcp: { servers: mcp, approved: [], choice: mcpChoice(wire), maxCalls: null } }),
       format,
       truncation: 'disabled',
       promptParam: 'messages',
@@ -206,11 +214,9 @@ function toGeneration(
 
 /** Rejects known fields that this server does not support, unless their value has no effect. */
 function refuseUnserved(wire: MessagesRequest): void {
-  for (const name of ['container', 'mcp_servers'] as const) {
-    const value = wire[name];
-    if (value == null || (Array.isArray(value) && value.length === 0)) continue;
-    refuse('unsupported_feature', name, `${name} is not supported.`);
-  }
+  const { container } = wire;
+  if (container != null && !(Array.isArray(container) && container.length === 0))
+    refuse('unsupported_feature', 'container', 'container is not supported.');
   if (wire.thread == null) return;
   // Anthropic's tool runner sends `thread` in its first request. If it receives this error code, it continues without
   // `thread`.
@@ -246,7 +252,19 @@ function outputFormat(wire: MessagesRequest): OutputFormat {
 
 const MODES = { auto: 'auto', any: 'required', tool: 'required', none: 'none' } as const;
 
-function toolChoice({ tool_choice: choice }: MessagesRequest, tools: readonly ToolDefinition[]): ToolChoice {
+/** The names of MCP tools are those that the model sees. They are checked when the tools are known. */
+function mcpChoice({ tool_choice: choice }: MessagesRequest): McpChoice {
+  if (choice == null) return { mode: 'auto', allowed: null };
+  const allowed = choice.type === 'tool' ? { names: [choice.name], tools: [] } : null;
+  return { mode: MODES[choice.type], allowed };
+}
+
+function toolChoice(
+  { tool_choice: choice }: MessagesRequest,
+  tools: readonly ToolDefinition[],
+  mcp: readonly McpServer[],
+): ToolChoice {
+  if (mcp.length > 0) return { mode: tools.length === 0 || choice?.type === 'none' ? 'none' : 'auto', allowed: null };
   return toToolChoice(
     tools,
     choice == null ? null : MODES[choice.type],

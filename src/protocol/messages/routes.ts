@@ -108,7 +108,7 @@ function refuseImage(error: unknown): never {
 }
 
 function parse(
-  { sealer, foreignThinking, webSearch }: MessagesDeps,
+  { sealer, foreignThinking, webSearch, mcp }: MessagesDeps,
   exchange: Exchange,
   purpose: 'generate' | 'count',
 ): ParsedMessages {
@@ -120,6 +120,11 @@ function parse(
       foreignThinking,
       organizationId: exchange.identity.organizationId,
       webSearch: webSearch !== undefined,
+      mcp: mcp?.settings,
+      betas: exchange
+        .header('anthropic-beta')
+        .split(',')
+        .map((beta) => beta.trim()),
     },
     purpose,
   );
@@ -133,6 +138,8 @@ function contentOf(parsed: ParsedMessages, exchange: Exchange, model: ServedMode
   return content;
 }
 
+/** With this beta, responses contain the tools that MCP servers have listed. */
+const LISTING_BETA = 'mcp-client-2026-09-15';
 /** With this beta, responses list the thinking blocks that were left out. */
 const BINDING_BETA = 'thinking-binding-controls-2026-08-01';
 
@@ -153,6 +160,7 @@ function answerPaused(
     model,
     visibleThinking,
     signature: () => '',
+    showsListings: false,
     empty: true,
     cappedByContext: false,
     leftOut: null,
@@ -185,6 +193,7 @@ function answer(
     signature: asked.visibleThinking
       ? (text, block) => sealer.signThinking(text, author.context(block))
       : (text, block) => sealer.sealThinking(text, author.context(block)),
+    showsListings: hasBeta(exchange, LISTING_BETA),
     empty: asked.request.maxTokens === 0,
     cappedByContext: admitted.prepared.cappedByContext,
     leftOut: hasBeta(exchange, BINDING_BETA) ? () => author.leftOut : null,
@@ -226,8 +235,8 @@ class FormatCheck {
   take(event: RunEvent): void {
     if (this.format.type === 'text') return;
     if (event.type === 'text' && event.section === 'content') this.#text.add(event.text);
-    // The text before a search is a block of its own.
-    if (event.type === 'search_started') this.#text = new GrowingText();
+    // The text before a call that this server runs is a block of its own.
+    if (event.type === 'search_started' || event.type === 'mcp_started') this.#text = new GrowingText();
     if (event.type !== 'finished' || event.reason !== 'end_of_turn') return;
     checkAnswer(this.format, this.#text.toString());
   }

@@ -88,7 +88,7 @@ async function compactOnRequest(
     ...request.messages.filter(({ role }) => role === 'system'),
     { role: 'user', path: 'input', content: summaryText(written.text) },
   ];
-  const { webSearch: _, ...rest } = request;
+  const { webSearch: _search, mcp: _mcp, ...rest } = request;
   return {
     request: { ...rest, messages, maxTokens: 0, format: { type: 'text' }, toolChoice: { mode: 'auto', allowed: null } },
     compacted: { item: sealed(deps, { caller, model }, 'compaction', written.text), messages: measured.messages },

@@ -1,9 +1,10 @@
-// The kinds of output items while they are open (encode-search.ts has one more). No side effects.
+// The kinds of output items while they are open (encode-search.ts and encode-mcp.ts have the others). No side effects.
 import type { JsonSchema, TokenLogprob, Logprob } from '../../generation/types.js';
 import { CustomInputReader } from '../../generation/custom-tools.js';
 import { newItemId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { OpenItemBase, type ClosedStatus } from './encode-item.js';
+import type { OpenMcpCall, OpenMcpListing } from './encode-mcp.js';
 import type { OpenSearch } from './encode-search.js';
 import type { EventWriter } from './encode-writer.js';
 import type { ToolName } from './tools.js';
@@ -256,4 +257,11 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   }
 }
 
-export type OpenItem = OpenMessage | OpenCall | OpenCustomCall | OpenReasoning | OpenSearch;
+export type OpenItem =
+  | OpenMessage
+  | OpenCall
+  | OpenCustomCall
+  | OpenReasoning
+  | OpenSearch
+  | OpenMcpListing
+  | OpenMcpCall;

@@ -18,6 +18,7 @@ import {
   type OpenItem,
   type ReasoningForm,
 } from './encode-items.js';
+import { approvalRequest, OpenMcpCall, OpenMcpListing } from './encode-mcp.js';
 import { OpenSearch, type SearchForm } from './encode-search.js';
 import { EventWriter, type WireEvent } from './encode-writer.js';
 import type { ToolName } from './tools.js';
@@ -35,6 +36,15 @@ export interface MachineOptions {
 
 /** The end reasons of a complete response. A response that ended for any other reason was cut off. */
 const WHOLE: ReadonlySet<EndReason> = new Set<EndReason>(['end_of_turn', 'stop_string', 'tool_calls']);
+
+/** Items that do not count as an answer. */
+const NO_ANSWER: ReadonlySet<OutputItem['type']> = new Set<OutputItem['type']>([
+  'reasoning',
+  'web_search_call',
+  'mcp_list_tools',
+  'mcp_call',
+  'compaction',
+]);
 
 type Phase = 'new' | 'created' | 'running' | 'ended';
 
@@ -90,6 +100,27 @@ export class ResponseMachine {
         this.#close('completed');
         return;
       }
+      case 'mcp_listing_started':
+        this.#add((index) => new OpenMcpListing(this.#out, index, event.label));
+        return;
+      case 'mcp_listing_finished':
+        if (!(this.#open instanceof OpenMcpListing)) throw new Error('received the end of a listing that is not open');
+        this.#open.listing = event.listing;
+        this.#close('completed');
+        return;
+      case 'mcp_started':
+        this.#add((index) => new OpenMcpCall(this.#out, index, event));
+        return;
+      case 'mcp_finished':
+        if (!(this.#open instanceof OpenMcpCall))
+          throw new Error('received the end of an MCP call that is not running');
+        this.#open.outcome = event.outcome;
+        this.#close('completed');
+        return;
+      case 'mcp_approval':
+        this.#close('completed');
+        this.#whole(approvalRequest(event));
+        return;
       case 'text':
         if (event.text === '' && !event.logprobs?.length) return;
         if (event.section === 'content') this.#message().delta(event.text, event.logprobs);
@@ -119,6 +150,11 @@ export class ResponseMachine {
 
   /** Adds the summary that replaces the conversation. Must precede all other items. */
   compaction(item: CompactionItem): void {
+    this.#whole(item);
+  }
+
+  /** Adds an item that is complete from the start. */
+  #whole(item: OutputItem): void {
     const place = { output_index: this.resource.output.length, item };
     this.#out.write('response.output_item.added', place);
     this.#out.write('response.output_item.done', place);
@@ -133,9 +169,7 @@ export class ResponseMachine {
     this.#run();
     const whole = WHOLE.has(reason);
     // A generation without tokens still counts as a response, and clients expect it to contain a message.
-    const isAnswer = ({ type }: OutputItem): boolean =>
-      type !== 'reasoning' && type !== 'web_search_call' && type !== 'compaction';
-    if (whole && !this.resource.output.some(isAnswer)) this.#message();
+    if (whole && !this.resource.output.some(({ type }) => !NO_ANSWER.has(type))) this.#message();
     this.#close(whole ? 'completed' : 'incomplete');
     this.#settle(whole ? 'completed' : 'incomplete', usage);
     if (whole) this.resource.completed_at = completedAt;

@@ -4,6 +4,8 @@ import { apiError, type ApiError } from '../../shared/errors.js';
 import { inOrder, seenBy } from '../../generation/thoughts.js';
 import type { Content, ContentPart, LeftOut, Message } from '../../generation/types.js';
 import { customArguments } from '../../generation/custom-tools.js';
+import { mcpToolName } from '../../generation/mcp/tool-set.js';
+import type { ApprovedCall, McpTool } from '../../generation/mcp/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
@@ -12,9 +14,20 @@ import { hostedText } from '../hosted-text.js';
 import { Conversation, type OwnThought } from './conversation.js';
 import type { InputItem } from './input-images.js';
 import { readHelperItem } from './helper-items.js';
-import { keptItem, ORIGIN, RESULTS, textItem, toKept, type KeptItem, type KeptPart, type WireOutput } from './items.js';
+import { callOf, callResult, McpItems, PENDING, refusalText, type McpCallFields } from './mcp-items.js';
+import {
+  keptItem,
+  ORIGIN,
+  RESULTS,
+  textItem,
+  toKept,
+  type HostedItem,
+  type KeptItem,
+  type KeptPart,
+  type WireOutput,
+} from './items.js';
 import type { WireItem } from './schema-items.js';
-import { modelName, type ToolList } from './tools.js';
+import { mcpLabels, modelName, type ToolList } from './tools.js';
 
 /** Reported as the path in errors about items of the chain, because these items have no path in the request. */
 const CHAIN = 'previous_response_id';
@@ -32,6 +45,8 @@ export interface InputContext {
   chainParam?: 'conversation' | undefined;
   /** Stored items that the request refers to; see references(). */
   items: ReadonlyMap<string, StoredItem>;
+  /** Labels of the MCP servers in the request's `tools`. Absent: this server uses no MCP servers. */
+  mcpLabels?: readonly string[] | undefined;
 }
 
 export interface ReadInput {
@@ -47,6 +62,10 @@ export interface ReadInput {
   windowStart: string | null;
   /** Number of summaries in the prompt. */
   compactions: number;
+  /** Calls that the client has approved in this request. */
+  approved: ApprovedCall[];
+  /** Returns the tools that an MCP server has listed in the conversation, or null. */
+  listed(label: string): readonly McpTool[] | null;
   /**
    * Whether the input ends with a compaction_trigger item, so that the conversation is compacted instead of continued.
    */
@@ -157,6 +176,8 @@ class Reader {
   readonly #chain = new Map<string, StoredItem>();
   readonly #ownIds = new Set<string>();
   #isTrigger = false;
+  readonly #mcpLabels: Set<string> | null;
+  readonly #approved: ApprovedCall[] = [];
 
   /** Size of the items that were read from storage or from a connection's memory; see itemSize(). */
   #size = 0;
@@ -165,6 +186,7 @@ class Reader {
 
   constructor(private readonly context: InputContext) {
     this.#chainPath = context.chainParam ?? CHAIN;
+    this.#mcpLabels = context.mcpLabels === undefined ? null : new Set(context.mcpLabels);
     for (const { input, output } of context.chain) {
       for (const [index, item] of [...input, ...output].entries()) {
         this.#size += itemSize(item.item);
@@ -203,6 +225,7 @@ class Reader {
       }
       case 'additional_tools':
         this.#tools.push({ path: `${path}.tools`, tools: item.tools });
+        for (const label of mcpLabels(item.tools)) this.#mcpLabels?.add(label);
         return;
       case 'agent_message':
       case 'agent_reasoning':
@@ -287,10 +310,13 @@ class Reader {
         kept.type === 'function_call_output' || kept.type === 'custom_tool_call_output' ? [kept.call_id] : [],
       ),
     );
+    const mcp = new McpItems(this.#mcpLabels ?? new Set());
+    for (const { kept, path } of this.#placed) mcp.note(kept, { path, isOwn: path !== this.#chainPath });
+    mcp.check();
     const conversation = new Conversation();
     const start = this.#windowStart();
     for (const [index, placed] of this.#placed.entries())
-      if (index >= start || isSystem(placed)) this.#append(conversation, placed, answered);
+      if (index >= start || isSystem(placed)) this.#append(conversation, placed, answered, mcp);
     conversation.end();
     const { messages, leftOut } = seenBy(conversation.messages, this.context.models);
     const first = this.#placed[start]?.kept;
@@ -301,6 +327,8 @@ class Reader {
       leftOut: inOrder(this.#leftOut, leftOut),
       windowStart: first?.type === 'compaction' ? first.id : null,
       compactions: this.#placed.slice(start).filter(({ kept }) => kept.type === 'compaction').length,
+      approved: this.#approved,
+      listed: (label) => mcp.listed(label),
       isTrigger: this.#isTrigger,
     };
   }
@@ -317,7 +345,12 @@ class Reader {
     return 0;
   }
 
-  #append(conversation: Conversation, { kept, images, path, opened }: Placed, answered: ReadonlySet<string>): void {
+  #append(
+    conversation: Conversation,
+    { kept, images, path, opened }: Placed,
+    answered: ReadonlySet<string>,
+    mcp: McpItems,
+  ): void {
     switch (kept.type) {
       case 'message':
         if (kept.role === 'user')
@@ -364,11 +397,52 @@ class Reader {
         conversation.add({ role, content: summaryText(summary.text), path });
         return;
       }
+      case 'mcp_list_tools':
+        if (mcp.isUsed({ ...kept })) return; // the prompt lists the tools
+        conversation.note(hostedText(kept), path);
+        return;
+      case 'mcp_call': {
+        const call = mcp.isUsed({ ...kept }) ? callOf({ ...kept }) : null;
+        if (call === null) conversation.note(hostedText(kept), path);
+        else this.#mcpCall(conversation, call, callResult({ ...kept }), path);
+        return;
+      }
+      case 'mcp_approval_request':
+        this.#approvalRequest(conversation, kept, path, mcp);
+        return;
+      case 'mcp_approval_response':
+        // The result of the call, which follows its request, shows the decision.
+        if (mcp.labels.size === 0) conversation.note(hostedText(kept), path);
+        return;
       default: {
         const { [RESULTS]: results, ...item } = kept;
         conversation.note(hostedText(results === undefined ? item : Object.assign({ results }, item)), path);
       }
     }
+  }
+
+  #mcpCall(conversation: Conversation, call: McpCallFields, result: string, path: string): void {
+    conversation.call({ id: call.id, name: mcpToolName(call.label, call.name), arguments: call.arguments }, path);
+    conversation.result(call.id, result, path);
+  }
+
+  /** A call without a decision is left out, as a call of a function without a result. */
+  #approvalRequest(conversation: Conversation, kept: HostedItem, path: string, mcp: McpItems): void {
+    const call = callOf({ ...kept });
+    const decision = mcp.decision(kept.id);
+    if (call === null || !mcp.labels.has(call.label)) {
+      if (mcp.labels.size > 0 && decision !== null && decision !== 'was run' && decision.place.isOwn)
+        throw apiError(
+          'tool_call_not_found',
+          `${decision.place.path}: tools must contain the MCP server of the approved call.`,
+          `${decision.place.path}.approval_request_id`,
+        );
+      conversation.note(hostedText(kept), path);
+      return;
+    }
+    if (decision === null || decision === 'was run') return;
+    this.#mcpCall(conversation, call, decision.approve ? PENDING : refusalText(decision), path);
+    if (decision.approve && decision.place.isOwn) this.#approved.push(call);
   }
 
   /** Null: the reasoning is left out. */

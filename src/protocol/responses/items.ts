@@ -209,7 +209,7 @@ export function toKept(item: OwnItem, path: string): InputItem {
       return keep({ id: idOf(item, 'cmp'), type: 'compaction', encrypted_content: item.encrypted_content });
     default: {
       const { [RESULTS]: _results, ...own } = item as typeof item & { [RESULTS]?: unknown };
-      return keep({ ...own, id: idOf(item, 'item') });
+      return keep({ ...own, id: idOf(item, item.type === 'mcp_approval_response' ? 'mcpa' : 'item') });
     }
   }
 }

@@ -3,6 +3,7 @@
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
+import type { McpSettings } from '../../generation/mcp/session.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, Message, OutputFormat } from '../../generation/types.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
@@ -28,7 +29,7 @@ import { wireFormat, type ResourceEcho } from './resource.js';
 import { createEnvelopeSchema, type CreateEnvelope } from './schema.js';
 import { itemSchema, type WireItem } from './schema-items.js';
 import type { SearchForm } from './encode-search.js';
-import { readToolChoice, readTools, type ToolName } from './tools.js';
+import { mcpLabels, readToolChoice, readTools, type ToolName } from './tools.js';
 
 /**
  * The request's organization. Encrypted values can be decrypted only by the organization for which they were created.
@@ -39,6 +40,8 @@ export interface ParseContext {
   foreignThinking?: ForeignThinking | undefined; // absent: drop
   /** Absent: this server runs no web searches. */
   webSearch?: object | undefined;
+  /** Absent: this server uses no MCP servers. */
+  mcp?: { readonly settings: McpSettings } | undefined;
 }
 
 export interface ParseOptions {
@@ -235,11 +238,14 @@ function toGeneration(
     items,
     models: [model.asked, model.name],
     rejects: context.foreignThinking === 'reject',
+    mcpLabels: context.mcp === undefined ? undefined : mcpLabels(create.tools ?? []),
   });
   if (context.head !== undefined) checkConversationSize(context.head, input.own);
   const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools], {
     searches: context.webSearch !== undefined,
     maxCalls: create.max_tool_calls ?? null,
+    mcp: context.mcp?.settings,
+    listed: input.listed,
   });
   const toolChoice = readToolChoice(create.tool_choice, tools);
   const textFormat = toFormat(create.text?.format);
@@ -251,7 +257,7 @@ function toGeneration(
   const effort = create.reasoning?.effort ?? null;
   const verbosity = create.text?.verbosity ?? null;
   const shown = templateKnows(model)('verbosity') ? verbosity : null;
-  const named = [...ignored, ...(verbosity === shown ? [] : ['text.verbosity']), ...(tools.search?.ignored ?? [])];
+  const named = [...ignored, ...(verbosity === shown ? [] : ['text.verbosity']), ...new Set(tools.ignoredFields)];
   const template = templateSettings(create.chat_template_kwargs, {
     parameters: { verbosity: shown },
     effort: effort === null ? null : { value: effort, param: 'reasoning.effort' },
@@ -296,6 +302,16 @@ function toGeneration(
       toolChoice: toolChoice.internal,
       parallelToolCalls: parallelToolCalls && !namesOne(create.tool_choice),
       ...(tools.search === null ? {} : { webSearch: tools.search.options }),
+      ...(tools.mcp.length === 0
+        ? {}
+        : {
+            mcp: {
+              servers: tools.mcp,
+              approved: input.approved,
+              choice: toolChoice.mcp,
+              maxCalls: create.max_tool_calls ?? null,
+            },
+          }),
       format,
       truncation,
       promptParam: 'input',
@@ -306,7 +322,8 @@ function toGeneration(
     conversation: input.messages,
     input: input.own,
     compactsOnly: input.isTrigger,
-    compaction: input.isTrigger ? null : readCompaction(create.context_management),
+    // The result of an approved call must be in the prompt, so such a request is not compacted.
+    compaction: input.isTrigger || input.approved.length > 0 ? null : readCompaction(create.context_management),
     windowStart: input.windowStart,
     compactions: input.compactions,
     previousId: create.previous_response_id ?? null,

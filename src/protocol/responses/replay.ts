@@ -6,6 +6,8 @@ import type { EventDialect } from './encode-items.js';
 import type {
   CustomToolCallItem,
   FunctionCallItem,
+  McpCallItem,
+  McpListItem,
   MessageItem,
   OutputItem,
   ReasoningItem,
@@ -31,7 +33,7 @@ export function replayEvents(resource: ResponseResource, dialect: EventDialect):
     out.write('response.in_progress', { response: { ...before, status: 'in_progress' } });
   resource.output.forEach((item, index) => {
     // Items that were open when the response failed have no `.done` events.
-    const done = resource.status !== 'failed' || item.type === 'compaction' || item.status === 'completed';
+    const done = resource.status !== 'failed' || !('status' in item) || item.status === 'completed';
     new ItemReplay(out, index, dialect, done).item(item);
   });
   writeTerminal(out, resource);
@@ -145,7 +147,14 @@ class ItemReplay {
         this.#reasoning(item);
         break;
       case 'compaction':
+      case 'mcp_approval_request':
         this.#added(item);
+        break;
+      case 'mcp_list_tools':
+        this.#mcpListing(item);
+        break;
+      case 'mcp_call':
+        this.#mcpCall(item);
         break;
       case 'web_search_call':
         this.#search(item);
@@ -188,6 +197,23 @@ class ItemReplay {
     this.out.write('response.web_search_call.in_progress', place);
     this.out.write('response.web_search_call.searching', place);
     if (item.status === 'completed') this.out.write('response.web_search_call.completed', place);
+  }
+
+  #mcpListing({ error, ...item }: McpListItem): void {
+    this.#added({ ...item, tools: [] });
+    const place = { output_index: this.index, item_id: item.id };
+    this.out.write('response.mcp_list_tools.in_progress', place);
+    this.#done(`response.mcp_list_tools.${error === undefined ? 'completed' : 'failed'}`, place);
+  }
+
+  #mcpCall(item: McpCallItem): void {
+    this.#added({ ...item, status: 'in_progress', arguments: '', output: null, error: null });
+    const place = { output_index: this.index, item_id: item.id };
+    this.out.write('response.mcp_call.in_progress', place);
+    if (item.arguments !== '') this.out.write('response.mcp_call_arguments.delta', { ...place, delta: item.arguments });
+    this.out.write('response.mcp_call_arguments.done', { ...place, arguments: item.arguments });
+    if (item.status === 'completed' || item.status === 'failed')
+      this.out.write(`response.mcp_call.${item.status}`, place);
   }
 
   #reasoning(item: ReasoningItem): void {

@@ -1,7 +1,9 @@
 // The response resource and its output items. All fields are always present, because validators and typed clients
 // require them. No side effects.
+import type { McpError } from '../../generation/mcp/types.js';
 import type { OutputFormat } from '../../generation/types.js';
 import type { ResponseStatus } from '../../storage/response-store.js';
+import type { WireMcpTool } from '../mcp.js';
 import type { Usage } from '../usage.js';
 import type { PromptCacheDiagnostics } from './diagnostics.js';
 
@@ -74,13 +76,45 @@ export interface WebSearchItem {
   };
   results?: { title: string; url: string; text: string }[];
 }
+/** The tools of an MCP server that the model is offered. */
+export interface McpListItem {
+  id: string;
+  type: 'mcp_list_tools';
+  server_label: string;
+  tools: { name: string; description: string | null; input_schema: object; annotations: object | null }[];
+  /** Why the server's tools could not be listed. */
+  error?: string;
+}
+/** A call of an MCP tool that this server has run. */
+export interface McpCallItem {
+  id: string;
+  type: 'mcp_call';
+  status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
+  server_label: string;
+  name: string;
+  arguments: string;
+  approval_request_id: string | null;
+  output: string | null;
+  error: McpError | null;
+}
+/** A call of an MCP tool that runs when the client approves it. */
+export interface McpApprovalRequestItem {
+  id: string;
+  type: 'mcp_approval_request';
+  server_label: string;
+  name: string;
+  arguments: string;
+}
 export type OutputItem =
   | MessageItem
   | FunctionCallItem
   | CustomToolCallItem
   | ReasoningItem
   | CompactionItem
-  | WebSearchItem;
+  | WebSearchItem
+  | McpListItem
+  | McpCallItem
+  | McpApprovalRequestItem;
 
 export type WireTool =
   | ({ name: string; namespace?: string; description: string | null } & (
@@ -92,7 +126,8 @@ export type WireTool =
       filters: { allowed_domains: readonly string[] | null; blocked_domains?: readonly string[] } | null;
       search_context_size: 'medium';
       user_location: null;
-    };
+    }
+  | WireMcpTool;
 export type WireCustomFormat = { type: 'text' } | { type: 'grammar'; syntax: 'lark' | 'regex'; definition: string };
 
 export interface WireToolName {
@@ -100,13 +135,20 @@ export interface WireToolName {
   name: string;
   namespace?: string;
 }
+/** All tools of an MCP server, or one of them. */
+export interface WireMcpChoice {
+  type: 'mcp';
+  server_label: string;
+  name?: string;
+}
 export type WireToolChoice =
   | 'none'
   | 'auto'
   | 'required'
   | WireToolName
   | { type: string } // web search
-  | { type: 'allowed_tools'; mode: 'auto' | 'required'; tools: (WireToolName | { type: string })[] };
+  | WireMcpChoice
+  | { type: 'allowed_tools'; mode: 'auto' | 'required'; tools: (WireToolName | WireMcpChoice | { type: string })[] };
 
 export type WireFormat =
   | { type: 'text' }

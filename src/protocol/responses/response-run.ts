@@ -271,7 +271,7 @@ export class ResponseRun implements RunSink {
     if (event.type === 'finished') {
       this.#reason = event.reason;
       this.#guard?.finished(event);
-    } else if (event.type === 'search_started') {
+    } else if (event.type === 'search_started' || event.type === 'mcp_started' || event.type === 'mcp_approval') {
       this.#guard?.restart(event.choice); // the text so far is an item of its own
     } else if (event.type === 'text') {
       this.#guard?.text(event);

@@ -54,6 +54,8 @@ const HOSTED_TOOLS = [
 const HOSTED_FAMILIES = [/^web_search/, /^computer/];
 const isHosted = (type: string): boolean =>
   HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));
+/** `server_label` is checked after the tools have been read. */
+const mcpToolChoice = z.object({ type: z.literal('mcp'), server_label: text.nullish(), name: text.nullish() });
 const hostedChoice = opaque(
   z.object({
     type: text
@@ -70,11 +72,12 @@ const toolChoice = z.union([
       type: z.literal('allowed_tools'),
       mode: z.enum(['auto', 'required']).nullish(),
       tools: z
-        .array(z.object({ type: text, name: text.nullish(), namespace: text.nullish() }))
+        .array(z.object({ type: text, name: text.nullish(), namespace: text.nullish(), server_label: text.nullish() }))
         .min(1)
         .max(MAX_TOOLS),
     }),
   ]),
+  mcpToolChoice,
   hostedChoice,
 ]);
 

@@ -3,11 +3,13 @@
 import { apiError } from '../../shared/errors.js';
 import { MAX_TOOLS } from '../../config/tool-limit.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
+import type { McpChoice, McpServer, McpTool } from '../../generation/mcp/types.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { customTool } from '../custom-tools.js';
+import { checkServerCount, responsesMcp, type McpPolicy } from '../mcp.js';
 import { toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { isResponsesSearch, responsesSearch, type ReadSearch } from '../web-search.js';
-import type { WireTool, WireToolChoice, WireToolName } from './resource.js';
+import type { WireMcpChoice, WireTool, WireToolChoice, WireToolName } from './resource.js';
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
 
@@ -35,14 +37,22 @@ export interface ReadTools {
   ignored: string[];
   /** The web search that this server runs. Null: none. */
   search: ReadSearch | null;
+  /** The MCP servers whose tools this server calls. */
+  mcp: McpServer[];
+  /** Paths of fields of server-side tools without effect. */
+  ignoredFields: string[];
 }
 
-/** Settings for reading web search tools. */
-export interface SearchPolicy {
+/** Settings for reading the tools that this server runs. */
+export interface HostedPolicy {
   /** Whether this server runs web searches. */
   searches: boolean;
-  /** The request's maximum number of searches, or null. */
+  /** The request's maximum number of calls of such tools, or null. */
   maxCalls: number | null;
+  /** Absent: this server uses no MCP servers. */
+  mcp?: McpPolicy;
+  /** Returns the tools that an MCP server has listed in the conversation, or null. */
+  listed(label: string): readonly McpTool[] | null;
 }
 
 /** Returns the name that the model sees. */
@@ -58,9 +68,17 @@ const isNamespace = (tool: { type: string }): tool is Extract<ToolEntry, { type:
   tool.type === 'namespace';
 
 /** Throws ApiError 422 for invalid names or schemas, or too many tools. */
-export function readTools(lists: readonly ToolList[], { searches, maxCalls }: SearchPolicy): ReadTools {
+export function readTools(lists: readonly ToolList[], { searches, maxCalls, mcp, listed }: HostedPolicy): ReadTools {
   const inputs: ToolInput[] = [];
-  const read: ReadTools = { definitions: [], names: new Map(), wire: [], ignored: [], search: null };
+  const read: ReadTools = {
+    definitions: [],
+    names: new Map(),
+    wire: [],
+    ignored: [],
+    search: null,
+    mcp: [],
+    ignoredFields: [],
+  };
   const ignored = new Set<string>();
   const found: { tool: ToolEntry; list: string; index: number }[] = []; // web search tools; only one is used
   const add = (
@@ -92,7 +110,13 @@ export function readTools(lists: readonly ToolList[], { searches, maxCalls }: Se
     tools.forEach((tool, index) => {
       if (isServed(tool)) add(tool, null, `${path}[${index}]`);
       else if (searches && found.length === 0 && isResponsesSearch(tool.type)) found.push({ tool, list: path, index });
-      else if (!isNamespace(tool)) ignored.add(tool.type);
+      else if (mcp !== undefined && tool.type === 'mcp') {
+        const { server, wire, ignored: fields } = responsesMcp(tool, { list: path, index }, mcp, listed);
+        read.mcp.push(server);
+        checkServerCount(read.mcp);
+        read.wire.push(wire);
+        read.ignoredFields.push(...fields);
+      } else if (!isNamespace(tool)) ignored.add(tool.type);
       else {
         // The namespace's description is shown once, with its first tool.
         let about = tool.description || null;
@@ -110,6 +134,7 @@ export function readTools(lists: readonly ToolList[], { searches, maxCalls }: Se
   for (const { tool, ...at } of found) {
     read.search = responsesSearch(tool, at, new Set(inputs.map(({ name }) => name)), maxCalls);
     inputs.push(read.search.input);
+    read.ignoredFields.push(...read.search.ignored);
     read.wire.push(wireSearchTool(tool.type, read.search));
   }
   read.definitions = toToolDefinitions(inputs);
@@ -134,8 +159,70 @@ const wireSearchTool = (
   user_location: null,
 });
 
+/** Labels of the MCP servers in a list of tools. */
+export const mcpLabels = (tools: readonly ToolEntry[]): string[] =>
+  tools.flatMap((tool) =>
+    tool.type === 'mcp' && 'server_label' in tool && typeof tool.server_label === 'string' ? [tool.server_label] : [],
+  );
+
+interface ReadChoice {
+  /** Without the tools of MCP servers. */
+  internal: ToolChoice;
+  wire: WireToolChoice;
+  /** With the tools of MCP servers. */
+  mcp: McpChoice;
+}
+
 /** Throws ApiError 422 tool_not_found or conflicting_parameters. */
 export function readToolChoice(
+  choice: CreateEnvelope['tool_choice'],
+  read: Pick<ReadTools, 'definitions' | 'search' | 'mcp'>,
+): ReadChoice {
+  if (read.mcp.length === 0) {
+    const own = ownToolChoice(choice, read);
+    return { ...own, mcp: { mode: own.internal.mode, allowed: null } };
+  }
+  // The tools of the servers are not known yet. They are checked when they are (McpToolSet.choice).
+  const internal: ToolChoice = { mode: read.definitions.length === 0 ? 'none' : 'auto', allowed: null };
+  const none = { names: [], tools: [] };
+  if (choice == null || typeof choice === 'string') {
+    const mode = choice ?? 'auto';
+    return { internal: mode === 'none' ? { mode, allowed: null } : internal, wire: mode, mcp: { mode, allowed: null } };
+  }
+  if (!('tools' in choice)) {
+    const wire = choice.type === 'mcp' ? mcpChoice(choice, read.mcp) : null;
+    if (wire !== null)
+      return { internal, wire, mcp: { mode: 'required', allowed: { ...none, tools: [toolOf(wire)] } } };
+    const own = ownToolChoice(choice, read);
+    return { ...own, mcp: { mode: own.internal.mode, allowed: { ...none, names: own.internal.allowed ?? [] } } };
+  }
+  const mode = choice.mode ?? 'auto';
+  const allowed: { names: string[]; tools: { label: string; name: string | null }[] } = { names: [], tools: [] };
+  const wires = choice.tools.map((entry) => {
+    if (entry.type === 'mcp') {
+      const wire = mcpChoice(entry, read.mcp);
+      allowed.tools.push(toolOf(wire));
+      return wire;
+    }
+    const { internal: own, wire } = ownToolChoice({ ...choice, mode: 'auto', tools: [entry] }, read);
+    allowed.names.push(...(own.allowed ?? []));
+    return (wire as Extract<WireToolChoice, { tools: unknown }>).tools[0]!;
+  });
+  return { internal, wire: { type: 'allowed_tools', mode, tools: wires }, mcp: { mode, allowed } };
+}
+
+const toolOf = ({ server_label: label, name }: WireMcpChoice): { label: string; name: string | null } => ({
+  label,
+  name: name ?? null,
+});
+
+function mcpChoice(choice: object, servers: readonly McpServer[]): WireMcpChoice {
+  const { server_label: label, name } = choice as { server_label?: unknown; name?: unknown };
+  if (typeof label !== 'string' || !servers.some((server) => server.label === label)) return notFound();
+  return { type: 'mcp', server_label: label, ...(typeof name === 'string' ? { name } : {}) };
+}
+
+function ownToolChoice(
   choice: CreateEnvelope['tool_choice'],
   { definitions: tools, search }: Pick<ReadTools, 'definitions' | 'search'>,
 ): { internal: ToolChoice; wire: WireToolChoice } {
@@ -161,7 +248,7 @@ export function readToolChoice(
       wire: { type: 'allowed_tools', mode, tools: entries.map(({ wire }) => wire) },
     };
   }
-  if (!('name' in choice)) {
+  if (!('name' in choice) || choice.type === 'mcp') {
     if (search === null || !isSearch(choice)) return notFound();
     return { internal: toToolChoice(tools, 'required', [search.options.name]), wire: { type: choice.type } };
   }

@@ -73,6 +73,7 @@ function outputOf(log: readonly StoredEvent[]): OutputItem[] {
       }
       case 'response.function_call_arguments.delta':
       case 'response.custom_tool_call_input.delta':
+      case 'response.mcp_call_arguments.delta':
       case 'response.reasoning_summary_text.delta':
       case 'response.reasoning_text.delta':
       case 'response.reasoning.delta':
@@ -99,6 +100,11 @@ function cut(item: OutputItem, text: string, logprobs: WireTokenLogprob[], isSum
       return isSummary
         ? { ...item, status, summary: [{ type: 'summary_text', text }] }
         : { ...item, status, content: [{ type: 'reasoning_text', text }] };
+    case 'mcp_call':
+      return { ...item, status, arguments: text };
+    case 'mcp_list_tools':
+      return { ...item, error: RESTARTED };
+    case 'mcp_approval_request':
     case 'compaction':
       return item;
   }

@@ -172,6 +172,11 @@ const compaction = 'context_management.edits[compact_20260112]';
 
 const messages: Table = {
   'test/e2e/cache-diagnostics.test.ts': ['diagnostics.previous_message_id'],
+  'test/e2e/mcp-messages.test.ts: x-ignored-tools lists them if the server uses no MCP servers': [
+    'mcp_servers[url]',
+    'mcp_servers[url].{name,url,authorization_token}',
+    'mcp_servers[url].tool_configuration.{allowed_tools,enabled}',
+  ],
   'test/e2e/messages-context.test.ts: the limits and the summary are longer than the sample': [
     clearing,
     `${clearing}.{clear_tool_inputs,exclude_tools}`,

@@ -56,6 +56,32 @@ const searchResult = z.strictObject({
   caller: direct,
 });
 
+const mcpToolUse = z.strictObject({
+  type: z.literal('mcp_tool_use'),
+  id: z.string().regex(/^mcptoolu_[0-9A-Za-z]{24}$/),
+  name: z.string(),
+  server_name: z.string(),
+  input: z.record(z.string(), z.unknown()),
+});
+const mcpToolResult = z.strictObject({
+  type: z.literal('mcp_tool_result'),
+  tool_use_id: z.string(),
+  is_error: z.boolean(),
+  content: z.array(text),
+});
+/** Only in responses to requests with the beta mcp-client-2026-09-15. */
+const mcpToolListing = z.strictObject({
+  type: z.literal('mcp_tool_listing'),
+  mcp_server_name: z.string(),
+  tools: z.array(
+    z.strictObject({
+      name: z.string(),
+      description: z.string().optional(),
+      input_schema: z.record(z.string(), z.unknown()),
+    }),
+  ),
+});
+
 const serverTools = z.strictObject({ web_search_requests: count(), web_fetch_requests: z.literal(0) }).nullable();
 const outputDetails = z.strictObject({ thinking_tokens: count() });
 const usage = z.strictObject({
@@ -138,7 +164,19 @@ export const message = z.strictObject({
   type: z.literal('message'),
   role: z.literal('assistant'),
   model: z.string(),
-  content: z.array(z.discriminatedUnion('type', [text, thinking, toolUse, serverToolUse, searchResult, compaction])),
+  content: z.array(
+    z.discriminatedUnion('type', [
+      text,
+      thinking,
+      toolUse,
+      serverToolUse,
+      searchResult,
+      mcpToolUse,
+      mcpToolResult,
+      mcpToolListing,
+      compaction,
+    ]),
+  ),
   stop_reason: stopReason,
   stop_sequence: z.string().nullable(),
   stop_details: z.null(),
@@ -173,6 +211,9 @@ export const messageEvent = z.discriminatedUnion('type', [
       toolUse.extend({ input: z.strictObject({}) }),
       serverToolUse.extend({ input: z.strictObject({}) }),
       searchResult,
+      mcpToolUse,
+      mcpToolResult,
+      mcpToolListing,
       compaction.extend({ content: z.null() }),
     ]),
   }),

@@ -88,6 +88,47 @@ export const outputItem = z.discriminatedUnion('type', [
     }),
     results: z.array(z.strictObject({ title: text, url: text, text })).optional(),
   }),
+  z.strictObject({
+    id: id('mcpl'),
+    type: z.literal('mcp_list_tools'),
+    server_label: text,
+    tools: z.array(
+      z.strictObject({
+        name: text,
+        description: text.nullable(),
+        input_schema: z.record(z.string(), z.unknown()),
+        annotations: z.record(z.string(), z.unknown()).nullable(),
+      }),
+    ),
+    error: text.optional(),
+  }),
+  z.strictObject({
+    id: id('mcp'),
+    type: z.literal('mcp_call'),
+    status: z.enum(['in_progress', 'completed', 'incomplete', 'failed']),
+    server_label: text,
+    name: text,
+    arguments: text,
+    approval_request_id: text.nullable(),
+    output: text.nullable(),
+    error: z
+      .discriminatedUnion('type', [
+        z.strictObject({ type: z.literal('mcp_protocol_error'), code: z.number(), message: text }),
+        z.strictObject({ type: z.literal('http_error'), code: z.number(), message: text }),
+        z.strictObject({
+          type: z.literal('mcp_tool_execution_error'),
+          content: z.array(z.strictObject({ type: z.literal('text'), text })),
+        }),
+      ])
+      .nullable(),
+  }),
+  z.strictObject({
+    id: id('mcpr'),
+    type: z.literal('mcp_approval_request'),
+    server_label: text,
+    name: text,
+    arguments: text,
+  }),
 ]);
 
 const searchType = z.string().regex(/^web_search/);
@@ -98,6 +139,20 @@ const searchTool = z.strictObject({
     .nullable(),
   search_context_size: z.literal('medium'),
   user_location: z.null(),
+});
+
+const toolFilter = z.object({ tool_names: z.array(text).nullish(), read_only: z.boolean().nullish() });
+const mcpTool = z.strictObject({
+  type: z.literal('mcp'),
+  server_label: text,
+  server_url: text,
+  server_description: text.nullable(),
+  headers: z.null(),
+  allowed_tools: z.union([z.array(text), toolFilter]).nullable(),
+  require_approval: z.union([
+    z.enum(['always', 'never']),
+    z.object({ always: toolFilter.nullish(), never: toolFilter.nullish() }),
+  ]),
 });
 
 const tool = z.strictObject({
@@ -142,11 +197,14 @@ export const response = z.strictObject({
   previous_response_id: text.nullable(),
   conversation: z.strictObject({ id: text }).nullable().optional(), // absent in responses stored by earlier releases
   output: z.array(outputItem),
-  tools: z.array(z.union([tool, customTool, searchTool, z.looseObject({ type: z.literal('namespace'), name: text })])),
+  tools: z.array(
+    z.union([tool, customTool, searchTool, mcpTool, z.looseObject({ type: z.literal('namespace'), name: text })]),
+  ),
   tool_choice: z.union([
     z.enum(['none', 'auto', 'required']),
     z.looseObject({ type: z.enum(['function', 'custom']), name: text }),
     z.strictObject({ type: searchType }),
+    z.strictObject({ type: z.literal('mcp'), server_label: text, name: text.optional() }),
     z.looseObject({
       type: z.literal('allowed_tools'),
       mode: z.enum(['auto', 'required']),
@@ -228,6 +286,11 @@ export const responseEvent = z.union([
   ...['in_progress', 'searching', 'completed'].map((state) =>
     event(`response.web_search_call.${state}`, { item_id, output_index }),
   ),
+  ...['in_progress', 'completed', 'failed'].flatMap((state) =>
+    ['mcp_list_tools', 'mcp_call'].map((item) => event(`response.${item}.${state}`, { item_id, output_index })),
+  ),
+  event('response.mcp_call_arguments.delta', { item_id, output_index, delta: text }),
+  event('response.mcp_call_arguments.done', { item_id, output_index, arguments: text }),
   ...rawReasoning,
   ...['added', 'done'].map((name) =>
     event(`response.reasoning_summary_part.${name}`, { item_id, output_index, summary_index, part: summaryText }),
