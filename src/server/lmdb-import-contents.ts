@@ -1,5 +1,5 @@
 // Converts conversations, stored chat completions, files, uploads, batches and webhooks of a data directory to rows of
-// the shared database. Data whose erasure has begun is not converted.
+// the shared database. Data that is being erased is not converted.
 
 import { itemKey } from '../storage/response-parts.js';
 import type { ItemRow } from '../storage/response-parts.js';

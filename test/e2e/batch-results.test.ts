@@ -66,8 +66,7 @@ async function results(id: string): Promise<IncomingMessage> {
 async function rest(response: IncomingMessage): Promise<{ lines: number; error: Error | null }> {
   let lines = 0;
   try {
-    for await (const piece of response)
-      for (const byte of piece as Buffer) if (byte === 0x0a) lines++;
+    for await (const piece of response) for (const byte of piece as Buffer) if (byte === 0x0a) lines++;
   } catch (error) {
     return { lines, error: error as Error };
   }

@@ -273,3 +273,22 @@ t.test('close cancels silently and can be called twice', async (t) => {
   t.equal(events, 0);
   t.throws(() => engine.generate(submitOptions(prompt), () => {}), { code: 'closed' });
 });
+
+t.test('background requests are not counted as waiting in the foreground', async (t) => {
+  const engine = new Engine(await loadStarter('engine-foreground', { maxSequences: 1 }));
+  t.teardown(() => engine.close());
+  const prompt = await engine.tokenize('Name three colours.', plainText);
+  const options = submitOptions(prompt, { maxTokens: 200, ignoreEos: true });
+  let begin: () => void = () => undefined;
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  const running = [generation(engine, options, () => begin())];
+  await begun; // it takes the only sequence slot
+  for (let i = 0; i < 3; i++) running.push(generation(engine, { ...options, background: true }));
+  for (let i = 0; i < 2; i++) running.push(generation(engine, options));
+  for (const end = performance.now() + 5_000; engine.stats().waiting < 5 && performance.now() < end; )
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  t.equal(engine.stats().waiting, 5);
+  t.equal(engine.waitingInForeground(), 2);
+  await Promise.all(running);
+  t.equal(engine.waitingInForeground(), 0);
+});
