@@ -72,7 +72,7 @@ function vectorValues(name: string, layers: number): readonly [mean: number, std
 }
 
 function encodingOf(name: string, columns: number, { type, layers, mixed }: Weighting): WeightType {
-  if (/\.ffn_gate_inp/.test(name)) return 'f32';
+  if (/\.ffn_gate_inp|^(position_embd|token_types)\./.test(name)) return 'f32'; // converters keep these in F32
   const wanted = type === 'q4_k_m' ? mixtureType(name, layers) : type;
   const { blockValues } = ENCODINGS[wanted];
   if (columns % blockValues === 0) return wanted;
