@@ -14,9 +14,15 @@ constexpr int kTokens = 19;
 
 std::string stem_of(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
-// Whether a weight is two-dimensional but not a matrix: convolution kernels and group norms.
+// Whether a weight is two-dimensional but not a matrix: convolution kernels, group norms and RWKV's vectors.
 bool is_of_channels(const std::string& name) {
-  return name.find("conv1d") != std::string::npos || name.ends_with(".conv.weight") || name.ends_with("norm.weight");
+  return name.find("conv1d") != std::string::npos || name.ends_with(".conv.weight") || name.ends_with("norm.weight") ||
+         name.ends_with("time_mix_first.weight") || name.ends_with("time_mix_lerp_fused.weight");
+}
+
+// Whether no layer reads the weight: RWKV 7's files contain value residuals for the first layer, which has none.
+bool is_unread(const std::string& name) {
+  return name == "blk.0.time_mix_v1.weight" || name == "blk.0.time_mix_v2.weight";
 }
 
 // Returns the file with its matrices divided by powers of two, which are stored as scale tensors. If a tensor holds
@@ -25,7 +31,8 @@ LooseModel scaled(const GgufFile& file) {
   LooseModel model(file);
   std::map<std::string, LooseModel::Tensor> matrices;
   for (const auto& [name, tensor] : model.tensors)
-    if (tensor.dims.size() >= 2 && name.ends_with(".weight") && !is_of_channels(name)) matrices[name] = tensor;
+    if (tensor.dims.size() >= 2 && name.ends_with(".weight") && !is_of_channels(name) && !is_unread(name))
+      matrices[name] = tensor;
   int seed = 0;
   for (const auto& [name, tensor] : matrices) {
     const uint64_t count = tensor.dims.size() > 2 && seed % 2 == 0 ? tensor.dims[2] : 1;

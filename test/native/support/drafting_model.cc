@@ -84,6 +84,7 @@ Bytes LooseModel::build() const {
     if (d.size() == 1) builder.tensor(name, tensor.type, {d[0]}, tensor.data);
     if (d.size() == 2) builder.tensor(name, tensor.type, {d[0], d[1]}, tensor.data);
     if (d.size() == 3) builder.tensor(name, tensor.type, {d[0], d[1], d[2]}, tensor.data);
+    if (d.size() == 4) builder.tensor(name, tensor.type, {d[0], d[1], d[2], d[3]}, tensor.data);
   }
   return builder.build();
 }

@@ -31,8 +31,8 @@ void expect_invalid(const std::function<void(VocabularyFile&)>& change, const st
 
 TEST(unknown_tokenizers_are_named) {
   VocabularyFile file = VocabularyFile::byte_level();
-  file.model = "rwkv";
-  expect_error(file.builder(), ErrorCode::kUnsupported, "'rwkv'");
+  file.model = "unheard-of";
+  expect_error(file.builder(), ErrorCode::kUnsupported, "'unheard-of'");
   file = VocabularyFile::byte_level();
   file.pre = "qwen9";
   expect_error(file.builder(), ErrorCode::kUnsupported, "'qwen9'");
