@@ -299,9 +299,9 @@ t.test('if a worker fails to start, the server fails to start with the same reas
 });
 
 function idle(): boolean {
-  return server.pool
-    .engines()
-    .every(
-      ({ status }) => status.state === 'ready' && status.engine.stats().running + status.engine.stats().waiting === 0,
-    );
+  return server.pool.engines().every(
+    ({ status }) =>
+      status.state === 'idle' || // on-demand models
+      (status.state === 'ready' && status.engine.stats().running + status.engine.stats().waiting === 0),
+  );
 }

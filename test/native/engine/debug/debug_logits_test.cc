@@ -102,12 +102,12 @@ TEST(debug_logits_rejects_invalid_arguments) {
 }
 
 TEST(debug_logits_file_errors_start_with_the_path) {
-  const ModelFile file(TinyModel("mamba"));
+  const ModelFile file(TinyModel("unheard-of"));
   const std::string& path = file.path();
   const auto result = debug_logits(path, exact(64), std::vector<int32_t>{1}, {}, 0);
   REQUIRE(!result.ok());
   CHECK(result.error().code == ErrorCode::kUnsupported);
-  CHECK(result.error().message.starts_with(path + ": architecture 'mamba' is not supported"));
+  CHECK(result.error().message.starts_with(path + ": architecture 'unheard-of' is not supported"));
 }
 
 // LongRoPE uses different frequencies for long contexts. The context length with which the file is opened determines
