@@ -4,7 +4,7 @@
 import type { Actor } from '../accounts/audit.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
 import type { Organization } from '../accounts/keys.js';
-import { openKeyRing } from '../accounts/sealing/open-sealer.js';
+import { storedKeyRing } from '../accounts/sealing/open-sealer.js';
 import { SecretBox } from '../accounts/sealing/secret-box.js';
 import { noWords, UsageError } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
@@ -76,6 +76,7 @@ const FLAG_ACTIONS: Readonly<Record<string, readonly Action[]>> = {
   '--url': ['change'],
   '--events': ['create', 'change'],
   '--overlap': ['rotate'],
+  '--json': ['list', 'create', 'rotate', 'deliveries'],
 };
 
 type Values = ReadonlyMap<string, string>;
@@ -99,7 +100,7 @@ export async function webhooks(argv: string[]): Promise<number> {
     );
   for (const [flag, actions] of Object.entries(FLAG_ACTIONS))
     if (values.has(flag) && !actions.includes(action))
-      throw new UsageError(`webhooks: ${flag} is only valid with ${actions.join(' and ')}`);
+      throw new UsageError(`webhooks: ${flag} is only valid with ${actions.join(', ')}`);
   return await withStores(config, async (stores) => {
     const context = { stores, config, values };
     try {
@@ -128,16 +129,21 @@ async function run(action: Action, words: readonly string[], context: Context): 
       return change(endpoint, context);
     case 'enable':
     case 'disable':
-      await endpointsOf(context).change(organizationId, id, { enabled: action === 'enable' }, ACTOR);
+      ensureExists(await endpointsOf(context).change(organizationId, id, { enabled: action === 'enable' }, ACTOR), id);
       return say(`${action}d`, endpoint);
     case 'rotate':
       return rotate(endpoint, context);
     case 'delete':
-      await endpointsOf(context).remove(organizationId, id, ACTOR);
+      ensureExists(await endpointsOf(context).remove(organizationId, id, ACTOR), id);
       return say('deleted', endpoint);
     default:
       return deliveries(endpoint, stores, values);
   }
+}
+
+/** Throws UsageError if the endpoint was deleted after the command found it. `found`: result of the change. */
+function ensureExists<T>(found: T | null | false, id: string): asserts found is T {
+  if (found === null || found === false) throw new UsageError(`webhooks: endpoint "${id}" no longer exists`);
 }
 
 function say(what: string, { id, url }: Endpoint): number {
@@ -145,17 +151,16 @@ function say(what: string, { id, url }: Endpoint): number {
   return 0;
 }
 
-const NO_BOX: Pick<SecretBox, 'seal'> = {
-  seal() {
-    throw new Error('the command has not opened the keys');
-  },
+const notOpened = (): never => {
+  throw new Error('the command has not opened the keys');
 };
+const NO_BOX: Pick<SecretBox, 'open' | 'seal'> = { open: notOpened, seal: notOpened };
 
 const boxOf = async ({ stores, config }: Context): Promise<SecretBox> =>
-  new SecretBox(await openKeyRing(stores.sealer, config.secrets.signing_keys));
+  new SecretBox(await storedKeyRing(stores.sealer, config.secrets.signing_keys));
 
 /** `box`: only needed for changes of the secret. */
-function endpointsOf({ stores, config }: Context, box: Pick<SecretBox, 'seal'> = NO_BOX): WebhookEndpoints {
+function endpointsOf({ stores, config }: Context, box: Pick<SecretBox, 'open' | 'seal'> = NO_BOX): WebhookEndpoints {
   return new WebhookEndpoints({
     store: stores.webhooks,
     box,
@@ -224,7 +229,8 @@ async function change(endpoint: Endpoint, context: Context): Promise<number> {
     throw new UsageError('webhooks: change needs --url or --events with the new value');
   const endpoints = endpointsOf(context);
   const changed = await endpoints.change(endpoint.organizationId, endpoint.id, change, ACTOR);
-  return say('changed', changed ?? endpoint);
+  ensureExists(changed, endpoint.id);
+  return say('changed', changed);
 }
 
 async function rotate(endpoint: Endpoint, context: Context): Promise<number> {
@@ -233,12 +239,13 @@ async function rotate(endpoint: Endpoint, context: Context): Promise<number> {
   if (overlapS > MAX_OVERLAP_S)
     throw new UsageError(`webhooks: --overlap takes 0 to 30d, such as 24h, not "${text ?? ''}"`);
   const box = await boxOf(context);
-  if (box.open(SEALED_FOR, endpoint.id, endpoint.sealedSecret) === null)
+  if (overlapS > 0 && box.open(SEALED_FOR, endpoint.id, endpoint.sealedSecret) === null)
     throw new UsageError(
-      "webhooks: the endpoint's secret cannot be decrypted; the command needs the server's setting secrets.signing_keys",
+      "webhooks: the endpoint's secret cannot be decrypted; the command needs the server's setting " +
+        'secrets.signing_keys, or --overlap 0',
     );
   const rotated = await endpointsOf(context, box).rotate(endpoint.organizationId, endpoint.id, overlapS, ACTOR);
-  if (rotated === null) throw new UsageError(`webhooks: endpoint "${endpoint.id}" no longer exists`);
+  ensureExists(rotated, endpoint.id);
   return print(rotated, context);
 }
 

@@ -52,6 +52,8 @@ export class Dispatcher {
   readonly #running = new Set<Promise<void>>();
   /** Endpoints to which this process is making an attempt although their last attempt failed. */
   readonly #probing = new Set<string>();
+  /** Endpoints with previous secrets that cannot be decrypted. This is logged once. */
+  readonly #unreadable = new Set<string>();
   /** Number of running jobs by organization. */
   readonly #runningOf = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
@@ -189,8 +191,16 @@ export class Dispatcher {
   }
 
   async #send({ eventId, body }: Job, endpoint: Endpoint): Promise<void> {
-    const { box, store, settings, now } = this.deps;
-    const secrets = await secretsOf(endpoint, { box, store, now: now() });
+    const { box, store, settings, telemetry, now } = this.deps;
+    const onUnreadable = (): void => {
+      if (this.#unreadable.has(endpoint.id)) return;
+      this.#unreadable.add(endpoint.id);
+      telemetry.log.warn(
+        { organization: endpoint.organizationId, endpoint: endpoint.id },
+        'cannot decrypt a previous webhook secret: its key is not in secrets.signing_keys; requests are not signed with it',
+      );
+    };
+    const secrets = await secretsOf(endpoint, { box, store, now: now(), onUnreadable });
     const status = await postWebhook(endpoint.url, body, {
       headers: signedHeaders(secrets, eventId, Math.floor(now() / 1_000), body),
       settings: { ...settings, timeout_ms: Math.min(settings.timeout_ms, MAX_TIMEOUT_MS) },

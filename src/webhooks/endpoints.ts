@@ -18,7 +18,7 @@ export const MAX_PREVIOUS_SECRETS = 3;
 
 export interface WebhookEndpointsDeps {
   readonly store: WebhookStore;
-  readonly box: Pick<SecretBox, 'seal'>;
+  readonly box: Pick<SecretBox, 'open' | 'seal'>;
   readonly audit: Pick<AuditLog, 'note'>;
   readonly settings: Pick<Config['webhooks'], 'public_only' | 'max_endpoints'>;
   readonly now: () => number;
@@ -100,7 +100,7 @@ export class WebhookEndpoints {
 
   /**
    * Replaces the signing secret. For `overlapS` seconds, requests are also signed with the previous secret; 0 removes
-   * all previous secrets. Resolves to null if the endpoint is unknown.
+   * all previous secrets. Secrets that cannot be decrypted are removed. Resolves to null if the endpoint is unknown.
    */
   async rotate(organizationId: string, id: string, overlapS: number, actor: Actor): Promise<EndpointWithSecret | null> {
     const { store, box, audit, now } = this.deps;
@@ -112,7 +112,9 @@ export class WebhookEndpoints {
       previousSecrets:
         overlapS === 0
           ? []
-          : [{ sealed: before.sealedSecret, until }, ...previousSecrets(before, now())].slice(0, MAX_PREVIOUS_SECRETS),
+          : [{ sealed: before.sealedSecret, until }, ...previousSecrets(before, now())]
+              .filter(({ sealed }) => box.open(SEALED_FOR, id, sealed) !== null)
+              .slice(0, MAX_PREVIOUS_SECRETS),
     }));
     if (endpoint === null) return null;
     await audit.note(organizationId, actor, 'webhook.secret_rotated', id, { overlap_seconds: overlapS });

@@ -12,22 +12,29 @@ export const previousSecrets = ({ previousSecrets: all = [] }: Endpoint, now: nu
 
 /**
  * Decrypts the secrets with which a request is signed at this time, the current one first. Encrypts them again with the
- * current key if one of them was encrypted with an older key. Rejects if a key is missing.
+ * current key if one of them was encrypted with an older key. Rejects if the current secret cannot be decrypted; a
+ * previous one is skipped, after a call of `onUnreadable`, so that it does not stop deliveries.
  */
 export async function secretsOf(
   endpoint: Endpoint,
-  { box, store, now }: { box: Pick<SecretBox, 'open' | 'seal'>; store: WebhookStore; now: number },
+  {
+    box,
+    store,
+    now,
+    onUnreadable,
+  }: { box: Pick<SecretBox, 'open' | 'seal'>; store: WebhookStore; now: number; onUnreadable: () => void },
 ): Promise<readonly [string, ...string[]]> {
   const { organizationId, id, sealedSecret } = endpoint;
   let isStale = false;
-  const open = (sealed: string): string => {
+  const open = (sealed: string): string | null => {
     const opened = box.open(SEALED_FOR, id, sealed);
-    if (opened === null) throw new Error('the secret was sealed with a key that is not in secrets.signing_keys');
-    if (!opened.current) isStale = true;
-    return opened.text;
+    if (opened?.current === false) isStale = true;
+    return opened?.text ?? null;
   };
   const current = open(sealedSecret);
-  const previous = previousSecrets(endpoint, now).map(({ sealed, until }) => ({ text: open(sealed), until }));
+  if (current === null) throw new Error('the secret was sealed with a key that is not in secrets.signing_keys');
+  const previous = previousSecrets(endpoint, now).map((one) => ({ ...one, text: open(one.sealed) }));
+  if (previous.some(({ text }) => text === null)) onUnreadable();
   if (isStale) {
     const seal = (text: string): string => box.seal(SEALED_FOR, id, text);
     await store.changeEndpoint(organizationId, id, (before) =>
@@ -35,10 +42,13 @@ export async function secretsOf(
         ? {
             ...before,
             sealedSecret: seal(current),
-            previousSecrets: previous.map(({ text, until }) => ({ sealed: seal(text), until })),
+            previousSecrets: previous.map(({ sealed, text, until }) => ({
+              sealed: text === null ? sealed : seal(text),
+              until,
+            })),
           }
         : null,
     );
   }
-  return [current, ...previous.map(({ text }) => text)];
+  return [current, ...previous.flatMap(({ text }) => (text === null ? [] : [text]))];
 }

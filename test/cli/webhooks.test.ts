@@ -99,6 +99,7 @@ t.test('an invalid command changes nothing and names what is wrong', async (t) =
     [['create', 'http://b.example', '--organization', 'nope'], /there is no organization "nope"/],
     [['create', 'http://b.example', '--overlap', '1d'], /--overlap is only valid with rotate/],
     [['rotate', 'http://a.example'], /2 endpoints match; use the ID: wh_\w+, wh_\w+/],
+    [['delete', 'http://a.example', '--json'], /--json is only valid with list, create, rotate, deliveries/],
     [['rotate', 'nope'], /there is no endpoint "nope"/],
     [['delete'], /delete needs an endpoint/],
     [['list', 'x'], /x/],
@@ -119,14 +120,11 @@ t.test('a private address is refused if only public ones are allowed', async (t)
   });
 });
 
-t.test('a secret that was encrypted with another key is not replaced', async (t) => {
+t.test("a command without the server's choice of keys is refused and changes no key", async (t) => {
   const [{ id }] = (await listed()) as unknown as [WebhookObject];
   const other = commandHost(t, { ...ENV, HOME: folder, MONOLITH_SECRETS_SIGNING_KEYS: 'ab'.repeat(32) });
-  t.match(await webhooks('rotate', id), { status: 0 });
-  const sealed = await other(['webhooks', 'create', 'http://sealed.example', ...own]);
-  t.equal(sealed.status, 0);
-  t.match(await webhooks('rotate', 'http://sealed.example'), {
-    status: 2,
-    err: /needs the server's setting secrets\.signing_keys/,
-  });
+  const refused = { status: 1, out: '', err: /does not use the setting secrets\.signing_keys/ };
+  t.match(await other(['webhooks', 'create', 'http://sealed.example', ...own]), refused);
+  t.match(await other(['webhooks', 'rotate', id]), refused);
+  t.match(await webhooks('rotate', id), { status: 0 }, "the server's key is still the current one");
 });

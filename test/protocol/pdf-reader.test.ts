@@ -1,5 +1,7 @@
 // Tests the text of PDF files and the limits on files that are malicious. test/e2e/pdf-files.test.ts tests PDF files in
 // requests.
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { PDF_LIMITS } from '../../src/protocol/file-inputs/pdf/limits.js';
 import { PdfReader } from '../../src/protocol/file-inputs/pdf/pdf-reader.js';
@@ -12,13 +14,14 @@ const request = (signal = new AbortController().signal, organization = 'org_a'):
   organization,
   path: 'input[0]',
   signal,
+  used: { ms: 0 },
 });
-const reader = new PdfReader({ ...PDF_LIMITS, ms: 120_000 });
+const reader = new PdfReader({ ...PDF_LIMITS, ms: 120_000, requestMs: 120_000 });
 const read = (
   bytes: Buffer,
   limits: Partial<typeof PDF_LIMITS> | Record<string, number> = {},
 ): Promise<readonly string[]> =>
-  (Object.keys(limits).length === 0 ? reader : new PdfReader({ ...PDF_LIMITS, ms: 120_000, ...limits })).read(
+  (Object.keys(limits).length === 0 ? reader : new PdfReader({ ...PDF_LIMITS, ms: 120_000, requestMs: 120_000, ...limits })).read(
     bytes,
     request(),
   );
@@ -84,6 +87,42 @@ t.test('ends a thread whose decompressed data takes too much memory', async (t) 
   await t.rejects(read(runs, { bufferBytes: 64 * 1024 ** 2 }), refusal('file_too_large', /too much memory/));
   clearInterval(timer);
   t.ok(peak - before < 512 * 1024 ** 2, `the process grew by ${Math.round((peak - before) / 1024 ** 2)} MiB`);
+});
+
+/** Resolves to the exit code of a thread that runs `script` with a limit of 64 MiB for its buffers. */
+async function exitOf(script: string): Promise<unknown> {
+  const url = new URL('../../src/protocol/file-inputs/pdf/buffer-limit.js', import.meta.url).href;
+  const limited = `const { limitBuffers } = await import('${url}'); limitBuffers(2 ** 26, () => process.exit(71)); ${script}`;
+  const worker = new Worker(`(async () => { ${limited} })()`, { eval: true });
+  return (await once(worker, 'exit'))[0];
+}
+
+t.test('no allocation gets around the limit on buffers', async (t) => {
+  const keep = 'const kept = []; for (let at = 0; at < 200; at++) kept.push';
+  t.equal(await exitOf(`${keep}(new Uint8Array(2 ** 10));`), 0);
+  t.equal(await exitOf(`${keep}(new Uint8Array(2 ** 20));`), 71);
+  t.equal(await exitOf(`try { new Uint8Array(-1e9); } catch {} ${keep}(new Uint8Array(2 ** 20));`), 71, 'negative');
+  t.equal(await exitOf(`const one = new Uint8Array(2 ** 20); ${keep}(one.slice());`), 71, 'slice');
+  t.equal(await exitOf(`const one = new ArrayBuffer(2 ** 20); ${keep}(one.slice(0));`), 71, 'ArrayBuffer slice');
+});
+
+t.test('a fault of the server is not attributed to the file', async (t) => {
+  const own = new PdfReader(PDF_LIMITS, new URL('missing/', import.meta.url).href);
+  await t.rejects(own.read(pdfOf([['text']]), request()), { code: undefined, message: /^cannot read PDF files/ });
+});
+
+t.test('limits the time of all files of a request, and how long a file waits', async (t) => {
+  const own = new PdfReader({ ...PDF_LIMITS, ms: 120_000, waitMs: 500 });
+  await t.rejects(
+    own.read(pdfOf([['text']]), { ...request(), used: { ms: PDF_LIMITS.requestMs } }),
+    refusal('file_too_large', /PDF files take more than 60 seconds/),
+  );
+  const client = new AbortController();
+  const slow = own.read(bombOf(Buffer.alloc(64 * 1024 ** 2, '0 0 m ')), request(client.signal));
+  const ended = Promise.allSettled([slow]);
+  await t.rejects(own.read(pdfOf([['text']]), request()), { code: 'capacity_exhausted' });
+  client.abort(new Error('left'));
+  await ended;
 });
 
 t.test('ends a thread whose objects take too much memory', async (t) => {

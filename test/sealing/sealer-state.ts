@@ -14,10 +14,14 @@ export function sealerStateTests(open: (t: Test) => Promise<(now: () => number) 
     let now = Date.parse('2026-01-01T00:00:00Z');
     const clock = (): number => now;
     t.equal(await again(clock).madeKey(true), null, 'no key is created if keys are configured');
+    t.equal(await again(clock).storedKey(), null);
+    t.equal(await again(clock).storedKey(), null, 'a look at the key does not create one');
     const keys = await Promise.all([1, 2, 3].map(() => again(clock).madeKey(false)));
     t.equal(keys[0]?.length, 32);
     t.same(keys, [keys[0], keys[0], keys[0]]);
+    t.same(await again(clock).storedKey(), { secret: keys[0], replacedAt: null });
     t.same(await again(clock).madeKey(true), keys[0], 'an existing key remains valid after keys are configured');
+    t.same(await again(clock).storedKey(), { secret: keys[0], replacedAt: now });
     now += 30 * DAY_MS;
     t.same(await again(clock).madeKey(true), keys[0]);
     now += DAY_MS - 1;

@@ -12,6 +12,24 @@ export async function openKeyRing(state: SealerState, configured: readonly strin
   return new KeyRing(made === null ? given : [...given, made]);
 }
 
+/**
+ * Returns the key ring of the servers without changing their state, for commands. Throws StartError if `configured` is
+ * empty although the servers use configured keys, or the other way round.
+ */
+export async function storedKeyRing(state: SealerState, configured: readonly string[]): Promise<KeyRing> {
+  const given = configured.map(parseKey);
+  const made = await state.storedKey();
+  if (given.length === 0 && (made === null || made.replacedAt !== null))
+    throw new StartError(
+      made === null
+        ? 'No key is stored yet. Use the setting secrets.signing_keys of the server or, if it has none, start it first.'
+        : 'The server uses the setting secrets.signing_keys; the command needs the same setting.',
+    );
+  if (given.length > 0 && made !== null && made.replacedAt === null)
+    throw new StartError('The server does not use the setting secrets.signing_keys; run the command without it.');
+  return new KeyRing(made === null ? given : [...given, made.secret]);
+}
+
 /** `configured`: keys as in openKeyRing(). `models`: public names in catalog order. Throws StartError. */
 export async function openSealer(
   state: SealerState,

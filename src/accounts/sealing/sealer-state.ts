@@ -1,12 +1,21 @@
 // Storage port for the sealer's state (see docs/internals/storage.md). Each method is one transaction, is durable when
 // it resolves, and returns the same result to every thread and process.
 
+/** A generated key. */
+export interface StoredKey {
+  readonly secret: Uint8Array;
+  /** Time from which configured keys are used instead of this key, in ms; null while this key is the current one. */
+  readonly replacedAt: number | null;
+}
+
 export interface SealerState {
   /**
    * Returns the generated key while it is valid, or null if there is none. `replaced`: keys are configured, so no key
    * is generated, and an existing one stays valid for verification only for a while.
    */
   madeKey(replaced: boolean): Promise<Uint8Array | null>;
+  /** Returns the generated key without changing it, even if it is not valid any more. Null if there is none. */
+  storedKey(): Promise<StoredKey | null>;
   /** The names of models that are or were served, starting with those in `models`, up to a maximum number. */
   knownModels(models: readonly string[]): Promise<readonly string[]>;
 }

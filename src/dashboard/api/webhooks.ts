@@ -39,7 +39,7 @@ const rotateBody = z.object({ overlap_seconds: z.number().int().min(0).max(MAX_O
 export interface WebhookDeps {
   guard: Guard;
   webhooks: WebhookStore;
-  box: Pick<SecretBox, 'seal'>;
+  box: Pick<SecretBox, 'open' | 'seal'>;
   audit: AuditLog;
   config: Pick<Config, 'webhooks'>;
   now: () => number;

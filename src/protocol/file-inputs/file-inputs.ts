@@ -13,6 +13,7 @@ import type { Reading, RequestMemoryBudget } from '../../http/request-memory-bud
 import { filePartsOf } from './parts.js';
 import type { FileContents, FileFormat, FilePart } from './parts.js';
 import { PdfReader } from './pdf/pdf-reader.js';
+import type { PdfRequest } from './pdf/pdf-reader.js';
 
 /** Maximum number of files in a request. */
 const MAX_FILES = 100;
@@ -86,6 +87,7 @@ export class FileInputs {
     const reserved = this.memory.open(reader.identity.organizationId);
     this.#reserved.set(reader, reserved);
     const left = new AbortController();
+    const used = { ms: 0 };
     reader.onAborted(() => {
       this.release(reader);
       left.abort();
@@ -107,7 +109,12 @@ export class FileInputs {
         const file = await this.#load(part, reader, spend);
         if (reader.aborted) break;
         if (file.mediaType === PDF) {
-          const text = await this.#pdfText(part, file, reader, left.signal);
+          const text = await this.#pdfText(file.bytes, {
+            organization: reader.identity.organizationId,
+            path: part.path,
+            signal: left.signal,
+            used,
+          });
           spend(text.length * BYTES_PER_CHARACTER, part.path);
           part.replace({ kind: 'text', text, filename: file.filename });
         } else part.replace(reader.charged(file.bytes.length, () => contentsOf(part, file)));
@@ -141,9 +148,8 @@ export class FileInputs {
   }
 
   /** Returns the text of a PDF file, with a line before each page that contains its number. */
-  async #pdfText(part: FilePart, { bytes }: LoadedFile, reader: FileReader, signal: AbortSignal): Promise<string> {
-    const organization = reader.identity.organizationId;
-    const pages = await this.#pdfs.read(bytes, { organization, path: part.path, signal });
+  async #pdfText(bytes: Uint8Array, request: PdfRequest): Promise<string> {
+    const pages = await this.#pdfs.read(bytes, request);
     return pages.map((text, index) => `--- Page ${index + 1} ---\n${text.trimEnd()}`).join('\n\n');
   }
 

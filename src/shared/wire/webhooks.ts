@@ -20,7 +20,7 @@ export interface WebhookObject {
   /** Why nothing is sent to this endpoint. Null: it is enabled. */
   readonly disabled: string | null;
   readonly last_delivered_at: string | null;
-  /** Until when requests are also signed with secrets that were replaced. Null: there are none. */
+  /** Time until which previous secrets also sign requests. Null: there are none. */
   readonly previous_secrets_until: string | null;
 }
 

@@ -25,8 +25,11 @@ const NativeArrayBuffer = ArrayBuffer;
 
 type Globals = Record<string, new (...args: unknown[]) => object>;
 
-/** Calls `exceed` before an allocation with which the thread's buffers would have more than `maxBytes` in total. */
-export function limitBuffers(maxBytes: number, exceed: () => never): void {
+/**
+ * Calls `exceed` before an allocation with which the thread's buffers would have more than `maxBytes` in total. Returns a
+ * function that calls `exceed` if they already have more, for memory that is allocated without a constructor.
+ */
+export function limitBuffers(maxBytes: number, exceed: () => never): () => void {
   let unmeasured = 0;
   const before = (bytes: number): void => {
     unmeasured += bytes;
@@ -38,14 +41,20 @@ export function limitBuffers(maxBytes: number, exceed: () => never): void {
   for (const name of NAMES) {
     const Original = globals[name] as Globals[string] & { BYTES_PER_ELEMENT?: number };
     const { BYTES_PER_ELEMENT: elementBytes = 1 } = Original;
-    globals[name] = new Proxy(Original, {
+    const Limited = new Proxy(Original, {
       construct(target, args: unknown[], newTarget) {
         before(elementsOf(args[0]) * elementBytes);
         return Reflect.construct(target, args, newTarget) as object;
       },
     });
+    globals[name] = Limited;
+    // slice(), map() and filter() create their results with this constructor.
+    Object.defineProperty(Original.prototype, 'constructor', { value: Limited, writable: true, configurable: true });
   }
   Object.assign(globalThis, { DecompressionStream: limitedDecompression(maxBytes, exceed) });
+  return () => {
+    if (getHeapStatistics().external_memory > maxBytes) exceed();
+  };
 }
 
 /**
@@ -74,8 +83,8 @@ function limitedDecompression(maxBytes: number, exceed: () => never): new (forma
 
 /** Number of elements for which a constructor with this first argument allocates memory. */
 function elementsOf(given: unknown): number {
-  if (typeof given === 'number') return Number.isFinite(given) ? given : 0;
+  if (typeof given === 'number') return Number.isFinite(given) ? Math.max(0, given) : 0;
   if (given === null || typeof given !== 'object' || given instanceof NativeArrayBuffer) return 0;
   const { length } = given as { length?: unknown };
-  return typeof length === 'number' ? length : 0;
+  return typeof length === 'number' ? Math.max(0, length) : 0;
 }

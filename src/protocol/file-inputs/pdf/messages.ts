@@ -4,6 +4,8 @@ import type { PdfLimits } from './limits.js';
 export interface PdfTask {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly limits: PdfLimits;
+  /** URL of the folder with the files of PDF.js. */
+  readonly pdfjs: string;
 }
 
 /** Why a PDF file has no usable text. */

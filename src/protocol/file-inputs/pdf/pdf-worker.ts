@@ -1,14 +1,11 @@
 // Entry point of the thread that extracts the text of one PDF file with PDF.js. The file comes from a client, so the
-// thread has limits on its
-// memory, and pdf-reader.ts ends it when its time is up.
+// thread has limits on its memory, and pdf-reader.ts ends it when its time is up. An error before the file is parsed is
+// the server's fault, and ends the thread.
 import { fileURLToPath } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
 import { limitBuffers } from './buffer-limit.js';
 import { OUT_OF_BUFFER_MEMORY } from './messages.js';
 import type { PdfOutcome, PdfTask } from './messages.js';
-
-/** The build copies the files of PDF.js there. */
-const PDFJS = new URL('../../../pdfjs/', import.meta.url);
 
 interface TextItem {
   readonly str?: string;
@@ -44,7 +41,7 @@ const CONTROLS = /[\0-\x08\x0b-\x1f\x7f]/g;
 
 class TooMuchText extends Error {}
 
-async function load(): Promise<PdfJs> {
+async function load(folder: string): Promise<PdfJs> {
   const none = (): void => undefined;
   Object.assign(globalThis, {
     // Warnings about a file are of no use to the operator, and a file can cause any number of them.
@@ -55,14 +52,13 @@ async function load(): Promise<PdfJs> {
     Path2D: class {},
   });
   // PDF.js then runs its parser in this thread.
-  Object.assign(globalThis, { pdfjsWorker: await import(new URL('pdf.worker.min.mjs', PDFJS).href) });
-  return (await import(new URL('pdf.min.mjs', PDFJS).href)) as PdfJs;
+  Object.assign(globalThis, { pdfjsWorker: await import(new URL('pdf.worker.min.mjs', folder).href) });
+  return (await import(new URL('pdf.min.mjs', folder).href)) as PdfJs;
 }
 
-async function read({ bytes, limits }: PdfTask): Promise<PdfOutcome> {
-  const pdfjs = await load();
-  limitBuffers(limits.bufferBytes, () => process.exit(OUT_OF_BUFFER_MEMORY));
-  const cMapUrl = fileURLToPath(new URL('cmaps/', PDFJS));
+async function read({ bytes, limits, pdfjs: folder }: PdfTask, pdfjs: PdfJs): Promise<PdfOutcome> {
+  const checkBuffers = limitBuffers(limits.bufferBytes, () => process.exit(OUT_OF_BUFFER_MEMORY));
+  const cMapUrl = fileURLToPath(new URL('cmaps/', folder));
   const document = await pdfjs.getDocument({ ...OPTIONS, data: bytes, cMapUrl }).promise;
   if (document.numPages > limits.pages) return { problem: 'too_many_pages' };
   const pages: string[] = [];
@@ -71,6 +67,7 @@ async function read({ bytes, limits }: PdfTask): Promise<PdfOutcome> {
     const text = await pageText(document, number, left);
     left -= text.length;
     pages.push(text);
+    checkBuffers();
   }
   return pages.some((text) => /\S/.test(text)) ? { pages } : { problem: 'no_text' };
 }
@@ -92,4 +89,9 @@ function problemOf(error: unknown): PdfOutcome {
   return { problem: (error as Error).name === 'PasswordException' ? 'encrypted' : 'damaged' };
 }
 
-parentPort?.postMessage(await read(workerData as PdfTask).catch(problemOf));
+const task = workerData as PdfTask;
+const pdfjs = await load(task.pdfjs);
+const answer = (outcome: PdfOutcome): void => parentPort?.postMessage(outcome);
+// PDF.js leaves some rejections that a damaged file causes unhandled.
+process.on('uncaughtException', (error) => answer(problemOf(error)));
+answer(await read(task, pdfjs).catch(problemOf));

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { Store, Table } from '../../store.js';
 import { SECRET_BYTES } from '../../../accounts/sealing/key-ring.js';
 import { GRACE_MS, knownNames } from '../../../accounts/sealing/sealer-state.js';
-import type { SealerState } from '../../../accounts/sealing/sealer-state.js';
+import type { SealerState, StoredKey } from '../../../accounts/sealing/sealer-state.js';
 
 interface MadeKey {
   secret: Uint8Array;
@@ -37,6 +37,10 @@ export class LmdbSealerState implements SealerState {
       await this.#keys.put(MADE_KEY, made);
     }
     return made.replacedAt === null || this.now() - made.replacedAt < GRACE_MS ? made.secret : null;
+  }
+
+  storedKey(): Promise<StoredKey | null> {
+    return Promise.resolve(this.#keys.get(MADE_KEY) ?? null);
   }
 
   /** Keeps the names of removed models, so that a conversation started with one can continue with another model. */

@@ -6,7 +6,7 @@ import type { Database } from '../database.js';
 import { putSetting, settingOf } from '../setting-rows.js';
 import { SECRET_BYTES } from '../../../accounts/sealing/key-ring.js';
 import { GRACE_MS, knownNames } from '../../../accounts/sealing/sealer-state.js';
-import type { SealerState } from '../../../accounts/sealing/sealer-state.js';
+import type { SealerState, StoredKey } from '../../../accounts/sealing/sealer-state.js';
 
 const MADE_KEY = 'signing-key';
 const ALL = 'all';
@@ -33,6 +33,14 @@ export class PostgresSealerState implements SealerState {
     return made === undefined || (made.replaced_at !== null && now - made.replaced_at >= GRACE_MS)
       ? null
       : new Uint8Array(made.value);
+  }
+
+  async storedKey(): Promise<StoredKey | null> {
+    const [made] = await this.database.query<{ value: Buffer; replaced_at: number | null }>(
+      'SELECT value, replaced_at FROM secrets WHERE name = $1',
+      [MADE_KEY],
+    );
+    return made === undefined ? null : { secret: new Uint8Array(made.value), replacedAt: made.replaced_at };
   }
 
   async knownModels(models: readonly string[]): Promise<readonly string[]> {

@@ -119,8 +119,8 @@ export function FilesPanel(): ReactNode {
           onClose={() => setDeleting(null)}
         >
           <p>
-            <Code>{deleting.filename}</Code> will be erased. Requests that name it will return 404. A batch that already
-            uses it continues. This cannot be undone.
+            <Code>{deleting.filename}</Code> will be erased. Requests that refer to it will return 404. A batch that
+            already uses it continues. This cannot be undone.
           </p>
         </ConfirmDialog>
       )}
