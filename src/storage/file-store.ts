@@ -9,7 +9,7 @@ import type { ApiError } from '../shared/errors.js';
 export const ROW_BYTES = 1024 ** 2;
 
 /**
- * A file or part counts toward the total sizes with at least this many bytes, because its entry also takes space.
+ * A file or part counts toward the total sizes as at least this many bytes, because its entry also takes space.
  * Otherwise, the number of empty files would be unlimited.
  */
 export const MIN_COUNTED_BYTES = 1_024;
@@ -21,7 +21,7 @@ export interface FileSettings {
   /** Maximum size of one file, in bytes. */
   readonly max_bytes: number;
   /**
-   * Maximum total size of an organization's files in bytes, including incomplete ones. Each counts with at least
+   * Maximum total size of an organization's files in bytes, including incomplete ones. Each counts as at least
    * MIN_COUNTED_BYTES.
    */
   readonly organization_bytes: number;
@@ -131,7 +131,7 @@ export interface FileStore {
   /** Removes a hold. Erases the file if it is deleted or expired and has no other hold. */
   release(organizationId: string, id: string, holder: string): Promise<void>;
   /**
-   * Returns the total size of the organization's files in bytes, including incomplete and held files. Each counts with at
+   * Returns the total size of the organization's files in bytes, including incomplete and held files. Each counts as at
    * least MIN_COUNTED_BYTES.
    */
   usedBytes(organizationId: string): Promise<number>;
@@ -145,7 +145,7 @@ export interface FileStore {
   sweep(): Promise<number>;
 }
 
-/** Returns the number of bytes with which a row counts toward the total sizes. */
+/** Returns the number of bytes as which a row counts toward the total sizes. */
 export const countedBytes = (position: number, row: Uint8Array): number =>
   position === 0 ? Math.max(MIN_COUNTED_BYTES, row.length) : row.length;
 

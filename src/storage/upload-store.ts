@@ -75,7 +75,7 @@ export const partTooLarge = (maxBytes: number): ApiError =>
 export const tooManyUploads = (): ApiError =>
   apiError(
     'storage_quota_exceeded',
-    `The organization has created ${MAX_UPLOADS} uploads in the last ${Math.round((UPLOAD_S + ENDED_UPLOAD_S) / 3_600)} hours, the maximum. Upload small files with POST /v1/files instead.`,
+    `The organization has reached the maximum of ${MAX_UPLOADS} uploads in ${Math.round((UPLOAD_S + ENDED_UPLOAD_S) / 3_600)} hours. Use POST /v1/files for small files.`,
   );
 
 export const tooManyParts = (): ApiError =>

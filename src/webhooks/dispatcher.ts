@@ -132,7 +132,13 @@ export class Dispatcher {
     if (this.#probing.has(endpoint.id)) return store.settle(job.id, until, { ...job, dueAt: now() + FIRST_PAUSE_MS });
     this.#probing.add(endpoint.id);
     try {
-      await this.#attempt(attempt, until, endpoint);
+      // Pausing the endpoint for the duration of the attempt keeps other processes from making one as well.
+      const probeEnd = now() + MAX_TIMEOUT_MS;
+      const probed = await store.changeEndpoint(job.organizationId, endpoint.id, (before) =>
+        before.pausedUntil > now() ? null : { ...before, pausedUntil: probeEnd },
+      );
+      if (probed === null) return await store.settle(job.id, until, { ...job, dueAt: probeEnd });
+      await this.#attempt(attempt, until, probed);
     } finally {
       this.#probing.delete(endpoint.id);
     }
@@ -168,9 +174,9 @@ export class Dispatcher {
     } catch (error) {
       if (this.#closing.signal.aborted) return;
       const reason = (error instanceof Error ? error.message : String(error)).slice(0, MAX_REASON);
-      // Concurrent failures count as one. If the endpoint is paused, another attempt has failed since this one started.
+      // Concurrent failures count as one. If the endpoint was paused since this attempt started, another one has failed.
       const failed = await store.changeEndpoint(organizationId, id, (before) =>
-        before.pausedUntil > now()
+        before.pausedUntil > now() && before.pausedUntil !== endpoint.pausedUntil
           ? before
           : { ...before, failures: before.failures + 1, pausedUntil: now() + pauseMs(before.failures + 1) },
       );

@@ -321,6 +321,15 @@ t.test('a template that rejects an ID or a mark is rendered as usual', async (t)
   t.match(text, '{"name": "f", "arguments": {"a": 1}}');
 });
 
+t.test('a template that rejects an ID still gets the items that need none', async (t) => {
+  const { source, written } = WITH_IDS.find(({ name }) => name === 'mistral')!;
+  const strict = source.replace('[ARGS]', '[ARGS]{% if "a1B2c3D4e" in c.id %}{{ raise_exception("ID") }}{% endif %}');
+  t.not(strict, source);
+  const texts = { [ID]: written('a1B2c3D4e', '{"a":1}'), [OTHER]: written('c00000001', '{"a":2}') };
+  const messages = [...turn([call('{"a": 1}')]), ...turn([call('{"a": 2}', 'f', OTHER)])];
+  t.same(replayed({ source: strict, texts, messages }).names, [OTHER]);
+});
+
 t.test('a section with several calls is replaced only if all of them are equal', async (t) => {
   const source = templateOf(
     '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{% if not loop.last %}, {% endif %}',

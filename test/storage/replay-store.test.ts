@@ -65,13 +65,15 @@ t.test('a request looks up no more items than fit in its prompt', async (t) => {
   t.ok(read <= 5_120, `${read} bytes: two batches`);
 });
 
+const log = createTelemetry({ format: 'json', level: 'warn' }).log;
+
 if (withoutPostgres === false) {
   const postgres = await postgresFor(t);
-  replayStoreTests(async (t, maxBytes) => new PostgresReplayStore(await databaseFor(t, postgres), maxBytes));
+  replayStoreTests(async (t, maxBytes) => new PostgresReplayStore(await databaseFor(t, postgres), maxBytes, log));
 
   t.test('PostgreSQL: stores that share a database exceed the limit by at most a sixteenth each', async (t) => {
     const database = await databaseFor(t, postgres);
-    const stores = [1, 2].map(() => new PostgresReplayStore(database, 160_000));
+    const stores = [1, 2].map(() => new PostgresReplayStore(database, 160_000, log));
     const tokens = new Uint8Array(1_000 - 256);
     const expiresAt = Math.floor(Date.now() / 1_000) + 3_600;
     const size = async (): Promise<number> => {
@@ -89,5 +91,22 @@ if (withoutPostgres === false) {
     t.same((await stores[0]!.find('org_a', ['c399'])).length, 1, 'the newest items stay');
     await stores[0]!.sweep();
     t.ok((await size()) <= 160_000, 'a sweep enforces the limit exactly');
+  });
+
+  t.test('PostgreSQL: items are saved if the limit cannot be enforced, which is tried again', async (t) => {
+    const database = await databaseFor(t, postgres);
+    const warned: unknown[] = [];
+    const store = new PostgresReplayStore(database, 10_000, { warn: (...args: unknown[]) => warned.push(args) });
+    const tokens = new Uint8Array(4_000);
+    const found = async (): Promise<number> => (await store.find('org_a', ['c1', 'c2', 'c3', 'c4'])).length;
+    await database.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN RAISE EXCEPTION 'refused'; END $$`);
+    await database.query('CREATE TRIGGER refuse BEFORE DELETE ON replays FOR EACH ROW EXECUTE FUNCTION refuse()');
+    for (const key of ['c1', 'c2', 'c3']) await store.save([row(key, { tokens, expiresAt: 4_000_000_000 })]);
+    t.equal(warned.length, 1);
+    t.equal(await found(), 3);
+    await database.query('DROP TRIGGER refuse ON replays');
+    await store.save([row('c4', { tokens: Uint8Array.of(1), expiresAt: 4_000_000_001 })]); // much less than a sixteenth of the limit
+    t.equal(await found(), 3);
   });
 } else t.test('PostgreSQL', { skip: withoutPostgres }, async () => undefined);

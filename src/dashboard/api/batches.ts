@@ -73,10 +73,11 @@ export function dashboardBatchRoutes({ guard, batches, files, audit, wakeBatches
         const id = exchange.params['id'] as string;
         const before = await batches.get(organization.id, id);
         if (before === null) throw apiError('batch_not_found', 'Batch not found.', 'id');
-        if (before.phase === 'ended') throw apiError('batch_not_cancellable', 'The batch has already ended.', 'id');
         const batch = await batches.cancel(organization.id, id);
         if (batch === null) throw apiError('batch_not_found', 'Batch not found.', 'id');
-        await audit.note(organization.id, actor, 'batch.cancelled', id);
+        if (batch.phase === 'ended') throw apiError('batch_not_cancellable', 'The batch has already ended.', 'id');
+        const wasOpen = before.phase === 'validating' || before.phase === 'running';
+        if (wasOpen && batch.ending === 'cancelled') await audit.note(organization.id, actor, 'batch.cancelled', id);
         wakeBatches();
         exchange.json(200, await shown(batch));
       },

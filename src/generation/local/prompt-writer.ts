@@ -16,7 +16,7 @@ import { formatInstruction } from './format-instruction.js';
 import { ImageMarks, type MarkedText } from './image-marks.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import { Shield, type Starters } from './shield.js';
-import { RenderBudget, TemplateError } from './template/limits.js';
+import { budgetFor, RenderBudget, TemplateError } from './template/limits.js';
 import { type FoundItems, ReplayMarks, type ReplayMarksOptions, type ReplayedItems } from './replay/replay-marks.js';
 import type { TemplateContext, TemplateMessage } from './template/context.js';
 import { keepsInlineReasoning } from './template/probe.js';
@@ -58,6 +58,9 @@ export interface PromptText extends MarkedText {
    */
   readonly replayed: { readonly texts: readonly string[]; readonly items: ReplayedItems } | null;
 }
+
+type BudgetOf = (context: TemplateContext) => RenderBudget;
+type Render = (images: ImageMarks, options: Omit<ConversionOptions, 'imageText'>, budgetOf: BudgetOf) => string;
 
 export class PromptWriter {
   readonly #shape: TemplateShape;
@@ -103,23 +106,30 @@ export class PromptWriter {
     }
     const tools = request.tools.length === 0 ? null : this.#tools.forTemplate(request.tools, toolText, shield);
     const placed = placeSystem(request.messages, can);
-    const render = (images: ImageMarks, options: Omit<ConversionOptions, 'imageText'> = {}): string => {
+    const render: Render = (images, options, budgetOf): string => {
       const imageText = this.sees ? images.mark : imageNote;
       let messages = toTemplateMessages(placed, shield, this.#shape, { ...options, imageText });
       if (tools !== null && !dialect.showsTools)
         messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
       if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
-      return this.#render(request, messages, {
+      const context = {
         tools: dialect.showsTools ? tools : null,
         addGenerationPrompt: !request.continueFinal,
         enableThinking: thinking,
         effort,
         variables: protectedValues(variables, shield),
         guard: shield.guard,
-      });
+      };
+      return this.#render(request, messages, context, budgetOf);
     };
     const images = new ImageMarks(shield.guard);
-    const text = render(images);
+    let text: string;
+    try {
+      text = render(images, {}, budgetFor);
+    } catch (error) {
+      if (error instanceof TemplateError) throw this.#refusal(request, error);
+      throw error;
+    }
     const marked = images.split(text);
     if (marked === null)
       throw apiError(
@@ -127,11 +137,12 @@ export class PromptWriter {
         `The model's chat template must show every image of ${request.promptParam} exactly once.`,
         request.promptParam,
       );
+    let replayBudget: RenderBudget | null = null;
     const replayed =
       replays === undefined || replays.size === 0
         ? null
         : this.#replayed(text, { guard: shield.guard, replays, request, decode }, (options) =>
-            render(new ImageMarks(shield.guard), options),
+            render(new ImageMarks(shield.guard), options, (context) => (replayBudget ??= budgetFor(context))),
           );
     const texts = replayed === null ? null : images.split(replayed.text);
     return {
@@ -146,7 +157,8 @@ export class PromptWriter {
    * Returns the prompt with a mark in place of each replayed item, and the items. `text`: the prompt without marks,
    * which is rendered a second time with marks. The text without marks is the one to use, because a template may change
    * a marked text. If the model chose the IDs of its calls, they are shown in place of this server's IDs, but only for
-   * calls that are replayed.
+   * calls that are replayed. If the template rejects these IDs, the items that need none are still replayed. `render`
+   * must limit the total cost of its calls.
    */
   #replayed(
     text: string,
@@ -155,43 +167,41 @@ export class PromptWriter {
   ): FoundItems | null {
     const { syntax } = this.#shape.dialect;
     const found = (ownIds: ReadonlyMap<ToolCall, string>): FoundItems | null => {
-      const marks = new ReplayMarks(options);
-      const plain = ownIds.size === 0 ? text : render({ ownIds });
-      return marks.found(render({ ownIds, marks }), plain, syntax, this.#markers);
-    };
-    try {
-      let sections = new ReplayMarks(options).sections(syntax);
-      for (let tries = 0; tries < MAX_ID_TRIES && sections.length > 0; tries++) {
-        const items = found(new Map(sections.flatMap(({ ids }) => [...ids])));
-        const names = new Set(items?.items.map(({ name }) => name));
-        const kept = sections.filter(({ name }) => names.has(name));
-        if (kept.length === sections.length) return items;
-        sections = kept;
+      try {
+        const marks = new ReplayMarks(options);
+        const plain = ownIds.size === 0 ? text : render({ ownIds });
+        return marks.found(render({ ownIds, marks }), plain, syntax, this.#markers);
+      } catch (error) {
+        // The template rejects marks or the model's IDs, or the budget is used up.
+        if (error instanceof ApiError || error instanceof TemplateError) return null;
+        throw error;
       }
-      return found(new Map());
-    } catch (error) {
-      if (error instanceof ApiError) return null; // the template rejects marks or the model's IDs
-      throw error;
+    };
+    let sections = new ReplayMarks(options).sections(syntax);
+    for (let tries = 0; tries < MAX_ID_TRIES && sections.length > 0; tries++) {
+      const items = found(new Map(sections.flatMap(({ ids }) => [...ids])));
+      const names = new Set(items?.items.map(({ name }) => name));
+      const kept = sections.filter(({ name }) => names.has(name));
+      if (kept.length === sections.length) return items;
+      sections = kept;
     }
+    return found(new Map());
   }
 
+  /** Throws TemplateError if the template rejects the messages, and ApiError 422 if it drops the message to continue. */
   #render(
     request: PromptRequest,
     messages: TemplateMessage[],
     context: Omit<TemplateContext, 'messages'> & { guard: number },
+    budgetOf: BudgetOf,
   ): string {
     // The end of a continued message is found by a mark that no text can contain, because in texts, a guard follows
     // only a character that starts a special token.
     const mark = String.fromCodePoint(context.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;
-    let text: string;
-    try {
-      text = this.template.render({ ...context, messages });
-    } catch (error) {
-      if (error instanceof TemplateError) throw this.#refusal(request, error);
-      throw error;
-    }
+    const whole = { ...context, messages };
+    const text = this.template.render(whole, budgetOf(whole));
     if (!request.continueFinal) return text;
     const end = text.lastIndexOf(mark);
     if (end === -1)

@@ -114,8 +114,8 @@ async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
       for (const result of page) await (result.outcome === 'succeeded' ? succeeded : others).add(result);
       after = page.at(-1)?.line ?? after;
     }
-    written.outputFileId = await succeeded.finish();
-    written.errorFileId = await others.finish();
+    written.outputFileId = await finish(deps, batch, succeeded);
+    written.errorFileId = await finish(deps, batch, others);
   } catch (error) {
     await Promise.allSettled([succeeded.discard(), others.discard()]);
     throw error;
@@ -128,6 +128,16 @@ async function finalize(deps: JobDeps, batch: Batch): Promise<null> {
   }
   await batches.dropResults(id);
   if (inputFileId !== null) await files.release(organizationId, inputFileId, id);
+  return null;
+}
+
+/**
+ * Completes a file, unless another process has ended the batch: the client may have deleted the file since then, and it
+ * must not come back. Resolves to null without a file.
+ */
+async function finish({ batches }: JobDeps, { organizationId, id }: Batch, file: ResultFile): Promise<string | null> {
+  if ((await batches.get(organizationId, id))?.phase === 'finalizing') return file.finish();
+  await file.discard();
   return null;
 }
 

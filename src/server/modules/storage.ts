@@ -140,7 +140,9 @@ export function openStorage({
     if (tierClient !== null) for (const stored of [responses, completions]) eraseWithResponses(stored, tierClient);
     const { organization_bytes: maxBytes, hours } = config.replay;
     const replayStore: ReplayStore =
-      database === null ? new LmdbReplayStore(store, maxBytes) : new PostgresReplayStore(database.database, maxBytes);
+      database === null
+        ? new LmdbReplayStore(store, maxBytes)
+        : new PostgresReplayStore(database.database, maxBytes, log);
     const replays = new Replays(replayStore, {
       keepS: hours * 3_600,
       responseS: config.responses.retention_days * 86_400,

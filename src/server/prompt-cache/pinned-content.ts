@@ -35,7 +35,9 @@ export function contentOf({ prompt, request, model }: Pick<PromptPin, 'model' | 
         `request.${name}`,
       );
   const { messages } = fields;
-  for (const [at, message] of (Array.isArray(messages) ? messages : []).entries()) checkMessage(message, at);
+  if (messages !== undefined && !Array.isArray(messages))
+    throw apiError('invalid_type', 'request.messages must be an array.', 'request.messages');
+  for (const [at, message] of listOf(messages).entries()) checkMessage(message, at);
   const text = JSON.stringify(fields);
   if (text.length > MAX_PINNED_CHARACTERS)
     throw apiError(
@@ -78,11 +80,17 @@ export function conversationOf({ purpose, text }: PinnedContent, model: ServedMo
   }
 }
 
-/** What operators see of the content: the start of the system prompt, and the number of tools. */
+/**
+ * What operators see of the content: the start of the system prompt, and the number of tools. Accepts any JSON object,
+ * because content that was stored before a check was added must still be shown and unpinned.
+ */
 export function shownOf({ purpose, text }: PinnedContent): { start: string; tools: number } {
   if (purpose === 'pinned prompt') return { start: text, tools: 0 };
-  const { messages = [], tools } = JSON.parse(text) as { messages?: { content: unknown }[]; tools?: unknown[] };
-  const [first] = messages.map(({ content }) => content);
-  const start = Array.isArray(first) ? ((first[0] as { text?: string } | undefined)?.text ?? '') : String(first ?? '');
-  return { start, tools: tools?.length ?? 0 };
+  const { messages, tools } = JSON.parse(text) as { messages?: unknown; tools?: unknown };
+  const first = listOf(messages)[0] as { content?: unknown } | null | undefined;
+  const content = first?.content;
+  const start = Array.isArray(content) ? (content[0] as { text?: unknown } | null | undefined)?.text : content;
+  return { start: typeof start === 'string' ? start : '', tools: listOf(tools).length };
 }
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);

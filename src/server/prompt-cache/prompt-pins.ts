@@ -1,5 +1,6 @@
-// Pinned prompts are system prompts, with or without tools, whose KV pages stay in memory and on disk. They are prefilled when they are pinned,
-// and again when their model is loaded after a restart. Pages that are already on disk are loaded instead of computed.
+// Pinned prompts are system prompts, with or without tools, whose KV pages stay in memory and on disk. They are prefilled
+// when they are pinned, and again when their model is loaded after a restart. Pages that are already on disk are loaded
+// instead of computed.
 // Primary thread only.
 
 import { randomBytes } from 'node:crypto';
@@ -273,13 +274,15 @@ export class PromptPins {
     const status = pool.get(model)?.status;
     const organization = await organizations.get(organizationId);
     if (engine === undefined || organization === null || pin.tokens === null) return;
+    // Without the key of the adapter's weights, the pages of the base model would be pinned.
+    if (status?.state !== 'ready') return;
     const state = await tier.pin({
       pin: id,
       engine,
       organization: organization.tenant,
       organizationId,
       tokens: pin.tokens,
-      adapter: (status?.state === 'ready' ? status.adapter?.cacheKey : undefined) ?? '',
+      adapter: status.adapter?.cacheKey ?? '',
     });
     pin.memoryTokens = state?.memoryTokens ?? 0;
     pin.diskTokens = state?.diskTokens ?? 0;

@@ -1,7 +1,7 @@
 // Renders a model's chat template (Jinja, from the GGUF file) within limits (limits.ts) and without access to
 // anything but its input. One instance per loaded model; event-loop thread only.
 import type { TemplateContext, TemplateTool } from './context.js';
-import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './limits.js';
+import { budgetFor, RenderBudget, TEMPLATE_LIMITS, TemplateError } from './limits.js';
 import { TemplateEfforts } from './effort.js';
 import { plainContext, probe, toolFailure, type TemplateCapabilities } from './probe.js';
 import { Program } from './program.js';
@@ -61,7 +61,7 @@ export class ChatTemplate {
   /**
    * Returns the prompt text. Throws TemplateError, whose message is the template's own if the template raised an error.
    */
-  render(context: TemplateContext, budget = new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(context))): string {
+  render(context: TemplateContext, budget = budgetFor(context)): string {
     const { enableThinking, effort, variables: given = {} } = context;
     const variables: [name: string, value: Value][] = [
       ['documents', null],

@@ -104,6 +104,10 @@ export class RenderBudget {
   }
 }
 
+/** Returns the budget for rendering a conversation. Several renders of the conversation may share it. */
+export const budgetFor = (conversation: unknown): RenderBudget =>
+  new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(conversation));
+
 /** Returns the additional steps that a conversation of this size may take. */
 export function stepsFor(conversation: unknown): number {
   const { stepsPerCharacter, stepsPerValue, mostSteps, steps } = TEMPLATE_LIMITS;

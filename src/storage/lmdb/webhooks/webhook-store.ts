@@ -78,7 +78,10 @@ export class LmdbWebhookStore implements WebhookStore {
       if (replaces !== undefined && !this.#put(replaces, null)) return;
       const [first] = jobs;
       if (first === undefined) return;
-      for (const job of withinLimit(jobs, this.#pendingOf(first.organizationId))) this.#put(job.id, job);
+      // Waiting jobs are not limited. They are added for many responses, and counting takes a scan.
+      const isLimited = jobs.some(({ state }) => state !== 'waiting');
+      const pending = isLimited ? this.#pendingOf(first.organizationId) : new Map<string, number>();
+      for (const job of withinLimit(jobs, pending)) this.#put(job.id, job);
     });
   }
 

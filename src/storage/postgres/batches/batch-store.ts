@@ -402,11 +402,19 @@ export class PostgresBatchStore implements BatchStore {
   }
 
   async eraseOrganization(organizationId: string): Promise<void> {
-    await this.database.execute(`UPDATE batches SET ended_at = ${ERASED} WHERE organization = $1`, [organizationId]);
-    const all = await this.database.query<{ id: string }>('SELECT id FROM batches WHERE organization = $1', [
-      organizationId,
-    ]);
-    for (const { id } of all) await this.#erase(id);
+    // Repeated, because requests in progress may still create batches.
+    for (;;) {
+      await this.database.execute(
+        `UPDATE batches SET ended_at = ${ERASED} WHERE organization = $1 AND ended_at IS DISTINCT FROM ${ERASED}`,
+        [organizationId],
+      );
+      const marked = await this.database.query<{ id: string }>(
+        `SELECT id FROM batches WHERE organization = $1 AND ended_at = ${ERASED}`,
+        [organizationId],
+      );
+      if (marked.length === 0) return;
+      for (const { id } of marked) await this.#erase(id);
+    }
   }
 
   async sweep(): Promise<number> {

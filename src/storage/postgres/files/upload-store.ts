@@ -56,10 +56,14 @@ export class PostgresUploadStore implements UploadStore {
       status: 'pending',
       fileId: null,
     };
-    const added = await this.contents.database.execute(
-      `INSERT INTO uploads (${UPLOAD}) SELECT $1, $2, $3, $4, $5, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $10, $11
-       WHERE (SELECT count(*) FROM uploads WHERE organization = $2) < $12`,
-      [
+    await this.contents.database.transaction(async (within) => {
+      // The lock prevents concurrent creations by the same organization from exceeding the limit.
+      await within.query('SELECT pg_advisory_xact_lock(hashtext($1))', [`uploads ${stored.organizationId}`]);
+      const [kept] = await within.query<{ n: number }>('SELECT count(*) AS n FROM uploads WHERE organization = $1', [
+        stored.organizationId,
+      ]);
+      if ((kept?.n ?? 0) >= MAX_UPLOADS) throw tooManyUploads();
+      await within.execute(`INSERT INTO uploads (${UPLOAD}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, [
         stored.id,
         stored.organizationId,
         stored.purpose,
@@ -71,10 +75,8 @@ export class PostgresUploadStore implements UploadStore {
         stored.fileLifetimeS,
         stored.status,
         stored.fileId,
-        MAX_UPLOADS,
-      ],
-    );
-    if (added === 0) throw tooManyUploads();
+      ]);
+    });
     return stored;
   }
 

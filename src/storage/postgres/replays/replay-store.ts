@@ -1,8 +1,10 @@
 // ReplayStore in the shared database. save() enforces the size limit of an organization each time after this store has
 // written a sixteenth of the limit, because adding up the sizes takes a scan of the organization's rows. An organization
 // can thus exceed its limit by at most a sixteenth per store (one per thread and process). sweep() enforces it exactly.
+// If save() cannot enforce the limit, the rows are saved nevertheless, and the next save() tries again.
 
 import type { FoundReplay, ReplayRow, ReplayStore } from '../../../generation/replay/replay-store.js';
+import type { Log } from '../../../telemetry/types.js';
 import type { Database } from '../database.js';
 
 /** Maximum number of rows that one statement erases. */
@@ -22,6 +24,7 @@ export class PostgresReplayStore implements ReplayStore {
   constructor(
     private readonly sql: Database,
     private readonly maxBytes: number,
+    private readonly log: Pick<Log, 'warn'>,
   ) {}
 
   /** The caller supplies timestamps from the database's clock (DatabaseClock). */
@@ -47,7 +50,13 @@ export class PostgresReplayStore implements ReplayStore {
       ],
     );
     const due = this.#count(last);
-    if (due.length > 0) await this.#eraseExcess(due);
+    if (due.length === 0) return;
+    try {
+      await this.#eraseExcess(due);
+    } catch (err) {
+      for (const id of due) this.#unchecked.delete(id); // due again at the next write
+      this.log.warn({ err }, 'cannot enforce the size limit of replays');
+    }
   }
 
   /** Counts written rows, and returns the organizations whose limit is to be enforced now. */
@@ -111,21 +120,25 @@ export class PostgresReplayStore implements ReplayStore {
    * are locked in the same order as by save(), and rows that another statement has locked are left to the next call.
    */
   async #eraseExcess(organizations: readonly string[] | null): Promise<number> {
-    const gone = await this.sql.query(
-      `DELETE FROM replays WHERE (organization_id, key) IN (
-         SELECT organization_id, key FROM replays JOIN (
-           SELECT organization_id, key,
-             sum(octet_length(tokens) + $2) OVER (PARTITION BY organization_id ORDER BY expires_at DESC, key) AS total
-           FROM replays WHERE organization_id IN (
-             SELECT organization_id FROM replays WHERE $3::text[] IS NULL OR organization_id = ANY($3)
-             GROUP BY organization_id HAVING sum(octet_length(tokens) + $2) > $1
-           )
-         ) AS counted USING (organization_id, key)
-         WHERE total > $1
-         ORDER BY organization_id, key FOR UPDATE OF replays SKIP LOCKED
-       ) RETURNING 1`,
-      [this.maxBytes, ROW_BYTES, organizations],
-    );
-    return gone.length;
+    return organizations === null
+      ? this.sql.execute(ERASE_ALL_EXCESS, [this.maxBytes, ROW_BYTES])
+      : this.sql.execute(ERASE_EXCESS, [this.maxBytes, ROW_BYTES, organizations]);
   }
 }
+
+const eraseExcess = (condition: string): string =>
+  `DELETE FROM replays WHERE (organization_id, key) IN (
+     SELECT organization_id, key FROM replays JOIN (
+       SELECT organization_id, key,
+         sum(octet_length(tokens) + $2) OVER (PARTITION BY organization_id ORDER BY expires_at DESC, key) AS total
+       FROM replays WHERE organization_id IN (
+         SELECT organization_id FROM replays ${condition}
+         GROUP BY organization_id HAVING sum(octet_length(tokens) + $2) > $1
+       )
+     ) AS counted USING (organization_id, key)
+     WHERE total > $1
+     ORDER BY organization_id, key FOR UPDATE OF replays SKIP LOCKED
+   )`;
+// Two statements, so that the one for a few organizations is planned with the index on the organization.
+const ERASE_ALL_EXCESS = eraseExcess('');
+const ERASE_EXCESS = eraseExcess('WHERE organization_id = ANY($3::text[])');

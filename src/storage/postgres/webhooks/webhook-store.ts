@@ -80,13 +80,16 @@ export class PostgresWebhookStore implements WebhookStore {
       id,
     ]);
     if (removed === 0) return false;
-    // If this is interrupted, the dispatcher removes the pending deliveries, and the sweep the other ones.
-    for (let some = ERASED_AT_ONCE; some === ERASED_AT_ONCE; )
-      some = await this.database.execute(
-        `DELETE FROM webhook_jobs WHERE id IN (
-           SELECT id FROM webhook_jobs WHERE organization = $1 AND endpoint = $2 LIMIT $3)`,
-        [organizationId, id, ERASED_AT_ONCE],
-      );
+    try {
+      for (let some = ERASED_AT_ONCE; some === ERASED_AT_ONCE; )
+        some = await this.database.execute(
+          `DELETE FROM webhook_jobs WHERE id IN (
+             SELECT id FROM webhook_jobs WHERE organization = $1 AND endpoint = $2 LIMIT $3)`,
+          [organizationId, id, ERASED_AT_ONCE],
+        );
+    } catch {
+      // The endpoint is removed. The dispatcher removes its pending deliveries, and the sweep the other ones.
+    }
     return true;
   }
 
