@@ -45,6 +45,8 @@ const INTERNAL_ERROR = -32603,
 const UNKNOWN_TRANSPORT: ReadonlySet<number> = new Set([400, 404, 405]);
 /** In the text of a JSON-RPC notification. */
 const NOTICE = '"method":"notifications/';
+/** Maximum number of requests of one connection that wait for their response. */
+const MAX_SENDING = 32;
 /** Time in which a server may confirm the end of a session, in ms. */
 const GOODBYE_MS = 2_000;
 
@@ -57,14 +59,22 @@ interface Sdk {
 
 let loading: Promise<Sdk> | null = null;
 
-/** Most servers call no MCP server, so the SDK is loaded with the first call. */
-const loadSdk = (): Promise<Sdk> =>
-  (loading ??= Promise.all([
+/** Most servers call no MCP server, so the SDK is loaded with the first call. A failed attempt is repeated. */
+function loadSdk(): Promise<Sdk> {
+  loading ??= Promise.all([
     import('@modelcontextprotocol/sdk/client/index.js'),
     import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
     import('@modelcontextprotocol/sdk/client/sse.js'),
     import('@modelcontextprotocol/sdk/types.js'),
-  ]).then(([client, http, sse, types]) => ({ client, http, sse, types })));
+  ]).then(
+    ([client, http, sse, types]) => ({ client, http, sse, types }),
+    (error: unknown) => {
+      loading = null;
+      throw error;
+    },
+  );
+  return loading;
+}
 
 /** One listing or call. */
 interface Operation {
@@ -86,6 +96,10 @@ class LimitExceeded extends Error {
 interface ConnectionState {
   /** Once a connection is over, nothing more is read from it. */
   isOver: boolean;
+  /** Bytes that arrived while no operation was running. */
+  idleBytes: number;
+  /** Number of requests to the server that have no response yet. */
+  sending: number;
   /** Notifications that are being sent, such as the cancellation of a call. */
   readonly notices: Set<Promise<unknown>>;
 }
@@ -115,6 +129,8 @@ export function urlProblem(url: URL, { allowed_hosts, public_only }: McpSettings
 export class McpSession {
   readonly #secrets: readonly string[];
   #connection: Connection | null = null;
+  /** Stops the attempt to connect. */
+  #opening: AbortController | null = null;
   #operation: Operation | null = null;
   #last: Promise<unknown> = Promise.resolve();
 
@@ -164,6 +180,8 @@ export class McpSession {
 
   /** Closes the connection. Before that, the server is notified that the session and unfinished calls have ended. */
   close(): void {
+    this.#opening?.abort(new Error('The connection is closed.'));
+    this.#opening = null;
     const connection = this.#connection;
     this.#connection = null;
     if (connection === null) return;
@@ -199,7 +217,14 @@ export class McpSession {
     signal: AbortSignal,
     work: (sdk: Sdk, client: Client, options: { signal: AbortSignal; timeout: number }) => Promise<T>,
   ): Promise<{ value: T } | { error: McpError }> {
-    const sdk = await loadSdk();
+    let sdk: Sdk;
+    try {
+      sdk = await loadSdk();
+    } catch {
+      return {
+        error: { type: 'mcp_protocol_error', code: INTERNAL_ERROR, message: 'The MCP client cannot be loaded.' },
+      };
+    }
     const { timeoutMs } = this.limits;
     const stopped = new AbortController();
     const deadline = setTimeout(
@@ -231,19 +256,24 @@ export class McpSession {
     const url = new URL(this.server.url);
     const problem = urlProblem(url, this.settings);
     if (problem !== null) throw refusal(problem);
+    const opening = (this.#opening = new AbortController());
+    const stoppable = { ...options, signal: AbortSignal.any([options.signal, opening.signal]) };
     try {
-      return (this.#connection = await this.#open(sdk, options, false));
+      return (this.#connection = await this.#open(sdk, stoppable, false));
     } catch (error) {
       if (!(error instanceof sdk.http.StreamableHTTPError) || !UNKNOWN_TRANSPORT.has(error.code ?? 0)) throw error;
       // The server may know only the older transport.
-      return (this.#connection = await this.#open(sdk, options, true).catch((): never => {
+      return (this.#connection = await this.#open(sdk, stoppable, true).catch((): never => {
         throw error;
       }));
+    } finally {
+      if (this.#opening === opening) this.#opening = null;
     }
   }
 
   /** `older`: use the transport with server-sent events of the first version of the protocol. */
   async #open(sdk: Sdk, options: { signal: AbortSignal; timeout: number }, older: boolean): Promise<Connection> {
+    options.signal.throwIfAborted();
     const undici = require('undici') as typeof import('undici');
     const agent = new undici.Agent({
       connections: 4,
@@ -251,7 +281,7 @@ export class McpSession {
       bodyTimeout: 0,
       connect: this.settings.public_only ? { lookup: publicLookup(options.signal) } : {},
     });
-    const state: ConnectionState = { isOver: false, notices: new Set() };
+    const state: ConnectionState = { isOver: false, idleBytes: 0, sending: 0, notices: new Set() };
     const fetch = this.#fetch(undici, { agent, older, state });
     const url = new URL(this.server.url);
     const requestInit = { headers: { 'user-agent': `monolith/${VERSION}`, ...this.server.headers } };
@@ -270,8 +300,11 @@ export class McpSession {
     const transport = http ?? new sdk.sse.SSEClientTransport(url, { fetch, requestInit });
     const client = new sdk.client.Client({ name: 'monolith', version: VERSION }, { capabilities: {} });
     try {
-      await client.connect(transport as Transport, options);
+      // The SDK does not stop all steps of connecting when the signal is aborted.
+      await unlessAborted(client.connect(transport as Transport, options), options.signal);
+      options.signal.throwIfAborted();
     } catch (error) {
+      state.isOver = true;
       void client.close().catch(() => undefined);
       void agent.destroy().catch(() => undefined);
       throw error;
@@ -292,7 +325,13 @@ export class McpSession {
       // Messages that belong to no request are not used. A stream that was interrupted is resumed.
       if (init.method === 'GET' && !older && !headers.has('last-event-id'))
         return new undici.Response(null, { status: 405 });
-      const sending = undici.fetch(url, { ...(init as object), headers, dispatcher: agent, redirect: 'manual' });
+      // A server can make the client send messages: each of its requests is answered.
+      if (state.sending >= MAX_SENDING)
+        throw this.#exceeded(`The server causes more than ${MAX_SENDING} requests at the same time.`);
+      state.sending++;
+      const sending = undici
+        .fetch(url, { ...(init as object), headers, dispatcher: agent, redirect: 'manual' })
+        .finally(() => state.sending--);
       if (typeof init.body === 'string' && init.body.includes(NOTICE)) {
         const sent = sending.catch(() => undefined).finally(() => state.notices.delete(sent));
         state.notices.add(sent);
@@ -315,18 +354,20 @@ export class McpSession {
     return send as typeof globalThis.fetch;
   }
 
-  #count(bytes: number, { isOver }: ConnectionState): void {
-    if (isOver) throw new Error('The connection is closed.');
+  #count(bytes: number, state: ConnectionState): void {
+    if (state.isOver) throw new Error('The connection is closed.');
     const operation = this.#operation;
-    if (operation === null) return;
-    operation.bytes += bytes;
-    if (operation.bytes <= this.limits.maxBytes) return;
-    const error = new LimitExceeded(
-      INTERNAL_ERROR,
-      `The server's response is larger than ${this.limits.maxBytes} bytes.`,
-    );
-    operation.stopped.abort(error);
-    throw error;
+    const total = operation === null ? (state.idleBytes += bytes) : (operation.bytes += bytes);
+    if (total > this.limits.maxBytes)
+      throw this.#exceeded(`The server's response is larger than ${this.limits.maxBytes} bytes.`);
+  }
+
+  /** Ends the current operation, or the connection if there is none. Returns the error. */
+  #exceeded(message: string): LimitExceeded {
+    const error = new LimitExceeded(INTERNAL_ERROR, message);
+    if (this.#operation === null) this.close();
+    else this.#operation.stopped.abort(error);
+    return error;
   }
 
   #failure({ http, sse, types }: Sdk, error: unknown): McpError {

@@ -171,26 +171,33 @@ interface TurnContext {
 
 /** Splits a turn after each result of an MCP call, because results are messages of their own. */
 function* assistantTurns({ path, blocks, role }: Turn, context: TurnContext): Generator<Message> {
-  const results = new Map<string, Placed<WireBlock>>();
-  for (const placed of blocks)
-    if (placed.block.type === 'mcp_tool_result') results.set(mcpFields(placed.block).id, placed);
+  const results = new Map<string, number>(); // the position of the last result of each call
+  for (const [at, { block }] of blocks.entries())
+    if (block.type === 'mcp_tool_result') results.set(mcpFields(block).id, at);
   let segment: Placed<WireBlock>[] = [];
-  const open = new Map<WireBlock, McpCall>();
-  for (const placed of blocks) {
+  const made = new Map<WireBlock, McpCall>();
+  const open = new Set<string>(); // IDs of calls without a result
+  for (const [at, placed] of blocks.entries()) {
     const { block } = placed;
-    const made = block.type === 'mcp_tool_use' ? mcpFields(block) : null;
-    if (made !== null && context.mcpServers.has(made.server) && results.has(made.id)) open.set(block, made);
-    const answered =
-      block.type === 'mcp_tool_result' && [...open.values()].some(({ id }) => id === mcpFields(block).id);
-    if (!answered) {
+    const call = block.type === 'mcp_tool_use' ? mcpFields(block) : null;
+    if (
+      call !== null &&
+      context.mcpServers.has(call.server) &&
+      (results.get(call.id) ?? -1) > at &&
+      !open.has(call.id)
+    ) {
+      made.set(block, call);
+      open.add(call.id);
+    }
+    if (block.type !== 'mcp_tool_result' || !open.delete(mcpFields(block).id)) {
       segment.push(placed);
       continue;
     }
-    if (segment.length > 0) yield assistantTurn({ path, blocks: segment, role }, context, open);
+    if (segment.length > 0) yield assistantTurn({ path, blocks: segment, role }, context, made);
     segment = [];
     yield mcpResult(placed);
   }
-  if (segment.length > 0 || blocks.length === 0) yield assistantTurn({ path, blocks: segment, role }, context, open);
+  if (segment.length > 0 || blocks.length === 0) yield assistantTurn({ path, blocks: segment, role }, context, made);
 }
 
 interface McpCall {

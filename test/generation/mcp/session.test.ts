@@ -146,6 +146,70 @@ t.test('an HTTP error is reported with its status', async (t) => {
   t.match(await session.list(never), { error: /^HTTP status 401: .*no token/ });
 });
 
+for (const [name, options, holds] of [
+  ['the confirmation of the initialization', {}, (method?: string) => method === 'POST'],
+  ['the event stream of the older transport', { sse: true }, (method?: string) => method === 'GET'],
+] as const) {
+  t.test(`the connection ends if ${name} takes too long`, async (t) => {
+    const { server, session } = await open(t, options, { limits: { timeoutMs: 1_000 } });
+    let requests = 0;
+    const closed = new Promise<void>((resolve) => {
+      server.intercept = (request, response) => {
+        if (!holds(request.method)) return false;
+        if (!('sse' in options) && ++requests === 1) return false; // initialize
+        response.on('close', resolve);
+        return true;
+      };
+    });
+    t.match(await session.call('echo', { text: 'x' }, never), { error: { code: -32001 } });
+    await closed;
+    server.intercept = null;
+    t.match(await session.call('echo', { text: 'hi' }, never), { text: 'hi' }, 'the next call connects again');
+  });
+}
+
+t.test('close() ends an attempt to connect', async (t) => {
+  const { server, session } = await open(t);
+  const closed = new Promise<void>((resolve) => {
+    server.intercept = (_request, response) => {
+      response.on('close', resolve);
+      session.close();
+      return true;
+    };
+  });
+  t.match(await session.call('echo', { text: 'x' }, never), { error: { message: 'The connection is closed.' } });
+  await closed;
+});
+
+t.test('a server cannot cause any number of requests', async (t) => {
+  const { server, session } = await open(t);
+  await session.list(never);
+  let requests = 0;
+  server.intercept = (_request, response) => {
+    if (++requests > 1) return true; // the responses to the pings wait
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (let id = 0; id < 100; id++) response.write(`data: {"jsonrpc":"2.0","id":${id},"method":"ping"}\n\n`);
+    return true;
+  };
+  t.match(await session.call('echo', { text: 'x' }, never), { error: { message: /more than 32 requests/ } });
+});
+
+t.test('bytes between operations count', async (t) => {
+  const { server, session } = await open(t, { sse: true }, { limits: { maxBytes: 100_000 } });
+  let stream: import('node:http').ServerResponse | undefined;
+  server.intercept = (request, response) => {
+    if (request.method === 'GET') stream = response;
+    return false;
+  };
+  await session.list(never);
+  const first = stream;
+  const closed = new Promise<void>((resolve) => void first?.on('close', resolve));
+  for (let at = 0; at < 11; at++) first?.write(`: ${'x'.repeat(10_000)}\n\n`);
+  await closed;
+  t.match(await session.call('echo', { text: 'hi' }, never), { text: 'hi' });
+  t.not(stream, first, 'the next call opens a new connection');
+});
+
 t.test('a server that is not there', async (t) => {
   const { server, session } = await open(t);
   await server.close();
