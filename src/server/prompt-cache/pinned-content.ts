@@ -78,7 +78,7 @@ export function conversationOf({ purpose, text }: PinnedContent, model: ServedMo
   }
 }
 
-/** What operators see of the content: the start of the system prompt, and the number of tools. */
+/** The part of the content shown to operators: the start of the system prompt, and the number of tools. */
 export function shownOf({ purpose, text }: PinnedContent): { start: string; tools: number } {
   if (purpose === 'pinned prompt') return { start: text, tools: 0 };
   const { messages = [], tools } = JSON.parse(text) as { messages?: { content: unknown }[]; tools?: unknown[] };
