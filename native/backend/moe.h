@@ -66,9 +66,8 @@ struct Router {
   int groups = 1, groups_used = 1;
   bool normalized = true;  // Divide the weights by the sum over the selected experts.
   float scale = 1.0f;      // Factor of all weights, applied after normalization.
-  // GroveMoE: there is a logit for each expert of another mixture, and consecutive ones of these share one expert of
-  // this mixture. If logit e is selected, expert e / experts_per_chunk runs, and its weight is the score with the number
-  // of that expert, as in llama.cpp. An expert may run twice for a token.
+  // GroveMoE: there is a logit for each expert of another mixture. Each run of experts_per_chunk logits selects one
+  // expert. Its weight is scores[expert index], as in llama.cpp. An expert may run twice for a token.
   int experts_per_chunk = 1;
   // Backend memory, [n_experts]: additional factor by which each expert's weight is multiplied. Null = none.
   const float* expert_scales = nullptr;

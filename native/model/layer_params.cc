@@ -388,8 +388,14 @@ Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& rea
 // Reads the sizes of GroveMoE's second mixture.
 Status read_chunks(const MetadataReader& read, const HyperParams& params, ExpertParams& experts) {
   constexpr std::string_view kEach = "experts_per_group";
-  auto each = read.integer(kEach, 1, experts.count);
+  auto each = read.integer(kEach, 2, experts.count);
   if (!each) return each.error();
+  // The second mixture has its own selection, which supports neither routing by token ID nor groups of experts.
+  if (Status s = read.refuse_unless("hash_layer_count", 0, "routing by token ID with chunk experts"); !s) return s;
+  if (experts.router.groups > 1) {
+    if (Status s = read.refuse_unless("expert_group_count", 1, "group-limited routing with chunk experts"); !s)
+      return s;
+  }
   if (experts.count % *each != 0) return not_a_multiple(read, "expert_count", experts.count, kEach, *each);
   auto n_ff = read.integer("expert_chunk_feed_forward_length", 1, kMaxFeedForward, params.most(&LayerParams::key_dim));
   if (!n_ff) return n_ff.error();

@@ -143,14 +143,12 @@ struct RwkvParams {
   int rate_rank = 0, value_rank = 0, gate_rank = 0;  // RWKV 7.
   int shift_rank = 0;                                // RWKV 6: of the projections that shift ShiftedInput::mu.
   bool fused_mu = true;  // Whether one tensor has the vectors `mu` of all inputs of time mixing.
-  // The residual stream is halved after each of this number of layers; 0: never.
-  int halving_period = 0;
 
   // Number of inputs of time mixing: r, w, k, v, a and g in RWKV 7; w, k, v, r and g in RWKV 6.
   int inputs() const { return n_heads == 0 ? 0 : delta ? 6 : 5; }
   // Returns the time mixing without weights. The epsilon of its norm is fixed.
   TimeMix mix() const { return {.delta = delta, .n_heads = n_heads, .head_dim = head_dim, .norm_eps = 64e-5f}; }
-  int most_rank() const { return std::max({decay_rank, rate_rank, value_rank, gate_rank, shift_rank}); }
+  int max_rank() const { return std::max({decay_rank, rate_rank, value_rank, gate_rank, shift_rank}); }
 };
 
 // Parameters that may differ between layers.

@@ -50,8 +50,8 @@ Status read_state_space(const GgufFile& file, const MetadataReader& read, HyperP
   return {};
 }
 
-// Mamba: the inner size is the number of channels, and time_step_rank the rank of the step projection. PLaMo 2 has heads
-// as in Mamba-2, whose number is time_step_rank.
+// Mamba: the inner size is the number of channels, and time_step_rank the rank of the step projection. PLaMo 2 has
+// heads as in Mamba-2, and time_step_rank is their number.
 Status read_mamba(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                   HyperParams& params) {
   constexpr std::string_view kInner = "ssm.inner_size", kRank = "ssm.time_step_rank", kNorm = "ssm.dt_b_c_rms";
@@ -59,7 +59,7 @@ Status read_mamba(const GgufFile& file, const MetadataReader& read, const Archit
   if (!taps) return taps.error();
   auto inner = read.integer(kInner, 1, kMaxInner);
   if (!inner) return inner.error();
-  auto rank = read.integer(kRank, 1, kMaxInner);
+  auto rank = read.integer(kRank, 1, traits.space_heads ? kMaxHeads : kMaxInner);
   if (!rank) return rank.error();
   auto state = read.integer("ssm.state_size", 1, kMaxState);
   if (!state) return state.error();

@@ -174,8 +174,8 @@ void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
     }
     // All scores may underflow to 0. With chunks, they are small if the logits of all chunks are small; the limit is
     // llama.cpp's.
-    constexpr float kLeastOfChunks = 0x1p-14f;
-    const float least = router.experts_per_chunk > 1 ? kLeastOfChunks : std::numeric_limits<float>::min();
+    constexpr float kMinChunkSum = 0x1p-14f;
+    const float least = router.experts_per_chunk > 1 ? kMinChunkSum : std::numeric_limits<float>::min();
     sum = router.normalized ? std::max(sum, least) : 1.0f;
   }
   const float share = router.scale / sum;
@@ -377,8 +377,8 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   const MatmulTarget both[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
                                {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
-  // With a single row, all slots have the same packed input, because each slot is a tile of its own. That is not so if
-  // an expert may run twice for a token.
+  // With a single row, all slots have the same packed input, because each slot is a tile of its own. Not shared if an
+  // expert may run twice for a token.
   const bool shared_lines = n_rows == 1 && mixture.router.experts_per_chunk == 1;
   const int packed_slots = shared_lines ? 1 : n_slots;
   for_slots(packed_slots, n_embd, [&](int slot) {

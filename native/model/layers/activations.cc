@@ -68,7 +68,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::mixer_gate, rows * std::max(most(p, gated_dim), recurrent_values(p))},
       {&Activations::decay, p.has_delta_nets() ? rows * delta.decays() : 0},
       {&Activations::beta, rows * std::max<int64_t>(delta.n_value_heads, p.state_space.space().steps())},
-      {&Activations::low_decay, rows * std::max({delta.low_rank, p.state_space.step_rank, p.rwkv.most_rank()})},
+      {&Activations::low_decay, rows * std::max({delta.low_rank, p.state_space.step_rank, p.rwkv.max_rank()})},
       {&Activations::low_gate, rows * delta.low_rank},
       {&Activations::difference, rows * rwkv},
       {&Activations::shifted, rows * p.rwkv.inputs() * rwkv},
@@ -158,7 +158,7 @@ int64_t widest_row(const HyperParams& p) {
                    groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p),
                    most_of_heads(p, head), int64_t{latents.q_rank},
                    int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p),
-                   int64_t{p.state_space.step_rank}, int64_t{p.rwkv.most_rank()}});
+                   int64_t{p.state_space.step_rank}, int64_t{p.rwkv.max_rank()}});
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {

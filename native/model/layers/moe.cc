@@ -36,6 +36,7 @@ Mixture ExpertMixture::chunk_mixture() const {
   mixture.up = weights_.experts.chunks.up.get();
   mixture.down = weights_.experts.chunks.down.get();
   mixture.router.experts_per_chunk = experts.experts_per_chunk;
+  mixture.by_token = {};
   return mixture;
 }
 

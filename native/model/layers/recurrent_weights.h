@@ -1,4 +1,5 @@
-// Weights of the recurrent blocks: delta nets, Mamba, Mamba-2 and short convolutions. Vectors are in the backend's memory.
+// Weights of the recurrent blocks: delta nets, Mamba, Mamba-2 and short convolutions. Vectors are in the
+// backend's memory.
 #pragma once
 
 #include <memory>

@@ -42,7 +42,7 @@ void TimeMixer::run(StepRows& rows, bool last) const {
   if (rwkv_.delta)
     project_delta(rows.count, x, inputs);
   else
-    project(rows.count, x, inputs);
+    project(rows.count, x);
   float* const mixed = shifted(0);
   operations_.time_mix(mix_, segments, state_, inputs, mixed);
   const float* const out = last ? leave_logit_rows(rows, params_, operations_, buffers_, mixed, params_.n_embd) : mixed;
@@ -90,9 +90,8 @@ void TimeMixer::project_delta(RowCount rows, const float* x, TimeMixInputs& inpu
   inputs.value_mix = projected(kValueMix);
 }
 
-void TimeMixer::project(RowCount rows, const float* x, TimeMixInputs& inputs) const {
+void TimeMixer::project(RowCount rows, const float* x) const {
   enum { kShiftedDecay, kShiftedK, kShiftedV, kShiftedR, kShiftedGate, kCount };
-  static_cast<void>(inputs);
   // The buffers of projections that are computed later hold the shifts of `mu` until then.
   float* const source = buffers_.attended;
   const ShiftedInput first{weights_.shift_mu, nullptr, source};

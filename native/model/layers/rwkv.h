@@ -17,7 +17,7 @@ class TimeMixer final : public LayerBlock {
   float* shifted(int input) const { return buffers_.shifted + input * buffer_floats_; }
   float* projected(int input) const { return buffers_.projected + input * buffer_floats_; }
   void project_delta(RowCount rows, const float* x, TimeMixInputs& inputs) const;  // RWKV 7.
-  void project(RowCount rows, const float* x, TimeMixInputs& inputs) const;        // RWKV 6.
+  void project(RowCount rows, const float* x) const;                               // RWKV 6.
   // out = up f(down x), where f is the activation: tanh, a sigmoid or none.
   enum class Inner : uint8_t { kTanh, kSigmoid, kNone };
   void project_low(const LowRankWeights& weights, Inner inner, const float* x, RowCount rows, float* out) const;

@@ -107,7 +107,7 @@ void append_unescaped_spaces(std::string_view spelling, std::string& out) {
   }
 }
 
-// Appends the bytes of a spelling with the escapes \\t, \\n, \\r and \\xNN. A backslash before any other character stands
+// Appends the bytes of a spelling with the escapes \t, \n, \r and \xNN. A backslash before any other character stands
 // for that character.
 void append_unescaped(std::string_view spelling, std::string& out) {
   const auto digit = [](char c) {

@@ -19,7 +19,7 @@ enum class SpellingStyle {
   kSentencePiece,  // "▁" is a space, and "<0x41>" with kind kByte is one byte.
   kUnigram,        // Like kSentencePiece, but with T5's default special token IDs.
   kWordPiece,      // Like kSentencePiece, but with BERT's default special token IDs.
-  kEscaped,        // Backslash escapes as in Python: "\\n", "\\x41".
+  kEscaped,        // Backslash escapes as in Python: "\n", "\x41".
 };
 
 // Maximum length of a token's spelling. The longest published tokens have 2048 bytes (a run of 1024 spaces). This limit

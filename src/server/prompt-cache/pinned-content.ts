@@ -81,8 +81,8 @@ export function conversationOf({ purpose, text }: PinnedContent, model: ServedMo
 }
 
 /**
- * What operators see of the content: the start of the system prompt, and the number of tools. Accepts any JSON object,
- * because content that was stored before a check was added must still be shown and unpinned.
+ * The part of the content shown to operators: the start of the system prompt, and the number of tools. Accepts any JSON
+ * object, because content that was stored before a check was added must still be shown and unpinned.
  */
 export function shownOf({ purpose, text }: PinnedContent): { start: string; tools: number } {
   if (purpose === 'pinned prompt') return { start: text, tools: 0 };

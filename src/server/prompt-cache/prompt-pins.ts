@@ -1,7 +1,6 @@
-// Pinned prompts are system prompts, with or without tools, whose KV pages stay in memory and on disk. They are prefilled
-// when they are pinned, and again when their model is loaded after a restart. Pages that are already on disk are loaded
-// instead of computed.
-// Primary thread only.
+// Pinned prompts are system prompts, with or without tools, whose KV pages stay in memory and on disk. They are
+// prefilled when they are pinned, and again when their model is loaded after a restart. Pages that are already on disk
+// are loaded instead of computed. Primary thread only.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

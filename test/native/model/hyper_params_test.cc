@@ -414,6 +414,45 @@ TEST(groups_of_experts_must_fit) {
   }
 }
 
+TEST(chunk_experts_allow_no_other_selection) {
+  TinyModel model("grovemoe");
+  model.key("expert_count", 8u);
+  model.key("expert_used_count", 2u);
+  model.key("expert_chunk_feed_forward_length", 32u);
+  model.key("expert_group_scale", 0.5f);
+  model.key("experts_per_group", 1u);
+  check_refused(model, ErrorCode::kInvalidFile, "'grovemoe.experts_per_group' is 1, expected 2 to 8");
+  model.key("experts_per_group", 2u);
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->experts.experts_per_chunk, 2);
+  TinyModel grouped = model;
+  grouped.key("expert_group_count", 4u);
+  grouped.key("expert_group_used_count", 4u);
+  CHECK(read(grouped).ok());  // All groups are used.
+  grouped.key("expert_group_used_count", 2u);
+  check_refused(grouped, ErrorCode::kUnsupported, "'grovemoe.expert_group_count' is 4");
+  model.key("hash_layer_count", 0u);
+  CHECK(read(model).ok());
+  model.key("hash_layer_count", 1u);
+  check_refused(model, ErrorCode::kUnsupported, "'grovemoe.hash_layer_count' is 1");
+}
+
+// The key is the number of heads in PLaMo 2, and a rank in Mamba.
+TEST(the_number_of_state_space_heads_is_limited) {
+  TinyModel model("plamo2");
+  model.key("attention.head_count_kv", std::vector<uint32_t>{0, TinyModel::kKvHeads});
+  model.key("ssm.conv_kernel", 4u);
+  model.key("ssm.state_size", 16u);
+  model.key("ssm.inner_size", 8192u);
+  model.key("ssm.time_step_rank", 4096u);
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->state_space.n_heads, 4096);
+  model.key("ssm.time_step_rank", 8192u);
+  check_refused(model, ErrorCode::kInvalidFile, "'plamo2.ssm.time_step_rank' is 8192, expected 1 to 4096");
+}
+
 // The layer count in the file includes MTP layers, which are omitted here. The first MoE layer follows the dense
 // layers.
 TEST(the_file_determines_which_layers_have_experts) {

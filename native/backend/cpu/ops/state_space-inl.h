@@ -1,5 +1,5 @@
-// The kernel for the state spaces of Mamba-2 and Mamba. Compiled once per instruction set, inside an unnamed namespace, after
-// ops/recurrence-inl.h.
+// The kernel for the state spaces of Mamba-2 and Mamba. Compiled once per instruction set, inside an unnamed
+// namespace, after ops/recurrence-inl.h.
 
 void softplus_with_bias(float* x, const float* bias, int64_t count) {
   for_vectors(count, [&](int64_t at, int n) {

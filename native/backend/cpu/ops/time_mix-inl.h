@@ -18,7 +18,7 @@ void shifted_input(const float* x, const float* difference, const float* mu, con
 
 inline Vec logistic(Vec x) { return div(splat(1.0f), add(splat(1.0f), exponential(sub(splat(0.0f), x)))); }
 
-// What a row needs in addition to its inputs, for one head.
+// Values computed per row, for one head.
 struct TimeMixRow {
   alignas(64) float w[kMaxTimeMixDim], k[kMaxTimeMixDim], v[kMaxTimeMixDim];
   // RWKV 7: -n and a n.
@@ -57,9 +57,9 @@ void prepare_time_mix(const TimeMixTile& tile, int64_t row, TimeMixRow& to) {
   }
   to.bonus = sum_of_lanes(bonus);
   if constexpr (kDelta) {
-    constexpr float kLeast = 1e-12f;
+    constexpr float kMinLength = 1e-12f;
     const float length = __builtin_sqrtf(sum_of_lanes(squares));
-    const Vec scale = splat(1.0f / (length > kLeast ? length : kLeast));
+    const Vec scale = splat(1.0f / (length > kMinLength ? length : kMinLength));
     for (int at = 0; at < tile.head_dim; at += kLanes) {
       const Vec n = mul(load(to.minus_n + at), scale);
       store(to.removed + at, mul(n, load(to.removed + at)));

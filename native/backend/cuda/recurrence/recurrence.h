@@ -24,7 +24,8 @@ Status check_recurrence(const DeltaRule& rule);
 Status check_recurrence(const StateSpace& space);
 Status check_recurrence(const TimeMix& mix);
 
-// Implements Operations::convolve, delta_rule, state_space, difference_from_previous, shifted_inputs and time_mix. `rows` is the device copy of the segment list.
+// Implements Operations::convolve, delta_rule, state_space, difference_from_previous, shifted_inputs and time_mix.
+// `rows` is the device copy of the segment list.
 void convolve(Runtime& runtime, const Convolution& convolution, const RowList& rows, const LayerSlots& state, float* x,
               int64_t stride);
 void delta_rule(Runtime& runtime, const DeltaRule& rule, const RowList& rows, const LayerSlots& state,

@@ -1,5 +1,5 @@
-// The state spaces of Mamba-2 and Mamba. As in the delta rule (delta_rule.cu), each warp of a block keeps 16 columns of a head's
-// state in registers. The block prepares B, C, x and step once for all its warps.
+// The state spaces of Mamba-2 and Mamba. As in the delta rule (delta_rule.cu), each warp of a block keeps 16 columns of
+// a head's state in registers. The block prepares B, C, x and step once for all its warps.
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/mathematics.h"
 #include "backend/cuda/recurrence/recurrence.h"

@@ -1,5 +1,5 @@
-// RWKV: the token shift, with one thread per element or channel, and time mixing, with one block per head. A thread of
-// that block keeps one column of blocks of the state, that is one element of v, in registers.
+// RWKV: the token shift, with one thread per element or channel, and time mixing, with one block per head. Each
+// thread keeps the state row of one element of v in registers.
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/mathematics.h"
 #include "backend/cuda/recurrence/recurrence.h"

@@ -45,7 +45,7 @@ export interface ToolSyntax extends CallSyntax {
   readonly callId?: RegExp;
   /**
    * Present if models and templates write the text around a call's arguments in different orders: brings it into one
-   * order, without white space.
+   * order and normalizes its white space.
    */
   ordered?(around: string): string;
   /** Writes calls as the model would, for templates that do not support calls. */

@@ -18,7 +18,7 @@ export interface Past {
 interface Refreshing {
   /** Nothing is fetched unless this is true. */
   wanted: boolean;
-  /** What was fetched stays as it is. */
+  /** If true, nothing is fetched again. */
   paused: boolean;
 }
 
