@@ -21,10 +21,10 @@ const read = (
   bytes: Buffer,
   limits: Partial<typeof PDF_LIMITS> | Record<string, number> = {},
 ): Promise<readonly string[]> =>
-  (Object.keys(limits).length === 0 ? reader : new PdfReader({ ...PDF_LIMITS, ms: 120_000, requestMs: 120_000, ...limits })).read(
-    bytes,
-    request(),
-  );
+  (Object.keys(limits).length === 0
+    ? reader
+    : new PdfReader({ ...PDF_LIMITS, ms: 120_000, requestMs: 120_000, ...limits })
+  ).read(bytes, request());
 const refusal = (code: string, message: RegExp) => ({ code, param: 'input[0]', message });
 
 t.test('returns the text of each page, with its line breaks', async (t) => {
