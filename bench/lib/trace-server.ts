@@ -44,7 +44,7 @@ export interface TraceServer {
   start(): Promise<void>;
   complete(request: CompletionRequest): Promise<Completion>;
   moved(): Promise<MovedBytes>;
-  /** Stops the server in the regular way. It may write what it keeps. */
+  /** Shuts the server down gracefully, so that it can save its cache. */
   stop(): Promise<void>;
   /** Kills the server, if it runs, and removes its files. */
   close(): void;

@@ -205,7 +205,7 @@ ${tryText(server, shownKey)}
 `;
 }
 
-/** A first request: to the smallest model that generates text or, if there is none, to an embedding model. */
+/** Example request for the smallest chat model. Without chat models: for an embedding model or a reranker. */
 function tryText({ pool, url, models }: Server, key: string): string {
   const curl = (path: string, body: object): string => `  curl -sS -w '\\n' ${url}${path} \\
     -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" \\

@@ -18,6 +18,7 @@ const LABEL = /^[A-Za-z0-9_-]{1,64}$/;
 const MAX_URL = 8_192,
   MAX_VALUE = 8_192,
   MAX_HEADERS = 64,
+  MAX_HEADER_CHARACTERS = 16_384,
   MAX_NAMES = 1_024,
   MAX_NAME = 256,
   MAX_DESCRIPTION = 4_096;
@@ -162,6 +163,16 @@ function checkedHeaders(
   const entries = Object.entries(headers ?? {});
   if (entries.length > MAX_HEADERS)
     throw apiError('too_many_entries', `${path}.headers may have at most ${MAX_HEADERS} entries.`, `${path}.headers`);
+  const characters = entries.reduce(
+    (sum, [name, value]) => sum + name.length + value.length,
+    authorization?.length ?? 0,
+  );
+  if (characters > MAX_HEADER_CHARACTERS)
+    throw apiError(
+      'string_too_long',
+      `${path}.headers may have at most ${MAX_HEADER_CHARACTERS} characters in total.`,
+      `${path}.headers`,
+    );
   for (const [name, value] of entries) {
     const at = `${path}.headers`;
     if (!TOKEN.test(name) || OWN_HEADERS.has(name.toLowerCase()))

@@ -9,7 +9,7 @@ export interface Endpoint {
   readonly events: readonly EventType[];
   /** The signing secret, encrypted by SecretBox for the purpose 'webhook secret' and this endpoint's ID. */
   readonly sealedSecret: string;
-  /** Secrets that were replaced, newest first. Absent: there are none. */
+  /** Replaced secrets that still sign requests, newest first. */
   readonly previousSecrets?: readonly PreviousSecret[] | undefined;
   readonly createdAt: number;
   /** The reason why the endpoint is disabled. Null: it is enabled. */

@@ -1,5 +1,5 @@
 // Imports conversations, stored chat completions, files, batches and webhooks of a data directory into PostgreSQL, and
-// compares what the stores of both sides return.
+// compares the contents of both stores.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -255,7 +255,7 @@ const source = await openStore(folder);
 await fill(lmdbSide(source));
 await source.close();
 
-t.test('the stores of both sides return the same contents', async (t) => {
+t.test('both stores have the same contents', async (t) => {
   const url = await postgres.create();
   const monolith = commandHost(t, { HOME: join(folder, 'home'), MONOLITH_DATA_DIR: join(folder, 'home') });
   const imported = await monolith(['state', 'import', '--from', folder, '--database', url]);

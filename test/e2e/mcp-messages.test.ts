@@ -178,6 +178,17 @@ t.test('refuses servers by name', async (t) => {
     status: 422,
     body: { error: { message: /mcp_server_name does not name a server/ } },
   });
+  const listed = { name: 'echo', input_schema: { type: 'object' } };
+  const pinned = { type: 'mcp_toolset', mcp_server_name: 'srv', tools: [listed] };
+  t.match(await refused({ tools: [pinned], tool_choice: { type: 'tool', name: 'nothing' } }), {
+    status: 422,
+    body: { error: { message: /names a tool that is not in tools/ } },
+  });
+  const more = Array.from({ length: 129 }, (_, at) => ({ ...listed, name: `t${at}` }));
+  t.match(await refused({ tools: [{ ...pinned, tools: more }] }), {
+    status: 422,
+    body: { error: { message: /^mcp_servers\[0\]: The server offers 129 tools/ } },
+  });
   t.match(await refused({}, {} as never), {
     status: 422,
     body: { error: { message: /requires the header anthropic-beta/ } },

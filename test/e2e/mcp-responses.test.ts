@@ -359,6 +359,8 @@ t.test('refuses hosts that are not allowed, and unsupported fields, by name', as
   t.match(await refused({ server_url: null }), { status: 400, body: { error: { param: 'tools[0].server_url' } } });
   t.match(await refused({ server_label: 'a b' }), { status: 422, body: { error: { param: 'tools[0].server_label' } } });
   t.match(await refused({ headers: { Host: 'x' } }), { status: 422, body: { error: { param: 'tools[0].headers' } } });
+  const long = Object.fromEntries(['a', 'b', 'c'].map((name) => [name, 'x'.repeat(6_000)]));
+  t.match(await refused({ headers: long }), { status: 422, body: { error: { code: 'string_too_long' } } });
   t.match(await refused({ authorization: 'a', headers: { authorization: 'b' } }), {
     status: 422,
     body: { error: { code: 'conflicting_parameters' } },

@@ -28,7 +28,8 @@ class Shape:
 
 
 class Norm(nn.LayerNorm):
-    """Its initial bias restores what a norm subtracts from all values because of the constant in the first."""
+    """LayerNorm subtracts the mean, which the constant in the first dimension dominates. The initial bias adds it back
+    to the other dimensions."""
 
     def __init__(self, width: int):
         super().__init__(width, eps=EPS)

@@ -14,7 +14,7 @@ export interface SealerState {
    * is generated, and an existing one stays valid for verification only for a while.
    */
   madeKey(replaced: boolean): Promise<Uint8Array | null>;
-  /** Returns the generated key without changing it, even if it is not valid any more. Null if there is none. */
+  /** Returns the generated key, valid or expired, without changing it. Null if no key was generated. */
   storedKey(): Promise<StoredKey | null>;
   /** The names of models that are or were served, starting with those in `models`, up to a maximum number. */
   knownModels(models: readonly string[]): Promise<readonly string[]>;

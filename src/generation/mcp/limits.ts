@@ -8,5 +8,5 @@ export const MAX_MCP_TOOLS = 128;
 export const MAX_MCP_CALLS = 16;
 /** Maximum duration of one call, or of listing one server's tools, in ms. Includes connecting. */
 export const MCP_TIMEOUT_MS = 30_000;
-/** Maximum size of what a server sends during one call, or while its tools are listed, in bytes. */
+/** Maximum number of bytes that a server may send during one call or listing. */
 export const MAX_MCP_BYTES = 1024 * 1024;

@@ -1,4 +1,5 @@
 // The MCP servers of one running request: lists their tools and runs the model's calls. Event-loop thread only.
+import { apiError } from '../../shared/errors.js';
 import type { GenerationRequest, JsonSchema, ToolDefinition } from '../types.js';
 import { failureText } from './failure-text.js';
 import { McpSession, type McpSettings } from './session.js';
@@ -24,7 +25,7 @@ export class McpTools {
   readonly #listed = new Map<string, readonly McpTool[]>();
   #set: McpToolSet;
 
-  /** `own`: the request's other tools. */
+  /** `own`: the request's other tools. Throws ApiError 422 if the tools that the request contains cannot be offered. */
   constructor(
     private readonly deps: McpDeps,
     readonly options: McpOptions,
@@ -100,7 +101,10 @@ export class McpTools {
 
   #rebuild(): void {
     this.#set = this.#newSet();
-    for (const server of this.options.servers) this.#set.add(server, this.#listed.get(server.label) ?? []);
+    for (const server of this.options.servers) {
+      const added = this.#set.add(server, this.#listed.get(server.label) ?? []);
+      if ('error' in added) throw apiError('invalid_value', `${server.path}: ${added.error}`, server.path);
+    }
   }
 }
 

@@ -35,6 +35,8 @@ const LIMITS: SessionLimits = { timeoutMs: MCP_TIMEOUT_MS, maxBytes: MAX_MCP_BYT
 
 /** Shorter header values are not treated as secrets, because masking them would garble results. */
 const MIN_SECRET = 12;
+/** Maximum number of secrets that are masked, because masking takes event-loop time. */
+const MAX_SECRETS = 64;
 /** Maximum length of a message from the server within an error, in characters. */
 const MAX_MESSAGE = 2_000;
 /** JSON-RPC error codes: see the specification of JSON-RPC 2.0; the SDK uses the last two as well. */
@@ -139,8 +141,9 @@ export class McpSession {
     private readonly settings: McpSettings,
     private readonly limits: SessionLimits = LIMITS,
   ) {
-    this.#secrets = secretsIn(Object.values(server.headers).filter(({ length }) => length >= MIN_SECRET)).filter(
-      ({ length }) => length >= MIN_SECRET,
+    this.#secrets = secretsIn(
+      Object.values(server.headers).filter(({ length }) => length >= MIN_SECRET),
+      { least: MIN_SECRET, most: MAX_SECRETS },
     );
   }
 
@@ -362,7 +365,7 @@ export class McpSession {
       throw this.#exceeded(`The server's response is larger than ${this.limits.maxBytes} bytes.`);
   }
 
-  /** Ends the current operation, or the connection if there is none. Returns the error. */
+  /** Ends the current operation. Between operations, ends the connection. Returns the error. */
   #exceeded(message: string): LimitExceeded {
     const error = new LimitExceeded(INTERNAL_ERROR, message);
     if (this.#operation === null) this.close();
@@ -389,7 +392,9 @@ export class McpSession {
         : at instanceof Error
           ? at.message
           : String(at);
-    return this.#safe(text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE)}…` : text);
+    // A secret that was cut off would not be found.
+    const safe = this.#safe(text);
+    return safe.length > MAX_MESSAGE ? wellFormed(`${safe.slice(0, MAX_MESSAGE)}…`) : safe;
   }
 
   #safe = (text: string): string => wellFormed(withoutSecrets(text, this.#secrets));

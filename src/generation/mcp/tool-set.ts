@@ -92,6 +92,8 @@ export class McpToolSet {
    */
   choice({ mode, allowed }: McpChoice, own: readonly string[]): ToolChoice {
     const all = [...own, ...this.#tools.keys()];
+    if (allowed?.names.some((name) => !all.includes(name)) === true)
+      throw apiError('tool_not_found', 'tool_choice names a tool that is not in tools.', 'tool_choice');
     const names =
       allowed === null ? null : [...allowed.names, ...allowed.tools.flatMap((chosen) => this.#chosen(chosen))];
     if ((names ?? all).length > 0) return { mode, allowed: names };

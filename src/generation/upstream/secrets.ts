@@ -22,12 +22,14 @@ const WORDS: ReadonlySet<string> = new Set([
   'text/event-stream',
 ]);
 
-/** Returns the secrets, longest first, so that masking a short one never leaves part of a longer one visible. */
-export function secretsIn(values: readonly string[]): string[] {
-  const plain = new Set<string>(),
-    all = new Set<string>();
-  for (const value of values) for (const part of partsOf(value)) plain.add(part);
-  for (const secret of plain) for (const written of writtenForms(secret)) all.add(written);
+/**
+ * Returns the secrets, longest first, so that masking a short one never leaves part of a longer one visible. `least`:
+ * their minimum length. `most`: the maximum number of values and parts; the values take precedence over their parts.
+ */
+export function secretsIn(values: readonly string[], { least = MIN_VALUE, most = Infinity } = {}): string[] {
+  const all = new Set<string>();
+  const plain = new Set([...values, ...values.flatMap(partsOf)].filter(({ length }) => length >= least));
+  for (const secret of [...plain].slice(0, most)) for (const written of writtenForms(secret)) all.add(written);
   return [...all].sort((a, b) => b.length - a.length);
 }
 

@@ -84,7 +84,7 @@ export class McpItems {
     return typeof item['server_label'] === 'string' && this.labels.has(item['server_label']);
   }
 
-  /** The decision about a request, unless its call was already run. Null: there is none. */
+  /** The decision about a request. Null if it is pending or its call was already run. */
   decision(id: string): Decision | 'was run' | null {
     return this.#run.has(id) ? 'was run' : (this.#decisions.get(id) ?? null);
   }

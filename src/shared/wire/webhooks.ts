@@ -20,7 +20,7 @@ export interface WebhookObject {
   /** Why nothing is sent to this endpoint. Null: it is enabled. */
   readonly disabled: string | null;
   readonly last_delivered_at: string | null;
-  /** Time until which previous secrets also sign requests. Null: there are none. */
+  /** Until then, previous secrets also sign requests. Null if only the current secret does. */
   readonly previous_secrets_until: string | null;
 }
 

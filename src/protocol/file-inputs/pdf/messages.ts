@@ -11,7 +11,7 @@ export interface PdfTask {
 /** Why a PDF file has no usable text. */
 export type PdfProblem = 'encrypted' | 'damaged' | 'no_text' | 'too_many_pages' | 'too_much_text';
 
-/** The text of each page, or the reason why there is none. */
+/** The text of each page, or why the file could not be read. */
 export type PdfOutcome = { readonly pages: readonly string[] } | { readonly problem: PdfProblem };
 
 /** Exit code of a thread that needs more memory for its buffers than it may use. */
