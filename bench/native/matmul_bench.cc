@@ -6,6 +6,7 @@
 // - the multiply-adds per cycle and core, which limit matmuls with many tokens
 //
 // usage: matmul_bench [isa, or fast] [threads] [types, comma-separated] [numbers of tokens, comma-separated]
+//                     [outputs and inputs of the matrix, comma-separated]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -98,7 +99,13 @@ int run(int argc, char** argv) {
   const auto types =
       split(argc > 3 ? argv[3] : "Q8_0,Q4_0,Q4_1,Q5_0,Q5_1,IQ4_NL,MXFP4,Q2_K,Q3_K,Q4_K,Q5_K,Q6_K,IQ4_XS,BF16,F16,F32");
   const auto rows = split(argc > 4 ? argv[4] : "1,4,16,32,128,512");
-  constexpr int64_t kCols = 2048, kRows = 5632;
+  const auto shape = split(argc > 5 ? argv[5] : "5632,2048");
+  const int64_t n_rows_out = std::atoll(shape[0].c_str()),
+                n_cols = shape.size() == 2 ? std::atoll(shape[1].c_str()) : 0;
+  if (n_rows_out < 1 || n_cols < 256 || n_cols % 256 != 0 || n_rows_out > 1 << 20 || n_cols > 1 << 20) {
+    std::fprintf(stderr, "the shape must be two numbers, and the second a multiple of 256\n");
+    return 1;
+  }
   // Calls cycle through kMatrices matrices, so that no weights are still in a CPU cache when they are used again.
   constexpr int kMaxRows = 512, kMatrices = 16;
 
@@ -114,11 +121,11 @@ int run(int argc, char** argv) {
   const BackendInfo info = cpu.info();
   ThreadPool readers(info.threads);
   std::printf("isa %s, %d threads, matrices of %lld x %lld\n", info.isa.c_str(), info.threads,
-              static_cast<long long>(kRows), static_cast<long long>(kCols));
-  if (!cpu.reserve(kMaxRows, kCols, 16, 64)) return 1;
-  float* x = *cpu.allocate(kMaxRows * kCols);
-  float* out = *cpu.allocate(kMaxRows * kRows);
-  for (int64_t i = 0; i < kMaxRows * kCols; ++i) x[i] = static_cast<float>(i * 7919 % 2001 - 1000) * 0.001f;
+              static_cast<long long>(n_rows_out), static_cast<long long>(n_cols));
+  if (!cpu.reserve(kMaxRows, n_cols, 16, 64)) return 1;
+  float* x = *cpu.allocate(kMaxRows * n_cols);
+  float* out = *cpu.allocate(kMaxRows * n_rows_out);
+  for (int64_t i = 0; i < kMaxRows * n_cols; ++i) x[i] = static_cast<float>(i * 7919 % 2001 - 1000) * 0.001f;
 
   for (const std::string& name : types) {
     const TensorTypeTraits* traits = nullptr;
@@ -129,14 +136,14 @@ int run(int argc, char** argv) {
         type = static_cast<TensorType>(number);
       }
     if (!traits) continue;
-    const std::vector<std::byte> data = random_blocks(type, kRows * kCols);
+    const std::vector<std::byte> data = random_blocks(type, n_rows_out * n_cols);
     std::vector<std::unique_ptr<Matrix>> matrices;
     const double load_start = now();
     for (int i = 0; i < kMatrices; ++i)
-      matrices.push_back(cpu.matrix({.type = type, .rows = kRows, .cols = kCols, .data = data}).value());
+      matrices.push_back(cpu.matrix({.type = type, .rows = n_rows_out, .cols = n_cols, .data = data}).value());
     const double load = now() - load_start;
     const double bytes = static_cast<double>(matrices[0]->bytes);
-    std::printf("%s: %.2f bits per weight, loaded at %.2f GB/s\n", name.c_str(), bytes * 8 / kRows / kCols,
+    std::printf("%s: %.2f bits per weight, loaded at %.2f GB/s\n", name.c_str(), bytes * 8 / n_rows_out / n_cols,
                 bytes * kMatrices / load / 1e9);
     for (const std::string& count : rows) {
       const int n_rows = std::atoi(count.c_str());
@@ -148,14 +155,14 @@ int run(int argc, char** argv) {
       double start = now();
       for (int i = 0; i < repeats; ++i) {
         const MatmulTarget target{
-            .weight = matrices[static_cast<size_t>(i % kMatrices)].get(), .out = out, .out_stride = kRows};
+            .weight = matrices[static_cast<size_t>(i % kMatrices)].get(), .out = out, .out_stride = n_rows_out};
         cpu.matmul({&target, 1}, x, RowCount::fixed(n_rows));
         const double end = now();
         best = std::min(best, end - start);
         start = end;
       }
       cpu.end_step();
-      const double macs = static_cast<double>(kRows) * kCols * n_rows;
+      const double macs = static_cast<double>(n_rows_out) * n_cols * n_rows;
       std::printf(
           "  %4d tokens  %8.3f ms  %6.2f GB/s = %3.0f%% of a read loop's %.1f   %6.1f MAC/cycle/core at %.2f GHz\n",
           n_rows, best * 1e3, bytes / best / 1e9, bytes / best / read * 100, read / 1e9,

@@ -304,7 +304,7 @@ struct CpuMixture::Product {
     const size_t row_bytes = static_cast<size_t>(lines_per_row(of_tiles.lines, cols)) * kLineBytes;
     const int32_t slot = mixture.first_slot_[expert], n_rows = mixture.first_slot_[expert + 1] - slot;
     const Tiles tiles = split_rows(mixture.matmul_, kernels, n_rows);
-    const int64_t per_group = panels_per_tile_group(of_tiles, matrix.layout());
+    const int64_t per_group = panels_per_tile_group(of_tiles, matrix.layout(), n_rows);
     for (int64_t panel = before; panel < before + count; panel += per_group) {
       const int64_t in_matrix = expert * panels_per_expert + panel;
       const int n_panels = static_cast<int>(std::min(per_group, before + count - panel));

@@ -22,7 +22,7 @@ export const engine = {
   arithmetic: setting(
     kind.choice('production', 'fast', 'exact'),
     'production',
-    "Precision of matmuls and attention. production: activations are rounded as the kernels require; fast (requires AMX): BF16 in steps of 96 or more tokens, which is faster but makes a request's output depend on the other requests in the batch; exact: fp32, slow, for comparing logits.",
+    "Precision of matmuls and attention. production: activations are rounded as the kernels require; fast (requires AMX): BF16 in steps of 64 or more tokens, which is faster but makes a request's output depend on the other requests in the batch; exact: fp32, slow, for comparing logits.",
     { alias: 'arithmetic' },
   ),
   batch_invariant: setting(

@@ -60,6 +60,11 @@ struct AmxUnit {
   [[gnu::always_inline]] static void dot() {
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
   }
+  // sum += rows (signed bytes) * weights (unsigned bytes).
+  template <int kSum, int kRows, int kWeights>
+  [[gnu::always_inline]] static void dot_unsigned() {
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
+  }
   // sum += rows (bfloat16) * weights (bfloat16).
   template <int kSum, int kRows, int kWeights>
   [[gnu::always_inline]] static void dot_bf16() {

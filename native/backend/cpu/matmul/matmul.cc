@@ -101,7 +101,7 @@ struct Product {
     const bool pairs = kernel_kind == KernelKind::kPair;
     const TileKernels* const of_tiles = tile_kernels(kernels, kernel_kind);
     const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairGroupBytes : kGroupBytes;
-    const int64_t by_cache = of_tiles != nullptr ? panels_per_tile_group(*of_tiles, matrix.layout())
+    const int64_t by_cache = of_tiles != nullptr ? panels_per_tile_group(*of_tiles, matrix.layout(), tiles.n_rows)
                                                  : budget / static_cast<int64_t>(matrix.layout().bytes());
     const int64_t by_balance = threads == 1 ? all_panels : all_panels / (kTasksPerThread * threads);
     Tasks tasks;
@@ -227,7 +227,7 @@ const MatmulKernels& matmul_kernels(CpuIsa isa, Arithmetic arithmetic) {
   static const MatmulKernels fast = [] {
     MatmulKernels kernels = with_amx;
     kernels.fast_tiles = &kAmxFastTiles;
-    kernels.min_fast_rows = 96;
+    kernels.min_fast_rows = 64;
     return kernels;
   }();
   static std::atomic<uint64_t> calls_with_vnni{0};

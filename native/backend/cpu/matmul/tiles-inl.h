@@ -2,6 +2,8 @@
 // that are compiled for AVX-512 with VNNI and BF16.
 #pragma once
 
+#include <limits>
+
 #include "backend/cpu/matmul/quants_avx512-inl.h"
 #include "backend/cpu/matmul/tiles.h"
 
@@ -50,7 +52,8 @@ template <TensorType T, typename Use>
   }
 }
 
-template <TensorType T>
+// kStepsOnly: leaves the weights in place (InPlaceKernels).
+template <TensorType T, bool kStepsOnly = false>
 bool expand(const PanelTile& panel, const ExpandedPanel& to) {
   constexpr PanelForm form = panel_form(T);
   int8_t* weights = reinterpret_cast<int8_t*>(to.weights);
@@ -64,8 +67,10 @@ bool expand(const PanelTile& panel, const ExpandedPanel& to) {
   };
   for_blocks<T>(
       panel, [&](const PanelBlock& block) __attribute__((always_inline)) {
-        expand_groups<T, 0>(block.low, block.high, weights);
-        weights += 32 * kPanelRows;
+        if constexpr (!kStepsOnly) {
+          expand_groups<T, 0>(block.low, block.high, weights);
+          weights += 32 * kPanelRows;
+        }
         put_step(steps<T>(block.d, block.number));
         if constexpr (form.step == 16) put_step(steps<T, 1>(block.d, block.number));
         if constexpr (form.minima) {
@@ -105,22 +110,27 @@ class Prefetch {
   const std::byte* at_;
 };
 
-// Multiplies a tile of rows by `n_blocks` blocks of one panel. kHalves: each half of a block has its own step. kRows:
-// n_rows, rounded up to a multiple of four.
-template <class Unit, bool kHalves, bool kFloors, bool kSmall, int kRows>
+// Multiplies a tile of rows by `n_blocks` blocks of one panel. kHalves: each half of a block has its own step. kCodes:
+// the weights are codes of Q8_0, which are 128 too large. kRows: n_rows, rounded up to a multiple of four.
+template <class Unit, bool kHalves, bool kFloors, bool kCodes, bool kSmall, int kRows>
 class BlockLoop {
+  static_assert(!kCodes || (!kHalves && !kFloors));
+
  public:
   static constexpr int kSteps = kHalves ? 2 : 1;
   static constexpr int kBlockBytes = 32 * kPanelRows;
 
-  BlockLoop(const TileGroup& group, int64_t panel_index, int64_t block, const ExpandedPanel& panel)
+  BlockLoop(const TileGroup& group, int64_t panel, int64_t block)
       : x_(reinterpret_cast<const ActivationBlock*>(group.lines) + block * group.n_rows),
         stride_(group.n_rows),
-        weights_(reinterpret_cast<const int8_t*>(panel.weights) + block * kBlockBytes),
-        steps_(panel.steps + block * kSteps * kPanelRows),
-        floors_(panel.floors + block * kSteps * kPanelRows),
+        panel_(panel),
         results_(reinterpret_cast<int32_t*>(group.results)),
-        prefetch_(group, panel_index, block) {}
+        prefetch_(group, panel, block) {
+    const int64_t at = panel * (group.cols / 32) + block;  // Blocks of earlier panels, and of this one.
+    weights_ = reinterpret_cast<const int8_t*>(group.weights) + at * kBlockBytes;
+    steps_ = group.steps + at * kSteps * kPanelRows;
+    floors_ = group.floors + at * kSteps * kPanelRows;
+  }
 
   [[gnu::always_inline]] void run(int64_t n_blocks, float* sums) {
     __m512 acc[kRows];
@@ -145,22 +155,26 @@ class BlockLoop {
   }
 
  private:
-  // Tiles 0 to 3 are sums, two for each block in progress; 4 and 5 are rows; 6 and 7 are weights.
+  // Tiles 0 to 3 are sums, two for each block in progress; 4 is the rows, and 6 the weights. Using different tiles for
+  // the operands of the two blocks is slower if the core's other thread is busy (measured on Emerald Rapids).
   template <int kSlot>
   [[gnu::always_inline]] void start(int64_t block) {
     const ActivationBlock* const x = x_ + block * stride_;
     const int8_t* const w = weights_ + block * kBlockBytes;
     UNROLL for (int half = 0; half < kSteps; ++half) {
       if (half == 0) {
-        Unit::template load<4 + kSlot>(x->a, kLineBytes);
-        Unit::template load_once<6 + kSlot>(w, kLineBytes);
+        Unit::template load<4>(x->a, kLineBytes);
+        Unit::template load_once<6>(w, kLineBytes);
         Unit::template zero<2 * kSlot>();
-        Unit::template dot<2 * kSlot, 4 + kSlot, 6 + kSlot>();
+        if constexpr (kCodes)
+          Unit::template dot_unsigned<2 * kSlot, 4, 6>();
+        else
+          Unit::template dot<2 * kSlot, 4, 6>();
       } else {
-        Unit::template load<4 + kSlot>(x->a + 16, kLineBytes);
-        Unit::template load_once<6 + kSlot>(w + 16 * kPanelRows, kLineBytes);
+        Unit::template load<4>(x->a + 16, kLineBytes);
+        Unit::template load_once<6>(w + 16 * kPanelRows, kLineBytes);
         Unit::template zero<2 * kSlot + 1>();
-        Unit::template dot<2 * kSlot + 1, 4 + kSlot, 6 + kSlot>();
+        Unit::template dot<2 * kSlot + 1, 4, 6>();
       }
     }
   }
@@ -174,9 +188,11 @@ class BlockLoop {
     if constexpr (kHalves) Unit::template store<2 * kSlot + 1>(result<kSlot>(1), kLineBytes);
   }
 
-  // Returns float(n) * step for the integers at `at`, rounded once.
-  [[gnu::always_inline]] static __m512 scaled(const int32_t* at, __m512 step, __m512 minus_magic) {
-    const __m512i n = _mm512_load_si512(at);
+  // Returns float(n) * step for the integers n of a row, rounded once.
+  template <int kSlot>
+  [[gnu::always_inline]] __m512 scaled(const ActivationBlock* x, int row, __m512 step, __m512 minus_magic) const {
+    __m512i n = _mm512_load_si512(result<kSlot>(0) + row * kPanelRows);
+    if constexpr (kCodes) n = _mm512_add_epi32(n, _mm512_set1_epi32(x[row].minus_128_sum));
     if constexpr (!kSmall) return _mm512_mul_ps(_mm512_cvtepi32_ps(n), step);
     const __m512 shifted = _mm512_castsi512_ps(_mm512_add_epi32(n, _mm512_set1_epi32(kMagicBits)));
     return _mm512_fmadd_ps(shifted, step, minus_magic);
@@ -186,19 +202,21 @@ class BlockLoop {
   [[gnu::always_inline]] void add(int64_t block, __m512 (&acc)[kRows]) {
     prefetch_.step();
     const ActivationBlock* const x = x_ + block * stride_;
+    // The rows of the next pass: each panel prefetches one of them.
+    _mm_prefetch(reinterpret_cast<const char*>(x + kPassBlocks * stride_ + panel_), _MM_HINT_T1);
     const float* const numbers = steps_ + block * kSteps * kPanelRows;
     const float* const floors = floors_ + block * kSteps * kPanelRows;
     const __m512 step = _mm512_load_ps(numbers), minus_magic = _mm512_mul_ps(step, _mm512_set1_ps(-kMagic));
     if constexpr (kHalves) {
       const __m512 second = _mm512_load_ps(numbers + kPanelRows);
       UNROLL for (int r = 0; r < kRows; ++r) {
-        const __m512 first = scaled(result<kSlot>(0) + r * kPanelRows, step, minus_magic);
+        const __m512 first = scaled<kSlot>(x, r, step, minus_magic);
         const __m512 n = _mm512_cvtepi32_ps(_mm512_load_si512(result<kSlot>(1) + r * kPanelRows));
         acc[r] = _mm512_fmadd_ps(_mm512_fmadd_ps(n, second, first), _mm512_set1_ps(x[r].scale), acc[r]);
       }
     } else {
-      UNROLL for (int r = 0; r < kRows; ++r) acc[r] = _mm512_fmadd_ps(
-          scaled(result<kSlot>(0) + r * kPanelRows, step, minus_magic), _mm512_set1_ps(x[r].scale), acc[r]);
+      UNROLL for (int r = 0; r < kRows; ++r) acc[r] =
+          _mm512_fmadd_ps(scaled<kSlot>(x, r, step, minus_magic), _mm512_set1_ps(x[r].scale), acc[r]);
     }
     if constexpr (kFloors) {
       UNROLL for (int half = 0; half < kSteps; ++half) {
@@ -212,12 +230,12 @@ class BlockLoop {
   }
 
   const ActivationBlock* const x_;
-  const int64_t stride_;
-  const int8_t* const weights_;
-  const float* const steps_;
-  const float* const floors_;
+  const int64_t stride_, panel_;
   int32_t* const results_;
   Prefetch prefetch_;
+  const int8_t* weights_;
+  const float* steps_;
+  const float* floors_;
 };
 
 // Writes the sums to the outputs. Each row is written in one go, because rows are far apart in memory.
@@ -237,9 +255,8 @@ void write_out(const TileGroup& group) {
   }
 }
 
-template <class Unit, bool kHalves, bool kFloors, bool kSmall, int kRows>
+template <class Unit, bool kHalves, bool kFloors, bool kCodes, bool kSmall, int kRows>
 void multiply_rows(const TileGroup& group) {
-  constexpr int64_t kSteps = kHalves ? 2 : 1;
   const int64_t blocks = group.cols / 32;
   Unit::configure(kRows, kHalves ? 16 : 32, kHalves ? 4 : 8);
   for (int64_t i = 0; i < int64_t{group.n_panels} * kTileRows * kPanelRows; i += kPanelRows)
@@ -247,10 +264,7 @@ void multiply_rows(const TileGroup& group) {
   for (int64_t first = 0; first < blocks; first += kPassBlocks) {
     const int64_t count = blocks - first < kPassBlocks ? blocks - first : kPassBlocks;
     for (int64_t panel = 0; panel < group.n_panels; ++panel) {
-      const ExpandedPanel expanded{group.panels.weights + panel * group.cols * kPanelRows,
-                                   group.panels.steps + panel * blocks * kSteps * kPanelRows,
-                                   group.panels.floors + panel * blocks * kSteps * kPanelRows};
-      BlockLoop<Unit, kHalves, kFloors, kSmall, kRows> loop(group, panel, first, expanded);
+      BlockLoop<Unit, kHalves, kFloors, kCodes, kSmall, kRows> loop(group, panel, first);
       loop.run(count, group.sums + panel * kTileRows * kPanelRows);
     }
   }
@@ -258,14 +272,16 @@ void multiply_rows(const TileGroup& group) {
   write_out<kTileRows>(group);
 }
 
-template <class Unit, bool kHalves, bool kFloors>
+template <class Unit, bool kHalves, bool kFloors, bool kCodes = false>
 void multiply(const TileGroup& group) {
   using Function = void (*)(const TileGroup&);
   constexpr Function by_rows[2][4] = {
-      {multiply_rows<Unit, kHalves, kFloors, false, 4>, multiply_rows<Unit, kHalves, kFloors, false, 8>,
-       multiply_rows<Unit, kHalves, kFloors, false, 12>, multiply_rows<Unit, kHalves, kFloors, false, 16>},
-      {multiply_rows<Unit, kHalves, kFloors, true, 4>, multiply_rows<Unit, kHalves, kFloors, true, 8>,
-       multiply_rows<Unit, kHalves, kFloors, true, 12>, multiply_rows<Unit, kHalves, kFloors, true, 16>}};
+      {multiply_rows<Unit, kHalves, kFloors, kCodes, false, 4>, multiply_rows<Unit, kHalves, kFloors, kCodes, false, 8>,
+       multiply_rows<Unit, kHalves, kFloors, kCodes, false, 12>,
+       multiply_rows<Unit, kHalves, kFloors, kCodes, false, 16>},
+      {multiply_rows<Unit, kHalves, kFloors, kCodes, true, 4>, multiply_rows<Unit, kHalves, kFloors, kCodes, true, 8>,
+       multiply_rows<Unit, kHalves, kFloors, kCodes, true, 12>,
+       multiply_rows<Unit, kHalves, kFloors, kCodes, true, 16>}};
   by_rows[group.small_steps ? 1 : 0][(group.n_rows + 3) / 4 - 1](group);
 }
 
@@ -283,37 +299,45 @@ constexpr TileKernels tile_kernels() {
                  expand<kIQ2_XXS>, expand<kIQ2_S>, expand<kIQ2_S>,  expand<kIQ3_XXS>, expand<kIQ3_S>, expand<kTQ2_0>,
                  expand<kTQ2_0>,   expand<kNVFP4>, nullptr},
       .multiply = {multiply<Unit, false, false>, multiply<Unit, false, true>, multiply<Unit, true, false>,
-                   multiply<Unit, true, true>}};
+                   multiply<Unit, true, true>},
+      .in_place = {kQ8_0, Unit::max_in_place_tiles, expand<kQ8_0, true>, multiply<Unit, false, false, true>}};
 }
 
 // --- bfloat16 -----------------------------------------------------------------------------------------
 
-// Rounds two vectors of floats to bfloat16 and interleaves them.
+// Rounds two vectors of floats to bfloat16, to nearest, ties away from zero, and interleaves them. A NaN must have the
+// bits that canonical_nan() gives it: rounding up other bits could overflow.
 [[gnu::always_inline]] inline __m512i pairs_of_bf16(__m512 even, __m512 odd) {
-  const __m512i all = (__m512i)_mm512_cvtne2ps_pbh(odd, even);  // NOLINT: GCC 12 has no other conversion.
-  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
-                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  return _mm512_permutexvar_epi16(order, all);
+  const __m512i half = _mm512_set1_epi32(0x8000);
+  const __m512i upper_halves = _mm512_set_epi16(63, 31, 61, 29, 59, 27, 57, 25, 55, 23, 53, 21, 51, 19, 49, 17, 47, 15,
+                                                45, 13, 43, 11, 41, 9, 39, 7, 37, 5, 35, 3, 33, 1);
+  return _mm512_permutex2var_epi16(_mm512_add_epi32(_mm512_castps_si512(even), half), upper_halves,
+                                   _mm512_add_epi32(_mm512_castps_si512(odd), half));
+}
+// Replaces each NaN by the one that arithmetic produces.
+[[gnu::always_inline]] inline __m512 canonical_nan(__m512 x) {
+  const __m512i nan_only = _mm512_set1_epi32(0x33);  // Quiet and signaling NaN: indefinite. Others: unchanged.
+  return _mm512_fixupimm_ps(x, x, nan_only, 0);
 }
 
-// Writes the weights of group g and of the following groups with the same step.
+// In expand_bf16_groups(), a code n is the float kCodeBase + n.
+inline constexpr float kCodeBase = 256;
+
+// Writes the weights of group g and of the following groups with the same step: (kCodeBase + code) * step + shift.
 template <TensorType T, int g>
 [[gnu::always_inline]] inline void expand_bf16_groups(const std::byte* low, const std::byte* high, __m512 step,
-                                                      __m512 floor, __m512i* to) {
-  constexpr PanelForm form = panel_form(T);
-  constexpr int kGroups = form.step / 4;
-  constexpr float kZero = 0x1p23f + bias_of(form);
+                                                      __m512 shift, __m512i* to) {
+  constexpr int kGroups = panel_form(T).step / 4;
   const __m512i codes = weights<T, g>(low, high);
-  const auto value = [&](__m512i shifted) __attribute__((always_inline)) {
-    // The float whose lowest bits are the byte n is 2^23 + n. The subtraction is exact.
+  // `moved`: the code is in the upper 8 bits of the float's fraction. The exponent is kCodeBase's.
+  const auto value = [&](__m512i moved) __attribute__((always_inline)) {
     const __m512i bits =
-        _mm512_ternarylogic_epi32(shifted, _mm512_set1_epi32(0xff), _mm512_set1_epi32(0x4b000000), 0xea);
-    const __m512 q = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(kZero));
-    return form.minima ? _mm512_fmsub_ps(q, step, floor) : _mm512_mul_ps(q, step);
+        _mm512_ternarylogic_epi32(moved, _mm512_set1_epi32(0xff << 15), _mm512_set1_epi32(0x43800000), 0xea);
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(bits), step, shift);
   };
-  to[2 * g] = pairs_of_bf16(value(codes), value(_mm512_srli_epi32(codes, 8)));
-  to[2 * g + 1] = pairs_of_bf16(value(_mm512_srli_epi32(codes, 16)), value(_mm512_srli_epi32(codes, 24)));
-  if constexpr ((g + 1) % kGroups != 0) expand_bf16_groups<T, g + 1>(low, high, step, floor, to);
+  to[2 * g] = pairs_of_bf16(value(_mm512_slli_epi32(codes, 15)), value(_mm512_slli_epi32(codes, 7)));
+  to[2 * g + 1] = pairs_of_bf16(value(_mm512_srli_epi32(codes, 1)), value(_mm512_srli_epi32(codes, 9)));
+  if constexpr ((g + 1) % kGroups != 0) expand_bf16_groups<T, g + 1>(low, high, step, shift, to);
 }
 
 template <TensorType T>
@@ -325,7 +349,10 @@ bool expand_bf16(const PanelTile& panel, const ExpandedPanel& to) {
         const auto expand_half = [&]<int half>() __attribute__((always_inline)) {
           __m512 floor = _mm512_setzero_ps();
           if constexpr (form.minima) floor = floors<T>(block.d_min, block.minimum + half * kPanelRows);
-          expand_bf16_groups<T, 4 * half>(block.low, block.high, steps<T, half>(block.d, block.number), floor, weights);
+          const __m512 step = canonical_nan(steps<T, half>(block.d, block.number));
+          // The product is exact except for steps with many bits, whose error is negligible next to bfloat16's.
+          const __m512 shift = _mm512_fnmsub_ps(step, _mm512_set1_ps(kCodeBase + bias_of(form)), canonical_nan(floor));
+          expand_bf16_groups<T, 4 * half>(block.low, block.high, step, shift, weights);
         };
         expand_half.template operator()<0>();
         if constexpr (form.step == 16) expand_half.template operator()<1>();
@@ -334,62 +361,101 @@ bool expand_bf16(const PanelTile& panel, const ExpandedPanel& to) {
   return true;
 }
 
-// BF16 weights are already in the order of a tile.
-inline bool copy_bf16(const PanelTile& panel, const ExpandedPanel& to) {
-  const int64_t bytes = (panel.layout->cols + 31) / 32 * 32 * kPanelRows * 2;
-  for (int64_t i = 0; i < bytes; i += 64) _mm512_store_si512(to.weights + i, load_bytes(panel.panel + i));
-  return true;
-}
+// BF16 weights are stored in the order of a tile and have no steps.
+inline bool expand_nothing(const PanelTile&, const ExpandedPanel&) { return true; }
 
 // Blocks of 32 k per pass over the panels. The lines of these blocks, of up to 32 rows, stay in the L1 cache.
 inline constexpr int64_t kFastPassBlocks = 16;
 
-// Multiplies up to 16 rows (kTall: up to 32) by two panels (kWide; otherwise one) over a range of blocks, and adds the
-// products to the sums, or stores them if `first`.
+// The operands and sums of a product of up to 16 rows (kTall: up to 32) and one panel (kWide: two panels). Tiles 0 to 3
+// are the sums, 4 and 5 the rows, and 6 and 7 the weights.
 template <class Unit, bool kTall, bool kWide>
-void multiply_bf16_blocks(const TileGroup& group, int64_t panel, int64_t first, int64_t count) {
-  constexpr int64_t kBlockBytes = 32 * kPanelRows * 2;
-  constexpr int kMaxRows = 2 * kTileRows;
-  const int64_t blocks = (group.cols + 31) / 32;
-  const int64_t line_bytes = group.n_rows * static_cast<int64_t>(kLineBytes);
-  const std::byte* x = group.lines + first * line_bytes;
-  const std::byte* w = group.panels.weights + (panel * blocks + first) * kBlockBytes;
-  const int64_t other = blocks * kBlockBytes;
-  float* const sums = group.sums + panel * kMaxRows * kPanelRows;
-  Prefetch prefetch(group, panel, (kWide ? 2 : 1) * first);
-  constexpr int kBelow = kTileRows * kPanelRows, kBeside = kMaxRows * kPanelRows;  // Offsets of the other sums.
-  if (first == 0) {
+struct Bf16Tiles {
+  static constexpr int kMaxRows = 2 * kTileRows;
+  static constexpr int kBelow = kTileRows * kPanelRows, kBeside = kMaxRows * kPanelRows;  // Offsets of the other sums.
+
+  [[gnu::always_inline]] static void zero_sums() {
     Unit::template zero<0>();
     if constexpr (kWide) Unit::template zero<1>();
     if constexpr (kTall) Unit::template zero<2>();
     if constexpr (kTall && kWide) Unit::template zero<3>();
-  } else {
+  }
+  [[gnu::always_inline]] static void load_sums(const float* sums) {
     Unit::template load<0>(sums, kLineBytes);
     if constexpr (kWide) Unit::template load<1>(sums + kBeside, kLineBytes);
     if constexpr (kTall) Unit::template load<2>(sums + kBelow, kLineBytes);
     if constexpr (kTall && kWide) Unit::template load<3>(sums + kBeside + kBelow, kLineBytes);
   }
-  for (int64_t block = 0; block < count; ++block, x += line_bytes, w += kBlockBytes) {
-    prefetch.step();
-    if constexpr (kWide) prefetch.step();
-
+  [[gnu::always_inline]] static void store_sums(float* sums) {
+    Unit::template store<0>(sums, kLineBytes);
+    if constexpr (kWide) Unit::template store<1>(sums + kBeside, kLineBytes);
+    if constexpr (kTall) Unit::template store<2>(sums + kBelow, kLineBytes);
+    if constexpr (kTall && kWide) Unit::template store<3>(sums + kBeside + kBelow, kLineBytes);
+  }
+  [[gnu::always_inline]] static void load(const std::byte* x, const std::byte* w, int64_t to_other_panel) {
     Unit::template load<4>(x, kLineBytes);
     Unit::template load_once<6>(w, kLineBytes);
-    Unit::template dot_bf16<0, 4, 6>();
-    if constexpr (kWide) {
-      Unit::template load_once<7>(w + other, kLineBytes);
-      Unit::template dot_bf16<1, 4, 7>();
-    }
-    if constexpr (kTall) {
-      Unit::template load<5>(x + kTileRows * kLineBytes, kLineBytes);
-      Unit::template dot_bf16<2, 5, 6>();
-      if constexpr (kWide) Unit::template dot_bf16<3, 5, 7>();
-    }
+    if constexpr (kWide) Unit::template load_once<7>(w + to_other_panel, kLineBytes);
+    if constexpr (kTall) Unit::template load<5>(x + kTileRows * kLineBytes, kLineBytes);
   }
-  Unit::template store<0>(sums, kLineBytes);
-  if constexpr (kWide) Unit::template store<1>(sums + kBeside, kLineBytes);
-  if constexpr (kTall) Unit::template store<2>(sums + kBelow, kLineBytes);
-  if constexpr (kTall && kWide) Unit::template store<3>(sums + kBeside + kBelow, kLineBytes);
+  [[gnu::always_inline]] static void multiply() {
+    Unit::template dot_bf16<0, 4, 6>();
+    if constexpr (kWide) Unit::template dot_bf16<1, 4, 7>();
+    if constexpr (kTall) Unit::template dot_bf16<2, 5, 6>();
+    if constexpr (kTall && kWide) Unit::template dot_bf16<3, 5, 7>();
+  }
+  // Multiplies, and loads the next operands. Each tile is loaded right after its last use.
+  [[gnu::always_inline]] static void multiply_and_load(const std::byte* x, const std::byte* w, int64_t to_other_panel) {
+    Unit::template dot_bf16<0, 4, 6>();
+    if constexpr (kWide) Unit::template dot_bf16<1, 4, 7>();
+    Unit::template load<4>(x, kLineBytes);
+    if constexpr (kTall) Unit::template dot_bf16<2, 5, 6>();
+    Unit::template load_once<6>(w, kLineBytes);
+    if constexpr (kTall && kWide) Unit::template dot_bf16<3, 5, 7>();
+    if constexpr (kWide) Unit::template load_once<7>(w + to_other_panel, kLineBytes);
+    if constexpr (kTall) Unit::template load<5>(x + kTileRows * kLineBytes, kLineBytes);
+  }
+};
+
+// Multiplies the rows by the pair of panels that starts with `panel` (kWide), or by that panel, over a range of blocks,
+// and adds the products to the sums, or stores them if `first` is 0.
+template <class Unit, bool kTall, bool kWide>
+void multiply_bf16_blocks(const TileGroup& group, int64_t panel, int64_t first, int64_t count) {
+  using Tiles = Bf16Tiles<Unit, kTall, kWide>;
+  constexpr int64_t kBlockBytes = 32 * kPanelRows * 2;
+  // Lines of the rows of each block of the next pass that a pair of panels prefetches.
+  constexpr int64_t kLinesAhead = 4;
+  const int64_t blocks = (group.cols + 31) / 32;
+  const int64_t line_bytes = group.n_rows * static_cast<int64_t>(kLineBytes);
+  const std::byte* x = group.lines + first * line_bytes;
+  const std::byte* w = group.weights + (panel * blocks + first) * kBlockBytes;
+  const int64_t other = blocks * kBlockBytes;
+  const int64_t first_ahead = panel / 2 * kLinesAhead;
+  const int64_t lines_ahead = first_ahead < group.n_rows ? kLinesAhead : 0;
+  const std::byte* ahead = x + kFastPassBlocks * line_bytes + first_ahead * static_cast<int64_t>(kLineBytes);
+  float* const sums = group.sums + panel * Tiles::kMaxRows * kPanelRows;
+  Prefetch prefetch(group, panel, (kWide ? 2 : 1) * first);
+  const auto prefetch_all = [&]() __attribute__((always_inline)) {
+    prefetch.step();
+    if constexpr (kWide) prefetch.step();
+    for (int64_t i = 0; i < lines_ahead; ++i)
+      _mm_prefetch(reinterpret_cast<const char*>(ahead) + i * static_cast<int64_t>(kLineBytes), _MM_HINT_T1);
+    ahead += line_bytes;
+  };
+  Tiles::load(x, w, other);
+  if (first == 0)
+    Tiles::zero_sums();
+  else
+    Tiles::load_sums(sums);
+  for (int64_t block = 1; block < count; ++block) {
+    x += line_bytes;
+    w += kBlockBytes;
+    prefetch_all();
+    Tiles::multiply_and_load(x, w, other);
+  }
+  prefetch_all();
+  Tiles::multiply();
+  Tiles::store_sums(sums);
 }
 
 template <class Unit, bool kTall>
@@ -422,7 +488,7 @@ constexpr TileKernels fast_tile_kernels() {
           .min_rows = Unit::min_rows,
           .expand = {nullptr,
                      nullptr,
-                     copy_bf16,
+                     expand_nothing,
                      expand_bf16<kQ8_0>,
                      expand_bf16<kQ4_0>,
                      expand_bf16<kQ4_1>,
@@ -447,7 +513,8 @@ constexpr TileKernels fast_tile_kernels() {
                      expand_bf16<kTQ2_0>,
                      expand_bf16<kNVFP4>,
                      nullptr},
-          .multiply = {multiply_bf16<Unit>, multiply_bf16<Unit>, multiply_bf16<Unit>, multiply_bf16<Unit>}};
+          .multiply = {multiply_bf16<Unit>, multiply_bf16<Unit>, multiply_bf16<Unit>, multiply_bf16<Unit>},
+          .in_place = {kBF16, std::numeric_limits<int>::max(), expand_nothing, multiply_bf16<Unit>}};
 }
 
 }  // namespace

@@ -3,16 +3,21 @@
 // A tile register holds up to 16 rows of 64 bytes. TDPBSSD and TDPBF16PS multiply 16 rows of activations by a panel (16
 // lanes), up to 64 bytes of k at a time, and accumulate in a third tile. A thread first unpacks a group of panels in
 // its own scratch memory, one value per byte or bfloat16, in the order that panels.h gives for Q8_0 and BF16. It then
-// multiplies the group by all rows while it is in the L2 cache. There are two sets of kernels:
+// multiplies the group by all rows while it is in the L2 cache. With few rows, Q8_0 weights are not unpacked; neither are
+// BF16 weights with any number of rows (InPlaceKernels). There are two sets of kernels:
 //
 // - kAmxTiles expands to signed bytes, and its results have the same bits as the results of the panel kernels. The
 //   integer sums of each block of 32 k are therefore stored to memory, and vector instructions scale and accumulate
 //   them. That is the bottleneck, not the tile unit: while tile instructions are in flight, only one of the two 512-bit
 //   ports executes floating-point instructions (measured on Granite Rapids), so each of them costs at least 16 cycles
 //   per block of 16 rows and 16 lanes. Integer additions still use both ports.
-// - kAmxFastTiles, for Arithmetic::kFast, expands to bfloat16, rounds the activations to bfloat16, and accumulates in
-//   the tile unit. panels.h does not describe its arithmetic: TDPBF16PS accumulates even and odd k separately, adds the
-//   two sums, and adds the result to the tile. The order does not depend on the number of rows.
+// - kAmxFastTiles, for Arithmetic::kFast, expands to bfloat16 (to nearest, ties away from zero), rounds the activations
+//   to bfloat16 (ties to even), and accumulates in the tile unit. panels.h does not describe its arithmetic: TDPBF16PS
+//   accumulates even and odd k separately, adds the two sums, and adds the result to the tile. The order does not depend
+//   on the number of rows.
+//
+// If a core's other thread is busy, tile loads and products hardly overlap (measured on Emerald Rapids). The order of
+// instructions then matters: each tile is loaded right after its last use, and as few tiles as possible are used.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +37,10 @@ struct ExpandedPanel {
   float* floors;       // Likewise, if the type has minima.
 };
 
-// A group of adjacent panels, expanded one after another, times a range of rows.
+// A group of adjacent panels times a range of rows.
 struct TileGroup {
-  ExpandedPanel panels;
+  const std::byte* weights;  // As in ExpandedPanel, shape [panel][...]. So are steps and floors.
+  const float *steps, *floors;
   int64_t cols;
   int n_panels;
   bool small_steps;        // Whether expand() returned true for every panel.
@@ -55,6 +61,15 @@ struct TileGroup {
 };
 inline constexpr size_t kTileResultBytes = 4 * kTileRows * kLineBytes;
 
+// Kernels for weights of one type that the tile unit can load as they are stored. With few rows, the time saved by not
+// copying the weights outweighs the slower multiplication.
+struct InPlaceKernels {
+  TensorType type;
+  int max_tiles;                                                    // Maximum number of tiles of rows.
+  bool (*expand)(const PanelTile& panel, const ExpandedPanel& to);  // Writes only steps.
+  void (*multiply)(const TileGroup& group);
+};
+
 struct TileKernels {
   ActivationKind lines;  // kInt8 or kBf16.
   int max_rows;          // Rows that multiply() takes at a time.
@@ -66,6 +81,7 @@ struct TileKernels {
   bool (*expand[kPanelTypes])(const PanelTile& panel, const ExpandedPanel& to);
   // Indexed by tile_form().
   void (*multiply[4])(const TileGroup& group);
+  InPlaceKernels in_place;
 };
 constexpr int tile_form(PanelForm form) { return (form.step == 16 ? 2 : 0) + (form.minima ? 1 : 0); }
 
@@ -90,8 +106,8 @@ struct TiledProduct {
 // panels_per_tile_group().
 void multiply_tiles(const TileKernels& kernels, const TiledProduct& product, std::byte* scratch);
 
-// Number of panels of a matrix with this layout that are expanded together.
-int64_t panels_per_tile_group(const TileKernels& kernels, const PanelLayout& layout);
+// Number of panels of a matrix with this layout that are expanded together, in a product with n_rows rows.
+int64_t panels_per_tile_group(const TileKernels& kernels, const PanelLayout& layout, int n_rows);
 // Scratch memory that multiply_tiles() needs for matrices of up to max_cols columns.
 size_t tile_scratch_bytes(int64_t max_cols);
 

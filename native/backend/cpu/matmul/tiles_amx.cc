@@ -8,9 +8,10 @@ namespace monolith {
 namespace {
 
 struct MatmulUnit : AmxUnit {
-  // Measured on Granite Rapids. The minimum is higher for 8-bit weights, which take longer to read and expand, and for
-  // steps that cover only 16 values, because there are more sums to scale.
-  static int min_rows(PanelForm form) { return form.low_bits == 8 ? 48 : form.step == 16 ? 28 : 17; }
+  // Measured on Granite Rapids and Emerald Rapids. The minimum is higher for 8-bit weights, which take longer to read,
+  // and for steps that cover only 16 values, because there are more sums to scale.
+  static int min_rows(PanelForm form) { return form.low_bits == 8 ? 24 : form.step == 16 ? 28 : 17; }
+  static constexpr int max_in_place_tiles = 4;
 };
 
 }  // namespace

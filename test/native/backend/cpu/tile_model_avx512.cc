@@ -14,6 +14,7 @@ namespace {
 // Emulates the tile registers and instructions of the calling thread (Intel SDM, volume 2).
 struct ModelUnit {
   static int min_rows(PanelForm) { return 1; }
+  static constexpr int max_in_place_tiles = 2;
 
   struct Tile {
     int rows = 0, row_bytes = 0;
@@ -78,6 +79,13 @@ struct ModelUnit {
     each_sum<int32_t>(kSum, kRows, kWeights, [](int32_t& sum, const std::byte* a, const Tile& b, int lane) {
       for (int k = 0; k < 4 * b.rows; ++k)
         sum += static_cast<int8_t>(a[k]) * static_cast<int8_t>(b.data[k / 4][4 * lane + k % 4]);
+    });
+  }
+  template <int kSum, int kRows, int kWeights>
+  static void dot_unsigned() {
+    each_sum<int32_t>(kSum, kRows, kWeights, [](int32_t& sum, const std::byte* a, const Tile& b, int lane) {
+      for (int k = 0; k < 4 * b.rows; ++k)
+        sum += static_cast<int8_t>(a[k]) * static_cast<uint8_t>(b.data[k / 4][4 * lane + k % 4]);
     });
   }
   static float bf16(const std::byte* at) {

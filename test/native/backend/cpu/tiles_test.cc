@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -255,6 +256,34 @@ TEST(fast_tiles_are_as_precise_as_bfloat16) {
       check_same(split.multiply(*weights, x, 70), out, what + " on 3 threads");
       for (const int n_rows : {1, 15, 16, 17, 32, 33, 69})
         check_same(tiles.multiply(*weights, x, n_rows), {out.begin(), out.begin() + n_rows * kRows}, what);
+    }
+  }
+}
+
+// Rounding a NaN must not turn it into a number, whatever its bits are. Each type has scales and, if any, minima.
+TEST(fast_tiles_keep_nan_weights) {
+  const auto found = units();
+  if (skip_without(found)) return;
+  constexpr int64_t kRows = 20, kCols = 512;
+  for (const Unit& unit : found) {
+    Multiplier tiles(kernels_with(unit.exact, &unit.fast), 1);
+    for (const TensorType type : {TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_1, TensorType::kQ4_K}) {
+      const TensorTypeTraits& traits = traits_of(type);
+      const BlockScales scales = block_scales(type);
+      for (const uint16_t bits : {uint16_t{0x7fff}, uint16_t{0xffff}, uint16_t{0x7e00}, uint16_t{0x7c01}}) {
+        for (int at = scales.at; at < scales.at + scales.bytes; at += 2) {
+          auto data = matrix_data(type, kRows, kCols, 14);
+          const int64_t row_bytes = kCols / traits.block_values * traits.block_bytes;
+          std::memcpy(data.data() + 7 * row_bytes + traits.block_bytes + at, &bits, sizeof bits);
+          const auto x = random_floats(kCols, 15);
+          const auto out = tiles.multiply(*tiles.matrix(type, kRows, kCols, data), x, 1);
+          for (int row = 0; row < kRows; ++row)
+            if (std::isnan(out[static_cast<size_t>(row)]) != (row == 7))
+              check::fail(__FILE__, __LINE__,
+                          std::string(traits.name) + " " + unit.name + ": output " + std::to_string(row) + " is " +
+                              std::to_string(out[static_cast<size_t>(row)]));
+        }
+      }
     }
   }
 }
