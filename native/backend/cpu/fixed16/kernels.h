@@ -13,14 +13,16 @@
 // threads concurrently.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace monolith {
 
-inline constexpr int kFixed16Block = 256;   // Numbers that share a step; also the distance between packed rows.
-inline constexpr int kFixed16Lanes = 32;    // Outputs per panel of weights, and positions per group of keys.
-inline constexpr int kFixed16Rows = 12;     // Maximum number of rows in a matmul tile.
-inline constexpr int kFixed16Queries = 24;  // Maximum number of queries in an attention tile.
+inline constexpr int kFixed16Block = 256;     // Numbers that share a step; also the distance between packed rows.
+inline constexpr int kFixed16Lanes = 32;      // Outputs per panel of weights, and positions per group of keys.
+inline constexpr int kFixed16Rows = 12;       // Maximum number of rows in a matmul tile without a tile unit.
+inline constexpr int kFixed16UnitRows = 256;  // Likewise, with a tile unit. Their blocks fit into the L2 cache.
+inline constexpr int kFixed16Queries = 24;    // Maximum number of queries in an attention tile.
 inline constexpr int kFixed16MostHead = kFixed16Block;  // Maximum head size.
 // Distance between the scores of two queries. The padding spreads them over the cache sets.
 inline constexpr int kFixed16ScoreStride = kFixed16Block + 16;
@@ -37,15 +39,19 @@ inline constexpr float kFixed16WeightSum = 0x7fffffff / kFixed16MostValue - kFix
 // Bit pattern of 2^-100. A block whose largest magnitude is below this counts as all zeros.
 inline constexpr uint32_t kFixed16SmallestBits = 27u << 23;
 
-// Multiplies up to 12 rows by one panel of weights, over one block of columns, and adds the products to out[row][lane].
-// The first block starts from the bias, plus the previous contents if add_to_out is set.
+// Bytes of one block of one panel of weights, expanded by Fixed16TileKernels::expand().
+inline constexpr int64_t kFixed16PanelBytes = int64_t{kFixed16Block} * kFixed16Lanes * 2;
+
+// Multiplies rows by one panel of weights, over one block of columns, and adds the products to out[row][lane]. The
+// first block starts from the bias, plus the previous contents if add_to_out is set.
 struct Fixed16Tile {
   const int16_t* weights;     // Shape [pairs][kFixed16Lanes][2].
+  const std::byte* expanded;  // The same weights, expanded; null without a tile unit.
   const float* weight_steps;  // Shape [kFixed16Lanes].
-  const int16_t* x;           // Shape [n_rows][kFixed16Block].
+  const int16_t* x;           // Shape [n_rows][kFixed16Block]. With a tile unit, each row has been split.
   const float* x_steps;       // Shape [n_rows].
   int pairs;                  // Pairs of columns.
-  int n_rows;                 // 1 to kFixed16Rows.
+  int n_rows;                 // 1 to kFixed16Rows, or with a tile unit, to kFixed16UnitRows.
   int n_lanes;                // 1 to kFixed16Lanes.
   float* out;
   int64_t out_stride;
@@ -77,16 +83,28 @@ struct Fixed16Attention {
   int64_t out_stride;
 };
 
+// The matmul on a tile unit (tiles-inl.h). Its results have the same bits as those of Fixed16Kernels::multiply().
+struct Fixed16TileKernels {
+  // Replaces a packed row of one block, `count` integers padded to an even number, by its upper bytes, and from byte
+  // kFixed16Block on, its lower bytes.
+  void (*split)(int16_t* row, int count);
+  // Expands one block of one panel of weights, shape [pairs][kFixed16Lanes][2], to kFixed16PanelBytes.
+  void (*expand)(const int16_t* weights, int pairs, std::byte* to);
+  void (*multiply)(const Fixed16Tile& tile);
+};
+
 struct Fixed16Kernels {
   // Converts 1 to kFixed16Block floats to integers with |i| <= most, and appends a zero if the count is odd. Returns
   // the step.
   float (*pack)(const float* x, int count, int most, int16_t* to);
   void (*multiply)(const Fixed16Tile& tile);
   void (*attend)(const Fixed16Attention& tile);
+  const Fixed16TileKernels* tiles = nullptr;  // Null without a tile unit.
 };
 
 #if defined(__x86_64__)
 extern const Fixed16Kernels kAvx512Fixed16;
+extern const Fixed16TileKernels kAmxFixed16;
 #endif
 
 }  // namespace monolith

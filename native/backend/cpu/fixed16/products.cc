@@ -17,6 +17,10 @@ constexpr int64_t kMaxValues = int64_t{1} << 32;
 // Tasks per thread: enough for dynamic scheduling to balance the load.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr size_t kMaxTargets = 4;
+// Number of rows from which the tile unit is faster, because expanding the weights takes time.
+constexpr int kMinUnitRows = 32;
+// Panels whose blocks are expanded together for the tile unit: 64 KiB, so that the rows are read less often.
+constexpr int64_t kUnitPanels = 4;
 
 int64_t blocks_of(int64_t cols) { return (cols + kFixed16Block - 1) / kFixed16Block; }
 
@@ -40,7 +44,13 @@ float weight_step(const float* numbers, int64_t count) {
 
 const Fixed16Kernels* fixed16_kernels(CpuIsa isa) {
 #if defined(__x86_64__)
-  if (isa == CpuIsa::kAvx512 || isa == CpuIsa::kAmx) return &kAvx512Fixed16;
+  static const Fixed16Kernels with_amx = [] {
+    Fixed16Kernels kernels = kAvx512Fixed16;
+    kernels.tiles = &kAmxFixed16;
+    return kernels;
+  }();
+  if (isa == CpuIsa::kAmx) return &with_amx;
+  if (isa == CpuIsa::kAvx512) return &kAvx512Fixed16;
 #endif
   static_cast<void>(isa);
   return nullptr;
@@ -134,52 +144,74 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
   const auto count_of = [&](int64_t block) {
     return static_cast<int>(std::min<int64_t>(kFixed16Block, cols - block * kFixed16Block));
   };
+  const Fixed16TileKernels* const unit = n_rows >= kMinUnitRows ? kernels.tiles : nullptr;
   pool.parallel_for(n_rows, 8, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
-      for (int64_t block = 0; block < blocks; ++block)
-        steps[block * n_rows + row] = kernels.pack(x + row * cols + block * kFixed16Block, count_of(block),
-                                                   kFixed16Most, integers + (block * n_rows + row) * kFixed16Block);
+      for (int64_t block = 0; block < blocks; ++block) {
+        int16_t* const packed = integers + (block * n_rows + row) * kFixed16Block;
+        steps[block * n_rows + row] =
+            kernels.pack(x + row * cols + block * kFixed16Block, count_of(block), kFixed16Most, packed);
+        if (unit != nullptr) unit->split(packed, (count_of(block) + 1) / 2 * 2);
+      }
   });
 
-  const Tiles tiles(n_rows, kFixed16Rows);
-  std::array<int64_t, kMaxTargets> panels{};
-  int64_t all_panels = 0;
-  for (size_t i = 0; i < targets.size(); ++i)
-    all_panels += panels[i] = static_cast<const Fixed16Matrix&>(*targets[i].weight).panels();
-  // With few panels and many threads, the rows are split too.
-  const int64_t ranges =
-      pool.size() == 1
-          ? 1
-          : std::clamp<int64_t>((kPiecesPerThread * pool.size() + all_panels - 1) / all_panels, 1, tiles.count);
+  const Tiles tiles(n_rows, unit != nullptr ? kFixed16UnitRows : kFixed16Rows);
+  const int64_t panels_per_group = unit != nullptr ? kUnitPanels : 1;
+  std::array<int64_t, kMaxTargets> groups{};
+  int64_t all_groups = 0;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const int64_t panels = static_cast<const Fixed16Matrix&>(*targets[i].weight).panels();
+    all_groups += groups[i] = (panels + panels_per_group - 1) / panels_per_group;
+  }
+  // With few panels and many threads, the rows are split too. With a tile unit, they always are, and all panels are
+  // computed for one range before the next, so that the range's rows stay in the cache.
+  const int64_t wanted = (kPiecesPerThread * pool.size() + all_groups - 1) / all_groups;
+  const int64_t ranges = unit != nullptr    ? tiles.count
+                         : pool.size() == 1 ? 1
+                                            : std::clamp<int64_t>(wanted, 1, tiles.count);
   const int64_t tiles_per_range = (tiles.count + ranges - 1) / ranges;
-  const auto compute = [&](const MatmulTarget& target, int64_t panel, int64_t first_tile) {
+  const auto compute = [&](const MatmulTarget& target, int64_t group, int64_t first_tile) {
     const auto& matrix = static_cast<const Fixed16Matrix&>(*target.weight);
-    const int64_t first_out = panel * kFixed16Lanes;
-    // A block of weights stays in the L1 cache while all rows are multiplied by it.
-    for (int64_t block = 0; block < blocks; ++block)
-      for (int64_t i = first_tile; i < std::min<int64_t>(first_tile + tiles_per_range, tiles.count); ++i) {
+    const int64_t first_panel = group * panels_per_group;
+    const int64_t last_panel = std::min(first_panel + panels_per_group, matrix.panels());
+    const int64_t last_tile = std::min<int64_t>(first_tile + tiles_per_range, tiles.count);
+    alignas(64) std::byte expanded[kUnitPanels][kFixed16PanelBytes];  // Not touched without a tile unit.
+    // A block of weights stays in a cache while all rows are multiplied by it.
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int pairs = (count_of(block) + 1) / 2;
+      if (unit != nullptr)
+        for (int64_t panel = first_panel; panel < last_panel; ++panel)
+          unit->expand(matrix.block(panel, block), pairs, expanded[panel - first_panel]);
+      for (int64_t i = first_tile; i < last_tile; ++i) {
         const int tile = static_cast<int>(i);
         const int64_t row = tiles.first_row(tile);
-        kernels.multiply({.weights = matrix.block(panel, block),
-                          .weight_steps = matrix.steps(panel, block),
-                          .x = integers + (block * n_rows + row) * kFixed16Block,
-                          .x_steps = steps + block * n_rows + row,
-                          .pairs = (count_of(block) + 1) / 2,
-                          .n_rows = tiles.rows(tile),
-                          .n_lanes = static_cast<int>(std::min<int64_t>(kFixed16Lanes, matrix.rows - first_out)),
-                          .out = target.out + row * target.out_stride + first_out,
-                          .out_stride = target.out_stride,
-                          .first = block == 0,
-                          .add_to_out = target.add_to_out,
-                          .bias = target.bias != nullptr ? target.bias + first_out : nullptr});
+        for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+          const int64_t first_out = panel * kFixed16Lanes;
+          const auto multiply = unit != nullptr ? unit->multiply : kernels.multiply;
+          multiply({.weights = matrix.block(panel, block),
+                    .expanded = unit != nullptr ? expanded[panel - first_panel] : nullptr,
+                    .weight_steps = matrix.steps(panel, block),
+                    .x = integers + (block * n_rows + row) * kFixed16Block,
+                    .x_steps = steps + block * n_rows + row,
+                    .pairs = pairs,
+                    .n_rows = tiles.rows(tile),
+                    .n_lanes = static_cast<int>(std::min<int64_t>(kFixed16Lanes, matrix.rows - first_out)),
+                    .out = target.out + row * target.out_stride + first_out,
+                    .out_stride = target.out_stride,
+                    .first = block == 0,
+                    .add_to_out = target.add_to_out,
+                    .bias = target.bias != nullptr ? target.bias + first_out : nullptr});
+        }
       }
+    }
   };
-  pool.parallel_for(all_panels * ranges, 1, [&](int64_t begin, int64_t end, int) {
+  pool.parallel_for(all_groups * ranges, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t piece = begin; piece < end; ++piece) {
-      int64_t panel = piece / ranges;
+      int64_t group = unit != nullptr ? piece % all_groups : piece / ranges;
+      const int64_t range = unit != nullptr ? piece / all_groups : piece % ranges;
       size_t target = 0;
-      while (panel >= panels[target]) panel -= panels[target++];
-      compute(targets[target], panel, piece % ranges * tiles_per_range);
+      while (group >= groups[target]) group -= groups[target++];
+      compute(targets[target], group, range * tiles_per_range);
     }
   });
 }

@@ -65,6 +65,16 @@ struct AmxUnit {
   [[gnu::always_inline]] static void dot_unsigned() {
     asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
   }
+  // sum += rows (unsigned bytes) * weights (signed bytes).
+  template <int kSum, int kRows, int kWeights>
+  [[gnu::always_inline]] static void dot_unsigned_rows() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
+  }
+  // sum += rows (unsigned bytes) * weights (unsigned bytes).
+  template <int kSum, int kRows, int kWeights>
+  [[gnu::always_inline]] static void dot_all_unsigned() {
+    asm volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
+  }
   // sum += rows (bfloat16) * weights (bfloat16).
   template <int kSum, int kRows, int kWeights>
   [[gnu::always_inline]] static void dot_bf16() {

@@ -9,8 +9,10 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/fixed16/attention.h"
 #include "backend/cpu/fixed16/products.h"
+#include "backend/cpu/machine/isa.h"
 #include "check.h"
 #include "support/encoder_cases.h"
+#include "tile_model.h"
 
 using namespace monolith;
 using namespace monolith::testing;
@@ -37,7 +39,7 @@ struct Products {
         before(random_floats(size_t(n * outputs), 4)) {}
 
   // Multiplies the rows `run` rows at a time and adds the results to `before`.
-  std::vector<float> computed(int threads, int run) const {
+  std::vector<float> computed(int threads, int run, const Fixed16Kernels& by = *kernels()) const {
     ThreadPool pool(threads);
     auto matrix = Fixed16Matrix::create({TensorType::kF32, rows, cols, std::as_bytes(std::span(weights))}, pool);
     Fixed16Scratch scratch;
@@ -46,7 +48,7 @@ struct Products {
     std::vector<float> out = before;
     for (int at = 0; at < n_rows; at += run) {
       const MatmulTarget target{matrix->get(), out.data() + at * rows, rows, bias.data(), true};
-      fixed16_matmul(*kernels(), pool, scratch, {&target, 1}, x.data() + at * cols, std::min(run, n_rows - at));
+      fixed16_matmul(by, pool, scratch, {&target, 1}, x.data() + at * cols, std::min(run, n_rows - at));
     }
     return out;
   }
@@ -97,6 +99,29 @@ TEST(fixed16_matmul_has_16_bit_precision_and_does_not_depend_on_the_split) {
     CHECK(one.error(out) < 2e-3);
     CHECK(same_bits(one.computed(3, one.n_rows), out));
     CHECK(same_bits(one.computed(2, 4), out));
+  }
+}
+
+// Covers incomplete tiles, panels, blocks and groups of panels, several ranges of rows, and the largest sums.
+TEST(fixed16_matmul_has_the_same_bits_on_a_tile_unit) {
+  std::vector<const Fixed16TileKernels*> units;
+  if (cpu_has_avx512_bf16()) units.push_back(&kModelFixed16);
+  if (cpu_has(CpuIsa::kAmx)) units.push_back(fixed16_kernels(CpuIsa::kAmx)->tiles);
+  if (units.empty()) return check::skip("this processor has no AVX-512 with BF16");
+  Products largest(33, 33, 700), smallest(40, 20, 300);
+  for (float& w : largest.weights) w = 3e4f;
+  for (size_t i = 0; i < largest.x.size(); ++i) largest.x[i] = i < 350 ? 7.0f : -7.0f;
+  for (float& value : smallest.x) value = 0;
+  smallest.x[7] = std::numeric_limits<float>::infinity();
+  for (const Products& one : {Products(37, 70, 600), Products(300, 33, 257), Products(48, 150, 255), Products(32, 1, 1),
+                              Products(64, 16, 66), largest, smallest}) {
+    const std::vector<float> expected = one.computed(1, one.n_rows);
+    for (const Fixed16TileKernels* unit : units) {
+      Fixed16Kernels with_unit = *kernels();
+      with_unit.tiles = unit;
+      CHECK(same_bits(one.computed(1, one.n_rows, with_unit), expected));
+      CHECK(same_bits(one.computed(3, 35, with_unit), expected));
+    }
   }
 }
 

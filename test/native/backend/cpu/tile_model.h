@@ -2,11 +2,13 @@
 // without AMX.
 #pragma once
 
+#include "backend/cpu/fixed16/kernels.h"
 #include "backend/cpu/matmul/tiles.h"
 
 namespace monolith {
 
 // May be called only on processors that have CpuIsa::kAvx512 and BF16.
 extern const TileKernels kModelTiles, kModelFastTiles;
+extern const Fixed16TileKernels kModelFixed16;
 
 }  // namespace monolith

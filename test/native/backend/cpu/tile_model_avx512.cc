@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend/cpu/fixed16/tiles-inl.h"
 #include "backend/cpu/matmul/tiles-inl.h"
 
 namespace monolith {
@@ -74,19 +75,28 @@ struct ModelUnit {
       }
     }
   }
-  template <int kSum, int kRows, int kWeights>
-  static void dot() {
-    each_sum<int32_t>(kSum, kRows, kWeights, [](int32_t& sum, const std::byte* a, const Tile& b, int lane) {
+  template <typename Row, typename Weight>
+  static void dot_bytes(int sum, int rows, int weights) {
+    each_sum<int32_t>(sum, rows, weights, [](int32_t& value, const std::byte* a, const Tile& b, int lane) {
       for (int k = 0; k < 4 * b.rows; ++k)
-        sum += static_cast<int8_t>(a[k]) * static_cast<int8_t>(b.data[k / 4][4 * lane + k % 4]);
+        value += static_cast<Row>(a[k]) * static_cast<Weight>(b.data[k / 4][4 * lane + k % 4]);
     });
   }
   template <int kSum, int kRows, int kWeights>
+  static void dot() {
+    dot_bytes<int8_t, int8_t>(kSum, kRows, kWeights);
+  }
+  template <int kSum, int kRows, int kWeights>
   static void dot_unsigned() {
-    each_sum<int32_t>(kSum, kRows, kWeights, [](int32_t& sum, const std::byte* a, const Tile& b, int lane) {
-      for (int k = 0; k < 4 * b.rows; ++k)
-        sum += static_cast<int8_t>(a[k]) * static_cast<uint8_t>(b.data[k / 4][4 * lane + k % 4]);
-    });
+    dot_bytes<int8_t, uint8_t>(kSum, kRows, kWeights);
+  }
+  template <int kSum, int kRows, int kWeights>
+  static void dot_unsigned_rows() {
+    dot_bytes<uint8_t, int8_t>(kSum, kRows, kWeights);
+  }
+  template <int kSum, int kRows, int kWeights>
+  static void dot_all_unsigned() {
+    dot_bytes<uint8_t, uint8_t>(kSum, kRows, kWeights);
   }
   static float bf16(const std::byte* at) {
     uint32_t bits = 0;
@@ -110,6 +120,7 @@ struct ModelUnit {
 
 constinit const TileKernels kModelTiles = tile_kernels<ModelUnit>();
 constinit const TileKernels kModelFastTiles = fast_tile_kernels<ModelUnit>();
+constinit const Fixed16TileKernels kModelFixed16 = fixed16_tile_kernels<ModelUnit>();
 
 }  // namespace monolith
 
