@@ -1,12 +1,12 @@
-// Benchmark of the CPU attention kernels for every SIMD instruction set, without the rest of the model. Decode is
-// reported as a share of the memory bandwidth that a plain read loop reaches in the same run, prefill in Gflop/s. Calls
-// cycle through the layers of a large KV cache, so that keys and values come from memory rather than from a CPU cache,
-// as in a real step.
+// Benchmark of the CPU attention kernels for every SIMD instruction set, and for engine.arithmetic fast, without the rest
+// of the model. Decode is reported as a share of the memory bandwidth that a plain read loop reaches in the same run,
+// prefill in Gflop/s. Calls cycle through the layers of a large KV cache, so that keys and values come from memory
+// rather than from a CPU cache, as in a real step.
 //
 //   attention_bench [threads [name [isa [seconds]]]]
 //
-// Prints one table with the cases whose name contains `name`. Each case runs for at least `seconds`. Times are the 20th
-// percentile over all calls.
+// Prints one table with the cases whose name contains `name`. An empty `isa` means all. Each case runs for at least
+// `seconds`. Times are the 20th percentile over all calls.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -41,7 +41,7 @@ struct Case {
   int value_dim = 0;
 };
 
-void measure(const Case& c, CpuIsa isa, int threads, double bandwidth, double peak) {
+void measure(const Case& c, CpuIsa isa, Arithmetic arithmetic, int threads, double bandwidth, double peak) {
   const int context = c.depth + c.n_tokens, pages_each = (context + kPageTokens - 1) / kPageTokens;
   const int64_t n_pages = int64_t{pages_each} * c.n_sequences;
   const auto shape_of = [&](int n_layers) {
@@ -72,7 +72,7 @@ void measure(const Case& c, CpuIsa isa, int threads, double bandwidth, double pe
   std::normal_distribution<float> normal;
   std::vector<float> q(n_rows * q_dim), out(q.size());
   for (float& x : q) x = normal(random);
-  CpuBackend backend(isa, threads);
+  CpuBackend backend(isa, threads, arithmetic);
   if (!backend.reserve(n_rows, q_dim, context, c.head_dim, {})) std::abort();
 
   // The 20th percentile excludes most of the calls that other programs on the machine slowed down.
@@ -100,8 +100,8 @@ void measure(const Case& c, CpuIsa isa, int threads, double bandwidth, double pe
     for (int i = 1; i <= segment.n_tokens; ++i)
       seen += c.window > 0 ? std::min(segment.first_position + i, c.window) : segment.first_position + i;
   const double flops = 2.0 * seen * (q_dim + out_dim);
-  std::printf("%-8s %-36s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(), c.name, best * 1e6,
-              flops / best * 1e-9);
+  const std::string name = arithmetic == Arithmetic::kFast ? "fast" : std::string(cpu_isa_name(isa));
+  std::printf("%-8s %-36s %9.1f us/layer %7.1f Gflop/s", name.c_str(), c.name, best * 1e6, flops / best * 1e-9);
   if (peak > 0) std::printf(", %3.0f%% of peak", 100 * flops / best / peak);
   if (c.n_tokens == 1 && c.others_depth < 0 && c.window == 0)
     std::printf(" %6.1f GB/s, %3.0f%% of a read loop", double(layer_bytes) / best * 1e-9,
@@ -160,14 +160,26 @@ int main(int argc, char** argv) {
       {"decode 32/2x128 @32768 f16", 32, 2, 128, f16, 1, 1, 32767},
       {"decode 8/2x256 @32768 f16", 8, 2, 256, f16, 1, 1, 32767},
       {"decode latents 2x576 @32768 f16", 2, 1, 576, f16, 1, 1, 32767, -1, 0, 512},
+      {"prefill 256 16/2x256 @1024 f16", 16, 2, 256, f16, 1, 256, 1024},
       {"prefill latents 256 16x576 @1024 f16", 16, 1, 576, f16, 1, 256, 1024, -1, 0, 512},
+      {"prefill latents 256 16x576 @1024 q8_0", 16, 1, 576, q8, 1, 256, 1024, -1, 0, 512},
   };
+  struct Kernels {
+    CpuIsa isa;
+    Arithmetic arithmetic;
+    double peak;
+  };
+  std::vector<Kernels> all;
   for (const CpuIsa isa : available_cpu_isas()) {
     // Skip the portable code without SIMD, which is two orders of magnitude slower.
-    if (isa == CpuIsa::kPlain || (argc > 3 && cpu_isa_name(isa) != argv[3])) continue;
+    if (isa == CpuIsa::kPlain || (argc > 3 && argv[3][0] != '\0' && cpu_isa_name(isa) != argv[3])) continue;
     const double peak = measure_peak(isa, threads, 5).float32;
-    for (const Case& c : cases)
-      if (argc < 3 || std::strstr(c.name, argv[2])) measure(c, isa, threads, bandwidth, peak);
+    all.push_back({isa, Arithmetic::kProduction, peak});
+    if (isa == CpuIsa::kAmx) all.push_back({isa, Arithmetic::kFast, peak});
   }
+  for (const Case& c : cases)
+    for (const Kernels& kernels : all)
+      if (argc < 3 || std::strstr(c.name, argv[2]))
+        measure(c, kernels.isa, kernels.arithmetic, threads, bandwidth, kernels.peak);
   return 0;
 }

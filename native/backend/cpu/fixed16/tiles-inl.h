@@ -89,11 +89,11 @@ void multiply_tile(const Fixed16Tile& tile, int first, int n_rows, int half) {
     x += kUnitBytes;
     w += kUnitBytes * (kUnitBytes / 4);
     Unit::template dot<0, 4, 6>();
-    Unit::template dot_unsigned<1, 4, 7>();
+    Unit::template dot<1, 4, 7, true, false>();
     if (!last) load_x.template operator()<4>(0);
-    Unit::template dot_unsigned_rows<2, 5, 6>();
+    Unit::template dot<2, 5, 6, false, true>();
     if (!last) load_w.template operator()<6>(0);
-    Unit::template dot_all_unsigned<3, 5, 7>();
+    Unit::template dot<3, 5, 7, false, false>();
     if (!last) {
       load_w.template operator()<7>(1);
       load_x.template operator()<5>(1);

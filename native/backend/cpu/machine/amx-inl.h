@@ -55,25 +55,17 @@ struct AmxUnit {
   [[gnu::always_inline]] static void zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
   }
-  // sum += rows (signed bytes) * weights (signed bytes).
-  template <int kSum, int kRows, int kWeights>
+  // sum += rows (bytes) * weights (bytes).
+  template <int kSum, int kRows, int kWeights, bool kSignedRows = true, bool kSignedWeights = true>
   [[gnu::always_inline]] static void dot() {
-    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
-  }
-  // sum += rows (signed bytes) * weights (unsigned bytes).
-  template <int kSum, int kRows, int kWeights>
-  [[gnu::always_inline]] static void dot_unsigned() {
-    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
-  }
-  // sum += rows (unsigned bytes) * weights (signed bytes).
-  template <int kSum, int kRows, int kWeights>
-  [[gnu::always_inline]] static void dot_unsigned_rows() {
-    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
-  }
-  // sum += rows (unsigned bytes) * weights (unsigned bytes).
-  template <int kSum, int kRows, int kWeights>
-  [[gnu::always_inline]] static void dot_all_unsigned() {
-    asm volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
+    if constexpr (kSignedRows && kSignedWeights)
+      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
+    else if constexpr (kSignedRows)
+      asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
+    else if constexpr (kSignedWeights)
+      asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
+    else
+      asm volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kRows), "i"(kWeights));
   }
   // sum += rows (bfloat16) * weights (bfloat16).
   template <int kSum, int kRows, int kWeights>

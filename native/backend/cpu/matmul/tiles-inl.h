@@ -166,10 +166,7 @@ class BlockLoop {
         Unit::template load<4>(x->a, kLineBytes);
         Unit::template load_once<6>(w, kLineBytes);
         Unit::template zero<2 * kSlot>();
-        if constexpr (kCodes)
-          Unit::template dot_unsigned<2 * kSlot, 4, 6>();
-        else
-          Unit::template dot<2 * kSlot, 4, 6>();
+        Unit::template dot<2 * kSlot, 4, 6, true, !kCodes>();
       } else {
         Unit::template load<4>(x->a + 16, kLineBytes);
         Unit::template load_once<6>(w + 16 * kPanelRows, kLineBytes);

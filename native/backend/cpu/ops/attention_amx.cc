@@ -1,8 +1,14 @@
-// Attention with AMX tiles, for Arithmetic::kFast. Each factor x is split into bfloat16 numbers hi + lo. A product is
-// hi * hi + hi * lo + lo * hi; lo * lo is dropped, which costs up to 2^-14 of the product, and about 2^-17 on average.
-// The softmax is the one in attention-inl.h. Used for at least 16 queries and F16 keys and values that are stored as
-// floats; other calls use the AVX-512 kernel. This file must not emit inline functions from shared headers: the linker
-// might keep this file's copies, which CPUs without AMX would then run.
+// Attention with AMX tiles. Other calls use the AVX-512 kernel.
+//
+// Keys and values that are stored as 16-bit integers: see ops/attention_tiles-inl.h. Arithmetic::kFast computes scores
+// and values with tiles, other arithmetic only values, whose bits are the same as with vector instructions.
+//
+// Arithmetic::kFast also uses tiles for at least 16 queries and F16 keys and values that are stored as floats. Each
+// factor x is split into bfloat16 numbers hi + lo. A product is hi * hi + hi * lo + lo * hi; lo * lo is dropped, which
+// costs up to 2^-14 of the product, and about 2^-17 on average. The softmax is the one in attention-inl.h.
+//
+// This file must not emit inline functions from shared headers: the linker might keep this file's copies, which CPUs
+// without AMX would then run.
 #if defined(__AMX_BF16__)
 
 // See kernels_avx512.cc.
@@ -20,12 +26,13 @@ namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_avx512.h"
-// attention-inl.h contains the softmax; the other headers are its dependencies.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"
 #include "backend/cpu/ops/attention_latents-inl.h"
 #include "backend/cpu/ops/attention-inl.h"
+#include "backend/cpu/ops/attention_integers-inl.h"
+#include "backend/cpu/ops/attention_tiles-inl.h"
 
 constexpr int kStepDims = 32;          // Dimensions, or positions, per tile instruction.
 constexpr int kMinQueries = 16;        // Rows of a tile.
@@ -200,6 +207,7 @@ void fast_span(const AttentionTile& tile, int span, float* states) {
 }
 
 void fast_attention_span(const AttentionTile& tile, int span, float* states) {
+  if (attention_span_in_tiles<AmxUnit, true>(tile, span, states)) return;
   const bool floats = tile.type == KvType::kF16 && tile.rows == nullptr && tile.key_dim <= kMaxKeyDim;
   if (!floats || tile.n_queries < kMinQueries || tile.key_dim % kStepDims != 0 || tile.value_dim % kLanes != 0)
     return op_kernels_avx512().attention_span(tile, span, states);
@@ -207,9 +215,16 @@ void fast_attention_span(const AttentionTile& tile, int span, float* states) {
   fast_span<false>(tile, span, states);
 }
 
+void amx_attention_span(const AttentionTile& tile, int span, float* states) {
+  if (!attention_span_in_tiles<AmxUnit, false>(tile, span, states))
+    op_kernels_avx512().attention_span(tile, span, states);
+}
+
 }  // namespace
 
-void use_fast_attention(OpKernels& kernels) { kernels.attention_span = fast_attention_span; }
+void use_amx_attention(OpKernels& kernels, Arithmetic arithmetic) {
+  kernels.attention_span = arithmetic == Arithmetic::kFast ? fast_attention_span : amx_attention_span;
+}
 
 }  // namespace monolith
 

@@ -71,17 +71,20 @@ struct RowSpan {
 
 // Layout of a tile's scratch memory.
 struct LatentScratch {
-  int16_t* weights;  // Shape [kTileQueries][kLatentWeightStride].
-  float* factors;    // Shape [kTileQueries][block][kPageTokens].
-  float* steps;      // Shape [kSpanPages][block][kPageTokens], for 8-bit pages only.
-  int16_t* rows;     // Shape [kSpanPages][kPageTokens][stride], for 8-bit pages only.
+  int16_t* weights;    // Shape [kTileQueries][kLatentWeightStride].
+  float* factors;      // Shape [kTileQueries][block][kPageTokens].
+  float* steps;        // Shape [kSpanPages][block][kPageTokens], for 8-bit pages only.
+  int16_t* rows;       // Shape [kSpanPages][kPageTokens][stride], for 8-bit pages only.
+  std::byte* queries;  // For ops/attention_tiles-inl.h.
 };
 inline LatentScratch latent_scratch(const AttentionTile& tile) {
   float* const weights = tile.rows;
   float* const factors = weights + kTileQueries * kLatentWeightStride / 2;
   float* const steps = factors + int64_t{kTileQueries} * latent_blocks(tile.key_dim) * kPageTokens;
   float* const rows = steps + int64_t{kAttentionSpan} * latent_blocks(tile.key_dim);
-  return {reinterpret_cast<int16_t*>(weights), factors, steps, reinterpret_cast<int16_t*>(rows)};
+  float* const queries = rows + kAttentionSpan * round_up_to_latents(tile.key_dim) / 2;
+  return {reinterpret_cast<int16_t*>(weights), factors, steps, reinterpret_cast<int16_t*>(rows),
+          reinterpret_cast<std::byte*>(queries)};
 }
 
 template <int N>
@@ -186,6 +189,20 @@ struct Ahead {
     store(scores + i * kScoreStride, mul(load(scores + i * kScoreStride), factor(i, 0)));
 }
 
+// Replaces elements outside [low, high) with 0.
+inline Vec only_positions(Vec x, int low, int high) {
+  if (high < kPageTokens) x = first(high, x, splat(0.0f));
+  return low > 0 ? first(low, splat(0.0f), x) : x;
+}
+// 1 / step of the integers that represent weights, given their sum and the largest. 0 if all weights become 0.
+inline float inverse_weight_step(float sum, float top) {
+  const float by_sum = static_cast<float>(kLatentWeights) / sum, by_top = static_cast<float>(kMaxLatentWeight) / top;
+  return sum > 0x1p-100f && sum < __builtin_inff() ? by_sum < by_top ? by_sum : by_top : 0.0f;
+}
+inline float weight_step(float sum, float inverse) {
+  return inverse > 0.0f ? 1.0f / inverse : sum < 1.0f ? 0.0f : sum - sum;
+}
+
 // Converts the weights of positions [low, high), times the steps of their rows in one block, to integers and returns
 // the step of the result. The other positions in pages [first_page, end_page) become zero.
 inline float pack_weights(const float* weights, const float* const* steps, int block, int low, int high, int first_page,
@@ -194,22 +211,18 @@ inline float pack_weights(const float* weights, const float* const* steps, int b
   Vec total = splat(0.0f), largest = total;
   const int begin = low / kPageTokens, end = (high + kPageTokens - 1) / kPageTokens;
   for (int p = begin; p < end; ++p) {
-    Vec product = mul(load(weights + p * kPageTokens), load(steps[p] + block * kPageTokens));
-    const int before = low - p * kPageTokens, behind = high - p * kPageTokens;
-    if (behind < kPageTokens) product = first(behind, product, splat(0.0f));
-    if (before > 0) product = first(before, splat(0.0f), product);
+    const Vec product = only_positions(mul(load(weights + p * kPageTokens), load(steps[p] + block * kPageTokens)),
+                                       low - p * kPageTokens, high - p * kPageTokens);
     store(products + p * kPageTokens, product);
     total = add(total, product);
     largest = max(product, largest);
   }
-  const float sum = sum_of_lanes(total), top = max_of_lanes(largest);
-  const bool counts = sum > 0x1p-100f && sum < __builtin_inff();
-  const float by_sum = static_cast<float>(kLatentWeights) / sum, by_top = static_cast<float>(kMaxLatentWeight) / top;
-  const float inverse = by_sum < by_top ? by_sum : by_top;
+  const float sum = sum_of_lanes(total), inverse = inverse_weight_step(sum, max_of_lanes(largest));
   for (int p = first_page; p < end_page; ++p)
-    store(to + p * kPageTokens,
-          counts && p >= begin && p < end ? mul(load(products + p * kPageTokens), splat(inverse)) : splat(0.0f));
-  return counts ? 1.0f / inverse : sum < 1.0f ? 0.0f : sum - sum;
+    store(to + p * kPageTokens, inverse > 0.0f && p >= begin && p < end
+                                    ? mul(load(products + p * kPageTokens), splat(inverse))
+                                    : splat(0.0f));
+  return weight_step(sum, inverse);
 }
 
 // The next span's pages of keys, prefetched while this span's values are summed.
@@ -247,15 +260,54 @@ template <int Queries>
   }
 }
 
+// The steps of rows_span_of() with vector instructions. ops/attention_tiles-inl.h has the same functions for tiles.
+class VectorRows {
+ public:
+  static constexpr int kRowsAhead = kPairRows;  // Rows of the next page that score() prefetches.
+  static constexpr int kDims = kLatentPad;
+
+  explicit VectorRows(const AttentionTile& tile) : tile_(tile), scratch_(latent_scratch(tile)) {}
+
+  // Computes the scores of page p of the span. Pages come in ascending order; `last` marks the last one.
+  void score(int, bool, const int16_t* rows, const float* steps, float* scores, Ahead next, Ahead later) {
+    score_integers(tile_, rows, steps, scratch_.factors, scores, next, later);
+  }
+  // Packs the weights of pages [first_page, end_page) for one block of dimensions. part(position) limits a position to
+  // these pages.
+  template <typename Part>
+  void pack(const SpanView& view, const RowSpan& values, int block, int first_page, int end_page, Part part) {
+    for (int i = 0; i < tile_.n_queries; ++i)
+      steps_[i] = pack_weights(tile_.scores + i * kScoreStride, values.steps, block, part(view.from(i)),
+                               part(view.to(i)), first_page, end_page, scratch_.weights + i * kLatentWeightStride);
+  }
+  // Adds the weighted sums of kDims dimensions, starting at d, over pages [first_page, end_page) to the states.
+  void weigh(const RowSpan& values, int first_page, int end_page, int64_t d, float* states, const KeysAhead& ahead) {
+    const int64_t padded_dim = round_up_to_lanes(tile_.value_dim);
+    const int64_t state_floats = attention_state_floats(tile_.value_dim);
+    const int64_t tiles = (tile_.n_queries + kWeighQueries - 1) / kWeighQueries;
+    const int64_t parts = (padded_dim + kLatentPad - 1) / kLatentPad * tiles;
+    const bool whole = d + kLanes < padded_dim;
+    for_register_tiles<kWeighQueries>(tile_.n_queries, [&](auto size, int i) {
+      weigh_rows<size.value>(values, first_page, end_page, tile_.value_stride, d,
+                             scratch_.weights + i * kLatentWeightStride, steps_ + i, states + i * state_floats,
+                             state_floats, whole, ahead, d / kLatentPad * tiles + i / kWeighQueries, parts);
+    });
+  }
+
+ private:
+  const AttentionTile& tile_;
+  const LatentScratch scratch_;
+  float steps_[kTileQueries];
+};
+
 // T is the type of the numbers in the pages.
-template <typename T>
+template <typename T, class Rows>
 void rows_span_of(const AttentionTile& tile, int span, float* states) {
   constexpr bool kWidens = sizeof(T) == 1;  // Only for latents, where the keys are also the values.
   const SpanView view(tile, span);
   const int first_page = view.first_page, end_page = view.end_page;
   if (end_page <= first_page) return;
-  const int64_t key_stride = tile.key_stride, stride = tile.value_stride,
-                state_floats = attention_state_floats(tile.value_dim);
+  const int64_t key_stride = tile.key_stride, stride = tile.value_stride;
   const int n_blocks = latent_blocks(tile.key_dim);
   const LatentScratch scratch = latent_scratch(tile);
   const auto page_of = [&](const std::byte* pages, size_t page_bytes, int p) {
@@ -269,6 +321,7 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
   KeysAhead ahead;
   ahead.lines = lines(tile.key_dim);
   RowSpan values;
+  Rows kernels(tile);
   for (int p = first_page; p < end_page; ++p) {
     const auto* page = reinterpret_cast<const T*>(keys_at(p));
     const int16_t* rows;
@@ -286,14 +339,14 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
     values.rows[p] = rows;
     values.steps[p] = steps;
     Ahead next, later;
-    if (p + 1 < end_page) next = {keys_at(p + 1), kWidens ? ahead.lines : kPairRows * key_stride / kLatentPad};
+    if (p + 1 < end_page) next = {keys_at(p + 1), kWidens ? ahead.lines : Rows::kRowsAhead * key_stride / kLatentPad};
     if (apart) {
       const auto* own = reinterpret_cast<const int16_t*>(values_at(p));
       values.rows[p] = own;
       values.steps[p] = reinterpret_cast<const float*>(own + stride * kPageTokens);
       later = {own, lines(tile.value_dim)};
     }
-    score_integers(tile, rows, steps, scratch.factors, tile.scores + p * kPageTokens, next, later);
+    kernels.score(p, p + 1 == end_page, rows, steps, tile.scores + p * kPageTokens, next, later);
   }
   soften(tile, view, states);
 
@@ -302,8 +355,6 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
   for (int p = 0; p < kSpanPages; ++p)
     ahead.pages[p] = p + kSpanPages < n_sequence_pages ? keys_at(p + kSpanPages) : nullptr;
   const int64_t padded_dim = round_up_to_lanes(tile.value_dim);
-  const int64_t tiles = (tile.n_queries + kWeighQueries - 1) / kWeighQueries;
-  const int64_t parts = (padded_dim + kLatentPad - 1) / kLatentPad * tiles;
   constexpr int kTogether = kWeighedTogether / kPageTokens;
   for (int begin = first_page; begin < end_page; begin = (begin / kTogether + 1) * kTogether) {
     const int next = (begin / kTogether + 1) * kTogether, end = next < end_page ? next : end_page;
@@ -311,26 +362,16 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
       const int low = begin * kPageTokens, high = end * kPageTokens;
       return position < low ? low : position < high ? position : high;
     };
-    float steps[kTileQueries];
-    for (int64_t d = 0; d < padded_dim; d += kLatentPad) {
-      if (d % kLatentBlock == 0)
-        for (int i = 0; i < tile.n_queries; ++i)
-          steps[i] =
-              pack_weights(tile.scores + i * kScoreStride, values.steps, static_cast<int>(d / kLatentBlock),
-                           part(view.from(i)), part(view.to(i)), begin, end, scratch.weights + i * kLatentWeightStride);
-      const bool whole = d + kLanes < padded_dim;
-      for_register_tiles<kWeighQueries>(tile.n_queries, [&](auto size, int i) {
-        weigh_rows<size.value>(values, begin, end, stride, d, scratch.weights + i * kLatentWeightStride, steps + i,
-                               states + i * state_floats, state_floats, whole, ahead,
-                               d / kLatentPad * tiles + i / kWeighQueries, parts);
-      });
+    for (int64_t d = 0; d < padded_dim; d += Rows::kDims) {
+      if (d % kLatentBlock == 0) kernels.pack(view, values, static_cast<int>(d / kLatentBlock), begin, end, part);
+      kernels.weigh(values, begin, end, d, states, ahead);
     }
   }
 }
 
 void attention_span(const AttentionTile& tile, int span, float* states) {
-  if (tile.key_stride > 0 && tile.type == KvType::kQ8_0) return rows_span_of<int8_t>(tile, span, states);
-  if (tile.key_stride > 0) return rows_span_of<int16_t>(tile, span, states);
+  if (tile.key_stride > 0 && tile.type == KvType::kQ8_0) return rows_span_of<int8_t, VectorRows>(tile, span, states);
+  if (tile.key_stride > 0) return rows_span_of<int16_t, VectorRows>(tile, span, states);
   switch (tile.type) {
     case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
     case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);

@@ -83,12 +83,13 @@ struct AttentionTile {
 };
 
 // Distance between the weights of two queries. A tile's scratch memory holds the weights as 16-bit integers, the
-// factors of a page's scores, and a span's pages as 16-bit integers with their steps. For float latents, it holds one
-// page as floats instead.
+// factors of a page's scores, a span's pages as 16-bit integers with their steps, and the queries as tiles. For float
+// latents, it holds one page as floats instead.
 inline constexpr int kLatentWeightStride = kAttentionSpan + kLatentPad;
 constexpr int64_t latent_scratch_floats(int64_t dim) {
   return kTileQueries * kLatentWeightStride / 2 + int64_t{kTileQueries} * latent_blocks(dim) * kPageTokens +
-         int64_t{kAttentionSpan} * latent_blocks(dim) + kAttentionSpan * round_up_to_latents(dim) / 2;
+         int64_t{kAttentionSpan} * latent_blocks(dim) + kAttentionSpan * round_up_to_latents(dim) / 2 +
+         (dim + 63) / 64 * kTileQueries * 32;
 }
 // Floats for a packed query of `dim` dimensions, including the steps of 16-bit integers.
 constexpr int64_t packed_query_floats(int64_t dim) { return round_up_to_lanes(dim) + kLanes; }
@@ -313,7 +314,7 @@ const OpKernels& op_kernels_plain();
 const OpKernels& op_kernels_avx2();
 const OpKernels& op_kernels_avx512();
 const OpKernels& op_kernels_neon();
-// Replaces the kernels that Arithmetic::kFast computes with AMX.
-void use_fast_attention(OpKernels& kernels);
+// Replaces the kernels for which this arithmetic uses AMX.
+void use_amx_attention(OpKernels& kernels, Arithmetic arithmetic);
 
 }  // namespace monolith

@@ -15,21 +15,23 @@ namespace {
 // Lower bound on the sum of squares used as a divisor: a vector of zeros has no norm to rescale.
 constexpr float kMinSquares = 1e-30f;
 
+#if defined(__x86_64__)
+OpKernels with_amx(Arithmetic arithmetic) {
+  OpKernels kernels = op_kernels_avx512();
+  use_amx_attention(kernels, arithmetic);
+  return kernels;
+}
+#endif
+
 }  // namespace
 
 const OpKernels& op_kernels(CpuIsa isa, [[maybe_unused]] Arithmetic arithmetic) {
   switch (isa) {
 #if defined(__x86_64__)
-    case CpuIsa::kAmx:  // Without kFast, only matmuls use the tile unit.
-      if (arithmetic == Arithmetic::kFast) {
-        static const OpKernels fast = [] {
-          OpKernels kernels = op_kernels_avx512();
-          use_fast_attention(kernels);
-          return kernels;
-        }();
-        return fast;
-      }
-      return op_kernels_avx512();
+    case CpuIsa::kAmx: {
+      static const OpKernels kernels[] = {with_amx(Arithmetic::kProduction), with_amx(Arithmetic::kFast)};
+      return kernels[arithmetic == Arithmetic::kFast ? 1 : 0];
+    }
     case CpuIsa::kAvx512: return op_kernels_avx512();
     case CpuIsa::kAvxVnni:  // Only matmuls use the 8-bit dot product.
     case CpuIsa::kAvx2: return op_kernels_avx2();

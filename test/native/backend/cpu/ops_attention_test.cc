@@ -270,13 +270,15 @@ TEST(attention_matches_the_definition_in_double) {
   }
 }
 
-// Arithmetic::kFast splits factors into two bfloat16 numbers if a tile has at least 16 queries. Covers several spans,
-// incomplete pages, windows, chunks, sinks, soft caps, and segments of any length. Unused memory is filled with NaN.
-TEST(fast_attention_is_precise_to_16_bits) {
+// If a tile has enough queries, Arithmetic::kFast splits factors into two bfloat16 numbers, or computes the scores of
+// wide heads in another order. Covers several spans, incomplete pages, windows, chunks, sinks, soft caps, and segments
+// of any length. Unused memory is filled with NaN.
+TEST(fast_attention_is_close_to_production) {
   if (!cpu_has(CpuIsa::kAmx)) return check::skip("this processor has no AMX");
   const float sinks[] = {0.5f, -1.0f, 0.0f, 2.0f, 1.0f, 0.25f, -0.5f, 0.75f};
   for (const Shape& shape :
-       {Shape{8, 2, 64, KvType::kF16}, Shape{3, 3, 32, KvType::kF16}, Shape{7, 1, 96, KvType::kF16}}) {
+       {Shape{8, 2, 64, KvType::kF16}, Shape{3, 3, 32, KvType::kF16}, Shape{7, 1, 96, KvType::kF16},
+        Shape{8, 2, 128, KvType::kF16}, Shape{2, 1, 192, KvType::kF16}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
     const Rows rows = random_rows(shape, 619, 31);
