@@ -8,6 +8,7 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { Agent } from 'undici';
 import { hostOf, isAllowedHost } from '../../shared/host-list.js';
+import { isDeeper } from '../../shared/json-depth.js';
 import { isPublicAddress } from '../../shared/public-address.js';
 import { publicLookup } from '../../shared/public-lookup.js';
 import { VERSION } from '../../shared/version.js';
@@ -33,10 +34,14 @@ export interface SessionLimits {
 }
 const LIMITS: SessionLimits = { timeoutMs: MCP_TIMEOUT_MS, maxBytes: MAX_MCP_BYTES };
 
-/** Shorter header values are not treated as secrets, because masking them would garble results. */
+/** Shorter values of headers and of the URL's query are not treated as secrets: masking them would garble results. */
 const MIN_SECRET = 12;
+/** A segment of the URL's path that may be a secret: many hosted servers have a key in their path. */
+const SECRET_SEGMENT = /^(?=.*\d)[\w.~-]{16,}$/;
 /** Maximum number of secrets that are masked, because masking takes event-loop time. */
 const MAX_SECRETS = 64;
+/** Deeper than any schema of a tool needs. Deeper values could overflow the stack when they are serialized. */
+const MAX_SCHEMA_DEPTH = 128;
 /** Maximum length of a message from the server within an error, in characters. */
 const MAX_MESSAGE = 2_000;
 /** JSON-RPC error codes: see the specification of JSON-RPC 2.0; the SDK uses the last two as well. */
@@ -142,7 +147,7 @@ export class McpSession {
     private readonly limits: SessionLimits = LIMITS,
   ) {
     this.#secrets = secretsIn(
-      Object.values(server.headers).filter(({ length }) => length >= MIN_SECRET),
+      [...Object.values(server.headers), ...urlSecrets(server.url)].filter(({ length }) => length >= MIN_SECRET),
       { least: MIN_SECRET, most: MAX_SECRETS },
     );
   }
@@ -198,11 +203,15 @@ export class McpSession {
     inputSchema: object;
     annotations?: object | undefined;
   }): McpTool {
+    const name = this.#safe(tool.name);
+    for (const [what, value] of Object.entries({ inputSchema: tool.inputSchema, annotations: tool.annotations }))
+      if (isDeeper(value, MAX_SCHEMA_DEPTH))
+        throw new Error(`The ${what} of the tool ${name} is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`);
     return {
-      name: this.#safe(tool.name),
+      name,
       description: tool.description === undefined ? null : this.#safe(tool.description),
-      inputSchema: tool.inputSchema as JsonSchema,
-      annotations: tool.annotations === undefined ? null : (tool.annotations as JsonSchema),
+      inputSchema: this.#safeJson(tool.inputSchema) as JsonSchema,
+      annotations: tool.annotations === undefined ? null : (this.#safeJson(tool.annotations) as JsonSchema),
     };
   }
 
@@ -398,6 +407,29 @@ export class McpSession {
   }
 
   #safe = (text: string): string => wellFormed(withoutSecrets(text, this.#secrets));
+
+  /** Masks secrets in the names and strings of a JSON value, whose depth is limited. */
+  #safeJson(value: unknown): unknown {
+    if (typeof value === 'string') return this.#safe(value);
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map((item) => this.#safeJson(item));
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [this.#safe(name), this.#safeJson(item)]));
+  }
+}
+
+/** Returns the parts of a valid URL that may be secrets: the values of its query, and segments of its path. */
+function urlSecrets(text: string): string[] {
+  const url = new URL(text);
+  const segments = url.pathname.split('/').flatMap((segment) => [segment, decoded(segment)]);
+  return [...url.searchParams.values(), ...segments.filter((segment) => SECRET_SEGMENT.test(segment))];
+}
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
 }
 
 /** Replaces lone surrogates, which storage could not return unchanged. */

@@ -232,6 +232,69 @@ t.test('secrets are sent to the server, and masked in everything that it returns
   t.notMatch(JSON.stringify(error), /very-secret/);
 });
 
+t.test('secrets in the URL are masked', async (t) => {
+  const { server } = await open(t);
+  const url = new URL(server.url);
+  url.pathname = '/k3y-in-the-path-0123456789/mcp';
+  url.search = '?token=query-secret-987654';
+  const session = new McpSession(serverOf(url.href), SETTINGS);
+  t.teardown(() => session.close());
+  const said = (text: string): boolean => /k3y-in-the-path|query-secret/.test(text);
+  server.intercept = (request, response) => {
+    response.writeHead(500).end(`no such path: ${request.url ?? ''}`);
+    return true;
+  };
+  const failed = await session.list(never);
+  t.match(failed, { error: /500|no such path/ });
+  t.notOk(said(JSON.stringify(failed)), JSON.stringify(failed));
+  t.match(JSON.stringify(failed), /\/mcp/, 'the rest of the path is shown');
+});
+
+t.test('secrets in listed tools are masked, and schemas that are nested too deeply are refused', async (t) => {
+  let schema: unknown = { type: 'object', properties: { a: { enum: ['very-secret-token-1234'] } } };
+  const { server, session } = await open(
+    t,
+    { json: true },
+    { headers: { authorization: 'Bearer very-secret-token-1234' } },
+  );
+  let body = '';
+  server.intercept = (request, response) => {
+    if (request.method !== 'POST') return false;
+    const respond = (result: unknown, id: unknown): void =>
+      void response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+    body = '';
+    request.on('data', (part: Buffer) => (body += part.toString()));
+    request.on('end', () => {
+      const { method, id, params } = JSON.parse(body) as {
+        method: string;
+        id: unknown;
+        params?: { protocolVersion?: string };
+      };
+      if (method === 'initialize')
+        return respond(
+          {
+            protocolVersion: params?.protocolVersion,
+            capabilities: { tools: {} },
+            serverInfo: { name: 'x', version: '1' },
+          },
+          id,
+        );
+      if (method === 'tools/list') return respond({ tools: [{ name: 'deep', inputSchema: schema }] }, id);
+      return void response.writeHead(202).end();
+    });
+    return true;
+  };
+  const listing = await session.list(never);
+  t.match(listing, { tools: [{ name: 'deep', inputSchema: { properties: { a: { enum: [String] } } } }] });
+  t.notMatch(JSON.stringify(listing), /very-secret/);
+  let inner: unknown = {};
+  for (let level = 0; level < 1_000; level++) inner = { not: inner };
+  schema = { type: 'object', not: inner };
+  t.match(await session.list(never), { error: /inputSchema of the tool deep is nested deeper than 128 levels/ });
+});
+
 t.test('a redirect to another origin is not followed', async (t) => {
   const other = await startMcpServer();
   t.teardown(() => other.close());
