@@ -14,6 +14,8 @@ import type { EngineIdentity, PageParts, PageStore } from './page-store.js';
 const DAY_S = 86_400;
 /** Bytes that are read and handed to the engine in one part. */
 const PART_BYTES = 2 * 1024 ** 2;
+/** Number of batches that are read at the same time. */
+const READ_AHEAD = 3;
 /** Time for one answer from the engine, whose steps may be long. */
 const ANSWER_MS = 30_000;
 const LOOK_MS = 10;
@@ -221,10 +223,17 @@ export class AttachedEngine {
     let done = 0;
     let asked = 0;
     const batches = inBatches(wanted, sizes);
-    let next = read(batches[0] ?? []);
+    // Later batches are read while the engine copies this one.
+    const begin = (batch: readonly Wanted[]): Promise<Map<number, PageParts>> => {
+      const reading = read(batch);
+      reading.catch(() => undefined); // reported when it is awaited
+      return reading;
+    };
+    const reads = batches.slice(0, READ_AHEAD).map(begin);
     for (const [at, batch] of batches.entries()) {
-      const data = await next;
-      next = read(batches[at + 1] ?? []); // while the engine copies this batch
+      const data = await reads.shift()!;
+      const later = batches[at + READ_AHEAD];
+      if (later !== undefined) reads.push(begin(later));
       const pages: PageData[] = [];
       for (const [index, parts] of batch) {
         const page = data.get(index);
@@ -238,7 +247,7 @@ export class AttachedEngine {
       }
       if (done < asked) break;
     }
-    await next; // its records stay readable until then
+    await Promise.all(reads); // their records stay readable until then
     return done;
   }
 
