@@ -3,15 +3,17 @@
 // prefill in Gflop/s. Calls cycle through the layers of a large KV cache, so that keys and values come from memory
 // rather than from a CPU cache, as in a real step.
 //
-//   attention_bench [threads [name [isa [seconds]]]]
+//   attention_bench [threads [name [isa [seconds [cpu]]]]]
 //
 // Prints one table with the cases whose name contains `name`. An empty `isa` means all. Each case runs for at least
-// `seconds`. Times are the 20th percentile over all calls.
+// `seconds`. Times are the 20th percentile over all calls. `cpu`: times are the CPU time of the process, which is
+// meaningful with one thread, on a machine whose cores are shared with other programs.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <random>
 #include <string>
 #include <vector>
@@ -26,6 +28,14 @@ using namespace monolith;
 namespace {
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+bool measures_cpu_time = false;
+double now() {
+  if (!measures_cpu_time) return seconds();
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 double least_seconds = 0.5;  // Minimum measuring time per case in seconds.
 
@@ -56,6 +66,9 @@ void measure(const Case& c, CpuIsa isa, Arithmetic arithmetic, int threads, doub
   auto made = CpuKvCache::create(shape);
   if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
   CpuKvCache& cache = **made;
+  // Memory that has never been written is one page of zeros, which stays in the CPU's caches.
+  std::memset(cache.layer(0).n_kv_heads > 0 && c.value_dim == 0 ? cache.layer(0).keys.data : cache.layer(0).values.data,
+              0, cache.bytes);
   // Interleave the sequences' pages, as if the sequences had grown concurrently.
   std::vector<int32_t> pages(shape.n_pages);
   for (int64_t i = 0; i < shape.n_pages; ++i)
@@ -80,7 +93,7 @@ void measure(const Case& c, CpuIsa isa, Arithmetic arithmetic, int threads, doub
   backend.begin_step({});
   for (const double start = seconds(); times.size() < 40 || seconds() - start < least_seconds;) {
     const int layer = static_cast<int>(times.size()) % n_layers;
-    const double before = seconds();
+    const double before = now();
     backend.attention({segments,
                        q.data(),
                        q_dim,
@@ -90,7 +103,7 @@ void measure(const Case& c, CpuIsa isa, Arithmetic arithmetic, int threads, doub
                        {.scale = 0.125f, .window = c.window},
                        out.data(),
                        out_dim});
-    times.push_back(seconds() - before);
+    times.push_back(now() - before);
   }
   backend.end_step();
   std::sort(times.begin(), times.end());
@@ -114,9 +127,10 @@ void measure(const Case& c, CpuIsa isa, Arithmetic arithmetic, int threads, doub
 int main(int argc, char** argv) {
   const int threads = std::max(1, argc > 1 ? std::atoi(argv[1]) : 2);
   if (argc > 4) least_seconds = std::atof(argv[4]);
+  measures_cpu_time = argc > 5 && std::strcmp(argv[5], "cpu") == 0;
   const double bandwidth = read_bandwidth(threads, size_t{256} << 20, 5).value();
   std::printf("%d threads, read loop %.1f GB/s\n", threads, bandwidth * 1e-9);
-  const KvType f16 = KvType::kF16, f32 = KvType::kF32, q8 = KvType::kQ8_0;
+  const KvType f16 = KvType::kF16, f32 = KvType::kF32, q8 = KvType::kQ8_0, q4 = KvType::kQ4_0, q5 = KvType::kQ5_0;
   const Case cases[] = {
       {"decode 32/4x64 @4096 f16", 32, 4, 64, f16, 1, 1, 4095},
       {"decode 32/8x128 @4096 f16", 32, 8, 128, f16, 1, 1, 4095},
@@ -134,7 +148,21 @@ int main(int argc, char** argv) {
       {"decode 8 x 32/8x128 @4096 q8_0", 32, 8, 128, q8, 8, 1, 4095},
       {"decode 32/4x64 @16384 f16", 32, 4, 64, f16, 1, 1, 16383},
       {"decode 32/8x128 @16384 q8_0", 32, 8, 128, q8, 1, 1, 16383},
+      {"decode 32/8x128 @16384 q5_0", 32, 8, 128, q5, 1, 1, 16383},
+      {"decode 32/8x128 @16384 q4_0", 32, 8, 128, q4, 1, 1, 16383},
       {"decode 32/8x128 @16384 f16", 32, 8, 128, f16, 1, 1, 16383},
+      {"decode 32/4x64 @16384 q8_0", 32, 4, 64, q8, 1, 1, 16383},
+      {"decode 32/4x64 @16384 q5_0", 32, 4, 64, q5, 1, 1, 16383},
+      {"decode 32/4x64 @16384 q4_0", 32, 4, 64, q4, 1, 1, 16383},
+      {"decode 32/32x128 @16384 q8_0", 32, 32, 128, q8, 1, 1, 16383},
+      {"decode 32/32x128 @16384 q5_0", 32, 32, 128, q5, 1, 1, 16383},
+      {"decode 32/32x128 @16384 q4_0", 32, 32, 128, q4, 1, 1, 16383},
+      {"decode 8 x 32/8x128 @16384 q8_0", 32, 8, 128, q8, 8, 1, 16383},
+      {"decode 8 x 32/8x128 @16384 q5_0", 32, 8, 128, q5, 8, 1, 16383},
+      {"decode 8 x 32/8x128 @16384 q4_0", 32, 8, 128, q4, 8, 1, 16383},
+      {"prefill 32 32/8x128 @16384 q8_0", 32, 8, 128, q8, 1, 32, 16384},
+      {"prefill 32 32/8x128 @16384 q5_0", 32, 8, 128, q5, 1, 32, 16384},
+      {"prefill 32 32/8x128 @16384 q4_0", 32, 8, 128, q4, 1, 32, 16384},
       {"decode 32/8x128 @16384 window 1024", 32, 8, 128, f16, 1, 1, 16383, -1, 1024},
       {"decode 8/1x128 @16384 with 31 @64", 8, 1, 128, f16, 32, 1, 16383, 63},
       {"prefill 256 32/4x64 @0", 32, 4, 64, f16, 1, 256, 0},

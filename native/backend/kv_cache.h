@@ -13,9 +13,10 @@ namespace monolith {
 // dimension.
 inline constexpr int kPageTokens = 16;
 
-// Element type of keys and values. kQ8_0: 8-bit integers, with a binary16 scale for each 32 dimensions of a position
-// and head. kFp8: E4M3 (OCP 8-bit floating point), with a power-of-two scale for each position and head.
-enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8 };
+// Element type of keys and values. kQ8_0, kQ5_0, kQ4_0: integers of 8, 5 or 4 bits, with a binary16 scale for each 32
+// dimensions of a position and head. kFp8: E4M3 (OCP 8-bit floating point), with a power-of-two scale for each position
+// and head. The values are part of the identity of pages on disk (engine/tiers/cache_identity.cc).
+enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8, kQ4_0, kQ5_0 };
 
 enum class StateKind : uint8_t {
   kKeysAndValues,  // Keys and values of each position, for one or more heads.

@@ -30,7 +30,7 @@ export interface LoadOptions {
   // only if batchInvariant is false: 'auto' (use cuBLASLt if it is installed) or the path to the library; absent = do
   // not use cuBLASLt
   cublaslt?: string;
-  kvType: 'f16' | 'f32' | 'q8_0' | 'fp8';
+  kvType: 'f16' | 'f32' | 'q8_0' | 'q5_0' | 'q4_0' | 'fp8'; // q5_0, q4_0: CPUs only; fp8: CUDA devices only
   quantize?: Quantize; // quantize F32, F16 and BF16 matrices to this type on load; absent = keep the file's types
   // draft model with the same vocabulary, for speculative decoding; not loaded if speculation is 'off'; absent = none
   draftPath?: string;

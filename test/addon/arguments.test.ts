@@ -40,7 +40,7 @@ t.test('invalid load options are refused with a TypeError that names them', asyn
     [{ arithmetic: 1 }, "options.arithmetic must be one of 'production', 'fast', 'exact', not 1"],
     [{ batchInvariant: 1 }, 'options.batchInvariant must be a boolean, not 1'],
     [{ cublaslt: '' }, 'options.cublaslt is an empty path'],
-    [{ kvType: 'f8' }, "options.kvType must be one of 'f16', 'f32', 'q8_0', 'fp8', not a string"],
+    [{ kvType: 'f8' }, "options.kvType must be one of 'f16', 'f32', 'q8_0', 'fp8', 'q4_0', 'q5_0', not a string"],
     [{ draftPath: '' }, 'options.draftPath is an empty path'],
     [
       { draftQuantize: 'q9' },

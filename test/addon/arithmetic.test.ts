@@ -52,6 +52,8 @@ t.test('every option that affects results changes the fingerprint', async (t) =>
   const all = [
     await fingerprint({}),
     await fingerprint({ kvType: 'q8_0' }),
+    await fingerprint({ kvType: 'q5_0' }),
+    await fingerprint({ kvType: 'q4_0' }),
     await fingerprint({ arithmetic: 'exact' }),
     await fingerprint({ isa: 'plain' }),
     ...(hasAmx ? [await fingerprint(fast)] : []),

@@ -25,7 +25,7 @@ Status check_type(KvType type) {
   if (type != KvType::kFp8) return {};
   return Error{ErrorCode::kUnsupported,
                "kv_type fp8 is supported only on GPUs (engine.device cuda): the CPU stores keys and "
-               "values in f16, q8_0 or f32"};
+               "values in f16, q8_0, q5_0, q4_0 or f32"};
 }
 
 // Returns the number of columns of the widest matrix, including the experts' matrices, because MoE layers use the same

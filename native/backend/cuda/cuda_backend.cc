@@ -160,7 +160,7 @@ class CudaBackend final : public Backend {
                               [&](TensorType type) {
                                 return cuda::keeps_type(type, options_.exact) ? Status() : Status(unsupported(type));
                               },
-                              [](KvType) { return Status(); },  //
+                              [](KvType type) { return CudaKvCache::check(type); },
                               [](const KvShape& shape) { return CudaKvCache::check(shape); },
                               [](const Convolution& convolution) { return check_recurrence(convolution); },
                               [](const DeltaRule& rule) { return check_recurrence(rule); },

@@ -24,7 +24,7 @@ constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, T
                                          TensorType::kF8E4M3};
 // The names of enumerators, in the order of their enumerations.
 constexpr std::string_view kArithmetics[] = {"production", "fast", "exact"};
-constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};
+constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8", "q4_0", "q5_0"};
 constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};
 constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};
 constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};

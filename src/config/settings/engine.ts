@@ -36,9 +36,9 @@ export const engine = {
     "cuBLASLt library for long prompts to BF16 models on a GPU, used only with batch_invariant false: auto = the system's installation; a path; off = do not use it.",
   ),
   kv_type: setting(
-    kind.choice('f16', 'q8_0', 'fp8', 'f32'),
+    kind.choice('f16', 'q8_0', 'q5_0', 'q4_0', 'fp8', 'f32'),
     'f16',
-    'Data type of the KV cache. q8_0 and fp8 (GPU only) hold nearly twice as many tokens as f16 in the same memory; q8_0 is slightly less precise than f16, fp8 less than q8_0.',
+    'Data type of the KV cache. Compared with f16, the same memory holds nearly 2 times as many tokens in q8_0 and fp8 (GPU only), nearly 3 times as many in q5_0 and 3.5 times as many in q4_0 (both CPU only). Precision decreases from f16 to q8_0, fp8, q5_0 and q4_0.',
     { alias: 'kv-type' },
   ),
   max_context: setting(

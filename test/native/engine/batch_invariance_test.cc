@@ -166,11 +166,16 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
 TEST(batch_invariance_llama_q8_0) { check_invariance("models/llama.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_qwen3_f16) { check_invariance("models/qwen3.f16.gguf", mixed_requests()); }
 TEST(batch_invariance_8_bit_pages) { check_invariance("models/llama.q8_0.gguf", mixed_requests(), KvType::kQ8_0); }
+TEST(batch_invariance_4_bit_pages) { check_invariance("models/llama.q8_0.gguf", mixed_requests(), KvType::kQ4_0); }
+TEST(batch_invariance_5_bit_pages) { check_invariance("models/llama.q8_0.gguf", mixed_requests(), KvType::kQ5_0); }
 TEST(batch_invariance_recurrent_state) { check_invariance("models/qwen35.f16.gguf", mixed_requests()); }
 TEST(batch_invariance_recurrent_state_and_experts) { check_invariance("models/qwen3next.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_mla) { check_invariance("models/deepseek2-v3.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_mla_8_bit_pages) {
   check_invariance("models/deepseek2-v3.q8_0.gguf", mixed_requests(), KvType::kQ8_0);
+}
+TEST(batch_invariance_mla_4_bit_pages) {
+  check_invariance("models/deepseek2-v3.q8_0.gguf", mixed_requests(), KvType::kQ4_0);
 }
 TEST(batch_invariance_sparse_mla) { check_invariance("models/deepseek32.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_recurrent_state_and_mla) { check_invariance("models/kimi-linear.q8_0.gguf", mixed_requests()); }

@@ -1,5 +1,7 @@
 // Compares models with golden logits: every file, in exact and in production arithmetic, with every instruction set of
 // this machine. Results must be bit-identical for any chunk size, batch and number of threads.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -221,6 +223,47 @@ TEST(eight_bit_pages_are_within_the_int8_tolerance) {
     REQUIRE(loaded != nullptr);
     judge(file, *golden, golden->prompts, GoldenRunner(*loaded->model).run(golden->prompts, 1024, true), "int8",
           "8-bit pages", *loaded);
+  }
+}
+
+// The error of pages with fewer bits alone, in standard deviations of the logits: all other arithmetic is exact. The
+// files have random weights and small heads, so their errors are larger than those of trained models. The largest
+// errors are those of latents, and of experts that are chosen differently.
+TEST(pages_of_8_5_and_4_bits_are_within_their_tolerance) {
+  if (vectors_absent()) return;
+  struct Bound {
+    KvType type;
+    const char* name;
+    double median, most;
+  };
+  for (const Bound& bound : {Bound{KvType::kQ8_0, "q8_0", 0.04, 0.5}, Bound{KvType::kQ5_0, "q5_0", 0.18, 0.9},
+                             Bound{KvType::kQ4_0, "q4_0", 0.35, 1.0}}) {
+    std::vector<double> errors;
+    for (const GoldenFile& file : files_here()) {
+      if (!file.own_shape) continue;
+      const Golden* golden = golden_of(file);
+      REQUIRE(golden != nullptr);
+      auto loaded = load(file, {.threads = 2, .arithmetic = Arithmetic::kExact}, bound.type);
+      REQUIRE(loaded != nullptr);
+      const auto runs = GoldenRunner(*loaded->model).run(golden->prompts, 1024, true);
+      double squares = 0;
+      int n = 0;
+      for (size_t i = 0; i < runs.size(); ++i)
+        for (size_t p = 0; p < golden->prompts[i].positions.size(); ++p, ++n)
+          squares += std::pow(distance(runs[i].positions[p], golden->prompts[i].positions[p].exact, {}).rms, 2);
+      errors.push_back(std::sqrt(squares / std::max(n, 1)));
+      char line[120];
+      std::snprintf(line, sizeof line, "%-24s %s pages: %.4f standard deviations", file.name, bound.name,
+                    errors.back());
+      check::note(line);
+      if (!(errors.back() <= bound.most))
+        check::fail(__FILE__, __LINE__, std::string("outside the tolerance: ") + line);
+    }
+    if (errors.empty()) continue;
+    std::ranges::sort(errors);
+    if (!(errors[errors.size() / 2] <= bound.median))
+      check::fail(__FILE__, __LINE__,
+                  std::string(bound.name) + ": median error " + std::to_string(errors[errors.size() / 2]));
   }
 }
 

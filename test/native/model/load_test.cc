@@ -51,7 +51,7 @@ TEST(allocated_memory_equals_the_plan) {
     const ParsedModel parsed(model);
     REQUIRE(parsed.file != nullptr);
     for (const Arithmetic arithmetic : {Arithmetic::kProduction, Arithmetic::kExact}) {
-      for (const KvType kv_type : {KvType::kF16, KvType::kF32, KvType::kQ8_0}) {
+      for (const KvType kv_type : {KvType::kF16, KvType::kF32, KvType::kQ8_0, KvType::kQ4_0, KvType::kQ5_0}) {
         auto backend = make_cpu_backend({.threads = 1, .arithmetic = arithmetic});
         REQUIRE(backend.ok());
         ModelLimits limits = kLimits;

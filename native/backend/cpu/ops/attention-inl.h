@@ -1,6 +1,6 @@
 // Attention over one span of positions for a tile of queries. Compiled once per instruction set, inside an unnamed
-// namespace, after one vector_*.h, ops/rows-inl.h, ops/attention_q8-inl.h and ops/attention_latents-inl.h. Latents that
-// are not floats are handled in ops/attention_integers-inl.h.
+// namespace, after one vector_*.h, ops/rows-inl.h, ops/attention_q8-inl.h, ops/attention_packed-inl.h and
+// ops/attention_latents-inl.h. Latents that are not floats are handled in ops/attention_integers-inl.h.
 //
 // Order of arithmetic for each query and head. For 8-bit pages, scores and values are computed as in
 // ops/attention_q8-inl.h.
@@ -282,6 +282,21 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
     }
   }
 
+  // Packed pages are unpacked shortly before they are used. The kernels prefetch only unpacked pages. The values of
+  // 4-bit pages that a single register tile uses are loaded directly.
+  [[maybe_unused]] SpanPages<T> packed_keys, packed_values;
+  [[maybe_unused]] const bool loads_packed = kLoadsPacked && tile.type == KvType::kQ4_0 &&
+                                             tile.n_queries <= kRegisterQueries && tile.value_dim % kQ8Block == 0;
+  [[maybe_unused]] UnpackedPages unpacked(tile);
+  if constexpr (sizeof(T) == 1)
+    if (tile.unpacked != nullptr)
+      for (int p = first_page; p < n_pages + kPagesAhead; ++p) {
+        packed_keys[p] = keys[p];
+        packed_values[p] = values[p];
+        keys[p] = unpacked.keys(p - first_page);
+        values[p] = unpacked.values(p);
+      }
+
   // A few pages at a time stay in the L1 cache while all register tiles use them.
   if constexpr (sizeof(T) == sizeof(float))
     if (tile.rows != nullptr)
@@ -289,6 +304,9 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
         score_latents(tile, values[p], values[p + 1], tile.scores + p * kPageTokens);
   for (int p = first_page; p < n_pages && tile.rows == nullptr; p += kPageRun) {
     const int run = n_pages - p < kPageRun ? n_pages - p : kPageRun;
+    if constexpr (sizeof(T) == 1)
+      for (int i = p; tile.unpacked != nullptr && i < p + run; ++i)
+        unpacked.add_keys(i - first_page, packed_keys[i], packed_keys[i + kPagesAhead]);
     for_register_tiles<kScoreQueries<T>>(tile.n_queries, [&](auto size, int i) {
       score_run<size.value>(tile, i, keys + p, run, tile.scores + i * kScoreStride + p * kPageTokens);
     });
@@ -304,6 +322,13 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
     return low < high ? low : high;
   };
   const auto weigh = [&](auto size, int i, int low, int high) {
+    if constexpr (sizeof(T) == 1 && kLoadsPacked)
+      if (loads_packed)
+        return weigh_bytes<size.value, true>(tile.scores + i * kScoreStride, packed_values, tile.value_stride, low,
+                                             high, padded_dim, states + i * state_floats, state_floats);
+    if constexpr (sizeof(T) == 1)
+      for (int p = low / kPageTokens; tile.unpacked != nullptr && p * kPageTokens < high; ++p)
+        unpacked.add_values(p, packed_values[p], packed_values[p + kPagesAhead]);
     weigh_run<size.value>(tile.scores + i * kScoreStride, values, tile.value_stride, low, high, padded_dim,
                           states + i * state_floats, state_floats);
   };

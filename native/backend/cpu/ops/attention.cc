@@ -94,9 +94,15 @@ struct Attention {
   const float* query(const Segment& segment, int kv_head, int64_t index) const {
     return q + offset(segment, kv_head, index, q_stride, layer.key_dim);
   }
-  float* result(const Segment& segment, int kv_head, int64_t index) const {
-    return out + offset(segment, kv_head, index, out_stride, layer.value_dim);
+  // Writes the result of query `index` from its state.
+  void finish(const Segment& segment, int kv_head, int64_t index, float* state) const {
+    float* const to = out + offset(segment, kv_head, index, out_stride, layer.value_dim);
+    add_sink(state, kv_head, index);
+    kernels.attention_finish(state, layer.value_dim, to);
+    if (rotates()) kernels.rotate_hadamard(to, layer.value_dim);
   }
+  // Keys and values of packed types are rotated, so queries and results must be, too. Latents are not rotated.
+  bool rotates() const { return is_packed(type) && !layer.latents; }
 };
 
 // One tile in a thread's scratch memory, with packed and scaled queries, starts and limits.
@@ -110,9 +116,12 @@ class Tile {
     float* packed = memory;
     float* rows = packed + kTileQueries * packed_query_floats(key_dim);
     // 8-bit latents are converted to 16-bit integers for each tile.
-    const bool as_whole_numbers = layer.whole_numbers || (layer.latents && a.type == KvType::kQ8_0);
+    const bool packs = is_packed(a.type), as_bytes = packs || a.type == KvType::kQ8_0;
+    const bool as_whole_numbers = layer.whole_numbers || (layer.latents && as_bytes);
     const int64_t key_stride = layer.latents ? layer.value_stride : layer.key_stride;
-    float* scores = rows + (layer.latents || as_whole_numbers ? latent_scratch_floats(key_dim) : 0);
+    float* scores = rows + (layer.latents || as_whole_numbers ? latent_scratch_floats(key_dim)
+                            : packs                           ? unpacked_floats(key_dim, layer.value_dim)
+                                                              : 0);
     states_ = scores + kTileQueries * kScoreStride;
     next_ = states_ + kTileQueries * a.state_floats();
     const int n = static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
@@ -127,6 +136,11 @@ class Tile {
     }
     for (int i = 0; i < n; ++i) {
       const float* from = a.query(segment, kv_head, first_query + i);
+      if (a.rotates()) {
+        std::memcpy(scores, from, static_cast<size_t>(key_dim) * sizeof(float));
+        a.kernels.rotate_hadamard(scores, key_dim);
+        from = scores;
+      }
       const float scale = a.scale(position(i));
       if (as_whole_numbers) {
         auto* const numbers = reinterpret_cast<int16_t*>(packed);
@@ -141,8 +155,8 @@ class Tile {
         float* to = packed + i * padded_dim;
         for (int64_t d = 0; d < key_dim; ++d) to[d] = from[d] * scale;
         std::fill(to + key_dim, to + padded_dim, 0.0f);
-      } else if (a.type == KvType::kQ8_0) {
-        a.kernels.pack_query_q8(from, key_dim, scale, i, n, packed);
+      } else if (as_bytes) {
+        a.kernels.pack_query_q8(from, key_dim, scale, packs ? packed_zero(a.type) : 128, i, n, packed);
       } else {
         for (int64_t d = 0; d < key_dim; ++d) packed[d * n + i] = from[d] * scale;
       }
@@ -166,7 +180,10 @@ class Tile {
              .scores = scores,
              .rows = layer.latents || as_whole_numbers ? rows : nullptr,
              .key_stride = as_whole_numbers ? key_stride : 0,
-             .slopes = a.params.max_alibi_bias > 0 ? slopes_ : nullptr};
+             .slopes = a.params.max_alibi_bias > 0 ? slopes_ : nullptr,
+             .unpacked = !packs          ? nullptr
+                         : layer.latents ? reinterpret_cast<std::byte*>(scores) - unpacked_page_bytes(key_dim)
+                                         : reinterpret_cast<std::byte*>(rows)};
   }
 
   // Computes all spans in order and writes the result.
@@ -179,11 +196,8 @@ class Tile {
       a.kernels.attention_span(tile_, span, next_);
       a.kernels.attention_merge_tile(tile_, span, states_, next_);
     }
-    for (int i = 0; i < tile_.n_queries; ++i) {
-      a.add_sink(states_ + i * a.state_floats(), kv_head_, first_query_ + i);
-      a.kernels.attention_finish(states_ + i * a.state_floats(), a.layer.value_dim,
-                                 a.result(segment_, kv_head_, first_query_ + i));
-    }
+    for (int i = 0; i < tile_.n_queries; ++i)
+      a.finish(segment_, kv_head_, first_query_ + i, states_ + i * a.state_floats());
   }
 
   // Computes the states of each span in [first_span, end_span) and stores them `partial_stride` floats apart, to be
@@ -226,8 +240,7 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, int
                 static_cast<size_t>(state_floats) * sizeof(float));
     a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats, n_queries * state_floats,
                               end - first - 1, a.layer.value_dim);
-    a.add_sink(state, kv_head, i);
-    a.kernels.attention_finish(state, a.layer.value_dim, a.result(segment, kv_head, i));
+    a.finish(segment, kv_head, i, state);
   }
 }
 

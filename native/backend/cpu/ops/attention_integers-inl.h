@@ -1,5 +1,5 @@
 // Attention over a span in 16-bit integers. With KvType::kF16, pages store latents, and the keys and values of wide
-// heads, in this form. 8-bit latents are widened for each tile. Compiled once per instruction set, inside an unnamed
+// heads, in this form. Latents with fewer bits are widened for each tile. Compiled once per instruction set, inside an unnamed
 // namespace, after ops/attention-inl.h.
 //
 // Order of arithmetic for each query. Rows and queries have one scale, called the step, per block of kLatentBlock
@@ -36,8 +36,10 @@ float pack_latents(const float* x, int count, int most, int16_t* to) {
   return counts ? top / limit : bad;
 }
 
-// Widens a page of 8-bit latents to 16 bits: 128 times each number, times the ratio of its scale to the largest scale
-// in the block, rounded. `steps` is [block][kPageTokens].
+// Widens a page of latents to 16 bits: 2^Shift times each number, times the ratio of its scale to the largest scale in
+// the block, rounded. Shift makes the largest number 2^14. Only the scales of packed types can be negative. `steps` is
+// [block][kPageTokens].
+template <int Shift>
 inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, float* steps) {
   const auto* scales = reinterpret_cast<const uint16_t*>(page + stride * kPageTokens);
   for (int64_t first = 0; first < stride; first += kLatentBlock, steps += kPageTokens) {
@@ -45,10 +47,10 @@ inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, flo
     Vec top = splat(0.0f), poison = top;
     for (int64_t d = first; d < end; d += kQ8Block) {
       const Vec scale = load(scales + d / kQ8Block * kPageTokens);
-      top = max(scale, top);
+      top = max(absolute(scale), top);
       poison = fma(scale, splat(0.0f), poison);
     }
-    store(steps, fma(top, splat(32768.0f / (32767.0f * 128.0f)), poison));
+    store(steps, fma(top, splat(32768.0f / (32767.0f * (1 << Shift))), poison));
     // If the block is all zero or contains NaN, the factors are zero.
     const Vec inverse = div(splat(32767.0f), top);
     for (int64_t d = first; d < end; d += kQ8Block) {
@@ -57,7 +59,7 @@ inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, flo
       const Vec some = if_less(splat(0.0f), top, mul(scale, inverse), splat(0.0f));
       store(factors, if_less(poison, splat(1.0f), some, splat(0.0f)));
       for (int64_t row = 0; row < kPageTokens; ++row)
-        widen(page + row * stride + d, factors[row], rows + row * stride + d);
+        widen<Shift>(page + row * stride + d, factors[row], rows + row * stride + d);
     }
   }
 }
@@ -315,7 +317,7 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
   };
   const auto keys_at = [&](int p) { return page_of(tile.keys, tile.key_page_bytes, p); };
   const auto values_at = [&](int p) { return page_of(tile.values, tile.value_page_bytes, p); };
-  const auto lines = [](int64_t dim) { return latents_page_bytes(dim, kWidens ? KvType::kQ8_0 : KvType::kF16) / 64; };
+  const auto lines = [&](int64_t dim) { return latents_page_bytes(dim, tile.type) / 64; };
   const bool apart = tile.keys != tile.values;
 
   KeysAhead ahead;
@@ -329,7 +331,15 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
     if constexpr (kWidens) {
       int16_t* const wide = scratch.rows + p * kPageTokens * key_stride;
       float* const wide_steps = scratch.steps + p * n_blocks * kPageTokens;
-      widen_latents(page, key_stride, wide, wide_steps);
+      auto widen_page = widen_latents<7>;
+      if (tile.unpacked != nullptr) {
+        auto* const unpacked = reinterpret_cast<int8_t*>(tile.unpacked);
+        const auto* const own = reinterpret_cast<const uint8_t*>(page);
+        unpack_rows(tile.type, key_stride, own, own, unpacked);
+        page = unpacked;
+        widen_page = tile.type == KvType::kQ4_0 ? widen_latents<11> : widen_latents<10>;
+      }
+      widen_page(page, key_stride, wide, wide_steps);
       rows = wide;
       steps = wide_steps;
     } else {
@@ -370,11 +380,14 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
 }
 
 void attention_span(const AttentionTile& tile, int span, float* states) {
-  if (tile.key_stride > 0 && tile.type == KvType::kQ8_0) return rows_span_of<int8_t, VectorRows>(tile, span, states);
+  if (tile.key_stride > 0 && (tile.type == KvType::kQ8_0 || is_packed(tile.type)))
+    return rows_span_of<int8_t, VectorRows>(tile, span, states);
   if (tile.key_stride > 0) return rows_span_of<int16_t, VectorRows>(tile, span, states);
   switch (tile.type) {
     case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
-    case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
+    case KvType::kQ8_0:
+    case KvType::kQ4_0:
+    case KvType::kQ5_0: return attention_span_of<int8_t>(tile, span, states);
     case KvType::kF32: return attention_span_of<float>(tile, span, states);
     case KvType::kFp8: return;  // Refused by CpuBackend::supports().
   }

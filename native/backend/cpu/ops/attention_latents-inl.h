@@ -1,6 +1,6 @@
 // Scores of queries against latents (StateKind::kLatents). All heads share the latent rows. A row is the key and its
 // first dimensions are the value, so a page is read once for all queries of a tile, and its rows are stored in the same
-// way as values. Compiled once per instruction set, inside an unnamed namespace, after ops/attention_q8-inl.h and
+// way as values. Compiled once per instruction set, inside an unnamed namespace, after ops/attention_packed-inl.h and
 // before ops/attention-inl.h. This file contains the scores for float latents and for the sparse-attention indexer.
 // Latents of other types use integer arithmetic (ops/attention_integers-inl.h).
 //
@@ -30,6 +30,12 @@ inline const float* latent_rows(const AttentionTile& tile, const int16_t* page, 
   return tile.rows;
 }
 inline const float* latent_rows(const AttentionTile& tile, const int8_t* page, const int8_t* next) {
+  if (tile.unpacked != nullptr) {
+    auto* const unpacked = reinterpret_cast<int8_t*>(tile.unpacked);
+    unpack_rows(tile.type, tile.value_stride, reinterpret_cast<const uint8_t*>(page),
+                reinterpret_cast<const uint8_t*>(next), unpacked);
+    page = next = unpacked;
+  }
   const auto* scales = reinterpret_cast<const uint16_t*>(page + tile.value_stride * kPageTokens);
   float factors[kPageTokens];
   for (int64_t d = 0; d < tile.q_stride; d += kLanes) {
@@ -109,7 +115,9 @@ void index_page(const AttentionTile& tile, const std::byte* page, const std::byt
                 bool first, float* scores) {
   switch (tile.type) {
     case KvType::kF16: return index_page_of<int16_t>(tile, page, next, weights, first, scores);
-    case KvType::kQ8_0: return index_page_of<int8_t>(tile, page, next, weights, first, scores);
+    case KvType::kQ8_0:
+    case KvType::kQ4_0:
+    case KvType::kQ5_0: return index_page_of<int8_t>(tile, page, next, weights, first, scores);
     case KvType::kF32: return index_page_of<float>(tile, page, next, weights, first, scores);
     case KvType::kFp8: return;  // Refused by CpuBackend::supports().
   }

@@ -1,5 +1,6 @@
-// Attention over 8-bit keys and values (KvType::kQ8_0), and the quantization of keys, values and queries. CpuKvCache in
-// ops.h describes the layout of the pages. Compiled once per instruction set, inside an unnamed namespace, after
+// Attention over keys and values of 8 bits (KvType::kQ8_0), and of 4 and 5 bits after they have been unpacked
+// (ops/attention_packed-inl.h). Also the quantization of keys, values and queries. CpuKvCache in ops.h describes the
+// layout of the pages. Compiled once per instruction set, inside an unnamed namespace, after
 // ops/rows-inl.h and before ops/attention-inl.h.
 //
 // Order of arithmetic for each query and head:
@@ -8,8 +9,8 @@
 //   values   the weight times the value's scale, then one chain of fused multiply-adds over the
 //            positions, ascending, per dimension
 //
-// Keys are stored with 128 added, because the byte products need one unsigned operand. To compensate, each dot product
-// starts at -128 times the sum of the query's block.
+// Keys are stored with 128 added (packed types: packed_zero()), because the byte products need one unsigned operand. To
+// compensate, each dot product starts at minus that number times the sum of the query's block.
 
 // Returns the number of vectors (of positions or dimensions) that a register tile of `queries` queries processes.
 constexpr int vectors_beside(int accumulators, int queries) {
@@ -79,6 +80,26 @@ void quantize_q8(const float* x, int n, int8_t* out, uint16_t* scale) {
   *scale = halves[0];
 }
 
+void quantize_packed(const float* x, int n, int zero, int8_t* out, uint16_t* scale) {
+  const Q8Values values = load_q8_values(x, n);
+  const float largest = largest_of(values), highest = max_of_lanes(max(values.low, values.high));
+  const auto low = static_cast<float>(-zero), high = static_cast<float>(zero - 1);
+  const float wanted = (highest == largest ? largest : -largest) / low;
+  const float in_range = wanted > 65504.0f ? 65504.0f : wanted < -65504.0f ? -65504.0f : wanted;
+  uint16_t halves[kLanes];
+  float stored[kLanes];
+  store(halves, splat(in_range + poison_of(values)));
+  store(stored, load(halves));
+  const Vec inverse = splat(stored[0] > 0.0f || stored[0] < 0.0f ? 1.0f / stored[0] : 0.0f);
+  const auto store_in_range = [&](int8_t* to, Vec v) {
+    v = if_less(splat(high), v, splat(high), v);
+    store(to, max(v, splat(low)));
+  };
+  store_in_range(out, mul(values.low, inverse));
+  store_in_range(out + kLanes, mul(values.high, inverse));
+  *scale = halves[0];
+}
+
 // Packed queries for the score kernel: [quad][query][kQueryWords], then scales [block][query] and offsets
 // [block][query], each with room for `stride` queries.
 struct Q8Queries {
@@ -93,7 +114,7 @@ inline Q8Queries q8_queries(const float* packed, int head_dim, int stride) {
           reinterpret_cast<int32_t*>(scales + int64_t{stride} * q8_blocks(head_dim))};
 }
 
-void pack_query_q8(const float* x, int head_dim, float scale, int i, int stride, float* packed) {
+void pack_query_q8(const float* x, int head_dim, float scale, int zero, int i, int stride, float* packed) {
   const Q8Queries queries = q8_queries(packed, head_dim, stride);
   for (int block = 0; block < q8_blocks(head_dim); ++block) {
     const int first = block * kQ8Block, left = head_dim - first;
@@ -114,7 +135,7 @@ void pack_query_q8(const float* x, int head_dim, float scale, int i, int stride,
     for (int d = 0; d < n; d += 4)
       pack_query_quad(numbers + d, queries.words + ((first + d) / 4 * stride + i) * kQueryWords);
     queries.scales[block * stride + i] = block_scale;
-    queries.offsets[block * stride + i] = -128 * sum;
+    queries.offsets[block * stride + i] = -zero * sum;
   }
 }
 
@@ -165,12 +186,12 @@ inline void score_pages(const AttentionTile& tile, int first, const int8_t* cons
 
 // weigh_q8_values() adds the weighted values of positions [low, high), counted from the first of `pages`, to the states
 // of `Queries` queries, for `Vectors` vectors of dimensions starting at d. `weights` [Blocks][Queries][kRunPositions]
-// include the scales.
+// include the scales. Packed: the numbers have 4 bits (KvType::kQ4_0), and Vectors is even.
 constexpr int kRunPositions = kPageRun * kPageTokens;
-template <int Queries, int Blocks, int Vectors>
+template <int Queries, int Blocks, int Vectors, bool Packed>
 inline void weigh_q8_values(const float* weights, const int8_t* const* pages, int64_t value_stride, int d, int low,
                             int high, float* states, int64_t state_floats) {
-  constexpr int kPerBlock = Vectors / Blocks;
+  constexpr int kPerBlock = Vectors / Blocks, kPerByte = Packed ? 2 : 1;
   Vec sums[Queries][Vectors];
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
@@ -180,13 +201,20 @@ inline void weigh_q8_values(const float* weights, const int8_t* const* pages, in
   for (int position = low; position < high;) {
     const int page = position / kPageTokens, within = position % kPageTokens;
     const int end = high < (page + 1) * kPageTokens ? high : (page + 1) * kPageTokens;
-    const int8_t* values = pages[page] + within * value_stride + d;
-    const int8_t* ahead = pages[page + kPagesAhead] + within * value_stride + d;
-    for (; position < end; ++position, values += value_stride, ahead += value_stride) {
+    const int64_t at = (within * value_stride + d) / kPerByte, stride = value_stride / kPerByte;
+    const int8_t* values = pages[page] + at;
+    const int8_t* ahead = pages[page + kPagesAhead] + at;
+    for (; position < end; ++position, values += stride, ahead += stride) {
       Vec value[Vectors];
-      if constexpr (kFetchesAhead<Queries>) prefetch_row<Vectors * kLanes>(ahead);
-      MONOLITH_UNROLL
-      for (int v = 0; v < Vectors; ++v) value[v] = load(values + v * kLanes);
+      if constexpr (kFetchesAhead<Queries>) prefetch_row<Vectors * kLanes / kPerByte>(ahead);
+      if constexpr (Packed) {
+        MONOLITH_UNROLL
+        for (int v = 0; v < Vectors; v += 2)
+          load_packed(reinterpret_cast<const uint8_t*>(values + v * kLanes / 2), value[v], value[v + 1]);
+      } else {
+        MONOLITH_UNROLL
+        for (int v = 0; v < Vectors; ++v) value[v] = load(values + v * kLanes);
+      }
       MONOLITH_UNROLL
       for (int i = 0; i < Queries; ++i) {
         MONOLITH_UNROLL
@@ -205,10 +233,11 @@ inline void weigh_q8_values(const float* weights, const int8_t* const* pages, in
   }
 }
 
-// Like weigh_run() for floats. The scales are stored after each page's values.
-template <int Queries>
-[[gnu::noinline]] void weigh_run(const float* weights, const int8_t* const* pages, int64_t value_stride, int low,
-                                 int high, int padded_dim, float* states, int64_t state_floats) {
+// Like weigh_run() for floats. The scales are stored after each page's values. Packed: `padded_dim` is a multiple of
+// kQ8Block.
+template <int Queries, bool Packed>
+[[gnu::noinline]] void weigh_bytes(const float* weights, const int8_t* const* pages, int64_t value_stride, int low,
+                                   int high, int padded_dim, float* states, int64_t state_floats) {
   constexpr int kVectors = kTileVectors<Queries>;
   const int first = low / kPageTokens, n = (high + kPageTokens - 1) / kPageTokens - first;
   pages += first;
@@ -218,7 +247,7 @@ template <int Queries>
   float scaled[2 * Queries * kRunPositions];
   const auto scale = [&](int block, float* to) {
     for (int p = 0; p < n; ++p) {
-      const auto* scales = reinterpret_cast<const uint16_t*>(pages[p] + value_stride * kPageTokens);
+      const auto* scales = reinterpret_cast<const uint16_t*>(pages[p] + value_stride * kPageTokens / (Packed ? 2 : 1));
       const Vec factor = load(scales + block * kPageTokens);
       MONOLITH_UNROLL
       for (int i = 0; i < Queries; ++i)
@@ -231,16 +260,23 @@ template <int Queries>
     for (; d + 2 * kQ8Block <= padded_dim; d += 2 * kQ8Block) {
       scale(d / kQ8Block, scaled);
       scale(d / kQ8Block + 1, scaled + Queries * kRunPositions);
-      weigh_q8_values<Queries, 2, 4>(scaled, pages, value_stride, d, low, high, states, state_floats);
+      weigh_q8_values<Queries, 2, 4, Packed>(scaled, pages, value_stride, d, low, high, states, state_floats);
     }
   for (; d < padded_dim; d += kQ8Block) {
     scale(d / kQ8Block, scaled);
     if constexpr (kVectors >= 2)
       if (d + kQ8Block <= padded_dim) {
-        weigh_q8_values<Queries, 1, 2>(scaled, pages, value_stride, d, low, high, states, state_floats);
+        weigh_q8_values<Queries, 1, 2, Packed>(scaled, pages, value_stride, d, low, high, states, state_floats);
         continue;
       }
-    for (int v = d; v < padded_dim && v < d + kQ8Block; v += kLanes)
-      weigh_q8_values<Queries, 1, 1>(scaled, pages, value_stride, v, low, high, states, state_floats);
+    if constexpr (!Packed)
+      for (int v = d; v < padded_dim && v < d + kQ8Block; v += kLanes)
+        weigh_q8_values<Queries, 1, 1, false>(scaled, pages, value_stride, v, low, high, states, state_floats);
   }
+}
+
+template <int Queries>
+inline void weigh_run(const float* weights, const int8_t* const* pages, int64_t value_stride, int low, int high,
+                      int padded_dim, float* states, int64_t state_floats) {
+  weigh_bytes<Queries, false>(weights, pages, value_stride, low, high, padded_dim, states, state_floats);
 }

@@ -398,7 +398,7 @@ constexpr int kMinTileQueries = kScores ? 12 : 28;
 template <class Unit, bool kScores>
 bool attention_span_in_tiles(const AttentionTile& tile, int span, float* states) {
   if (tile.key_stride == 0 || tile.n_queries < kMinTileQueries<kScores>) return false;
-  if (tile.type == KvType::kQ8_0)
+  if (tile.type == KvType::kQ8_0 || is_packed(tile.type))
     rows_span_of<int8_t, TileRows<Unit, kScores>>(tile, span, states);
   else
     rows_span_of<int16_t, TileRows<Unit, kScores>>(tile, span, states);

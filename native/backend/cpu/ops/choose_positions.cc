@@ -47,23 +47,27 @@ void CpuBackend::select_positions(const SparseIndexer& index, std::span<const Se
           const std::byte* const next =
               index.block == 1 ? page_at(std::min<int64_t>(page + 1, n_pages - 1), nullptr) : own;
           for (int head = 0; head < index.n_heads; head += kTileQueries) {
-            const AttentionTile tile{.n_queries = std::min(kTileQueries, index.n_heads - head),
-                                     .key_dim = dim,
-                                     .value_dim = dim,
-                                     .starts = nullptr,
-                                     .limits = nullptr,
-                                     .q = q + int64_t{head} * dim,
-                                     .q_stride = dim,
-                                     .pages = nullptr,
-                                     .keys = nullptr,
-                                     .values = nullptr,
-                                     .key_page_bytes = 0,
-                                     .value_page_bytes = 0,
-                                     .value_stride = keys.value_stride,
-                                     .type = cache.shape.type,
-                                     .soft_cap = 0.0f,
-                                     .scores = memory,
-                                     .rows = memory + kTileQueries * kScoreStride};
+            const AttentionTile tile{
+                .n_queries = std::min(kTileQueries, index.n_heads - head),
+                .key_dim = dim,
+                .value_dim = dim,
+                .starts = nullptr,
+                .limits = nullptr,
+                .q = q + int64_t{head} * dim,
+                .q_stride = dim,
+                .pages = nullptr,
+                .keys = nullptr,
+                .values = nullptr,
+                .key_page_bytes = 0,
+                .value_page_bytes = 0,
+                .value_stride = keys.value_stride,
+                .type = cache.shape.type,
+                .soft_cap = 0.0f,
+                .scores = memory,
+                .rows = memory + kTileQueries * kScoreStride,
+                .unpacked = is_packed(cache.shape.type)
+                                ? reinterpret_cast<std::byte*>(gathered + int64_t{kPageTokens} * dim)
+                                : nullptr};
             ops_.index_page(tile, own, next, weights + head, head == 0, room.scores + page * kPageTokens);
           }
         }

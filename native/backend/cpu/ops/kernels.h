@@ -11,11 +11,13 @@
 
 namespace monolith {
 
+inline constexpr int kMaxHeadDim = 4096;
 inline constexpr int kLanes = 16;           // Floats per vector on every instruction set.
 inline constexpr int kAttentionSpan = 256;  // Positions per softmax span.
 inline constexpr int kTileQueries = 32;     // Number of queries that share one pass over the KV pages.
 inline constexpr int kScoreStride = kAttentionSpan + kLanes;  // Not a power of two, to spread the rows over cache sets.
 static_assert(kPageTokens == kLanes, "one key vector holds one page");
+static_assert(kTileQueries * kScoreStride >= kMaxHeadDim, "a query can be rotated in the memory of a tile's scores");
 
 constexpr int64_t round_up_to_lanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
@@ -24,6 +26,34 @@ constexpr int64_t round_up_to_lanes(int64_t n) { return (n + kLanes - 1) / kLane
 inline constexpr int kQ8Block = 32;
 constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
+
+// KvType::kQ4_0 and kQ5_0, the packed types, have the blocks and scales of kQ8_0. Their numbers are in -packed_zero() ..
+// packed_zero() - 1. CpuKvCache in ops.h describes the layout.
+constexpr bool is_packed(KvType type) { return type == KvType::kQ4_0 || type == KvType::kQ5_0; }
+constexpr int packed_zero(KvType type) { return type == KvType::kQ4_0 ? 8 : 16; }
+// Quads are packed in pairs: one quad in the low 4 bits of each byte, the next one in the high 4 bits.
+constexpr int packed_pairs(int key_dim) { return (q8_quads(key_dim) + 1) / 2; }
+constexpr int64_t packed_stride(int64_t dim) { return (dim + kQ8Block - 1) / kQ8Block * kQ8Block; }
+// Bytes before the scales of a page of keys, and of `rows` rows of `stride` dimensions.
+constexpr int64_t packed_keys_bytes(int key_dim, KvType type) {
+  return int64_t{packed_pairs(key_dim)} * 4 * kPageTokens +
+         (type == KvType::kQ5_0 ? int64_t{q8_blocks(key_dim)} * kPageTokens * 4 : 0);
+}
+constexpr int64_t packed_rows_bytes(int64_t stride, int64_t rows, KvType type) {
+  return rows * (stride / 2 + (type == KvType::kQ5_0 ? stride / 8 : 0));
+}
+// Bits of a block of numbers on top of the lower 4. The top bit of dimension 4 * quad + i is bit 8 * i + key_top_bit(quad)
+// in keys.
+constexpr int key_top_bit(int quad) { return (quad + 4) % 8; }
+// Unpacked pages have the layout of kQ8_0, except that keys have packed_zero() instead of 128 added. A tile's scratch
+// memory holds a run of kUnpackedKeys pages of keys and the last kUnpackedValues pages of values that were used.
+inline constexpr int kUnpackedKeys = 4, kUnpackedValues = 8;
+constexpr int64_t unpacked_page_bytes(int64_t dim) {
+  return packed_stride(dim) * kPageTokens + packed_stride(dim) / kQ8Block * kPageTokens * 2;
+}
+constexpr int64_t unpacked_floats(int64_t key_dim, int64_t value_dim) {
+  return (kUnpackedKeys * unpacked_page_bytes(key_dim) + kUnpackedValues * unpacked_page_bytes(value_dim)) / 4;
+}
 
 // 16-bit latents (KvType::kF16, StateKind::kLatents) and the keys and values of wide heads are stored as integers of at
 // most kMaxLatent, with one scale, called the step, per row and block of kLatentBlock dimensions. Queries, and the
@@ -80,17 +110,21 @@ struct AttentionTile {
   // position of query 0. Null = no position bias.
   const float* bias = nullptr;
   int first_query = 0;
+  // Scratch memory for packed types: unpacked_floats() floats, or one unpacked page of latents. Otherwise null.
+  std::byte* unpacked = nullptr;
 };
 
 // Distance between the weights of two queries. A tile's scratch memory holds the weights as 16-bit integers, the
 // factors of a page's scores, a span's pages as 16-bit integers with their steps, and the queries as tiles. For float
-// latents, it holds one page as floats instead.
+// latents, it holds one page as floats instead. For packed types, it ends with an unpacked page.
 inline constexpr int kLatentWeightStride = kAttentionSpan + kLatentPad;
 constexpr int64_t latent_scratch_floats(int64_t dim) {
   return kTileQueries * kLatentWeightStride / 2 + int64_t{kTileQueries} * latent_blocks(dim) * kPageTokens +
          int64_t{kAttentionSpan} * latent_blocks(dim) + kAttentionSpan * round_up_to_latents(dim) / 2 +
-         (dim + 63) / 64 * kTileQueries * 32;
+         (dim + 63) / 64 * kTileQueries * 32 + unpacked_page_bytes(dim) / 4;
 }
+static_assert(unpacked_floats(1, 1) <= latent_scratch_floats(1));
+static_assert(unpacked_floats(512, 512) <= latent_scratch_floats(512));
 // Floats for a packed query of `dim` dimensions, including the steps of 16-bit integers.
 constexpr int64_t packed_query_floats(int64_t dim) { return round_up_to_lanes(dim) + kLanes; }
 // latents_stride(): elements per latent row in a page. latents_page_bytes(): bytes per page.
@@ -99,9 +133,11 @@ constexpr int64_t latents_stride(int64_t dim, KvType type) {
 }
 constexpr int64_t latents_page_bytes(int64_t dim, KvType type, int rows = kPageTokens) {
   const int64_t stride = latents_stride(dim, type);
-  const int64_t row = type == KvType::kF32   ? stride * 4
-                      : type == KvType::kF16 ? stride * 2 + latent_blocks(dim) * 4
-                                             : stride + q8_blocks(static_cast<int>(dim)) * 2;
+  const int64_t scales = q8_blocks(static_cast<int>(dim)) * 2;
+  const int64_t row = type == KvType::kF32    ? stride * 4
+                      : type == KvType::kF16  ? stride * 2 + latent_blocks(dim) * 4
+                      : type == KvType::kQ8_0 ? stride + scales
+                                              : packed_rows_bytes(stride, 1, type) + scales;
   return (row * rows + 63) / 64 * 64;
 }
 
@@ -254,11 +290,16 @@ struct OpKernels {
   // Quantizes n <= kQ8Block values to numbers[kQ8Block] and a binary16 scale. Numbers beyond n are zero. If any value
   // is NaN or infinite, the scale is NaN.
   void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
+  // Like quantize_q8, to numbers in -zero .. zero - 1. The scale may be negative: the value of the largest magnitude
+  // becomes -zero.
+  void (*quantize_packed)(const float* x, int n, int zero, int8_t* numbers, uint16_t* scale);
+  // Rotates keys, values, queries or results of packed types in place (ops/attention_packed-inl.h).
+  void (*rotate_hadamard)(float* x, int64_t dim);
   // Converts up to kLatentBlock floats to integers of at most `most` and returns their step. Pads with zeros to a
   // multiple of kLatentPad.
   float (*pack_latents)(const float* x, int count, int most, int16_t* to);
-  // Packs query i of a tile, multiplied by `scale`.
-  void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride, float* packed);
+  // Packs query i of a tile, multiplied by `scale`. `zero`: the number that is added to the numbers of keys.
+  void (*pack_query_q8)(const float* x, int key_dim, float scale, int zero, int i, int stride, float* packed);
   // May run in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply,
       relu_multiply;

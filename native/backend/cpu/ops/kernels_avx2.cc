@@ -18,6 +18,7 @@ namespace {
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/adapters-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"
+#include "backend/cpu/ops/attention_packed-inl.h"
 #include "backend/cpu/ops/attention_latents-inl.h"
 #include "backend/cpu/ops/attention-inl.h"
 #include "backend/cpu/ops/attention_integers-inl.h"

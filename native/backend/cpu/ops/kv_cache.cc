@@ -36,6 +36,11 @@ HeadPage head_page(const LayerState& layer, KvType type) {
     const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t); };
     page = {lines((static_cast<size_t>(q8_quads(layer.key_dim)) * 4 + scales(layer.key_dim)) * kPageTokens),
             lines((padded_dim + scales(layer.value_dim)) * kPageTokens)};
+  } else if (is_packed(type)) {
+    const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * kPageTokens * sizeof(uint16_t); };
+    page = {lines(static_cast<size_t>(packed_keys_bytes(layer.key_dim, type)) + scales(layer.key_dim)),
+            lines(static_cast<size_t>(packed_rows_bytes(packed_stride(layer.value_dim), kPageTokens, type)) +
+                  scales(layer.value_dim))};
   } else {
     const size_t width = type == KvType::kF16 ? 2 : 4;
     page = {key_dim * kPageTokens * width, padded_dim * kPageTokens * width};
@@ -156,9 +161,10 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
          .latents = latents,
          .whole_numbers = whole_numbers,
          .key_stride = whole_numbers ? latents_stride(layer.key_dim, shape.type) : 0,
-         .value_stride = latents         ? latents_stride(layer.key_dim, shape.type)
-                         : whole_numbers ? latents_stride(layer.value_dim, shape.type)
-                                         : round_up_to_lanes(layer.value_dim),
+         .value_stride = latents                 ? latents_stride(layer.key_dim, shape.type)
+                         : whole_numbers         ? latents_stride(layer.value_dim, shape.type)
+                         : is_packed(shape.type) ? packed_stride(layer.value_dim)
+                                                 : round_up_to_lanes(layer.value_dim),
          .page_rows = layer.page_rows,
          .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, layer, slot, shape.n_pages),
          .values = pages_of(values + slot.values_at, page.values, slot.page.values, layer, slot, shape.n_pages)});

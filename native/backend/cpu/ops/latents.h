@@ -46,6 +46,26 @@ inline void store_whole_numbers(const OpKernels& kernels, const float* row, int6
   }
 }
 
+// Writes a row of values or a latent row to a slot in a page of a packed type, with zero padding.
+inline void store_packed_row(const OpKernels& kernels, KvType type, const float* row, int64_t dim, int64_t stride,
+                             int page_rows, int slot, std::byte* page) {
+  auto* const bytes = reinterpret_cast<uint8_t*>(page);
+  auto* const scales = reinterpret_cast<uint16_t*>(page + packed_rows_bytes(stride, page_rows, type));
+  for (int64_t first = 0; first < dim; first += kQ8Block) {
+    int8_t numbers[kQ8Block];
+    kernels.quantize_packed(row + first, static_cast<int>(std::min<int64_t>(kQ8Block, dim - first)), packed_zero(type),
+                            numbers, scales + first / kQ8Block * page_rows + slot);
+    const int64_t at = slot * stride + first;
+    const int offset = type == KvType::kQ4_0 ? packed_zero(type) : 0;
+    for (int i = 0; i < kLanes; ++i)
+      bytes[at / 2 + i] = static_cast<uint8_t>(((numbers[i] + offset) & 15) | (numbers[kLanes + i] + offset) << 4);
+    if (type == KvType::kQ4_0) continue;
+    uint32_t signs = 0;
+    for (int i = 0; i < kQ8Block; ++i) signs |= static_cast<uint32_t>(numbers[i] < 0) << i;
+    std::memcpy(bytes + (stride * page_rows / 2 + at / 8), &signs, 4);
+  }
+}
+
 // Writes a latent row to a slot in a page, with zero padding.
 inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int32_t page, int slot,
                           const float* row) {
@@ -60,6 +80,8 @@ inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& lay
                           scales + block * layer.page_rows + slot);
       std::memcpy(rows + at + first, numbers, static_cast<size_t>(std::min<int64_t>(kQ8Block, stride - first)));
     }
+  } else if (is_packed(type)) {
+    store_packed_row(kernels, type, row, dim, stride, layer.page_rows, slot, rows);
   } else if (type == KvType::kF32) {
     auto* to = reinterpret_cast<float*>(rows) + at;
     std::copy_n(row, dim, to);
@@ -75,8 +97,18 @@ inline void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t pag
   const std::byte* const source = from.values.data + static_cast<size_t>(page) * from.values.page_stride;
   std::byte* const target = to.values.data + static_cast<size_t>(at / to.page_rows) * to.values.page_stride;
   const int64_t into = at % to.page_rows, stride = from.value_stride;
-  const int64_t row_bytes = stride * (type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1);
-  std::memcpy(target + into * row_bytes, source + slot * row_bytes, static_cast<size_t>(row_bytes));
+  // Bytes per row before the steps or scales. Packed types have two parts: the lower bits, and the sign bits.
+  const int64_t first_bytes = type == KvType::kF32   ? stride * 4
+                              : type == KvType::kF16 ? stride * 2
+                              : is_packed(type)      ? stride / 2
+                                                     : stride;
+  const int64_t sign_bytes = type == KvType::kQ5_0 ? stride / 8 : 0, row_bytes = first_bytes + sign_bytes;
+  const auto copy_part = [&](int64_t before, int64_t bytes) {
+    std::memcpy(target + before * to.page_rows + into * bytes, source + before * from.page_rows + slot * bytes,
+                static_cast<size_t>(bytes));
+  };
+  copy_part(0, first_bytes);
+  if (sign_bytes > 0) copy_part(first_bytes, sign_bytes);
   const auto copy_each = [&]<typename T>(T, int n_blocks) {
     const auto* own = reinterpret_cast<const T*>(source + row_bytes * from.page_rows);
     auto* own_to = reinterpret_cast<T*>(target + row_bytes * to.page_rows);
@@ -84,7 +116,7 @@ inline void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t pag
       own_to[block * to.page_rows + into] = own[block * from.page_rows + slot];
   };
   if (type == KvType::kF16) copy_each(float{}, latent_blocks(from.key_dim));
-  if (type == KvType::kQ8_0) copy_each(uint16_t{}, q8_blocks(from.key_dim));
+  if (type == KvType::kQ8_0 || is_packed(type)) copy_each(uint16_t{}, q8_blocks(from.key_dim));
 }
 
 }  // namespace monolith

@@ -16,6 +16,31 @@ void scatter_key(const T* from, int head_dim, T* page_slot) {
   for (int d = 0; d < head_dim; ++d) page_slot[static_cast<int64_t>(d) * kPageTokens] = from[d];
 }
 
+// Writes a key to a slot in a page of a packed type.
+void store_packed_key(const OpKernels& kernels, KvType type, const float* key, int key_dim, int slot, std::byte* page) {
+  constexpr int kLine = 4 * kPageTokens;
+  const int n_pairs = packed_pairs(key_dim), zero = packed_zero(type);
+  std::byte* const tops = page + int64_t{n_pairs} * kLine + slot * 4;
+  auto* const scales = reinterpret_cast<uint16_t*>(page + packed_keys_bytes(key_dim, type));
+  for (int block = 0; block < q8_blocks(key_dim); ++block) {
+    const int first = block * kQ8Block;
+    int8_t numbers[kQ8Block];
+    kernels.quantize_packed(key + first, std::min(kQ8Block, key_dim - first), zero, numbers,
+                            scales + block * kPageTokens + slot);
+    uint8_t top[4] = {};
+    for (int d = 0; d < kQ8Block; ++d) {
+      numbers[d] = static_cast<int8_t>(numbers[d] + zero);
+      top[d % 4] |= static_cast<uint8_t>(numbers[d] >> 4 << key_top_bit(d / 4));
+    }
+    for (int d = 0; d < kQ8Block && first + d < key_dim; d += 8) {
+      uint8_t pair[4];
+      for (int i = 0; i < 4; ++i) pair[i] = static_cast<uint8_t>((numbers[d + i] & 15) | numbers[d + 4 + i] << 4);
+      std::memcpy(page + int64_t{first + d} / 8 * kLine + slot * 4, pair, 4);
+    }
+    if (type == KvType::kQ5_0) std::memcpy(tops + int64_t{block} * kLine, top, 4);
+  }
+}
+
 // Writes the key and value of one row and head to a slot in its page.
 void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int kv_head, int32_t page,
                     int slot, const float* key, const float* value) {
@@ -26,6 +51,16 @@ void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, Kv
   if (layer.whole_numbers) {
     store_whole_numbers(kernels, key, key_dim, layer.key_stride, kPageTokens, slot, keys);
     store_whole_numbers(kernels, value, value_dim, layer.value_stride, kPageTokens, slot, values);
+    return;
+  }
+  if (is_packed(type)) {
+    float rotated[kMaxHeadDim];
+    std::memcpy(rotated, key, key_dim * sizeof(float));
+    kernels.rotate_hadamard(rotated, key_dim);
+    store_packed_key(kernels, type, rotated, key_dim, slot, keys);
+    std::memcpy(rotated, value, value_dim * sizeof(float));
+    kernels.rotate_hadamard(rotated, value_dim);
+    store_packed_row(kernels, type, rotated, value_dim, layer.value_stride, kPageTokens, slot, values);
     return;
   }
   if (type == KvType::kQ8_0) {

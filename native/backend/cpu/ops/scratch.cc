@@ -38,7 +38,7 @@ size_t OpsScratch::bytes_for(int threads, int max_rows, int64_t max_cols, int ma
 Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim) {
   constexpr int64_t kMax = int64_t{1} << 24;  // Keeps all size computations far from overflow.
   if (threads < 1 || threads > 4096 || max_rows < 1 || max_rows > 65536 || max_cols < 1 || max_cols > kMax ||
-      max_context < 1 || max_context > kMax || max_head_dim < 1 || max_head_dim > 4096)
+      max_context < 1 || max_context > kMax || max_head_dim < 1 || max_head_dim > kMaxHeadDim)
     return Error{ErrorCode::kInvalidArgument,
                  "cannot reserve working memory for " + std::to_string(threads) + " threads, " +
                      std::to_string(max_rows) + " rows, " + std::to_string(max_cols) + " columns, " +

@@ -64,6 +64,13 @@ inline uint32_t equal_mask(Vec a, Vec b) {
   return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 8;
 }
 inline Vec swap_pairs(Vec a) { return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)}; }
+template <int Distance>
+inline Vec swap_lanes(Vec a) {
+  if constexpr (Distance == 2) return {_mm256_permute_ps(a.low, 0x4e), _mm256_permute_ps(a.high, 0x4e)};
+  if constexpr (Distance == 4)
+    return {_mm256_permute2f128_ps(a.low, a.low, 1), _mm256_permute2f128_ps(a.high, a.high, 1)};
+  return {a.high, a.low};
+}
 inline __m256 half_power_of_two(__m256 x) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(x), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(126 << 23)));
@@ -140,6 +147,49 @@ inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }
 inline void prefetch_far(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1); }
 
+// --- 4- and 5-bit integers ----------------------------------------------------------------------------
+
+inline void unpack_quads(const uint8_t* from, const uint8_t* top, int pair, int8_t* to) {
+  const __m256i low_bits = _mm256_set1_epi8(15), top_bit = _mm256_set1_epi8(16);
+  MONOLITH_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from) + half);
+    __m256i even = _mm256_and_si256(both, low_bits), odd = _mm256_and_si256(_mm256_srli_epi16(both, 4), low_bits);
+    if (top != nullptr) {
+      const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(top) + half);
+      const auto bits_of = [&](int quad) {
+        return _mm256_and_si256(quad < 4 ? _mm256_srli_epi16(bits, quad) : _mm256_slli_epi16(bits, 8 - quad), top_bit);
+      };
+      even = _mm256_or_si256(even, bits_of(2 * pair));
+      odd = _mm256_or_si256(odd, bits_of(2 * pair + 1));
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + half, even);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + 2 + half, odd);
+  }
+}
+inline void unpack_blocks(const uint8_t* from, const uint8_t* top, int8_t* to) {
+  const __m256i low_bits = _mm256_set1_epi8(15);
+  const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+  const __m256i bit_of = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
+  MONOLITH_UNROLL
+  for (int block = 0; block < 4; ++block) {
+    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + block);
+    __m256i numbers = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(both, 4), both), low_bits);
+    if (top == nullptr) {
+      numbers = _mm256_sub_epi8(numbers, _mm256_set1_epi8(8));
+    } else {
+      int32_t signs;
+      __builtin_memcpy(&signs, top + 4 * block, 4);
+      const __m256i spread = _mm256_shuffle_epi8(_mm256_set1_epi32(signs), byte_of);
+      const __m256i negative = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit_of), bit_of);
+      numbers = _mm256_or_si256(numbers, _mm256_andnot_si256(low_bits, negative));
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + block, numbers);
+  }
+}
+
+constexpr bool kLoadsPacked = false;
+
 // --- 16-bit integers ----------------------------------------------------------------------------------
 
 constexpr int kPairRows = 2, kPairQueries = 2, kWeighQueries = 2;
@@ -153,11 +203,12 @@ inline void store(int16_t* to, Vec a) {
   const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(words, 0xd8));
 }
+template <int Shift>
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   for (int i = 0; i < 2; ++i) {
     const __m256i numbers = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + i,
-                        _mm256_mulhrs_epi16(_mm256_slli_epi16(numbers, 7), _mm256_set1_epi16(factor)));
+                        _mm256_mulhrs_epi16(_mm256_slli_epi16(numbers, Shift), _mm256_set1_epi16(factor)));
   }
 }
 struct Pairs {

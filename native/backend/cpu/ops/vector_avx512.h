@@ -40,6 +40,11 @@ inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
 }
 inline uint32_t equal_mask(Vec a, Vec b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ); }
 inline Vec swap_pairs(Vec a) { return {_mm512_permute_ps(a.v, 0xb1)}; }
+template <int Distance>
+inline Vec swap_lanes(Vec a) {
+  if constexpr (Distance == 2) return {_mm512_permute_ps(a.v, 0x4e)};
+  return {_mm512_shuffle_f32x4(a.v, a.v, Distance == 4 ? 0xb1 : 0x4e)};
+}
 inline Vec half_power_of_two(Vec x) {
   const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(x.v), 23);
   return {_mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_set1_epi32(126 << 23)))};
@@ -92,6 +97,53 @@ inline Ints dot(Ints sum, Quads keys, QueryQuad query) { return {_mm512_dpbusd_e
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }
 inline void prefetch_far(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1); }
 
+// --- 4- and 5-bit integers ----------------------------------------------------------------------------
+
+inline void unpack_quads(const uint8_t* from, const uint8_t* top, int pair, int8_t* to) {
+  const __m512i both = _mm512_loadu_si512(from), low_bits = _mm512_set1_epi8(15), top_bit = _mm512_set1_epi8(16);
+  __m512i even = _mm512_and_si512(both, low_bits), odd = _mm512_and_si512(_mm512_srli_epi16(both, 4), low_bits);
+  if (top != nullptr) {
+    const __m512i bits = _mm512_loadu_si512(top);
+    const auto with_bits_of = [&](__m512i numbers, int quad) __attribute__((always_inline)) {
+      const __m512i own = quad < 4 ? _mm512_srli_epi16(bits, quad) : _mm512_slli_epi16(bits, 8 - quad);
+      return _mm512_ternarylogic_epi32(numbers, own, top_bit, 0xf8);  // numbers | (own & top_bit)
+    };
+    even = with_bits_of(even, 2 * pair);
+    odd = with_bits_of(odd, 2 * pair + 1);
+  }
+  _mm512_storeu_si512(to, even);
+  _mm512_storeu_si512(to + 64, odd);
+}
+inline void unpack_blocks(const uint8_t* from, const uint8_t* top, int8_t* to) {
+  const __m512i both = _mm512_loadu_si512(from), low_bits = _mm512_set1_epi8(15);
+  const __m512i shifts = _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4);
+  MONOLITH_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    // Each 16 bytes twice, first for their low and then for their high 4 bits.
+    const __m512i order =
+        half == 0 ? _mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3) : _mm512_setr_epi64(4, 5, 4, 5, 6, 7, 6, 7);
+    const __m512i spread = _mm512_srlv_epi64(_mm512_permutexvar_epi64(order, both), shifts);
+    __m512i numbers = _mm512_and_si512(spread, low_bits);
+    if (top == nullptr) {
+      numbers = _mm512_sub_epi8(numbers, _mm512_set1_epi8(8));
+    } else {
+      uint64_t signs;
+      __builtin_memcpy(&signs, top + 8 * half, 8);
+      numbers = _mm512_mask_sub_epi8(numbers, signs, numbers, _mm512_set1_epi8(16));
+    }
+    _mm512_storeu_si512(to + 64 * half, numbers);
+  }
+}
+
+constexpr bool kLoadsPacked = true;
+inline void load_packed(const uint8_t* from, Vec& low, Vec& high) {
+  const __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  // The permutation uses only the lower 4 bits of each index.
+  const __m512 numbers = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+  low.v = _mm512_permutexvar_ps(both, numbers);
+  high.v = _mm512_permutexvar_ps(_mm512_srli_epi32(both, 4), numbers);
+}
+
 // --- 16-bit integers ----------------------------------------------------------------------------------
 
 constexpr int kPairRows = 4, kPairQueries = 4, kWeighQueries = 8;
@@ -102,9 +154,10 @@ inline Vec load(const int16_t* from) {
 inline void store(int16_t* to, Vec a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(a.v)));
 }
+template <int Shift>
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   const __m512i numbers = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-  _mm512_storeu_si512(to, _mm512_mulhrs_epi16(_mm512_slli_epi16(numbers, 7), _mm512_set1_epi16(factor)));
+  _mm512_storeu_si512(to, _mm512_mulhrs_epi16(_mm512_slli_epi16(numbers, Shift), _mm512_set1_epi16(factor)));
 }
 // Adds to each lane of `sums` the products of the lane's two pairs. Written in inline assembly because GCC 12 copies
 // the sums around its intrinsic.

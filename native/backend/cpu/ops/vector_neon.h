@@ -93,6 +93,10 @@ inline uint32_t equal_mask(Vec a, Vec b) {
 inline Vec swap_pairs(Vec a) {
   return quarters([&](int i) { return vrev64q_f32(a.v[i]); });
 }
+template <int Distance>
+inline Vec swap_lanes(Vec a) {
+  return quarters([&](int i) { return Distance == 2 ? vextq_f32(a.v[i], a.v[i], 2) : a.v[i ^ Distance / 4]; });
+}
 inline Vec half_power_of_two(Vec x) {
   return quarters([&](int i) {
     const uint32x4_t exponent = vshlq_n_u32(vreinterpretq_u32_f32(x.v[i]), 23);
@@ -170,6 +174,52 @@ inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
 }
 inline void prefetch_far(const void* at) { __builtin_prefetch(at, 0, 2); }
 
+// --- 4- and 5-bit integers ----------------------------------------------------------------------------
+
+inline void unpack_quads(const uint8_t* from, const uint8_t* top, int pair, int8_t* to) {
+  const uint8x16_t top_bit = vdupq_n_u8(16);
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const uint8x16_t both = vld1q_u8(from + 16 * i);
+    uint8x16_t even = vandq_u8(both, vdupq_n_u8(15)), odd = vshrq_n_u8(both, 4);
+    if (top != nullptr) {
+      const uint8x16_t bits = vld1q_u8(top + 16 * i);
+      const auto bits_of = [&](int quad) {
+        return vandq_u8(vshlq_u8(bits, vdupq_n_s8(static_cast<int8_t>(quad < 4 ? -quad : 8 - quad))), top_bit);
+      };
+      even = vorrq_u8(even, bits_of(2 * pair));
+      odd = vorrq_u8(odd, bits_of(2 * pair + 1));
+    }
+    vst1q_s8(to + 16 * i, vreinterpretq_s8_u8(even));
+    vst1q_s8(to + 64 + 16 * i, vreinterpretq_s8_u8(odd));
+  }
+}
+inline void unpack_blocks(const uint8_t* from, const uint8_t* top, int8_t* to) {
+  const uint8_t bytes[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  const uint8_t bits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+  const uint8x16_t byte_of = vld1q_u8(bytes), bit_of = vld1q_u8(bits);
+  MONOLITH_UNROLL
+  for (int block = 0; block < 4; ++block) {
+    const uint8x16_t both = vld1q_u8(from + 16 * block);
+    MONOLITH_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const uint8x16_t numbers = half == 0 ? vandq_u8(both, vdupq_n_u8(15)) : vshrq_n_u8(both, 4);
+      int8x16_t out = vreinterpretq_s8_u8(numbers);
+      if (top == nullptr) {
+        out = vsubq_s8(out, vdupq_n_s8(8));
+      } else {
+        uint16_t signs;
+        __builtin_memcpy(&signs, top + 4 * block + 2 * half, 2);
+        const uint8x16_t spread = vqtbl1q_u8(vreinterpretq_u8_u16(vdupq_n_u16(signs)), byte_of);
+        out = vorrq_s8(out, vreinterpretq_s8_u8(vandq_u8(vtstq_u8(spread, bit_of), vdupq_n_u8(0xf0))));
+      }
+      vst1q_s8(to + 32 * block + 16 * half, out);
+    }
+  }
+}
+
+constexpr bool kLoadsPacked = false;
+
 // --- 16-bit integers ----------------------------------------------------------------------------------
 
 constexpr int kPairRows = 2, kPairQueries = 1, kWeighQueries = 2;
@@ -181,9 +231,11 @@ inline void store(int16_t* to, Vec a) {
   MONOLITH_UNROLL
   for (int i = 0; i < 4; ++i) vst1_s16(to + 4 * i, vmovn_s32(vcvtnq_s32_f32(a.v[i])));
 }
+template <int Shift>
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   MONOLITH_UNROLL
-  for (int i = 0; i < 4; ++i) vst1q_s16(to + 8 * i, vqrdmulhq_n_s16(vshll_n_s8(vld1_s8(from + 8 * i), 7), factor));
+  for (int i = 0; i < 4; ++i)
+    vst1q_s16(to + 8 * i, vqrdmulhq_n_s16(vshlq_n_s16(vmovl_s8(vld1_s8(from + 8 * i)), Shift), factor));
 }
 // Even and odd elements are separated so that both elements of a pair are added to the same lane.
 struct Pairs {

@@ -82,6 +82,11 @@ inline uint32_t equal_mask(Vec a, Vec b) {
 inline Vec swap_pairs(Vec a) {
   return each([&](int i) { return a.lane[i ^ 1]; });
 }
+// Returns lane i ^ Distance in lane i. Distance: 2, 4 or 8.
+template <int Distance>
+inline Vec swap_lanes(Vec a) {
+  return each([&](int i) { return a.lane[i ^ Distance]; });
+}
 // For x = 1.5 * 2^23 + n with an integer n, returns 2^(n - 1). Exact for -125 <= n <= 128.
 inline Vec half_power_of_two(Vec x) {
   return each([&](int i) { return std::bit_cast<float>((std::bit_cast<uint32_t>(x.lane[i]) << 23) + (126u << 23)); });
@@ -157,6 +162,35 @@ inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
   return sum;
 }
 
+// --- 4- and 5-bit integers (CpuKvCache in ops.h) -------------------------------------------------------
+
+// Unpacks a pair of quads for 16 positions. `top`: the block's top bits, `pair`: the pair's index in the block; null =
+// 4-bit integers.
+inline void unpack_quads(const uint8_t* from, const uint8_t* top, int pair, int8_t* to) {
+  for (int i = 0; i < 4 * kLanes; ++i) {
+    const auto bit = [&](int quad) { return top == nullptr ? 0 : (top[i] >> key_top_bit(quad) & 1) << 4; };
+    to[i] = static_cast<int8_t>((from[i] & 15) | bit(2 * pair));
+    to[4 * kLanes + i] = static_cast<int8_t>(from[i] >> 4 | bit(2 * pair + 1));
+  }
+}
+// Unpacks four blocks of numbers in a row. `top`: the blocks' sign bits; null = 4-bit integers, to which 8 was added.
+inline void unpack_blocks(const uint8_t* from, const uint8_t* top, int8_t* to) {
+  for (int i = 0; i < 4 * kQ8Block; ++i) {
+    const int block = i / kQ8Block, within = i % kQ8Block, byte = from[block * kQ8Block / 2 + within % kLanes];
+    const int number = within < kLanes ? byte & 15 : byte >> 4;
+    const int sign = top == nullptr ? 0 : top[i / 8] >> i % 8 & 1;
+    to[i] = static_cast<int8_t>(top == nullptr ? number - 8 : number - 16 * sign);
+  }
+}
+
+// Whether load_packed() is faster than unpacking if only one register tile uses the numbers.
+constexpr bool kLoadsPacked = false;
+// Loads a block of 4-bit numbers in a row as floats.
+inline void load_packed(const uint8_t* from, Vec& low, Vec& high) {
+  low = each([&](int i) { return static_cast<float>((from[i] & 15) - 8); });
+  high = each([&](int i) { return static_cast<float>((from[i] >> 4) - 8); });
+}
+
 // --- 16-bit integers ----------------------------------------------------------------------------------
 
 // For 16-bit integers: rows and queries per register tile of dot products, and queries per register tile of weighted
@@ -170,9 +204,11 @@ inline Vec load(const int16_t* from) {
 inline void store(int16_t* to, Vec a) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int16_t>(std::nearbyint(a.lane[i]));
 }
-// Computes 128 * number * factor / 2^15 for 32 numbers, rounding ties up.
+// Computes 2^Shift * number * factor / 2^15 for 32 numbers, rounding ties up. 2^Shift * number must be in 16 bits.
+template <int Shift>
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
-  for (int i = 0; i < 2 * kLanes; ++i) to[i] = static_cast<int16_t>((from[i] * 128 * factor + (1 << 14)) >> 15);
+  for (int i = 0; i < 2 * kLanes; ++i)
+    to[i] = static_cast<int16_t>((from[i] * (1 << Shift) * factor + (1 << 14)) >> 15);
 }
 // 32 integers. Lane i of a sum covers elements 2i and 2i + 1.
 struct Pairs {

@@ -16,7 +16,9 @@ int64_t row_bytes(KvType type, int64_t head_dim) {
     case KvType::kF32: return 4 * head_dim;
     case KvType::kF16: return 2 * head_dim;
     case KvType::kQ8_0: return head_dim + 2 * ((head_dim + 31) / 32);
-    case KvType::kFp8: break;
+    case KvType::kFp8:
+    case KvType::kQ4_0:
+    case KvType::kQ5_0: break;  // check() refuses kQ4_0 and kQ5_0.
   }
   return head_dim + 2;
 }
@@ -45,7 +47,15 @@ std::vector<int64_t> CudaKvCache::slot_bytes(const KvShape& shape) {
   return bytes;
 }
 
+Status CudaKvCache::check(KvType type) {
+  if (type != KvType::kQ4_0 && type != KvType::kQ5_0) return {};
+  return Error{ErrorCode::kUnsupported, std::string("kv_type ") + (type == KvType::kQ4_0 ? "q4_0" : "q5_0") +
+                                            " is supported only on CPUs (engine.device cpu): a GPU stores keys and "
+                                            "values in f16, q8_0, fp8 or f32"};
+}
+
 Status CudaKvCache::check(const KvShape& shape) {
+  if (Status status = check(shape.type); !status) return status;
   if (Status status = check_shape(shape, kKeeps); !status) return status;
   for (size_t i = 0; i < shape.layers.size(); ++i)
     if (const LayerState& layer = shape.layers[i]; layer.kind == StateKind::kLatents && layer.key_dim > kMaxLatentDims)

@@ -66,7 +66,8 @@ class Loader;
 class CudaKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true};
-  // Implements BackendMemory::supports for KvShape.
+  // Implement BackendMemory::supports.
+  static Status check(KvType type);
   static Status check(const KvShape& shape);
   static size_t bytes_for(const KvShape& shape);  // Returns SIZE_MAX if the size is out of range.
   static Result<std::unique_ptr<CudaKvCache>> create(Runtime& runtime, const KvShape& shape);

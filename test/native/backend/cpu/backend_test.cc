@@ -21,7 +21,8 @@ TEST(cpu_backend_names_what_it_does_not_support) {
   CHECK_EQ(problem(OperationKind::kWriteStreams), std::string());
   CHECK_EQ(problem(MemoryFeature::kRowFactors), std::string());
   CHECK_EQ(problem(TensorType::kIQ2_XS), std::string());
-  CHECK_EQ(problem(KvType::kQ8_0), std::string());
+  for (const KvType type : {KvType::kF16, KvType::kF32, KvType::kQ8_0, KvType::kQ4_0, KvType::kQ5_0})
+    CHECK_EQ(problem(type), std::string());
   CHECK_EQ(problem(MemoryFeature::kFp8Weights), "this backend does not support weights that are converted to FP8");
   CHECK(problem(KvType::kFp8).starts_with("kv_type fp8 is supported only on GPUs"));
   CHECK_EQ(problem(Fixed16Heads{64}), "this backend does not support 16-bit integers with heads of 64 dimensions");

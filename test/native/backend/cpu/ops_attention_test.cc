@@ -2,6 +2,7 @@
 // instruction set and for any chunks, pages and threads. Pages initially contain NaN, which an earlier request may have
 // left there.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -24,9 +25,11 @@ struct Shape {
   KvType type;
   std::string name() const {
     return std::to_string(n_heads) + "/" + std::to_string(n_kv_heads) + " heads of " + std::to_string(head_dim) +
-           (type == KvType::kF16   ? ", f16"
-            : type == KvType::kF32 ? ", f32"
-                                   : ", q8_0");
+           (type == KvType::kF16    ? ", f16"
+            : type == KvType::kF32  ? ", f32"
+            : type == KvType::kQ8_0 ? ", q8_0"
+            : type == KvType::kQ5_0 ? ", q5_0"
+                                    : ", q4_0");
   }
 };
 
@@ -163,6 +166,32 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
   }
 }
 
+// Rotates by the matrix of Sylvester's construction, in blocks of the largest power of two that divides the size, at
+// most 128.
+void rotate_by_hadamard(std::vector<double>& x) {
+  size_t size = 1;
+  while (size < 128 && x.size() % (2 * size) == 0) size *= 2;
+  const std::vector<double> before = x;
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = 0;
+    for (size_t j = 0; j < size; ++j)
+      x[i] += (std::popcount((i % size) & j) % 2 == 0 ? 1 : -1) * before[i / size * size + j] / std::sqrt(double(size));
+  }
+}
+
+// Rounds to 4 or 5 bits and back, in blocks of 32 values. The value of the largest magnitude becomes -zero.
+void round_to_packed(std::vector<double>& x, int zero) {
+  for (size_t begin = 0; begin < x.size(); begin += 32) {
+    const size_t end = std::min(begin + 32, x.size());
+    double top = 0;
+    for (size_t i = begin; i < end; ++i)
+      if (std::abs(x[i]) > std::abs(top)) top = x[i];
+    const double scale = half_to_float(float_to_half(float(top / -zero)));
+    for (size_t i = begin; i < end; ++i)
+      x[i] = scale != 0 ? std::clamp(std::nearbyint(x[i] / scale), -double(zero), zero - 1.0) * scale : 0;
+  }
+}
+
 // Attention by its definition, in double precision. Keys and values are rounded as in the KV cache, and queries as in
 // the kernel's products; `unrounded` skips all rounding.
 std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope, int window = 0,
@@ -180,6 +209,11 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
     rotate_exactly(rope, place(int(i) / shape.n_kv_heads), keys[i]);
     values[i].assign(rows.v.begin() + i * dim, rows.v.begin() + (i + 1) * dim);
     for (auto* row : {&keys[i], &values[i]}) {
+      if (is_packed(type)) {
+        rotate_by_hadamard(*row);
+        round_to_packed(*row, packed_zero(type));
+        rotate_by_hadamard(*row);
+      }
       if (type == KvType::kQ8_0) round_to_q8(*row, true);
       if (type == KvType::kF16)
         for (double& x : *row) x = half_to_float(float_to_half(float(x)));
@@ -192,7 +226,9 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
       const int last = row >= seen_begin && row < seen_end ? seen_end - 1 : row;
       std::vector<double> q(rows.q.begin() + at, rows.q.begin() + at + dim), weights(last + 1);
       rotate_exactly(rope, place(row), q);
-      if (type == KvType::kQ8_0) round_to_q8(q, false);
+      if (is_packed(type)) rotate_by_hadamard(q);
+      if (type == KvType::kQ8_0 || is_packed(type)) round_to_q8(q, false);
+      if (is_packed(type)) rotate_by_hadamard(q);
       double top = -1e300, sum = 0;
       const int start = chunked ? row - row % window : window > 0 ? std::max(0, row - window + 1) : 0;
       for (int p = start; p <= last; ++p) {
@@ -242,17 +278,21 @@ void check_same_bits(const std::vector<float>& got, const std::vector<float>& ex
 // Scores and sums are chains of float operations on values of order 1, with a score error of about sqrt(head_dim) *
 // 2^-24 * |score|. The error of the weighted mean is then at most a few times as large. In binary16, the stored key is
 // rounded from a float rotation, so about one in 2^13 keys is rounded to the other neighbor, which is 2^-11 away. In 8
-// bits, the other neighbor is 2^-6 away.
+// bits, the other neighbor is 2^-6 away. In 5 bits it is 2^-3 away, and in 4 bits 2^-2.
 double tolerance_of(const Shape& shape) {
+  if (shape.type == KvType::kQ4_0) return 8e-2;
+  if (shape.type == KvType::kQ5_0) return 5e-2;
   if (shape.type == KvType::kQ8_0) return 2e-2;
   return shape.type == KvType::kF32 ? 2e-6 * std::sqrt(double(shape.head_dim)) : 1.5e-3;
 }
 
 const std::vector<Shape> kShapes = {
-    {4, 4, 32, KvType::kF16},    {4, 2, 64, KvType::kF16},  {4, 1, 80, KvType::kF32},   {8, 1, 96, KvType::kF16},
-    {8, 2, 128, KvType::kF32},   {16, 2, 64, KvType::kF32}, {14, 2, 128, KvType::kF16}, {4, 2, 256, KvType::kF16},
-    {7, 1, 80, KvType::kF16},    {40, 1, 32, KvType::kF32}, {3, 3, 40, KvType::kF16},   {4, 2, 64, KvType::kQ8_0},
-    {14, 2, 128, KvType::kQ8_0}, {7, 1, 80, KvType::kQ8_0}, {3, 3, 42, KvType::kQ8_0},  {40, 1, 96, KvType::kQ8_0},
+    {4, 4, 32, KvType::kF16},    {4, 2, 64, KvType::kF16},    {4, 1, 80, KvType::kF32},   {8, 1, 96, KvType::kF16},
+    {8, 2, 128, KvType::kF32},   {16, 2, 64, KvType::kF32},   {14, 2, 128, KvType::kF16}, {4, 2, 256, KvType::kF16},
+    {7, 1, 80, KvType::kF16},    {40, 1, 32, KvType::kF32},   {3, 3, 40, KvType::kF16},   {4, 2, 64, KvType::kQ8_0},
+    {14, 2, 128, KvType::kQ8_0}, {7, 1, 80, KvType::kQ8_0},   {3, 3, 42, KvType::kQ8_0},  {40, 1, 96, KvType::kQ8_0},
+    {4, 2, 64, KvType::kQ4_0},   {14, 2, 128, KvType::kQ5_0}, {7, 1, 80, KvType::kQ4_0},  {3, 3, 42, KvType::kQ5_0},
+    {40, 1, 96, KvType::kQ4_0},  {3, 3, 36, KvType::kQ4_0},   {4, 1, 80, KvType::kQ5_0},  {2, 2, 256, KvType::kQ4_0},
 };
 
 }  // namespace
@@ -324,6 +364,44 @@ TEST(an_8_bit_page_takes_just_over_half_the_memory) {
     const size_t half = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kF16));
     const size_t eight = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kQ8_0));
     CHECK(eight * 100 <= half * 55);
+  }
+}
+
+// Each type next to arithmetic that does not round at all, with a few dimensions that are much larger than the others,
+// as in many models. Without the rotation, the errors would be about twice as large.
+TEST(packed_pages_stay_close_to_unrounded_keys_and_values) {
+  for (const auto& [type, most] : {std::pair{KvType::kQ5_0, 0.085}, {KvType::kQ4_0, 0.17}})
+    for (const int dim : {64, 128}) {
+      const Shape shape = {8, 2, dim, type};
+      const auto frequency = frequencies(dim);
+      const RopeParams rope = {RopeStyle::kHalves, dim, frequency.data(), 1.0f};
+      Rows rows = random_rows(shape, 300, 29);
+      for (int i = 0; i < 300 * 2; ++i)
+        for (const int d : {3, 17, 40})
+          for (auto* values : {&rows.k, &rows.v}) values->at(size_t(i) * dim + d) *= 8;
+      for (int i = 0; i < 300 * 8; ++i)  // Queries of such models have small numbers in these dimensions.
+        for (const int d : {3, 17, 40})
+          for (const int pair : {d, (d + dim / 2) % dim}) rows.q[size_t(i) * dim + pair] /= 8;
+      const auto expected = exact(shape, rows, rope, 0, 0, true);
+      const std::vector<float> got = run(shape, rows, rope, {.isa = available_cpu_isas().back()});
+      double sum = 0, size = 0;
+      for (size_t i = 0; i < got.size(); ++i)
+        sum += (got[i] - expected[i]) * (got[i] - expected[i]), size += expected[i] * expected[i];
+      const double error = std::sqrt(sum / size);
+      check::note(shape.name() + ": relative error " + std::to_string(error));
+      if (!(error < most)) check::fail(__FILE__, __LINE__, shape.name() + ": relative error " + std::to_string(error));
+    }
+}
+
+TEST(packed_pages_take_4_and_a_half_or_5_and_a_half_bits_per_number) {
+  for (const int head_dim : {64, 80, 128, 256}) {
+    const auto bytes = [&](KvType type) {
+      return double(CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, type)));
+    };
+    // Heads of 80 dimensions are padded to 96.
+    const double numbers = 2.0 * 2 * 3 * 100 * 16 * (head_dim == 80 ? 96 : head_dim);
+    CHECK(bytes(KvType::kQ4_0) <= numbers * 4.5 / 8 && bytes(KvType::kQ5_0) <= numbers * 5.5 / 8);
+    if (head_dim != 80) CHECK(bytes(KvType::kQ4_0) < 0.54 * bytes(KvType::kQ8_0));
   }
 }
 
@@ -432,6 +510,35 @@ TEST(quantizing_to_8_bits_is_correct_at_the_limits) {
   }
 }
 
+// The value of the largest magnitude uses the whole range, whatever its sign.
+TEST(quantizing_to_packed_numbers_is_correct_at_the_limits) {
+  for (const CpuIsa isa : available_cpu_isas()) {
+    const OpKernels& kernels = op_kernels(isa);
+    for (const int zero : {8, 16}) {
+      const auto quantized = [&](std::vector<float> x) {
+        int8_t numbers[kQ8Block];
+        uint16_t scale;
+        kernels.quantize_packed(x.data(), int(x.size()), zero, numbers, &scale);
+        for (size_t i = x.size(); i < kQ8Block; ++i) CHECK_EQ(int(numbers[i]), 0);
+        for (size_t i = 0; i < x.size(); ++i) {
+          CHECK(numbers[i] >= -zero && numbers[i] < zero);
+          x[i] = numbers[i] * half_to_float(scale);
+        }
+        return x;
+      };
+      const auto z = float(zero);
+      CHECK(quantized({0, 0, 0}) == (std::vector<float>{0, 0, 0}));
+      CHECK(quantized({1e-30f, -1e-9f}) == (std::vector<float>{0, 0}));
+      CHECK(quantized({z, 1.5f, 2.5f, -z}) == (std::vector<float>{z, 2, 2, 1 - z}));
+      CHECK(quantized({-z, 1.5f, 2.5f, z}) == (std::vector<float>{1 - z, 2, 2, z}));
+      CHECK(quantized({3e38f})[0] == z * 65504.0f);
+      CHECK(quantized({-3e38f})[0] == -z * 65504.0f);
+      CHECK(std::isnan(quantized({1, std::numeric_limits<float>::infinity()})[0]));
+      CHECK(std::isnan(quantized({1, 2, std::nanf("")})[0]));
+    }
+  }
+}
+
 TEST(attention_over_several_spans_matches_the_definition_in_double) {
   const Shape shape = {4, 2, 32, KvType::kF32};
   const auto frequency = frequencies(32);
@@ -447,8 +554,9 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
 // The sliding window limits only how far back the tokens attend. Results are bit-identical regardless of how the tokens
 // before and after the span are divided into chunks.
 TEST(bidirectional_attention_matches_the_definition_in_double) {
-  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
-                             Shape{4, 1, 48, KvType::kQ8_0}, Shape{5, 1, 128, KvType::kF16}}) {
+  for (const Shape& shape :
+       {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16}, Shape{4, 1, 48, KvType::kQ8_0},
+        Shape{5, 1, 128, KvType::kF16}, Shape{4, 1, 48, KvType::kQ4_0}, Shape{5, 1, 64, KvType::kQ5_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
     const int n = shape.head_dim == 32 ? 600 : 90;
@@ -502,8 +610,9 @@ TEST(mrope_rotates_by_three_positions) {
 // Covers sliding windows within a page, across pages, across spans of the attention kernel, and longer than the
 // sequence.
 TEST(windows_and_soft_caps_match_the_definition_in_double) {
-  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
-                             Shape{4, 1, 48, KvType::kQ8_0}, Shape{2, 1, 144, KvType::kF16}}) {
+  for (const Shape& shape :
+       {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16}, Shape{4, 1, 48, KvType::kQ8_0},
+        Shape{2, 1, 144, KvType::kF16}, Shape{4, 1, 48, KvType::kQ5_0}, Shape{2, 1, 144, KvType::kQ4_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
     const int n = shape.head_dim == 32 ? 600 : shape.head_dim == 144 ? 310 : 70;
@@ -567,7 +676,8 @@ TEST(chunked_attention_matches_the_definition_in_double_with_any_split) {
 }
 
 TEST(windows_and_soft_caps_give_the_same_bits_on_every_instruction_set_with_any_split) {
-  for (const Shape& shape : {Shape{6, 2, 48, KvType::kF16}, Shape{2, 1, 144, KvType::kF16}})
+  for (const Shape& shape : {Shape{6, 2, 48, KvType::kF16}, Shape{2, 1, 144, KvType::kF16},
+                             Shape{6, 2, 48, KvType::kQ4_0}, Shape{2, 1, 128, KvType::kQ5_0}})
     for (const int window : {7, 40, 270}) {
       const auto frequency = frequencies(shape.head_dim);
       const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
@@ -612,7 +722,8 @@ TEST(attention_does_not_depend_on_chunks_pages_and_threads) {
   const CpuIsa isa = available_cpu_isas().back();
   for (const Shape& shape :
        {Shape{8, 1, 64, KvType::kF16}, Shape{3, 3, 80, KvType::kF32}, Shape{14, 2, 128, KvType::kF16},
-        Shape{40, 1, 32, KvType::kF16}, Shape{8, 1, 64, KvType::kQ8_0}, Shape{3, 3, 80, KvType::kQ8_0}}) {
+        Shape{40, 1, 32, KvType::kF16}, Shape{8, 1, 64, KvType::kQ8_0}, Shape{3, 3, 80, KvType::kQ8_0},
+        Shape{8, 1, 64, KvType::kQ4_0}, Shape{3, 3, 80, KvType::kQ5_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kAdjacentPairs, shape.head_dim, frequency.data(), 1.0f};
     // Long enough for two or three spans of the attention kernel.
@@ -631,7 +742,8 @@ TEST(attention_does_not_depend_on_chunks_pages_and_threads) {
 // Tests that the sequences in a step do not affect each other's results, and that an infinity in a later row does not
 // spread.
 TEST(attention_keeps_sequences_of_a_step_apart) {
-  for (const Shape& shape : {Shape{6, 3, 64, KvType::kF32}, Shape{6, 3, 128, KvType::kF16}})
+  for (const Shape& shape : {Shape{6, 3, 64, KvType::kF32}, Shape{6, 3, 128, KvType::kF16},
+                             Shape{6, 3, 64, KvType::kQ4_0}, Shape{6, 3, 128, KvType::kQ5_0}})
     for (const CpuIsa isa : available_cpu_isas()) {
       const int dim = shape.head_dim;
       const auto frequency = frequencies(dim);

@@ -27,9 +27,11 @@ struct Shape {
   std::string name() const {
     return std::to_string(n_heads) + " heads, rows of " + std::to_string(row) + " with values of " +
            std::to_string(value) +
-           (type == KvType::kF16   ? ", f16"
-            : type == KvType::kF32 ? ", f32"
-                                   : ", q8_0");
+           (type == KvType::kF16    ? ", f16"
+            : type == KvType::kF32  ? ", f32"
+            : type == KvType::kQ8_0 ? ", q8_0"
+            : type == KvType::kQ5_0 ? ", q5_0"
+                                    : ", q4_0");
   }
   KvShape cache(int64_t n_pages) const {
     // Three layers with separate page tables. One of the layers stores keys and values per head.
@@ -122,6 +124,15 @@ void round_as_kept(std::vector<double>& row, KvType type) {
     for (size_t i = begin; i < end; ++i)
       row[i] = std::nearbyint(row[i] / largest * kMaxLatent) * (largest / kMaxLatent);
   }
+  for (size_t begin = 0; begin < row.size() && is_packed(type); begin += 32) {
+    const size_t end = std::min(begin + 32, row.size());
+    const double zero = packed_zero(type);
+    double top = 0;
+    for (size_t i = begin; i < end; ++i)
+      if (std::abs(row[i]) > std::abs(top)) top = row[i];
+    const double scale = half_to_float(float_to_half(float(top / -zero)));
+    for (size_t i = begin; i < end; ++i) row[i] = std::clamp(std::nearbyint(row[i] / scale), -zero, zero - 1) * scale;
+  }
   for (size_t begin = 0; begin < row.size() && type == KvType::kQ8_0; begin += 32) {
     const size_t end = std::min(begin + 32, row.size());
     double largest = 0;
@@ -177,8 +188,9 @@ std::vector<float> frequencies(int n_dims) {
 }
 
 const std::vector<Shape> kShapes = {
-    {2, 48, 32, KvType::kF16},   {16, 72, 64, KvType::kF32}, {5, 96, 64, KvType::kQ8_0},   {20, 82, 48, KvType::kF16},
-    {37, 60, 40, KvType::kQ8_0}, {3, 40, 40, KvType::kF32},  {16, 576, 512, KvType::kF16},
+    {2, 48, 32, KvType::kF16},   {16, 72, 64, KvType::kF32}, {5, 96, 64, KvType::kQ8_0},    {20, 82, 48, KvType::kF16},
+    {37, 60, 40, KvType::kQ8_0}, {3, 40, 40, KvType::kF32},  {16, 576, 512, KvType::kF16},  {5, 96, 64, KvType::kQ4_0},
+    {37, 60, 40, KvType::kQ5_0}, {3, 82, 48, KvType::kQ4_0}, {16, 576, 512, KvType::kQ5_0},
 };
 RopeParams rope_of(const Shape& shape, const std::vector<float>& frequency) {
   return {RopeStyle::kAdjacentPairs, shape.row - shape.value, frequency.data(), 1.0f};
@@ -193,7 +205,10 @@ TEST(mla_matches_the_definition_in_double) {
     const Rows rows = random_rows(shape, shape.row > 100 ? 40 : 75, 7);
     const auto expected = exact(shape, rows, rope);
     // A number stored with fewer bits may be rounded to the other neighbor, because the rotation is computed in float.
-    const double tolerance = shape.type == KvType::kQ8_0 ? 2e-2 : shape.type == KvType::kF32 ? 2e-5 : 3e-3;
+    const double tolerance = is_packed(shape.type)         ? 1e-1
+                             : shape.type == KvType::kQ8_0 ? 2e-2
+                             : shape.type == KvType::kF32  ? 2e-5
+                                                           : 3e-3;
     for (const CpuIsa isa : available_cpu_isas()) {
       const auto got = run(shape, rows, rope, {.isa = isa});
       REQUIRE(got.size() == expected.size());
@@ -291,7 +306,7 @@ TEST(latents_of_16_bits_are_as_precise_as_binary16) {
 
 // The largest possible sums: every number and weight has its maximum magnitude, with both signs.
 TEST(sums_of_latents_never_overflow) {
-  for (const KvType type : {KvType::kF16, KvType::kQ8_0})
+  for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kQ4_0, KvType::kQ5_0})
     for (const CpuIsa isa : available_cpu_isas())
       for (const float sign : {1.0f, -1.0f}) {
         const Shape shape{2, 576, 512, type};
@@ -312,7 +327,7 @@ TEST(sums_of_latents_never_overflow) {
 // NaN and infinity spread to every token that attends to them, but to no other token. The previous content of a page
 // has no effect.
 TEST(nan_latents_affect_only_tokens_that_attend_to_them) {
-  for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32})
+  for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32, KvType::kQ4_0, KvType::kQ5_0})
     for (const CpuIsa isa : available_cpu_isas())
       for (const float bad : {std::nanf(""), INFINITY}) {
         const Shape shape{3, 96, 64, type};
@@ -342,6 +357,10 @@ TEST(latents_are_stored_once) {
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 * 2 + 3 * 4)});
   shape.type = KvType::kQ8_0;
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 + 18 * 2)});
+  shape.type = KvType::kQ5_0;
+  CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 / 2 + 576 / 8 + 18 * 2)});
+  shape.type = KvType::kQ4_0;
+  CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 / 2 + 18 * 2)});
   shape.layers[0].value_dim = 600;
   const auto refused = CpuKvCache::create(shape);
   CHECK(!refused.ok() && refused.error().message.find("layer 0 with latents of 576 numbers, 600 of them the value") !=
@@ -505,7 +524,7 @@ TEST(sparse_attention_uses_the_selected_latents) {
                            keys = numbers(kRows * kIndexDim), index_q = numbers(kRows * kIndexHeads * kIndexDim),
                            weights = numbers(kRows * kIndexHeads);
   const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
-  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0}) {
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0, KvType::kQ4_0, KvType::kQ5_0}) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas())
       for (const auto& [threads, piece] : {std::pair{1, kRows}, std::pair{3, 7}}) {
@@ -570,7 +589,11 @@ TEST(sparse_attention_uses_the_selected_latents) {
                 most = std::max(most, scores[p]);
             }
             CHECK(std::is_sorted(positions.begin(), positions.end()) && positions.back() <= row);
-            CHECK(most - least < (type == KvType::kF32 ? 1e-3 : type == KvType::kF16 ? 0.1 : 2.0));
+            CHECK(most - least < (type == KvType::kF32    ? 1e-3
+                                  : type == KvType::kF16  ? 0.1
+                                  : type == KvType::kQ8_0 ? 2.0
+                                  : type == KvType::kQ5_0 ? 10.0
+                                                          : 20.0));
           }
           if (isa != available_cpu_isas().back() || threads > 1 || row % 7 != 4) continue;
           // Computes attention for the same rows alone, in a separate KV cache.

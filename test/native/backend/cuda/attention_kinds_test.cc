@@ -464,3 +464,13 @@ TEST(cuda_unsupported_latents_are_rejected_by_name) {
   shape = {{{StateKind::kLatents, 1, 576, 512, 0}, {StateKind::kLatents, 1, 128, 128, 1}}, 4, KvType::kF16, 20000};
   refused("sparse attention selects 20000 positions");
 }
+
+TEST(cuda_refuses_the_kv_types_of_the_cpu_by_name) {
+  const auto backend = make_cuda_backend({});
+  REQUIRE(backend.ok());
+  for (const auto& [type, name] : {std::pair{KvType::kQ4_0, "kv_type q4_0"}, {KvType::kQ5_0, "kv_type q5_0"}}) {
+    const Status status = (*backend)->supports(type);
+    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported && status.error().message.starts_with(name));
+    CHECK(!(*backend)->kv_cache(KvShape::of_equal_layers(1, 1, 64, 4, type)).ok());
+  }
+}

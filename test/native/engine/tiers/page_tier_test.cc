@@ -238,7 +238,7 @@ EngineSetup of_model(const std::string& model, KvType type) {
 }
 
 TEST(imported_pages_give_the_same_bits_for_each_element_type) {
-  for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32}) {
+  for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32, KvType::kQ4_0, KvType::kQ5_0}) {
     const Round round =
         check_round_trip(of_model("models/llama.q8_0.gguf", type), "type " + std::to_string(static_cast<int>(type)));
     if (round.n_pages == 0) return;
@@ -255,7 +255,7 @@ TEST(imported_pages_give_the_same_bits_with_sliding_windows) {
 }
 
 TEST(imported_pages_give_the_same_bits_with_latents) {
-  for (const KvType type : {KvType::kF16, KvType::kF32}) {
+  for (const KvType type : {KvType::kF16, KvType::kF32, KvType::kQ4_0, KvType::kQ5_0}) {
     const Round round = check_round_trip(of_model("models/deepseek32.q8_0.gguf", type), "latents");
     if (round.n_pages > 0) CHECK_EQ(round.cached, 208u);
   }
