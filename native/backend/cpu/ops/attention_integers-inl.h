@@ -260,7 +260,7 @@ template <int Queries>
   }
 }
 
-// The steps of rows_span_of() with vector instructions. ops/attention_tiles-inl.h has the same functions for tiles.
+// The stages of rows_span_of() with vector instructions. TileRows in ops/attention_tiles-inl.h has the same functions.
 class VectorRows {
  public:
   static constexpr int kRowsAhead = kPairRows;  // Rows of the next page that score() prefetches.

@@ -8,9 +8,9 @@
 // The tile unit computes three exact 32-bit sums: of the first product, of the second and third, and of the fourth.
 //   values    The three sums are combined modulo 2^32. The result is exact because it is below 2^31 (kernels.h). All
 //             bits are therefore the same as with vector instructions.
-//   scores    for Arithmetic::kFast only. The result may exceed 2^31, so the sums are combined in floats, once per block
-//             of dimensions: fma(256 * first + second, 256, third). Vector instructions instead convert 16 partial sums
-//             to floats before adding them, so the bits differ.
+//   scores    for Arithmetic::kFast only. The result may exceed 2^31, so the sums are combined in floats, once per
+//             block of dimensions: fma(256 * first + second, 256, third). Vector instructions instead convert 16
+//             partial sums to floats before adding them, so the bits differ.
 
 constexpr int kTileStep = 64;     // Positions, or dimensions, per tile instruction.
 constexpr int kTileBytes = 1024;  // 16 rows of 64 bytes.
@@ -100,8 +100,8 @@ inline __m512i whole_sums(const ByteSums& sums, int row) {
   return _mm512_add_epi32(_mm512_slli_epi32(upper_sums(sums, row), 8), low_sums(sums, row));
 }
 
-// Loading a tile takes almost as long as multiplying tiles if the core's other hardware thread is busy. One factor of up
-// to two tiles is therefore kept in the tile registers while several others are multiplied by it.
+// Loading a tile takes almost as long as multiplying tiles if the core's other hardware thread is busy. One factor of
+// up to two tiles is therefore kept in the tile registers while several others are multiplied by it.
 constexpr int kKeptTiles = 2;
 // Loads `count` tiles.
 template <class Unit>
@@ -162,7 +162,7 @@ template <typename Prefetch>
   for (int64_t line = part * each; line < end; ++line) fetch(static_cast<const std::byte*>(ahead.from) + line * 64);
 }
 
-// The functions of VectorRows with tiles. kScores: whether scores use tiles too.
+// Has the functions of VectorRows, which it computes with tiles. kScores: whether scores use tiles too.
 template <class Unit, bool kScores>
 class TileRows {
  public:
@@ -186,8 +186,8 @@ class TileRows {
       score_page(rows, steps, scores, next, later);
   }
 
-  // As pack_weights(), but splits the weights into bytes. Pages that only complete a tile get weight zero. Their values
-  // do not matter.
+  // Packs the weights like VectorRows::pack(), but split into bytes. Pages that only complete a tile get weight zero,
+  // so their values do not matter.
   template <typename Part>
   void pack(const SpanView& view, const RowSpan& values, int block, int first_page, int end_page, Part part) {
     constexpr int kQueries = 4;  // Processed together, so that their sums are computed in parallel.
