@@ -262,11 +262,10 @@ template <int Queries>
   }
 }
 
-// The steps of rows_span_of() with vector instructions. ops/attention_tiles-inl.h has the same functions for tiles.
+// The stages of rows_span_of() with vector instructions. TileRows in ops/attention_tiles-inl.h has the same functions.
 class VectorRows {
  public:
   static constexpr int kRowsAhead = kPairRows;  // Rows of the next page that score() prefetches.
-  static constexpr int kDims = kLatentPad;
 
   explicit VectorRows(const AttentionTile& tile) : tile_(tile), scratch_(latent_scratch(tile)) {}
 
@@ -282,7 +281,7 @@ class VectorRows {
       steps_[i] = pack_weights(tile_.scores + i * kScoreStride, values.steps, block, part(view.from(i)),
                                part(view.to(i)), first_page, end_page, scratch_.weights + i * kLatentWeightStride);
   }
-  // Adds the weighted sums of kDims dimensions, starting at d, over pages [first_page, end_page) to the states.
+  // Adds the weighted sums of 32 dimensions, starting at d, over pages [first_page, end_page) to the states.
   void weigh(const RowSpan& values, int first_page, int end_page, int64_t d, float* states, const KeysAhead& ahead) {
     const int64_t padded_dim = round_up_to_lanes(tile_.value_dim);
     const int64_t state_floats = attention_state_floats(tile_.value_dim);
@@ -372,7 +371,7 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
       const int low = begin * kPageTokens, high = end * kPageTokens;
       return position < low ? low : position < high ? position : high;
     };
-    for (int64_t d = 0; d < padded_dim; d += Rows::kDims) {
+    for (int64_t d = 0; d < padded_dim; d += kLatentPad) {
       if (d % kLatentBlock == 0) kernels.pack(view, values, static_cast<int>(d / kLatentBlock), begin, end, part);
       kernels.weigh(values, begin, end, d, states, ahead);
     }

@@ -8,9 +8,9 @@
 // The tile unit computes three exact 32-bit sums: of the first product, of the second and third, and of the fourth.
 //   values    The three sums are combined modulo 2^32. The result is exact because it is below 2^31 (kernels.h). All
 //             bits are therefore the same as with vector instructions.
-//   scores    for Arithmetic::kFast only. The result may exceed 2^31, so the sums are combined in floats, once per block
-//             of dimensions: fma(256 * first + second, 256, third). Vector instructions instead convert 16 partial sums
-//             to floats before adding them, so the bits differ.
+//   scores    for Arithmetic::kFast only. The result may exceed 2^31, so the sums are combined in floats, once per
+//             block of dimensions: fma(256 * first + second, 256, third). Vector instructions instead convert 16
+//             partial sums to floats before adding them, so the bits differ.
 
 constexpr int kTileStep = 64;     // Positions, or dimensions, per tile instruction.
 constexpr int kTileBytes = 1024;  // 16 rows of 64 bytes.
@@ -100,8 +100,8 @@ inline __m512i whole_sums(const ByteSums& sums, int row) {
   return _mm512_add_epi32(_mm512_slli_epi32(upper_sums(sums, row), 8), low_sums(sums, row));
 }
 
-// Loading a tile takes almost as long as multiplying tiles if the core's other hardware thread is busy. One factor of up
-// to two tiles is therefore kept in the tile registers while several others are multiplied by it.
+// Loading a tile takes almost as long as multiplying tiles if the core's other hardware thread is busy. One factor of
+// up to two tiles is therefore kept in the tile registers while several others are multiplied by it.
 constexpr int kKeptTiles = 2;
 // Loads `count` tiles.
 template <class Unit>
@@ -162,12 +162,11 @@ template <typename Prefetch>
   for (int64_t line = part * each; line < end; ++line) fetch(static_cast<const std::byte*>(ahead.from) + line * 64);
 }
 
-// The functions of VectorRows with tiles. kScores: whether scores use tiles too.
+// Has the functions of VectorRows, which it computes with tiles. kScores: whether scores use tiles too.
 template <class Unit, bool kScores>
 class TileRows {
  public:
   static constexpr int kRowsAhead = kScores ? kPageTokens : VectorRows::kRowsAhead;
-  static constexpr int kDims = 2 * kLatentPad;  // Dimensions that weigh() adds.
 
   explicit TileRows(const AttentionTile& tile)
       : tile_(tile), scratch_(latent_scratch(tile)), vectors_(tile), groups_(tile.n_queries > kLanes ? 2 : 1) {
@@ -187,8 +186,8 @@ class TileRows {
       score_page(rows, steps, scores, next, later);
   }
 
-  // As pack_weights(), but splits the weights into bytes. Pages that only complete a tile get weight zero. Their values
-  // do not matter.
+  // Packs the weights like VectorRows::pack(), but split into bytes. Pages that only complete a tile get weight zero,
+  // so their values do not matter.
   template <typename Part>
   void pack(const SpanView& view, const RowSpan& values, int block, int first_page, int end_page, Part part) {
     constexpr int kQueries = 4;  // Processed together, so that their sums are computed in parallel.
@@ -242,35 +241,30 @@ class TileRows {
   void weigh(const RowSpan& values, int first_page, int end_page, int64_t d, float* states, const KeysAhead& ahead) {
     const int64_t padded_dim = round_up_to_lanes(tile_.value_dim);
     const int64_t lines_each = lines_per_part(ahead.lines, (padded_dim + kLatentPad - 1) / kLatentPad);
-    const int64_t n_vectors = padded_dim - d < kDims ? (padded_dim - d + kLatentPad - 1) / kLatentPad : kVectors;
-    for (int p = first_page; p < end_page; ++p)
-      for (int64_t v = 0; v < n_vectors; ++v) {
-        fetch_lines({ahead.pages[p], ahead.lines}, d / kLatentPad + v, lines_each, prefetch_far);
-        expand_values(values.rows[p] + d + v * kLatentPad, tile_.value_stride, p % kStepPages * (kPageTokens / 4),
-                      values_[v][0][step_of(p)], values_[v][1][step_of(p)]);
-      }
+    for (int p = first_page; p < end_page; ++p) {
+      fetch_lines({ahead.pages[p], ahead.lines}, d / kLatentPad, lines_each, prefetch_far);
+      expand_values(values.rows[p] + d, tile_.value_stride, p % kStepPages * (kPageTokens / 4), values_[0][step_of(p)],
+                    values_[1][step_of(p)]);
+    }
+    const bool whole = d + kLanes < padded_dim;
     const int step = step_of(first_page), n_steps = step_of(end_page - 1) + 1 - step;
     for (int group = 0; group < groups_; ++group) {
-      const int first = group * kLanes, left = tile_.n_queries - first;
       keep<Unit>(weights_[group] + step, n_steps);
-      for (int64_t v = 0; v < n_vectors; ++v) {
-        for (int half = 0; half < 2; ++half)
-          multiply_kept<Unit, true, false>(values_[v][half] + step, n_steps, sums_[half]);
-        const int64_t at = d + v * kLatentPad;
-        for (int i = 0; i < (left < kLanes ? left : kLanes); ++i) {
-          Vec low, high;
-          to_floats(PairSums{whole_sums(sums_[0], i), whole_sums(sums_[1], i)}, low, high);
-          const Vec weight_step = splat(weight_steps_[first + i]);
-          float* const state = states + (first + i) * attention_state_floats(tile_.value_dim) + at;
-          store(state, fma(low, weight_step, load(state)));
-          if (at + kLanes < padded_dim) store(state + kLanes, fma(high, weight_step, load(state + kLanes)));
-        }
+      for (int half = 0; half < 2; ++half) multiply_kept<Unit, true, false>(values_[half] + step, n_steps, sums_[half]);
+      const int first = group * kLanes, left = tile_.n_queries - first;
+      for (int i = 0; i < (left < kLanes ? left : kLanes); ++i) {
+        Vec low, high;
+        to_floats(PairSums{whole_sums(sums_[0], i), whole_sums(sums_[1], i)}, low, high);
+        const Vec weight_step = splat(weight_steps_[first + i]);
+        float* const state = states + (first + i) * attention_state_floats(tile_.value_dim) + d;
+        store(state, fma(low, weight_step, load(state)));
+        if (whole) store(state + kLanes, fma(high, weight_step, load(state + kLanes)));
       }
     }
   }
 
  private:
-  static constexpr int kBlockSteps = kLatentBlock / kTileStep, kVectors = kDims / kLatentPad;
+  static constexpr int kBlockSteps = kLatentBlock / kTileStep;
   static constexpr int kRunPages = 4;
   static_assert(kRunPages * kKeptTiles >= kBlockSteps);
   // The tile of a page's values, among those of kWeighedTogether positions.
@@ -381,7 +375,7 @@ class TileRows {
   VectorRows vectors_;
   const int groups_;
   SplitTile weights_[kTileGroups][kWeighedTogether / kTileStep];  // Rows: queries.
-  SplitTile values_[kVectors][2][kWeighedTogether / kTileStep];   // Per 32 dimensions.
+  SplitTile values_[2][kWeighedTogether / kTileStep];             // 32 dimensions.
   SplitTile keys_[kRunPages * kKeptTiles];                        // Rows: positions of a page.
   const float* run_steps_[kRunPages];
   float weight_steps_[kTileQueries];
@@ -390,9 +384,10 @@ class TileRows {
   alignas(64) float scores_[kTileGroups][kPageTokens * kLanes];  // Shape [position][query].
 };
 
-// Number of queries from which tiles are faster than vector instructions (measured on Emerald Rapids).
+// Number of queries from which tiles are faster than vector instructions (measured on Emerald Rapids). Without scores,
+// only full tiles are.
 template <bool kScores>
-constexpr int kMinTileQueries = kScores ? 12 : 28;
+constexpr int kMinTileQueries = kScores ? 12 : kTileQueries;
 
 // Returns false, and does nothing, if the tile's rows are not integers or it has too few queries.
 template <class Unit, bool kScores>

@@ -218,7 +218,7 @@ TEST(attention_in_tiles_gives_the_bits_of_vector_instructions) {
   const auto found = units();
   if (skip_without(found)) return;
   for (const Shape& shape : kShapes)
-    for (const int n_queries : {1, 27, 28, 29, 31, 32}) {
+    for (const int n_queries : {1, 31, 32}) {
       std::mt19937 random(static_cast<uint32_t>(n_queries));
       Problem problem(shape, n_queries, [&] { return normal(random); });
       for (int trial = 0; trial < 4; ++trial) {
