@@ -64,8 +64,8 @@ Result<std::unique_ptr<Matrix>> CpuBackend::matrix(const MatrixSource& source) {
   return std::unique_ptr<Matrix>(std::move(*matrix));
 }
 
-size_t CpuBackend::collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) {
-  return static_cast<const CpuMatrix&>(matrix).collapse_huge_pages(until);
+size_t CpuBackend::collapse_huge_pages(const Matrix& matrix, const Stopped& stopped) {
+  return static_cast<const CpuMatrix&>(matrix).collapse_huge_pages(stopped);
 }
 
 Status CpuBackend::supports(const Requirement& requirement) const {

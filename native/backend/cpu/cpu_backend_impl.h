@@ -36,7 +36,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   size_t kv_cache_bytes(const KvShape& shape) const override;
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override;
   Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) override;
-  size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) override;
+  size_t collapse_huge_pages(const Matrix& matrix, const Stopped& stopped) override;
   Status supports(const Requirement& requirement) const override;
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override;
   Result<float*> allocate(int64_t count) override;

@@ -2,8 +2,8 @@
 // enough.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
+#include <functional>
 
 #include "base/result.h"
 
@@ -21,10 +21,11 @@ class Mapping {
   // Errors: kOutOfMemory.
   static Result<Mapping> create(size_t bytes);
 
-  // Collapses small pages into huge pages until the system has no free huge pages or the given time is reached. Returns
-  // how many bytes of the part processed so far are in huge pages. Returns 0 on kernels before Linux 6.1, which lack
-  // this call. Other threads may read the region in the meantime; they wait for at most one page.
-  size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const;
+  // Collapses small pages into huge pages until the system has no free huge pages or `stopped` returns true; it is
+  // called before each page. Returns how many bytes of the part processed so far are in huge pages. Returns 0 on kernels
+  // before Linux 6.1, which lack this call. Other threads may use the region in the meantime; they wait for at most one
+  // page.
+  size_t collapse_huge_pages(const std::function<bool()>& stopped) const;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
