@@ -246,6 +246,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
         wide = widened_rows(slot, source.type, source.data, *factors);
         source = {TensorType::kF32, slot.rows, slot.cols, wide, tensor.fp8};
       }
+      source.stacked = slot.shape[2] > 1 || slot.heads.n_heads > 0;
       auto matrix = backend.matrix(source);
       if (!matrix) return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
       *slot.matrix = std::move(*matrix);

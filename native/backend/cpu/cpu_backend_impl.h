@@ -28,7 +28,7 @@ namespace monolith {
 class CpuBackend final : public Backend, public EncoderOperations {
  public:
   // The processor must support the instruction set (available_cpu_isas).
-  CpuBackend(CpuIsa isa, int threads, Arithmetic arithmetic = Arithmetic::kProduction);
+  CpuBackend(CpuIsa isa, int threads, Arithmetic arithmetic = Arithmetic::kProduction, ThreadPlacement placement = {});
 
   BackendInfo info() const override;
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override;

@@ -1,5 +1,6 @@
 #include "backend/cpu/machine/mapping.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -108,6 +109,13 @@ size_t Mapping::collapse_huge_pages(const std::function<bool()>& stopped) const 
     gathered += huge ? kHugePage : 0;
   }
   return gathered;
+}
+
+void Mapping::place_on_node(size_t begin, size_t end, int node) const {
+  const auto rounded = [](size_t at) { return (at + kHugePage / 2) / kHugePage * kHugePage; };
+  // The region starts at a boundary between huge pages.
+  const size_t first = rounded(begin), last = std::min(rounded(end), size_ / kHugePage * kHugePage);
+  if (first < last) prefer_node(data_ + first, last - first, node);
 }
 
 }  // namespace monolith

@@ -33,6 +33,10 @@ class Mapping {
   // the size of a small page.
   size_t page_bytes() const;
 
+  // Requests that the untouched pages of bytes [begin, end) of the region be allocated on this NUMA node. Both ends are
+  // rounded to boundaries between huge pages.
+  void place_on_node(size_t begin, size_t end, int node) const;
+
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;

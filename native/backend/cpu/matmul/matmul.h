@@ -49,6 +49,7 @@ class CpuMatrix final : public Matrix {
 
  private:
   CpuMatrix() = default;
+  void divide_among_nodes(const ThreadPool& pool);
   PanelLayout layout_{};
   Mapping memory_;
   std::vector<float> factors_;  // Padded to whole panels; empty if the matrix has no factors.
