@@ -51,8 +51,8 @@ class BackendMemory {
   // destroyed on any thread. Errors: kOutOfMemory.
   virtual Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) = 0;
   // Moves a matrix from small memory pages to huge pages where possible, until `stopped` returns true; it is called
-  // before each page. Returns the bytes of the matrix that are known to be in huge pages. Returns 0 if there are no huge
-  // pages or the system does not report them. May be called on any thread, also during a step.
+  // before each page. Returns the bytes of the matrix that are known to be in huge pages. Returns 0 if there are no
+  // huge pages or the system does not report them. May be called on any thread, also during a step.
   virtual size_t collapse_huge_pages(const Matrix& matrix, const Stopped& stopped) {
     static_cast<void>(matrix), static_cast<void>(stopped);
     return 0;

@@ -524,9 +524,9 @@ class Model {
   // are asserted).
   virtual const float* forward(const Batch& batch) = 0;
 
-  // Moves the weights from small memory pages to huge pages where possible, until `stopped` returns true or a time limit
-  // is reached. Returns how many of their bytes are known to be in huge pages. One call at a time, on any thread, also
-  // during steps.
+  // Moves the weights from small memory pages to huge pages where possible, until `stopped` returns true or a time
+  // limit is reached. Returns how many of their bytes are known to be in huge pages. One call at a time, on any thread,
+  // also during steps.
   virtual size_t collapse_huge_pages(const Stopped& stopped) { return static_cast<void>(stopped), size_t{0}; }
 
   // The weight matrices that LoRA adapters can change. Empty if the model does not support adapters. Any thread.

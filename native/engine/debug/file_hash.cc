@@ -25,7 +25,8 @@ uint64_t multiply_mix(uint64_t a, uint64_t b) {
 
 uint64_t hash_number(uint64_t number, uint64_t seed) { return hash_bytes(std::as_bytes(std::span(&number, 1)), seed); }
 
-// Calls use(part) for the parts of `data` that are hashed: kSamples ranges of kSampleBytes, or all of it if it is small.
+// Calls use(part) for the parts of `data` that are hashed: kSamples ranges of kSampleBytes, or all of it if it is
+// small.
 template <typename Use>
 void for_each_sample(std::span<const std::byte> data, Use&& use) {
   if (data.size() <= kSamples * kSampleBytes) return use(data);
@@ -69,8 +70,8 @@ uint64_t file_hash(const GgufFile& file) {
     hash = hash_number(static_cast<uint64_t>(value.type) << 32 | static_cast<uint64_t>(value.element_type), hash);
     hash = hash_bytes(value.payload, hash);
   }
-  // If the file is not in the page cache, the disk reads all samples together, and only these. Otherwise, the kernel would
-  // read a large part of the file around each of them.
+  // If the file is not in the page cache, the disk reads all samples together, and only these. Otherwise, the kernel
+  // would read a large part of the file around each of them.
   for (const GgufTensor& tensor : file.tensors()) {
     if (whole) break;
     for_each_place(tensor, [&](std::span<const std::byte> data) {

@@ -1,5 +1,5 @@
-// Reads the weights in a model's files before the loader needs them, so that the disk stays busy while other weights are
-// converted. The kernel's own read-ahead stops at the end of its window until the loader has caught up, and several
+// Reads the weights in a model's files before the loader needs them, so that the disk stays busy while other weights
+// are converted. The kernel's own read-ahead stops at the end of its window until the loader has caught up, and several
 // threads that read a memory map at different places defeat it.
 #pragma once
 
@@ -33,7 +33,7 @@ class ReadAhead {
 
   // Called by the loader when it starts to use piece `piece`: the thread may now read `window` bytes beyond its end.
   void use(size_t piece);
-  // Called by the loader before it gives back the pages of `piece`, which the thread then no longer maps. Waits for at
+  // Called by the loader before it releases the pages of `piece`, which the thread then no longer maps. Waits for at
   // most one system call.
   void finish(size_t piece);
   // Bytes that the thread has read. For tests.

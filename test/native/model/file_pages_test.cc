@@ -1,6 +1,7 @@
 // Tests what happens to a file's pages after its weights have been copied. The pages are removed from this process's
 // memory. If the file and the weights do not both fit in memory, the pages are also removed from the page cache. The
-// weights' memory is collapsed into huge pages. Also tests that weights are read ahead of their use. Linux only, because the tests read /proc.
+// weights' memory is collapsed into huge pages. Also tests that weights are read ahead of their use. Linux only,
+// because the tests read /proc.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>

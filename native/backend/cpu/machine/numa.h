@@ -23,8 +23,8 @@ uint64_t memory_nodes();
 // the default placement applies.
 bool interleave(void* begin, size_t bytes, uint64_t nodes);
 
-// Requests that the untouched pages of [begin, begin + bytes) be allocated from this node as long as it has free memory.
-// `begin` must be on a page boundary. Only a hint, like interleave().
+// Requests that the untouched pages of [begin, begin + bytes) be allocated from this node as long as it has free
+// memory. `begin` must be on a page boundary. Only a hint, like interleave().
 bool prefer_node(void* begin, size_t bytes, int node);
 
 }  // namespace monolith
