@@ -143,7 +143,6 @@ Napi::Object to_object(Napi::Env env, const InspectedPlan& plan) {
   return Builder(env)
       .number("weightBytes", plan.memory.weight_bytes)
       .number("draftWeightBytes", plan.memory.draft_weight_bytes)
-      .number("hugeBytes", plan.memory.huge_bytes)
       .number("kvBytes", plan.memory.kv_bytes)
       .number("kvStartBytes", plan.memory.kv_start_bytes)
       .number("activationBytes", plan.memory.activation_bytes)
@@ -208,6 +207,8 @@ Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
       .number("mostSequences", stats.sequences_limit)
       .flag("failed", stats.failed)
       .text("note", stats.note)
+      .set("hugePageBytes",
+           stats.huge_page_bytes ? Napi::Number::New(env, static_cast<double>(*stats.huge_page_bytes)) : env.Null())
       .number("steps", stats.steps)
       .number("stepRows", stats.step_rows)
       .number("prefillTokens", stats.prefill_tokens)

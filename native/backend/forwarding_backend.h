@@ -37,8 +37,8 @@ class ForwardingBackend : public Backend {
     return inner_.matrix_bytes(type, rows, cols);
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return inner_.kv_cache_bytes(shape); }
-  size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
-    return inner_.collapse_huge_pages(matrix, until);
+  size_t collapse_huge_pages(const Matrix& matrix, const Stopped& stopped) override {
+    return inner_.collapse_huge_pages(matrix, stopped);
   }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_.matrix(source); }
   Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) override {

@@ -1,9 +1,9 @@
 // The backend's role while a model is loaded: everything that allocates memory.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "backend/adapter.h"
@@ -20,6 +20,9 @@ struct HeadProductShape {
   int n_heads = 0;
   int64_t rows = 0, cols = 0;  // Maximum size of one head's matrix.
 };
+
+// Asked during long work: true if the work must end now.
+using Stopped = std::function<bool()>;
 
 class BackendMemory {
  public:
@@ -47,10 +50,11 @@ class BackendMemory {
   // Copies the LoRA factors of one weight matrix. May be called on any thread, also during a step. The result may be
   // destroyed on any thread. Errors: kOutOfMemory.
   virtual Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) = 0;
-  // Moves a matrix from small memory pages to huge pages where possible, until the given time. Returns the bytes of the
-  // matrix that are known to be in huge pages. Returns 0 if there are no huge pages or the system does not report them.
-  virtual size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) {
-    static_cast<void>(matrix), static_cast<void>(until);
+  // Moves a matrix from small memory pages to huge pages where possible, until `stopped` returns true; it is called
+  // before each page. Returns the bytes of the matrix that are known to be in huge pages. Returns 0 if there are no
+  // huge pages or the system does not report them. May be called on any thread, also during a step.
+  virtual size_t collapse_huge_pages(const Matrix& matrix, const Stopped& stopped) {
+    static_cast<void>(matrix), static_cast<void>(stopped);
     return 0;
   }
   virtual Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) = 0;

@@ -1,25 +1,32 @@
 // How the pool's threads find work and wait:
 //
-//   owner:  write the section, open the gate, epoch += 1, wake sleepers, do its share, close the gate,
+//   owner:  write the section, open the gate, epoch += 1, wake sleepers, do its
+//   share, close the gate,
 //           wait until no worker is inside
-//   worker: wait for a new epoch; if the gate is open, enter, do its share, leave
+//   worker: wait for a new epoch; if the gate is open, enter, do its share,
+//   leave
 //
-// The gate is a single word with an open bit and the number of workers inside, so entering and closing cannot race. The
-// section is written only while the gate is closed and no worker is inside.
+// The gate is a single word with an open bit and the number of workers inside,
+// so entering and closing cannot race. The section is written only while the
+// gate is closed and no worker is inside.
 //
-// Every wait has three stages. A thread first spins with `pause`, because the next section usually follows within
-// microseconds. It then yields, because the thread it is waiting for may need its core. Finally, it parks on a futex
-// (std::atomic::wait), which costs no CPU time. The first two stages are bounded because a hypervisor may deschedule a
-// virtual core at any time.
+// Every wait has three stages. A thread first spins with `pause`, because the
+// next section usually follows within microseconds. It then yields, because the
+// thread it is waiting for may need its core. Finally, it parks on a futex
+// (std::atomic::wait), which costs no CPU time. The first two stages are
+// bounded because a hypervisor may deschedule a virtual core at any time.
 #include "base/thread_pool.h"
 
 #include <algorithm>
+#include <cassert>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #if defined(__linux__)
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,13 +35,14 @@
 namespace monolith {
 namespace {
 
-// About 20 us of spinning and a little over 100 us of yielding on a 3.7 GHz Zen 4 (a pause takes about 40 cycles, a
-// yield at least 0.3 us). That is longer than the gap between two sections of a step, but too short to show up as CPU
+// About 20 us of spinning and a little over 100 us of yielding on a 3.7 GHz Zen
+// 4 (a pause takes about 40 cycles, a yield at least 0.3 us). That is longer
+// than the gap between two sections of a step, but too short to show up as CPU
 // load.
 constexpr int kSpinsInStep = 2000;
 constexpr int kYieldsInStep = 400;
-// Between steps, the engine samples and publishes results. Threads that have parked by then are woken by the next
-// section.
+// Between steps, the engine samples and publishes results. Threads that have
+// parked by then are woken by the next section.
 constexpr int kSpinsOutside = 500;
 
 void pause_briefly() {
@@ -47,9 +55,11 @@ void pause_briefly() {
 
 }  // namespace
 
-// The indices that a thread still has to process in parallel_runs(): begin and end, packed into one word. The owning
-// thread takes indices from the front; other threads steal the back half. Each index is in only one range at a time, so
-// compare-exchange cannot suffer from the ABA problem. Only the owning thread refills its range when it is empty.
+// The indices that a thread still has to process in parallel_runs(): begin and
+// end, packed into one word. The owning thread takes indices from the front;
+// other threads steal the back half. Each index is in only one range at a time,
+// so compare-exchange cannot suffer from the ABA problem. Only the owning
+// thread refills its range when it is empty.
 struct alignas(64) Range {
   std::atomic<uint64_t> word{0};
 
@@ -95,8 +105,10 @@ struct ThreadPool::State {
         if (const int now = epoch.load(std::memory_order_acquire); now != seen) return now;
         std::this_thread::yield();
       }
-      // The worker registers as a sleeper before it checks the epoch one last time. So either this load sees the new
-      // section, or the owner, which reads `sleepers` after storing the epoch, sees the worker and changes `wake`.
+      // The worker registers as a sleeper before it checks the epoch one last
+      // time. So either this load sees the new section, or the owner, which
+      // reads `sleepers` after storing the epoch, sees the worker and changes
+      // `wake`.
       const int ticket = wake.load(std::memory_order_seq_cst);
       sleepers.fetch_add(1, std::memory_order_seq_cst);
       if (epoch.load(std::memory_order_seq_cst) == seen) wake.wait(ticket);
@@ -114,7 +126,8 @@ struct ThreadPool::State {
 
   void leave() {
     if (gate.fetch_sub(1, std::memory_order_seq_cst) == 1 && owner_parked.load(std::memory_order_seq_cst))
-      gate.notify_one();  // The gate is closed, and this was the last worker inside.
+      gate.notify_one();  // The gate is closed, and this was the last worker
+                          // inside.
   }
 
   void work(int thread) {
@@ -148,20 +161,48 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int n_threads) : state_(std::make_unique<State>()) {
+ThreadPool::ThreadPool(int n_threads, ThreadPlacement placement)
+    : placement_(std::move(placement)), state_(std::make_unique<State>()) {
+  if (placement_.nodes.size() > NodeShares::kMaxNodes) placement_.nodes.clear();
+  n_nodes_ = std::max(1, static_cast<int>(placement_.nodes.size()));
+  first_threads_[1] = n_threads;
+  for (size_t node = 0; node < placement_.nodes.size(); ++node)
+    first_threads_[node + 1] = first_threads_[node] + placement_.nodes[node].n_threads;
+  assert(first_threads_[static_cast<size_t>(n_nodes_)] == n_threads);
   state_->ranges = std::make_unique<Range[]>(static_cast<size_t>(n_threads));
   for (int thread = 1; thread < n_threads; ++thread) {
     try {
-      state_->workers.emplace_back([state = state_.get(), thread] {
+      const int node = n_nodes_ > 1 ? node_of(thread) : -1;
+      state_->workers.emplace_back([this, state = state_.get(), thread, node] {
 #if defined(__linux__)
         pthread_setname_np(pthread_self(), "monolith-cpu");
 #endif
+        if (node >= 0) bind_to_node(node);
         state->work(thread);
       });
     } catch (const std::system_error&) {
-      break;  // Reached the system's thread limit. size() returns the actual number.
+      break;  // Reached the system's thread limit. size() returns the actual
+              // number.
     }
   }
+  if (size() == n_threads) return;
+  // A node may have no thread now, so the threads count as one node.
+  n_nodes_ = 1;
+  first_threads_[1] = size();
+}
+
+// The system may refuse, for example in a container that was moved to other
+// processors. The thread then runs anywhere.
+void ThreadPool::bind_to_node(int node) const {
+#if defined(__linux__)
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  for (const int cpu : placement_.nodes[static_cast<size_t>(node)].cpus)
+    if (cpu < CPU_SETSIZE) CPU_SET(cpu, &cpus);
+  sched_setaffinity(0, sizeof cpus, &cpus);
+#else
+  static_cast<void>(node);
+#endif
 }
 
 ThreadPool::~ThreadPool() {
@@ -172,23 +213,37 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
 
-// Does not wake any workers: a step too small to be split should not cost the other cores anything.
-void ThreadPool::begin_step() { state_->in_step.store(true, std::memory_order_relaxed); }
+// Does not wake any workers: a step too small to be split should not cost the
+// other cores anything.
+void ThreadPool::begin_step() {
+  if (n_nodes_ > 1 && bound_ != std::this_thread::get_id()) {
+    bind_to_node(0);
+    bound_ = std::this_thread::get_id();
+  }
+  state_->in_step.store(true, std::memory_order_relaxed);
+}
 
 void ThreadPool::end_step() { state_->in_step.store(false, std::memory_order_relaxed); }
 
-void ThreadPool::split_budget(int64_t n) {
-  const auto pieces = static_cast<uint64_t>(n), threads = static_cast<uint64_t>(size());
-  for (uint64_t thread = 0; thread < threads; ++thread) {
-    const uint64_t share = Range::pack(pieces * thread / threads, pieces * (thread + 1) / threads);
-    state_->ranges[thread].word.store(share, std::memory_order_relaxed);
+void ThreadPool::split_budget(const NodeShares& shares) {
+  assert(shares.n_nodes() == n_nodes_);
+  for (int node = 0; node < n_nodes_; ++node) {
+    const int first = first_threads_[static_cast<size_t>(node)];
+    const int threads = first_threads_[static_cast<size_t>(node) + 1] - first;
+    const int64_t begin = shares.begin(node), n = shares.end(node) - begin;
+    for (int i = 0; i < threads; ++i) {
+      const int64_t from = begin + n * i / threads, to = begin + n * (i + 1) / threads;
+      state_->ranges[static_cast<size_t>(first + i)].word.store(
+          Range::pack(static_cast<uint64_t>(from), static_cast<uint64_t>(to)), std::memory_order_relaxed);
+    }
   }
 }
 
-// Takes up to kMaxTaken indices of the thread's own range per atomic operation, but at most an eighth of what is left.
-// An atomic operation waits for all outstanding loads, so taking indices one by one is slower (by 2% in single-stream
-// decoding on Zen 5, with 19 KiB per index). Relaxed memory order suffices because the gate publishes the data before
-// and after the section.
+// Takes up to kMaxTaken indices of the thread's own range per atomic operation,
+// but at most an eighth of what is left. An atomic operation waits for all
+// outstanding loads, so taking indices one by one is slower (by 2% in
+// single-stream decoding on Zen 5, with 19 KiB per index). Relaxed memory order
+// suffices because the gate publishes the data before and after the section.
 ThreadPool::Pieces ThreadPool::take(int thread) {
   constexpr auto relaxed = std::memory_order_relaxed;
   std::atomic<uint64_t>& own = state_->ranges[static_cast<size_t>(thread)].word;
@@ -197,17 +252,25 @@ ThreadPool::Pieces ThreadPool::take(int thread) {
     if (own.compare_exchange_weak(seen, seen + Range::pack(static_cast<uint64_t>(n), 0), relaxed))
       return {Range::begin(seen), Range::begin(seen) + n};
   }
+  // A thread steals from its own node first.
+  const int node = node_of(thread), n_threads = first_threads_[static_cast<size_t>(n_nodes_)];
+  int first = first_threads_[static_cast<size_t>(node)], last = first_threads_[static_cast<size_t>(node) + 1];
   for (;;) {
     std::atomic<uint64_t>* richest = nullptr;
     uint64_t most = 0;
-    for (int other = 0; other < size(); ++other) {
+    for (int other = first; other < last; ++other) {
       std::atomic<uint64_t>& range = state_->ranges[static_cast<size_t>(other)].word;
       if (const uint64_t seen = range.load(relaxed); Range::left(seen) > Range::left(most)) {
         richest = &range;
         most = seen;
       }
     }
-    if (richest == nullptr) return {};
+    if (richest == nullptr) {
+      if (last - first == n_threads) return {};
+      first = 0;
+      last = n_threads;
+      continue;
+    }
     const int64_t end = Range::end(most), from = end - (Range::left(most) + 1) / 2;
     const uint64_t kept = Range::pack(static_cast<uint64_t>(Range::begin(most)), static_cast<uint64_t>(from));
     if (!richest->compare_exchange_strong(most, kept, relaxed)) continue;

@@ -25,6 +25,7 @@
 #endif
 
 #include "engine/adapters/adapter_set.h"
+#include "engine/huge_page_collapse.h"
 #include "engine/loop/step_loop.h"
 #include "engine/request_check.h"
 #include "engine/tiers/cache_identity.h"
@@ -144,6 +145,7 @@ class ThreadedEngine final : public Engine {
 #endif
       run();
     });
+    collapse_.emplace(std::vector<Model*>{model_.get(), draft_.get()});
   }
 
   ChannelId open_channel(std::function<void()> wake) override {
@@ -306,6 +308,7 @@ class ThreadedEngine final : public Engine {
   EngineStats stats() const override {
     EngineStats stats = counters_.snapshot(Clock::now());
     stats.note = backend_->note();
+    if (collapse_) stats.huge_page_bytes = collapse_->bytes();
     stats.adapters = adapters_.stats();
     return stats;
   }
@@ -513,6 +516,9 @@ class ThreadedEngine final : public Engine {
   std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.
 
   std::thread thread_;
+  // Set when the engine thread has started, and constant after that. Declared last, because it must end before the
+  // models.
+  std::optional<HugePageCollapse> collapse_;
 };
 
 }  // namespace

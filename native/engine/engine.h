@@ -114,6 +114,8 @@ struct EngineStats {
   int batch_tokens_limit = 0, sequences_limit = 0;
   bool failed = false;  // The engine thread has stopped because of an internal error.
   std::string note;     // Text of Backend::note().
+  // Bytes of weights that are known to be in huge pages. Not set while weights are still being moved to huge pages.
+  std::optional<uint64_t> huge_page_bytes = 0;
   // Counters since start.
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   // Prompt tokens of started requests, and how many of them came from the prefix cache.

@@ -447,7 +447,6 @@ struct MemoryPlan {
   size_t overhead_bytes = 0;      // Estimate of what a device allocates in addition; not included in total().
   KvLayout layout = {};           // How keys and values are distributed over pages.
   size_t draft_weight_bytes = 0;  // The drafter's share of weight_bytes.
-  size_t huge_bytes = 0;          // Bytes of a loaded model's weights that are in 2 MiB huge pages; 0: not known.
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
 
@@ -524,6 +523,11 @@ class Model {
   // backend that samples on its own device. The batch must respect limits(), and all token IDs must be in range (both
   // are asserted).
   virtual const float* forward(const Batch& batch) = 0;
+
+  // Moves the weights from small memory pages to huge pages where possible, until `stopped` returns true or a time
+  // limit is reached. Returns how many of their bytes are known to be in huge pages. One call at a time, on any thread,
+  // also during steps.
+  virtual size_t collapse_huge_pages(const Stopped& stopped) { return static_cast<void>(stopped), size_t{0}; }
 
   // The weight matrices that LoRA adapters can change. Empty if the model does not support adapters. Any thread.
   virtual const std::vector<AdaptableWeight>& adaptable_weights() const {

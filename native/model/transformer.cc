@@ -23,14 +23,11 @@ constexpr int kDraftedPerStep = 32;
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // Page numbers have 32 bits.
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // Keeps all sums in a memory plan far from overflow.
 
-// Time limit for moving the weights to huge pages after loading. If they are already in huge pages, the call returns
-// immediately. If the weights fill most of the memory, few pages can be converted, so the limit is short: with a 30B
-// MoE model, 13 to 316 pages were converted in up to 20 s, while thousands failed.
-std::chrono::steady_clock::duration time_to_gather(std::chrono::steady_clock::duration loading, bool crowded) {
-  using std::chrono::milliseconds;
-  if (crowded) return milliseconds(2'000);
-  return std::clamp<std::chrono::steady_clock::duration>(loading / 2, milliseconds(1'000), milliseconds(20'000));
-}
+// Time limits for moving the weights to huge pages, which happens in the background. If they are already in huge pages,
+// this takes milliseconds. If the weights fill most of the memory, few pages can be converted and each failure takes
+// milliseconds of a core, so the limit is shorter: with a 30B MoE model, 13 to 316 pages were converted in up to 20 s,
+// while thousands failed.
+constexpr std::chrono::seconds kCollapseTime(60), kCollapseTimeIfCrowded(10);
 
 Status check_limits(const ModelLimits& limits) {
   const auto in_range = [](const char* name, int64_t value, int64_t high) -> Status {
@@ -212,20 +209,19 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   auto slots = weight_slots(file, p, model->weights_);
   if (!slots) return slots.error();
   if (Status status = fit_types(*slots, backend); !status) return status.error();
-  const auto begun = std::chrono::steady_clock::now();
   if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes); !status) {
     return status.error();
   }
   model->adaptable_ = monolith::adaptable_weights(*slots, p);
-  model->plan_.huge_bytes = gather_weights(
-      *slots, backend,
-      time_to_gather(std::chrono::steady_clock::now() - begun, !file.fits_beside(allocated.weight_bytes)));
+  model->note_matrices(*slots);
+  model->crowded_ = !file.fits_beside(allocated.weight_bytes);
   if (p.draft.eagle) {
     auto of_head = eagle_slots(*head, p, model->weights_);
     if (!of_head) return of_head.error();
     if (Status status = fit_types(*of_head, backend); !status) return status.error();
     if (Status status = load_weights(*head, *of_head, backend, {}, allocated.weight_bytes); !status)
       return status.error();
+    model->note_matrices(*of_head);
     if (Status status = read_tokens(*head, p, model->weights_.eagle); !status) return status.error();
   }
 
@@ -336,6 +332,17 @@ Status Transformer::build_layers(Backend& backend) {
   last_segments_.resize(logit_tables_.size());
   for (std::vector<Segment>& segments : last_segments_) segments.reserve(static_cast<size_t>(limits_.max_batch_tokens));
   return {};
+}
+
+void Transformer::note_matrices(const std::vector<WeightSlot>& slots) {
+  for (const WeightSlot& slot : slots)
+    if (slot.matrix != nullptr) matrices_.push_back(slot.matrix->get());
+}
+
+size_t Transformer::collapse_huge_pages(const Stopped& stopped) {
+  const auto until = std::chrono::steady_clock::now() + (crowded_ ? kCollapseTimeIfCrowded : kCollapseTime);
+  return monolith::collapse_huge_pages(matrices_, backend_,
+                                       [&] { return stopped() || std::chrono::steady_clock::now() >= until; });
 }
 
 const float* Transformer::forward(const Batch& batch) {

@@ -37,6 +37,7 @@ class Transformer final : public Model {
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
   const std::vector<AdaptableWeight>& adaptable_weights() const override { return adaptable_; }
+  size_t collapse_huge_pages(const Stopped& stopped) override;
   Status reserve_adapters(int rank) override { return adapted_.reserve(rank); }
   const PoolingHead* pooling_head() const override {
     return params_.pooling == Pooling::kNone ? nullptr : &pooling_head_;
@@ -60,6 +61,7 @@ class Transformer final : public Model {
   Transformer(HyperParams params, const ModelLimits& limits, Backend& backend)
       : params_(std::move(params)), limits_(limits), backend_(backend), adapted_(backend, limits.max_batch_tokens) {}
 
+  void note_matrices(const std::vector<WeightSlot>& slots);
   Status build_layers(Backend& backend);
   // Runs the operations of one step. `all` is the number of tokens in the step.
   void compute(const Batch& batch, RowCount all);
@@ -84,6 +86,8 @@ class Transformer final : public Model {
   AdapterOperations adapted_;  // Used by the model's own layers; drafters use backend_.
   Weights weights_;
   std::vector<AdaptableWeight> adaptable_;
+  std::vector<const Matrix*> matrices_;  // All weight matrices, for collapse_huge_pages().
+  bool crowded_ = false;                 // Whether the memory could not hold both the file and the weights.
   std::unique_ptr<KvCache> kv_;
   LayerSlots slots_;  // Recurrent state of all layers; null if the model has none.
   MemoryPlan plan_{}, allocated_{};

@@ -2,11 +2,11 @@
 #include "model/weights.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
 #include "formats/gguf/parser.h"
+#include "formats/gguf/read_ahead.h"
 
 namespace monolith {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 // Size of a vector in the backend, in bytes.
 size_t vector_bytes(const WeightSlot& slot) { return static_cast<size_t>(slot.cols) * sizeof(float); }
 
-constexpr int kGatherRounds = 3;
+constexpr int kCollapseRounds = 3;
 
 // The range of bytes that a slot reads from its tensor.
 struct Part {
@@ -48,6 +48,17 @@ std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slo
     gathered.insert(gathered.end(), bytes.begin(), bytes.end());
   }
   return gathered;
+}
+
+// Returns the ranges of the file that load_weights() reads for a slot.
+ReadAhead::Piece places_of(const WeightSlot& slot) {
+  if (slot.tensor->source != nullptr) return slot.tensor->source->places();
+  ReadAhead::Piece places;
+  for (int64_t i = 0; i < slot.runs; ++i) {
+    const Part part = slot.runs > 1 ? part_of_run(slot, i) : part_of(slot);
+    places.push_back(slot.tensor->data.subspan(part.offset, part.size));
+  }
+  return places;
 }
 
 size_t slot_bytes(const WeightSlot& slot, const BackendMemory& backend) {
@@ -196,9 +207,14 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
   // regions of memory. Reading parts of the file again costs less than the huge pages gain.
   const bool crowded = !file.fits_beside(weight_bytes(slots, backend));
   if (crowded) file.leave_cache();
+  std::vector<ReadAhead::Piece> pieces;
+  for (const WeightSlot& slot : slots) pieces.push_back(places_of(slot));
+  ReadAhead ahead(file, std::move(pieces));
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
   std::vector<std::byte> scratch, gathered, scaled;
   for (WeightSlot& slot : slots) {
+    const auto index = static_cast<size_t>(&slot - slots.data());
+    ahead.use(index);
     const GgufTensor& tensor = *slot.tensor;
     const Part part = part_of(slot);
     const std::span<const std::byte> data =
@@ -230,6 +246,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
         wide = widened_rows(slot, source.type, source.data, *factors);
         source = {TensorType::kF32, slot.rows, slot.cols, wide, tensor.fp8};
       }
+      source.stacked = slot.shape[2] > 1 || slot.heads.n_heads > 0;
       auto matrix = backend.matrix(source);
       if (!matrix) return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
       *slot.matrix = std::move(*matrix);
@@ -237,6 +254,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
     }
     // The mapped original is no longer read once the repacked copy exists. Without this call, both would count as
     // resident memory.
+    ahead.finish(index);
     for (int64_t i = 0; i < slot.runs; ++i) {
       const Part run = slot.runs > 1 ? part_of_run(slot, i) : part;
       file.give_back(tensor, run.offset, run.size, crowded);
@@ -248,19 +266,16 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
   return {};
 }
 
-size_t gather_weights(const std::vector<WeightSlot>& slots, BackendMemory& backend,
-                      std::chrono::steady_clock::duration most) {
-  const auto until = std::chrono::steady_clock::now() + most;
-  size_t gathered = 0, before = 0;
+size_t collapse_huge_pages(std::span<const Matrix* const> matrices, BackendMemory& backend, const Stopped& stopped) {
+  size_t collapsed = 0, before = 0;
   // Memory that the system frees during one round may allow more pages to be converted in the next.
-  for (int round = 0; round < kGatherRounds && (round == 0 || gathered > before); ++round) {
-    before = gathered;
-    gathered = 0;
-    for (const WeightSlot& slot : slots)
-      if (slot.matrix != nullptr) gathered += backend.collapse_huge_pages(**slot.matrix, until);
-    if (std::chrono::steady_clock::now() >= until) return std::max(before, gathered);
+  for (int round = 0; round < kCollapseRounds && (round == 0 || collapsed > before); ++round) {
+    before = collapsed;
+    collapsed = 0;
+    for (const Matrix* const matrix : matrices) collapsed += backend.collapse_huge_pages(*matrix, stopped);
+    if (stopped()) return std::max(before, collapsed);
   }
-  return gathered;
+  return collapsed;
 }
 
 }  // namespace monolith

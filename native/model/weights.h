@@ -3,10 +3,10 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -121,9 +121,8 @@ size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& 
 Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, BackendMemory& backend,
                     const Model::Progress& progress, size_t& allocated);
 
-// Calls BackendMemory::collapse_huge_pages() for all matrices, within the time limit `most`. Returns how many of their
-// bytes are in huge pages.
-size_t gather_weights(const std::vector<WeightSlot>& slots, BackendMemory& backend,
-                      std::chrono::steady_clock::duration most);
+// Calls BackendMemory::collapse_huge_pages() for all matrices until `stopped` returns true. Returns how many of their
+// bytes are in huge pages. The backend and the matrices may be in use in the meantime.
+size_t collapse_huge_pages(std::span<const Matrix* const> matrices, BackendMemory& backend, const Stopped& stopped);
 
 }  // namespace monolith

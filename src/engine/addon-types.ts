@@ -113,7 +113,6 @@ export interface MemoryPlan {
   kvStartBytes: number; // part of kvBytes that is allocated on load; the rest is allocated when pages are first used
   // part of weightBytes for the multi-token-prediction layer; 0: there is none, or it is not loaded
   draftWeightBytes: number;
-  hugeBytes: number; // weight bytes of a loaded model that are in 2 MiB pages; 0: unknown
   pageBytes: number; // keys and values of 16 tokens, for all layers or for those that share a page
   pages: number;
   slotBytes: number; // recurrent state of one sequence or snapshot; 0: the model has none
@@ -429,6 +428,8 @@ export interface NativeStats {
   maxSequences: number;
   failed: boolean;
   note: string; // a condition that an operator should know about; empty: none
+  // bytes of weights known to be in huge pages; null while weights are still being moved to huge pages
+  hugePageBytes: number | null;
   stepMs: number;
   queueMax: number;
   queueMaxTokens: number;

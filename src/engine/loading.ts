@@ -5,6 +5,7 @@ import { performance } from 'node:perf_hooks';
 import type { Log } from '../telemetry/types.js';
 import { showBytes } from '../config/kinds.js';
 import { modelBytes } from './catalog.js';
+import type { Engine } from './engine.js';
 import type { ModelPool } from './model-pool.js';
 
 /** Interval between two log lines about a file. */
@@ -71,7 +72,6 @@ export async function logLoading(
           threads: backend.threads,
           context: maxContext,
           weight_bytes: plan.weightBytes,
-          ...(plan.hugeBytes > 0 && { huge_page_bytes: plan.hugeBytes }),
           kv_bytes: plan.kvBytes,
         },
         'model loaded',
@@ -86,9 +86,32 @@ export async function logLoading(
           }`,
         );
       if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'image input is unavailable');
+      logHugePages(pool, status.engine, log, { fields: { file, models: names.join(',') }, startedAt, everyMs });
     }
   }
   logArithmetic(pool, log);
+}
+
+/**
+ * Logs how many bytes of an engine's weights are in huge pages as soon as the engine knows it. The engine moves them
+ * there in the background. Logs nothing if there are none, or if the engine is closed first.
+ */
+function logHugePages(
+  pool: ModelPool,
+  engine: Engine,
+  log: Log,
+  { fields, startedAt, everyMs }: { fields: object; startedAt: number; everyMs: number },
+): void {
+  const timer = setInterval(() => {
+    const isLoaded = pool.engines().some(({ status }) => status.state === 'ready' && status.engine === engine);
+    const bytes = isLoaded ? engine.stats().hugePageBytes : 0;
+    if (bytes === null) return;
+    clearInterval(timer);
+    if (bytes === 0) return;
+    const ms = performance.now() - startedAt;
+    log.info({ ...fields, ms, weight_bytes: engine.plan.weightBytes, huge_page_bytes: bytes }, 'weights in huge pages');
+  }, everyMs);
+  timer.unref();
 }
 
 /** Logs the consequences of engine.arithmetic, and of missing AMX support, once for all models. */

@@ -1,7 +1,10 @@
 // Tests the log lines written while a model is being loaded: first the file and its size, then the progress, then the
 // result.
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
+import { makeModel } from '../../bench/make-model.js';
 import { modelOfFile, readCatalog } from '../../src/engine/catalog.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { logLoading } from '../../src/engine/loading.js';
@@ -54,6 +57,34 @@ t.test('loading a model logs its file, progress and result', async (t) => {
   t.same(warnings, [
     'max_context is 32768, but mine has a context of 512 tokens: this is the maximum in the model file',
   ]);
+});
+
+t.test('the bytes of weights in huge pages are logged when they are known', async (t) => {
+  const path = join(t.testdir(), 'huge.gguf');
+  // Each matrix of the feed-forward layers has 8 MiB.
+  const shape = { embedding: 1_024, feedForward: 8_192, layers: 1, heads: 8, kvHeads: 8, headSize: 128 };
+  await makeModel({ preset: 'tiny', type: 'q8_0', shape, out: path });
+  const pool = new ModelPool(loadOptions);
+  t.teardown(() => pool.close());
+  pool.add(modelOfFile('huge', path));
+  const lines: [Record<string, unknown>, string][] = [];
+  const info = (fields: Record<string, unknown>, message: string): void => {
+    lines.push([fields, message]);
+  };
+  await logLoading(pool, { info } as unknown as Log, { everyMs: 1 });
+  const loaded = lines.find(([, message]) => message === 'model loaded');
+  t.notHas(loaded?.[0], { huge_page_bytes: Number }, 'loading does not wait for huge pages');
+  const status = pool.get('huge')?.status;
+  if (status?.state !== 'ready') return t.fail('the model is ready');
+  const { engine } = status;
+  while (engine.stats().hugePageBytes === null) await setTimeout(1);
+  const bytes = engine.stats().hugePageBytes;
+  await setTimeout(100);
+  const line = lines.find(([, message]) => message === 'weights in huge pages');
+  // The kernel may have no free huge pages.
+  if (bytes === 0) return t.equal(line, undefined);
+  t.match(line?.[0], { models: 'huge', huge_page_bytes: bytes, weight_bytes: engine.plan.weightBytes });
+  return t.end();
 });
 
 const skip = loadAddon().isas.includes('amx') ? false : 'no AMX';

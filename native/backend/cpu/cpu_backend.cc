@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "backend/cpu/machine/isa.h"
+#include "backend/cpu/machine/topology.h"
 #include "backend/cpu/ops/kernels.h"
 #include "backend/registry/registry.h"
 #include "base/checked.h"
@@ -36,12 +37,12 @@ int64_t widest(int64_t max_cols, const MixtureShape& mixture) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(CpuIsa isa, int threads, Arithmetic arithmetic)
+CpuBackend::CpuBackend(CpuIsa isa, int threads, Arithmetic arithmetic, ThreadPlacement placement)
     : arithmetic_(arithmetic),
       matmul_(matmul_kernels(isa, arithmetic)),
       fixed16_(fixed16_kernels(isa)),
       ops_(op_kernels(isa, arithmetic)),
-      pool_(threads),
+      pool_(threads, std::move(placement)),
       mixture_(matmul_, ops_, pool_, scratch_) {}
 
 BackendInfo CpuBackend::info() const {
@@ -64,8 +65,8 @@ Result<std::unique_ptr<Matrix>> CpuBackend::matrix(const MatrixSource& source) {
   return std::unique_ptr<Matrix>(std::move(*matrix));
 }
 
-size_t CpuBackend::collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) {
-  return static_cast<const CpuMatrix&>(matrix).collapse_huge_pages(until);
+size_t CpuBackend::collapse_huge_pages(const Matrix& matrix, const Stopped& stopped) {
+  return static_cast<const CpuMatrix&>(matrix).collapse_huge_pages(stopped);
 }
 
 Status CpuBackend::supports(const Requirement& requirement) const {
@@ -207,7 +208,8 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
                  "engine.arithmetic fast requires AMX (INT8 and BF16), but the kernels in use are " +
                      std::string(cpu_isa_name(*isa)) + ": set engine.isa to auto or amx on a CPU with AMX"};
   const int threads = options.threads > 0 ? options.threads : std::min(usable_cores(), kMaxThreads);
-  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*isa, threads, options.arithmetic));
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*isa, threads, options.arithmetic,
+                                                               place_threads(read_topology(allowed_cpus()), threads)));
 }
 
 BackendKind cpu_backend_kind() {

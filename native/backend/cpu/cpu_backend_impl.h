@@ -28,7 +28,7 @@ namespace monolith {
 class CpuBackend final : public Backend, public EncoderOperations {
  public:
   // The processor must support the instruction set (available_cpu_isas).
-  CpuBackend(CpuIsa isa, int threads, Arithmetic arithmetic = Arithmetic::kProduction);
+  CpuBackend(CpuIsa isa, int threads, Arithmetic arithmetic = Arithmetic::kProduction, ThreadPlacement placement = {});
 
   BackendInfo info() const override;
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override;
@@ -36,7 +36,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   size_t kv_cache_bytes(const KvShape& shape) const override;
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override;
   Result<std::unique_ptr<AdapterMatrix>> adapter_matrix(const AdapterSource& source) override;
-  size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) override;
+  size_t collapse_huge_pages(const Matrix& matrix, const Stopped& stopped) override;
   Status supports(const Requirement& requirement) const override;
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override;
   Result<float*> allocate(int64_t count) override;

@@ -25,15 +25,29 @@ uint64_t multiply_mix(uint64_t a, uint64_t b) {
 
 uint64_t hash_number(uint64_t number, uint64_t seed) { return hash_bytes(std::as_bytes(std::span(&number, 1)), seed); }
 
-uint64_t hash_sampled(std::span<const std::byte> data, uint64_t seed) {
-  if (data.size() <= kSamples * kSampleBytes) return hash_bytes(data, seed);
+// Calls use(part) for the parts of `data` that are hashed: kSamples ranges of kSampleBytes, or all of it if it is
+// small.
+template <typename Use>
+void for_each_sample(std::span<const std::byte> data, Use&& use) {
+  if (data.size() <= kSamples * kSampleBytes) return use(data);
   const size_t last = data.size() - kSampleBytes;
   for (size_t i = 0; i < kSamples; ++i) {
     // Dividing first avoids overflow; the last sample nevertheless ends exactly at the end of the data.
     const size_t at = i == kSamples - 1 ? last : last / (kSamples - 1) * i;
-    seed = hash_bytes(data.subspan(at, kSampleBytes), seed);
+    use(data.subspan(at, kSampleBytes));
   }
-  return hash_number(data.size(), seed);
+}
+
+uint64_t hash_sampled(std::span<const std::byte> data, uint64_t seed) {
+  for_each_sample(data, [&](std::span<const std::byte> sample) { seed = hash_bytes(sample, seed); });
+  return data.size() <= kSamples * kSampleBytes ? seed : hash_number(data.size(), seed);
+}
+
+// Calls use(data) for the file's ranges that hold the tensor.
+template <typename Use>
+void for_each_place(const GgufTensor& tensor, Use&& use) {
+  if (tensor.source == nullptr) return use(tensor.data);
+  for (const auto part : tensor.source->places()) use(part);
 }
 
 }  // namespace
@@ -56,18 +70,21 @@ uint64_t file_hash(const GgufFile& file) {
     hash = hash_number(static_cast<uint64_t>(value.type) << 32 | static_cast<uint64_t>(value.element_type), hash);
     hash = hash_bytes(value.payload, hash);
   }
+  // If the file is not in the page cache, the disk reads all samples together, and only these. Otherwise, the kernel
+  // would read a large part of the file around each of them.
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (whole) break;
+    for_each_place(tensor, [&](std::span<const std::byte> data) {
+      for_each_sample(data, [&](std::span<const std::byte> sample) { file.will_need(sample); });
+    });
+  }
   for (const GgufTensor& tensor : file.tensors()) {
     hash = hash_bytes(std::as_bytes(std::span(tensor.name)), hash);
     hash = hash_number(static_cast<uint64_t>(tensor.type), hash);
     for (const int64_t length : tensor.shape) hash = hash_number(static_cast<uint64_t>(length), hash);
-    const auto add = [&](std::span<const std::byte> data) {
+    for_each_place(tensor, [&](std::span<const std::byte> data) {
       hash = whole ? hash_bytes(data, hash) : hash_sampled(data, hash);
-    };
-    if (tensor.source == nullptr) {
-      add(tensor.data);
-      continue;
-    }
-    for (const auto part : tensor.source->places()) add(part);
+    });
   }
   return hash;
 }

@@ -14,6 +14,7 @@
 #include "engine/embedding/encoder_engine.h"
 #include "engine/kv/page_budget.h"
 #include "engine/speculation/draft_model.h"
+#include "formats/gguf/read_ahead.h"
 #include "formats/gguf/tokenizer.h"
 #include "formats/hf/model_file.h"
 #include "model/eagle_params.h"
@@ -117,8 +118,22 @@ Result<std::unique_ptr<LoadedEngine>> load_text_encoder(const GgufFile& file, st
   return loaded;
 }
 
+// Starts reading the first weights of the file, in file order. Reads nothing if the loader would drop the file from the
+// page cache first.
+std::unique_ptr<ReadAhead> read_first_weights(const GgufFile& file) {
+  constexpr size_t kBytes = size_t{128} << 20;
+  std::vector<ReadAhead::Piece> pieces;
+  if (file.fits_beside(file.file_bytes())) {
+    for (const GgufTensor& tensor : file.tensors())
+      if (tensor.source == nullptr) pieces.push_back({tensor.data});
+  }
+  return std::make_unique<ReadAhead>(file, std::move(pieces), kBytes);
+}
+
 Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::unique_ptr<Backend> backend,
                                                 const LoadOptions& options, const Model::Progress& progress) {
+  // The disk reads weights while the tokenizer is built.
+  std::unique_ptr<ReadAhead> first_weights = read_first_weights(file);
   if (is_text_encoder(file)) return load_text_encoder(file, std::move(backend), options, progress);
   auto params = HyperParams::read(file);
   if (!params) return params.error();
@@ -151,6 +166,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   }
   planned.unlock();
   const uint64_t total = claim.bytes();
+  first_weights.reset();
   auto model = Model::load(
       file, *backend, *limits,
       [&](float fraction) {

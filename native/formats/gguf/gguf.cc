@@ -117,13 +117,26 @@ void GgufFile::leave_cache() const {
   for (const MappedFile& file : files_) file.give_back(file.bytes(), true);
 }
 
+const MappedFile* GgufFile::file_of(std::span<const std::byte> bytes) const {
+  for (const MappedFile& file : files_) {
+    const auto all = file.bytes();
+    if (bytes.data() >= all.data() && bytes.data() < all.data() + all.size()) return &file;
+  }
+  return nullptr;
+}
+
+void GgufFile::will_need(std::span<const std::byte> bytes) const {
+  if (const MappedFile* const file = file_of(bytes)) file->will_need(bytes);
+}
+
+void GgufFile::populate(std::span<const std::byte> bytes) const {
+  if (const MappedFile* const file = file_of(bytes)) file->populate(bytes);
+}
+
 void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too) const {
   // Releases only ranges inside a mapped file: anonymous memory would read as zeros afterwards.
   const auto give = [this, cached_too](std::span<const std::byte> part) {
-    for (const MappedFile& file : files_) {
-      const auto all = file.bytes();
-      if (part.data() >= all.data() && part.data() < all.data() + all.size()) file.give_back(part, cached_too);
-    }
+    if (const MappedFile* const file = file_of(part)) file->give_back(part, cached_too);
   };
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));
   // Any row may use any part of the source's ranges, so the pages are released only together with the tensor's last

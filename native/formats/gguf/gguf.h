@@ -35,6 +35,11 @@ class MappedFile {
   // from the system's page cache, unless another process has mapped them. Released pages are loaded again on the next
   // read.
   void give_back(std::span<const std::byte> bytes, bool cached_too) const;
+  // Starts reading these bytes into the page cache, without waiting for them. For small, scattered ranges.
+  void will_need(std::span<const std::byte> bytes) const;
+  // Reads these bytes into the page cache and maps their pages, so that using them causes no page fault. Before Linux
+  // 5.14, it only starts reading them.
+  void populate(std::span<const std::byte> bytes) const;
 
  private:
   MappedFile(int fd, const std::byte* data, size_t size) : fd_(fd), data_(data), size_(size) {}
@@ -118,6 +123,10 @@ class GgufFile {
   // Notifies the operating system that these bytes will not be read again soon, so that it may reclaim their pages.
   // With `cached_too`, the pages are also dropped from the page cache.
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
+  // MappedFile's functions. They do nothing for bytes that are not in a mapped file.
+  void will_need(std::span<const std::byte> bytes) const;
+  void populate(std::span<const std::byte> bytes) const;
+  bool is_mapped() const { return !files_.empty(); }
   // Whether the whole file plus `bytes` more bytes fit in 90% of the memory available to this process.
   bool fits_beside(size_t bytes) const;
   // Drops the whole file from the system's page cache. Otherwise, the kernel would reclaim the cached pages one by one
@@ -132,6 +141,8 @@ class GgufFile {
   friend class AssembledFile;
   friend class SplitFile;
   GgufFile() = default;
+  // Returns the mapped file that contains the first of these bytes, or null.
+  const MappedFile* file_of(std::span<const std::byte> bytes) const;
   std::vector<MappedFile> files_;     // Empty for a file from parse().
   std::vector<std::byte> image_;      // Metadata of an assembled file, in GGUF encoding.
   std::deque<std::string> node_ids_;  // Names and bytes of tensors that do not point into a file.

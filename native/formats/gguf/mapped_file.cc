@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <system_error>
@@ -45,12 +46,15 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     ::close(fd);
     return Error{ErrorCode::kUnsupported, path + ": larger than this machine's address space"};
   }
-  // No madvise() call is needed here: the parser reads only the start of the file, and the kernel's default read-ahead
-  // suits code that reads the tensors in file order.
   const size_t size = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int code = errno;
-  if (data != MAP_FAILED) return MappedFile(fd, static_cast<const std::byte*>(data), size);
+  if (data != MAP_FAILED) {
+    // The loader reads tensors from start to end. Without this hint, the kernel reads as many bytes before an address
+    // as after it.
+    madvise(data, size, MADV_SEQUENTIAL);
+    return MappedFile(fd, static_cast<const std::byte*>(data), size);
+  }
   ::close(fd);
   return io_error(path, "cannot map into memory", code);
 }
@@ -64,6 +68,29 @@ void MappedFile::give_back(std::span<const std::byte> bytes, bool cached_too) co
   // MADV_PAGEOUT would not work here: it drops pages of a file only if the process is allowed to write to that file.
   const auto offset = static_cast<off_t>(begin - reinterpret_cast<uintptr_t>(data_));
   if (cached_too) posix_fadvise(fd_, offset, static_cast<off_t>(end - begin), POSIX_FADV_DONTNEED);
+}
+
+void MappedFile::will_need(std::span<const std::byte> bytes) const {
+#if defined(POSIX_FADV_WILLNEED)
+  // The kernel ignores what exceeds the device's read-ahead size or request size; nearly all devices have at least
+  // this.
+  constexpr size_t kCallBytes = size_t{128} << 10;
+  for (size_t at = 0; at < bytes.size(); at += kCallBytes) {
+    const auto part = bytes.subspan(at, std::min(kCallBytes, bytes.size() - at));
+    posix_fadvise(fd_, part.data() - data_, static_cast<off_t>(part.size()), POSIX_FADV_WILLNEED);
+  }
+#else
+  static_cast<void>(bytes);
+#endif
+}
+
+void MappedFile::populate(std::span<const std::byte> bytes) const {
+  constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, which older headers lack.
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() + page - 1) / page * page;
+  if (begin >= end || madvise(reinterpret_cast<void*>(begin), end - begin, kPopulateRead) == 0) return;
+  if (errno == EINVAL) will_need(bytes);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -4,10 +4,16 @@
 #include <chrono>
 #include <ctime>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 #include "check.h"
 
+using monolith::NodeShares;
 using monolith::ThreadPool;
 
 namespace {
@@ -148,3 +154,139 @@ TEST(thread_pool_starts_and_stops_quickly_and_often) {
     CHECK_EQ(calls.load(), i % 2 * 4);
   }
 }
+
+namespace {
+
+// Two nodes. On a machine with at least two processors, each node has one of them.
+monolith::ThreadPlacement two_nodes(int first_threads, int second_threads) {
+  std::vector<int> cpus;
+#if defined(__linux__)
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+#endif
+  if (cpus.empty()) cpus.push_back(0);
+  return {.nodes = {{.id = 0, .n_threads = first_threads, .cpus = {cpus.front()}},
+                    {.id = 1, .n_threads = second_threads, .cpus = {cpus.back()}}}};
+}
+
+}  // namespace
+
+TEST(thread_pool_with_nodes_covers_every_index_once) {
+  for (const auto& [first, second] : {std::pair(1, 1), {2, 1}, {1, 3}, {2, 2}}) {
+    ThreadPool pool(first + second, two_nodes(first, second));
+    CHECK_EQ(pool.n_nodes(), 2);
+    for (const int64_t n : {0, 1, 2, 7, 64, 1000})
+      for (const int64_t of_first : {int64_t{0}, n / 3, n}) {
+        NodeShares shares;
+        shares.add(of_first);
+        shares.add(n - of_first);
+        for (const bool runs : {false, true}) {
+          std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
+          const auto count = [&](int64_t i, int thread) {
+            CHECK(thread >= 0 && thread < first + second);
+            seen[static_cast<size_t>(i)].fetch_add(1);
+          };
+          if (runs)
+            pool.parallel_runs(shares, count);
+          else
+            pool.parallel_by_node(shares, count);
+          for (auto& times : seen) REQUIRE(times.load() == 1);
+        }
+      }
+  }
+}
+
+// A node's threads compute all of its tasks as long as they are not delayed: the threads of a node meet in each of its
+// tasks, so no thread is free for another node's.
+TEST(thread_pool_threads_take_the_tasks_of_their_own_node) {
+  ThreadPool pool(4, two_nodes(2, 2));
+  for (const bool runs : {false, true}) {
+    std::atomic<int> inside[2] = {};
+    std::atomic<int> strangers{0};
+    const auto work = [&](int64_t i, int thread) {
+      const int node = i < 2 ? 0 : 1;
+      if (thread / 2 != node) strangers.fetch_add(1);
+      inside[node].fetch_add(1);
+      while (inside[0].load() + inside[1].load() < 4) std::this_thread::yield();
+    };
+    NodeShares shares;
+    shares.add(2);
+    shares.add(2);
+    if (runs)
+      pool.parallel_runs(shares, work);
+    else
+      pool.parallel_by_node(shares, work);
+    CHECK_EQ(strangers.load(), 0);
+  }
+}
+
+// The only thread of the first node is delayed in its first task. The second node's threads do the rest.
+TEST(thread_pool_threads_help_other_nodes_when_theirs_is_done) {
+  ThreadPool pool(3, two_nodes(1, 2));
+  for (const bool runs : {false, true}) {
+    constexpr int kPieces = 300;
+    std::atomic<int> others{0};
+    const auto work = [&](int64_t i, int) {
+      if (i != 0) return void(others.fetch_add(1));
+      while (others.load() < kPieces - ThreadPool::kMaxTaken) std::this_thread::yield();
+    };
+    NodeShares shares;
+    shares.add(kPieces / 3);
+    shares.add(kPieces - kPieces / 3);
+    if (runs)
+      pool.parallel_runs(shares, work);
+    else
+      pool.parallel_by_node(shares, work);
+    CHECK_EQ(others.load(), kPieces - 1);
+  }
+}
+
+// A thief first steals from its own node: the second thread of the second node waits in a task while the third, which
+// has no tasks left, takes the second's, and only then those of the first node.
+TEST(thread_pool_threads_steal_from_their_own_node_first) {
+  ThreadPool pool(3, two_nodes(1, 2));
+  // Thread 0 has [0, 1000), which is more than thread 1 has: [1000, 1040). Thread 2 starts at 1040.
+  NodeShares shares;
+  shares.add(1000);
+  shares.add(80);
+  std::atomic<int> own_left{80}, early{0};
+  pool.parallel_runs(shares, [&](int64_t i, int thread) {
+    if (i >= 1000) {
+      own_left.fetch_sub(1);
+      // The first task of thread 1 waits until few of its node's tasks are left: those that it took at the same time.
+      while (i == 1000 && own_left.load() > ThreadPool::kMaxTaken) std::this_thread::yield();
+    } else if (thread == 2 && own_left.load() > ThreadPool::kMaxTaken) {
+      early.fetch_add(1);
+    } else if (thread == 0 && i == 0) {
+      while (own_left.load() > ThreadPool::kMaxTaken) std::this_thread::yield();
+    }
+  });
+  CHECK_EQ(early.load(), 0);
+}
+
+#if defined(__linux__)
+TEST(thread_pool_threads_run_on_the_processors_of_their_node) {
+  cpu_set_t before;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  const monolith::ThreadPlacement placement = two_nodes(1, 1);
+  {
+    ThreadPool pool(2, placement);
+    pool.begin_step();  // Binds this thread to the first node.
+    cpu_set_t of_thread[2];
+    std::atomic<int> inside{0};
+    pool.parallel_for(2, 1, [&](int64_t, int64_t, int thread) {
+      sched_getaffinity(0, sizeof(cpu_set_t), &of_thread[thread]);
+      inside.fetch_add(1);
+      while (inside.load() < 2) std::this_thread::yield();
+    });
+    pool.end_step();
+    for (size_t thread : {0, 1}) {
+      CHECK_EQ(CPU_COUNT(&of_thread[thread]), 1);
+      CHECK(CPU_ISSET(placement.nodes[thread].cpus[0], &of_thread[thread]));
+    }
+  }
+  sched_setaffinity(0, sizeof before, &before);
+}
+#endif

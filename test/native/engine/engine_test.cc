@@ -5,6 +5,7 @@
 #include <semaphore>
 
 #include "engine_fixture.h"
+#include "model_around.h"
 
 namespace monolith::testing {
 namespace {
@@ -160,20 +161,6 @@ TEST(engine_closes_reasoning_when_the_budget_is_used_up) {
     CHECK(choice.content.find("</think>") == std::string::npos);
   }
 }
-
-// Wraps a model so that tests can modify the forward pass.
-class ModelAround : public Model {
- public:
-  explicit ModelAround(std::unique_ptr<Model> model) : model_(std::move(model)) {}
-  const HyperParams& params() const override { return model_->params(); }
-  const ModelLimits& limits() const override { return model_->limits(); }
-  const MemoryPlan& memory() const override { return model_->memory(); }
-  KvCache& kv() override { return model_->kv(); }
-  Backend& backend() override { return model_->backend(); }
-
- protected:
-  const std::unique_ptr<Model> model_;
-};
 
 // Computes only as many steps as the test has released.
 class AllowedModel final : public ModelAround {

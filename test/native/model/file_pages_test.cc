@@ -1,6 +1,7 @@
 // Tests what happens to a file's pages after its weights have been copied. The pages are removed from this process's
 // memory. If the file and the weights do not both fit in memory, the pages are also removed from the page cache. The
-// weights' memory is collapsed into huge pages. Linux only, because the tests read /proc.
+// weights' memory is collapsed into huge pages. Also tests that weights are read ahead of their use. Linux only,
+// because the tests read /proc.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -12,10 +13,12 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backend/cpu/machine/mapping.h"
 #include "check.h"
+#include "formats/gguf/read_ahead.h"
 #include "model/architecture_cases.h"
 #include "support/model_fixture.h"
 #include "support/tiny_model.h"
@@ -132,6 +135,57 @@ TEST(a_file_leaves_the_page_cache_whole_or_in_parts) {
   CHECK(cached_of(on_disk.path()) <= all / 4);
 }
 
+// The pieces are the file's tensors, in file order.
+TEST(weights_are_read_ahead_of_their_use_within_the_window) {
+  const ModelFile on_disk(fused_experts());
+  const auto file = GgufFile::open(on_disk.path());
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  std::vector<ReadAhead::Piece> pieces;
+  std::vector<size_t> ends;
+  for (const GgufTensor& tensor : (*file)->tensors()) {
+    pieces.push_back({tensor.data});
+    ends.push_back((ends.empty() ? 0 : ends.back()) + tensor.bytes());
+  }
+  REQUIRE(pieces.size() > 4);
+  const auto reads = [](const ReadAhead& ahead, size_t bytes) {
+    for (int i = 0; i < 10'000 && ahead.bytes_read() < bytes; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Time to read too much.
+    return ahead.bytes_read();
+  };
+  {
+    ReadAhead ahead(**file, pieces, 0);
+    CHECK_EQ(reads(ahead, ends[0]), ends[0]);
+    ahead.use(1);
+    CHECK_EQ(reads(ahead, ends[1]), ends[1]);
+    // The loader is ahead of the thread, which skips the pieces that the loader has finished.
+    ahead.finish(3);
+    ahead.use(4);
+    const size_t skipped = ends[3] - ends[1];
+    CHECK_EQ(reads(ahead, ends[4] - skipped), ends[4] - skipped);
+  }
+  ReadAhead ahead(**file, pieces);
+  CHECK_EQ(reads(ahead, ends.back()), ends.back());
+  CHECK(cached_of(on_disk.path()) >= ends.back());
+  CHECK(resident_of(on_disk.path()) >= ends.back());
+}
+
+TEST(bytes_that_will_be_needed_are_read_into_the_page_cache) {
+  const ModelFile on_disk(fused_experts());
+  if (!settle_on_disk(on_disk.path())) return;
+  const auto file = GgufFile::open(on_disk.path());
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  const GgufTensor* const tensor = (*file)->tensor("blk.0.ffn_gate_up_exps.weight");
+  REQUIRE(tensor != nullptr);
+  (*file)->leave_cache();
+  const size_t before = cached_of(on_disk.path());
+  (*file)->will_need(tensor->data);
+  size_t cached = 0;
+  for (int i = 0; i < 10'000 && (cached = cached_of(on_disk.path())) < before + tensor->bytes() / 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(cached >= before + tensor->bytes() / 2);
+}
+
 TEST(the_memory_size_decides_whether_file_and_weights_both_fit) {
   const ModelFile on_disk{TinyModel()};
   const auto file = GgufFile::open(on_disk.path());
@@ -143,7 +197,7 @@ TEST(the_memory_size_decides_whether_file_and_weights_both_fit) {
   CHECK(!(*file)->fits_beside(SIZE_MAX));
 }
 
-TEST(huge_page_collapse_keeps_the_contents_and_its_time_limit) {
+TEST(huge_page_collapse_keeps_the_contents_and_stops_when_asked) {
   constexpr size_t kHuge = size_t{2} << 20, kBytes = 3 * kHuge + 4096;
   auto mapping = Mapping::create(kBytes);
   REQUIRE(mapping.ok());
@@ -151,15 +205,18 @@ TEST(huge_page_collapse_keeps_the_contents_and_its_time_limit) {
   madvise(mapping->data(), kBytes, MADV_NOHUGEPAGE);
   for (size_t i = 0; i < kBytes; ++i) mapping->data()[i] = static_cast<std::byte>(i * 31 >> 3);
   madvise(mapping->data(), kBytes, MADV_HUGEPAGE);
-  const auto now = std::chrono::steady_clock::now();
-  CHECK_EQ(mapping->collapse_huge_pages(now), size_t{0});
-  const size_t gathered = mapping->collapse_huge_pages(now + std::chrono::seconds(10));
+  CHECK_EQ(mapping->collapse_huge_pages([] { return true; }), size_t{0});
+  // The function is called before each of the three huge pages.
+  int calls = 0;
+  mapping->collapse_huge_pages([&] { return ++calls > 2; });
+  CHECK_EQ(calls, 3);
+  const size_t collapsed = mapping->collapse_huge_pages([] { return false; });
   // How many pages the kernel collapses depends on the system's state.
-  CHECK(gathered % kHuge == 0 && gathered <= kBytes);
+  CHECK(collapsed % kHuge == 0 && collapsed <= kBytes);
   bool same = true;
   for (size_t i = 0; i < kBytes; ++i) same = same && mapping->data()[i] == static_cast<std::byte>(i * 31 >> 3);
   CHECK(same);
-  CHECK_EQ(Mapping().collapse_huge_pages(now + std::chrono::seconds(1)), size_t{0});
+  CHECK_EQ(Mapping().collapse_huge_pages([] { return false; }), size_t{0});
 }
 
 }  // namespace monolith

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -12,7 +10,6 @@
 #include <cpuid.h>
 #endif
 #if defined(__linux__)
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #if defined(__aarch64__)
@@ -20,6 +17,7 @@
 #endif
 #endif
 
+#include "backend/cpu/machine/topology.h"
 #include "base/control_group.h"
 
 namespace monolith {
@@ -101,34 +99,6 @@ const Features& features() {
   return found;
 }
 
-// Returns the first line of a small file in /sys or /proc, or an empty string if the file does not exist.
-std::string first_line(const std::string& path) {
-  char line[256] = "";
-  if (std::FILE* file = std::fopen(path.c_str(), "r")) {
-    if (!std::fgets(line, sizeof line, file)) line[0] = 0;
-    std::fclose(file);
-  }
-  return line;
-}
-
-int allowed_cores() {
-#if defined(__linux__)
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-    // Hyper-threads of a core share its vector units, so each list of siblings counts once.
-    std::set<std::string> cores;
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &allowed)) continue;
-      const std::string name = std::to_string(cpu);
-      const std::string siblings = first_line("/sys/devices/system/cpu/cpu" + name + "/topology/thread_siblings_list");
-      cores.insert(siblings.empty() ? name : siblings);
-    }
-    if (!cores.empty()) return static_cast<int>(cores.size());
-  }
-#endif
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
 }  // namespace
 
 std::string_view cpu_isa_name(CpuIsa isa) {
@@ -185,7 +155,10 @@ Result<CpuIsa> choose_cpu_isa(std::string_view name) {
 int usable_cores() {
   // With a cgroup quota of two CPUs, more threads gain nothing: the kernel would suspend all of them for the rest of
   // each period.
-  return std::max(1, std::min(allowed_cores(), group_limits().processors));
+  // Hyper-threads of a core share its vector units, so a core counts once.
+  const auto cores = static_cast<int>(read_topology(allowed_cpus()).cores.size());
+  const int all = cores > 0 ? cores : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, std::min(all, group_limits().processors));
 }
 
 }  // namespace monolith

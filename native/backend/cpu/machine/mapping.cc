@@ -1,5 +1,6 @@
 #include "backend/cpu/machine/mapping.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -99,16 +100,22 @@ Result<Mapping> Mapping::create(size_t bytes) {
 
 size_t Mapping::page_bytes() const { return asks_for_huge_pages(size_) ? kHugePage : kSmallPage; }
 
-size_t Mapping::collapse_huge_pages(std::chrono::steady_clock::time_point until) const {
+size_t Mapping::collapse_huge_pages(const std::function<bool()>& stopped) const {
   size_t gathered = 0;
   int refused = 0;  // Consecutive failures. Each costs milliseconds, because the kernel searches all of its memory.
-  for (size_t at = 0; at + kHugePage <= size_ && refused < kMaxRefused && std::chrono::steady_clock::now() < until;
-       at += kHugePage) {
+  for (size_t at = 0; at + kHugePage <= size_ && refused < kMaxRefused && !stopped(); at += kHugePage) {
     const bool huge = madvise(data_ + at, kHugePage, kCollapse) == 0;
     refused = huge ? 0 : refused + 1;
     gathered += huge ? kHugePage : 0;
   }
   return gathered;
+}
+
+void Mapping::place_on_node(size_t begin, size_t end, int node) const {
+  const auto rounded = [](size_t at) { return (at + kHugePage / 2) / kHugePage * kHugePage; };
+  // The region starts at a boundary between huge pages.
+  const size_t first = rounded(begin), last = std::min(rounded(end), size_ / kHugePage * kHugePage);
+  if (first < last) prefer_node(data_ + first, last - first, node);
 }
 
 }  // namespace monolith

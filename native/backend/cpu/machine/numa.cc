@@ -43,18 +43,30 @@ uint64_t memory_nodes() {
   return std::getline(file, line) ? parse_node_list(line) : 0;
 }
 
-bool interleave(void* begin, size_t bytes, uint64_t nodes) {
-  if (std::popcount(nodes) < 2) return false;
+namespace {
+
+bool set_policy(void* begin, size_t bytes, int policy, uint64_t nodes) {
 #if defined(__linux__) && defined(SYS_mbind)
-  constexpr int kInterleave = 3;           // MPOL_INTERLEAVE.
   constexpr unsigned long kMaskBits = 65;  // The kernel reads one bit less than this.
   const unsigned long mask = nodes;
   static_assert(sizeof mask == sizeof nodes);
-  return syscall(SYS_mbind, begin, bytes, kInterleave, &mask, kMaskBits, 0) == 0;
+  return syscall(SYS_mbind, begin, bytes, policy, &mask, kMaskBits, 0) == 0;
 #else
-  (void)begin, (void)bytes;
+  static_cast<void>(begin), static_cast<void>(bytes), static_cast<void>(policy), static_cast<void>(nodes);
   return false;
 #endif
+}
+
+}  // namespace
+
+bool interleave(void* begin, size_t bytes, uint64_t nodes) {
+  constexpr int kInterleave = 3;  // MPOL_INTERLEAVE.
+  return std::popcount(nodes) >= 2 && set_policy(begin, bytes, kInterleave, nodes);
+}
+
+bool prefer_node(void* begin, size_t bytes, int node) {
+  constexpr int kPreferred = 1;  // MPOL_PREFERRED.
+  return node >= 0 && node <= 63 && bytes > 0 && set_policy(begin, bytes, kPreferred, uint64_t{1} << node);
 }
 
 }  // namespace monolith

@@ -1,7 +1,8 @@
-// Memory placement on machines with several NUMA nodes (sockets): pages are interleaved over all nodes. Any thread may
-// process any part of a matrix or of the KV pages, so no node is the right one for a given part. With interleaving, all
-// nodes contribute bandwidth and none becomes a bottleneck. On a machine with a single node, these functions do
-// nothing. Any thread may call them.
+// Memory placement on machines with several NUMA nodes (sockets). Large weight matrices are divided among the nodes,
+// each of which has the panels that its own threads compute (docs/internals/memory.md). The pages of all other memory
+// are interleaved over all nodes: any thread may process any part of it, so no node is the right one, and with
+// interleaving, all nodes contribute bandwidth and none becomes a bottleneck. On a machine with a single node, these
+// functions do nothing. Any thread may call them.
 #pragma once
 
 #include <cstddef>
@@ -21,5 +22,9 @@ uint64_t memory_nodes();
 // page boundary. This is only a hint: if the system refuses, as it may in containers, the function returns false and
 // the default placement applies.
 bool interleave(void* begin, size_t bytes, uint64_t nodes);
+
+// Requests that the untouched pages of [begin, begin + bytes) be allocated from this node as long as it has free
+// memory. `begin` must be on a page boundary. Only a hint, like interleave().
+bool prefer_node(void* begin, size_t bytes, int node);
 
 }  // namespace monolith

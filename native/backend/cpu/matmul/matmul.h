@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cassert>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,14 +43,13 @@ class CpuMatrix final : public Matrix {
     return factors_.empty() ? nullptr : factors_.data() + panel * kPanelRows;
   }
   // Implements BackendMemory::collapse_huge_pages().
-  size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const {
-    return memory_.collapse_huge_pages(until);
-  }
+  size_t collapse_huge_pages(const Stopped& stopped) const { return memory_.collapse_huge_pages(stopped); }
   // Writes row `row` as floats, with the same bits as dequantize(), times the row's factor.
   void dequantize_row(int64_t row, float* out) const;
 
  private:
   CpuMatrix() = default;
+  void divide_among_nodes(const ThreadPool& pool);
   PanelLayout layout_{};
   Mapping memory_;
   std::vector<float> factors_;  // Padded to whole panels; empty if the matrix has no factors.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 #include <string>
+#include <utility>
 
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/repack.h"
@@ -23,6 +24,8 @@ bool shape_supported(TensorType type, int64_t rows, int64_t cols) {
 
 // Panels per task while loading: about half a megabyte for a typical matrix.
 constexpr int64_t kLoadGrain = 8;
+// Minimum bytes per node, on average, of a matrix that is divided among NUMA nodes.
+constexpr size_t kDividedBytes = size_t{4} << 20;
 
 }  // namespace
 
@@ -62,6 +65,7 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
   if (!memory) return Error{memory.error().code, shape + ": " + memory.error().message};
   matrix->memory_ = std::move(*memory);
 
+  if (!source.stacked) matrix->divide_among_nodes(pool);
   std::byte* const to = matrix->memory_.data();
   std::byte* const block_scales = to + static_cast<size_t>(matrix->n_panels()) * matrix->layout_.records;
   const PanelLayout& layout = matrix->layout_;
@@ -75,6 +79,23 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
     }
   });
   return matrix;
+}
+
+// Node k gets the panels that its threads compute (Product in matmul.cc). Small matrices stay interleaved: their parts
+// would hardly contain a whole huge page.
+void CpuMatrix::divide_among_nodes(const ThreadPool& pool) {
+  if (pool.n_nodes() == 1) return;
+  const auto n_panels = static_cast<size_t>(this->n_panels());
+  for (const auto& [begin, panel_bytes] :
+       {std::pair(size_t{0}, layout_.records), std::pair(n_panels * layout_.records, layout_.block_scales)}) {
+    if (n_panels * panel_bytes < kDividedBytes * static_cast<size_t>(pool.n_nodes())) continue;
+    for (int node = 0; node < pool.n_nodes(); ++node) {
+      const auto offset = [&](int of) {
+        return begin + static_cast<size_t>(pool.node_end(of, static_cast<int64_t>(n_panels))) * panel_bytes;
+      };
+      memory_.place_on_node(offset(node - 1), offset(node), pool.node_id(node));
+    }
+  }
 }
 
 void CpuMatrix::dequantize_row(int64_t row, float* out) const {
