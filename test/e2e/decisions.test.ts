@@ -8,7 +8,7 @@ import sharp from 'sharp';
 import t from 'tap';
 import { publishedAnswers } from '../../src/protocol/openapi/document.js';
 import { ask } from '../support/wire.js';
-import { root, startMonolith } from './monolith.js';
+import { eventually, root, startMonolith } from './monolith.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
@@ -340,4 +340,33 @@ t.test('parameters without effect are listed', async (t) => {
   });
   t.equal(status, 200);
   t.equal(headers.get('x-ignored-parameters'), 'input.name, questions.weight, stream, prompt_cache_options.mode');
+});
+
+t.test('a client that disconnects cancels all questions', async (t) => {
+  const cancelled = async (): Promise<number> =>
+    sum(
+      [...(await server.metrics())].map(([name, value]) =>
+        name.startsWith('monolith_engine_cancelled_total{') ? value : 0,
+      ),
+    );
+  const value = async (name: string): Promise<number> =>
+    (await server.metrics()).get(`${name}{model="${model}"}`) ?? Number.NaN;
+  const before = await cancelled();
+  const controller = new AbortController();
+  const questions = Array.from({ length: 300 }, (_, at) => ({
+    ...predicate,
+    instructions: `${'word '.repeat(100)}${at}`,
+  }));
+  const ended = client.decisions
+    .create({ model, input, questions }, { signal: controller.signal })
+    .catch(() => 'aborted');
+  t.ok(await eventually(async () => (await value('monolith_sequences_running')) > 0), 'questions are running');
+  controller.abort();
+  t.equal(await ended, 'aborted');
+  const isIdle = async (): Promise<boolean> =>
+    (await value('monolith_sequences_running')) === 0 && (await value('monolith_requests_waiting')) === 0;
+  t.ok(await eventually(isIdle), 'nothing is running or waiting');
+  t.ok(await eventually(async () => (await cancelled()) > before), 'the engine has cancelled requests');
+  t.ok(await eventually(() => /"path":"\/v1\/decisions"[^\n]*"outcome":"cancelled"/.test(server.log())));
+  t.equal((await decide([predicate])).answers.length, 1);
 });
