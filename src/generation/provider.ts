@@ -6,6 +6,7 @@
 import type { Miss } from '../engine/kv-tier/messages.js';
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
+import type { DecisionRequest } from './decisions.js';
 import type { PoolingRequest, PoolingTask } from './pooling.js';
 import type { GenerationEvent, GenerationRequest, LeftOut, SpelledToken, ReasoningEffort } from './types.js';
 
@@ -46,6 +47,9 @@ export interface Provider {
 
   /** Set for a model that produces vectors or scores instead of text. */
   readonly pooler?: Pooler | null | undefined;
+
+  /** Answers decision questions. Absent for upstream models. */
+  readonly decider?: Decider | undefined;
 
   /** The model's vocabulary. Absent for upstream models. */
   readonly vocabulary?: Vocabulary | undefined;
@@ -165,6 +169,21 @@ export interface Pooler {
    * 503, or the signal's reason if it is aborted.
    */
   prepare(request: PoolingRequest, context: RequestContext): Promise<PreparedPooling>;
+}
+
+/** A prepared decision request. Call probabilities() only after the request's only choice has finished. */
+export interface PreparedDecisions extends PreparedGeneration {
+  /** Returns one list per question, with one probability per allowed answer. Each list sums to 1. */
+  probabilities(): readonly (readonly number[])[];
+}
+
+/** Answers questions about an input with a probability for each allowed answer. */
+export interface Decider {
+  /**
+   * Builds the prompt of each question. Nothing is submitted to the engine yet. The images of the request must be
+   * loaded. Throws ApiError 400 (too long), 422 or 503, or the signal's reason if it is aborted.
+   */
+  prepare(decisions: DecisionRequest, context: RequestContext): Promise<PreparedDecisions>;
 }
 
 export interface RunningGeneration {

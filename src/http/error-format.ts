@@ -9,6 +9,7 @@ export function errorFormatOf(path: string, header: (name: string) => string): E
   if (
     path === '/v1/completions' ||
     path === '/v1/embeddings' ||
+    path === '/v1/decisions' ||
     path === '/infill' ||
     /^(\/v[12])?\/(rerank|score)$/.test(path) ||
     path.startsWith('/v1/chat/') ||

@@ -15,11 +15,6 @@ const UNSERVED: readonly (readonly [path: RegExp, purpose: string, instead: stri
   [/^\/v1\/(fine_tuning|fine-tunes)(\/|$)/, 'does not train models', CHAT],
   [/^\/v1\/(assistants|threads)(\/|$)/, 'has no assistants', 'POST /v1/responses continues stored conversations'],
   [/^\/v1\/moderations$/, 'has no moderation models', CHAT],
-  [
-    /^\/v1\/decisions$/,
-    'does not answer decision questions',
-    'POST /v1/responses returns JSON that matches a schema, such as an enum of the possible answers',
-  ],
   [/^(\/v1)?\/(classify|pooling)$/, 'does not return classes or unpooled vectors', POOLING],
 ];
 

@@ -299,15 +299,25 @@ export function contentLimits(
   return { maxN: deps.limits.maxN, knows: templateKnows(model), webSearch: deps.webSearch !== undefined };
 }
 
+/** Prepares a request whose images have been loaded. Throws like Provider.prepare(). */
+export type Prepare = (
+  provider: Provider,
+  request: GenerationRequest,
+  context: RequestContext,
+) => Promise<PreparedGeneration>;
+
+const prepareGeneration: Prepare = (provider, request, context) => provider.prepare(request, context);
+
 /**
- * Runs all steps up to and including the reservation. Returns null if the client disconnected in the meantime. Throws
- * ApiError 400 (too long), 422, 429 or 503.
+ * Runs all steps up to and including the reservation. `prepare`: used in place of Provider.prepare(). Returns null if
+ * the client disconnected in the meantime. Throws ApiError 400 (too long), 422, 429 or 503.
  */
 export async function admit(
   deps: GenerationDeps,
   caller: Caller,
   model: ServedModel,
   asked: GenerationRequest,
+  prepare = prepareGeneration,
 ): Promise<AdmittedGeneration | null> {
   let loaded: (LoadedRequest & { own: GenerationRequest }) | undefined;
   let prepared: PreparedGeneration;
@@ -318,7 +328,7 @@ export async function admit(
     const { provider, request, own } = loaded;
     const from = performance.now();
     const { webSearch: search, mcp } = deps;
-    prepared = await provider.prepare(request, context);
+    prepared = await prepare(provider, request, context);
     if (usesHostedTools(own, { search, mcp }))
       prepared = withHostedTools(prepared, {
         search,

@@ -288,6 +288,10 @@ function parametersOf(request: GenerationRequest): NonNullable<RequestEntry['par
     const { inputs, dimensions } = pooling;
     return dimensions === null ? { inputs } : { inputs, dimensions };
   }
+  if (request.decisions !== undefined) {
+    const { questions } = request.decisions;
+    return { messages: request.messages.length - questions, questions };
+  }
   const asked: Record<string, string | number | boolean> = { messages: request.messages.length };
   const put = (name: string, value: string | number | boolean | null | undefined): void => {
     if (value !== null && value !== undefined) asked[name] = value;

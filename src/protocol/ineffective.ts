@@ -3,6 +3,7 @@
 import type { z } from 'zod';
 import { chatRequestSchema } from './chat-completions/schema.js';
 import { completionRequestSchema } from './completions/schema.js';
+import { decisionRequestSchema } from './decisions/schema.js';
 import { embeddingsRequestSchema } from './embeddings/schema.js';
 import { isRecord } from './entry-limits.js';
 import { infillSchema } from './infill/schema.js';
@@ -123,6 +124,12 @@ export const ineffectiveInInfill = (body: Body): string[] => [
 ];
 export const ineffectiveInRerank = (body: Body): string[] => unreadFields(rerankRequestSchema, body, neutral);
 export const ineffectiveInScore = (body: Body): string[] => unreadFields(scoreRequestSchema, body, neutral);
+
+export function ineffectiveInDecisions(body: Body): string[] {
+  const { input } = body;
+  const typed = Array.isArray(input) ? { ...body, input: input.map(withType) } : body;
+  return [...unreadFields(decisionRequestSchema, typed, neutral), ...cacheOptions(body)];
+}
 
 export function ineffectiveInMessages(body: Body): string[] {
   const { thinking } = body;

@@ -257,7 +257,6 @@ t.test('endpoints that this server does not have name what there is', async (t) 
     ['/v1/fine_tuning/jobs', /does not train models/],
     ['/v1/assistants', /has no assistants.*\/v1\/responses/],
     ['/v1/moderations', /no moderation models/],
-    ['/v1/decisions', /does not answer decision questions.*\/v1\/responses/],
     ['/classify', /\/v1\/embeddings, \/v1\/rerank and \/v1\/score/],
     ['/pooling', /\/v1\/embeddings, \/v1\/rerank and \/v1\/score/],
     ['/v1/realtime/sessions', /no realtime sessions/],

@@ -39,6 +39,7 @@ const specs = callSpecs(await stored());
 const calls = [
   ['chat', null, 90],
   ['completions', null, 18],
+  ['decisions', null, 60],
   ['responses', null, 600],
   ['inputTokens', 'responses', 9],
   ['compact', 'responses', 8],

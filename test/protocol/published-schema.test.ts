@@ -19,6 +19,7 @@ import {
   itemsEnvelope,
 } from '../../src/protocol/conversations/schema.js';
 import { checkMetadata } from '../../src/protocol/fields.js';
+import { parseDecisions } from '../../src/protocol/decisions/parse.js';
 import { parseEmbeddings } from '../../src/protocol/embeddings/parse.js';
 import { infillSchema } from '../../src/protocol/infill/schema.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
@@ -61,6 +62,7 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ChatCompletionRequest: (body) => parseChat(body).content(limits),
   CompletionRequest: (body) => parseCompletion(body).content(limits),
   EmbeddingsRequest: (body) => parseEmbeddings(body).content(),
+  DecisionRequest: (body) => parseDecisions(body).content({ models: ['m'], organizationId: 'org_a', sealer }),
   RerankRequest: (body) => parseRerank(body).content(),
   ScoreRequest: (body) => parseScore(body).content(),
   OllamaEmbedRequest: (body) => validated(embedRequestSchema, body),

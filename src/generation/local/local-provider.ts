@@ -25,6 +25,7 @@ import { compileGrammars, type RequestGrammars } from './grammars.js';
 import { checkAdapter, codeOf, goingAway, submitFailure } from './engine-failure.js';
 import { promptContent } from './prompt-content.js';
 import { promptSizeOf } from './prompt-size.js';
+import { LocalDecider } from './local-decider.js';
 import { LocalPooler } from './local-pooler.js';
 import { PromptImages } from './prompt-images.js';
 import { EngineVocabulary } from './raw-prompt.js';
@@ -52,6 +53,7 @@ export class LocalProvider implements Provider {
   readonly vocabulary: Vocabulary;
   readonly decodesImages: boolean;
   readonly pooler: LocalPooler | null;
+  readonly decider: LocalDecider;
   /** The LoRA adapter to use. Null: no adapter. */
   readonly adapter: AdapterInfo | null;
   private readonly replays: ReplaySource | null;
@@ -79,6 +81,8 @@ export class LocalProvider implements Provider {
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
     const { embeddings } = engine.info;
     this.pooler = embeddings === null ? null : new LocalPooler(engine, model, embeddings, { ...limits, adapter });
+    const { images, prompter } = this;
+    this.decider = new LocalDecider({ engine, prompter, images, adapter, model: model.id, limits });
     this.#texts = new TokenTexts(engine);
     this.vocabulary = new EngineVocabulary(engine, this.#texts);
     const { name, isa } = engine.backend;

@@ -5,6 +5,7 @@ import { batchSchema, messageBatchSchema } from '../batches/schema.js';
 import { chatRequestSchema, chatUpdateSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
 import { conversationItemsSchema, conversationSchema, conversationUpdateSchema } from '../conversations/schema.js';
+import { decisionRequestSchema } from '../decisions/schema.js';
 import { embeddingsRequestSchema } from '../embeddings/schema.js';
 import { completeSchema, uploadSchema } from '../files/upload-routes.js';
 import { infillSchema } from '../infill/schema.js';
@@ -28,6 +29,7 @@ import * as batches from './answers/batches.js';
 import * as chat from './answers/chat.js';
 import * as completions from './answers/completions.js';
 import * as conversations from './answers/conversations.js';
+import * as decisions from './answers/decisions.js';
 import * as embeddings from './answers/embeddings.js';
 import * as errors from './answers/errors.js';
 import * as files from './answers/files.js';
@@ -60,6 +62,7 @@ const requests = {
   CompletionRequest: completionRequestSchema,
   InfillRequest: infillSchema,
   EmbeddingsRequest: embeddingsRequestSchema,
+  DecisionRequest: decisionRequestSchema,
   RerankRequest: rerankRequestSchema,
   ScoreRequest: scoreRequestSchema,
   TokenizeRequest: tokenizeSchema.extend({ messages: chatRequestSchema.shape.messages.nullish() }).meta({
@@ -102,6 +105,7 @@ const answers = {
   Completion: completions.completion,
   Infill: completions.infill,
   Embeddings: embeddings.embeddings,
+  Decisions: decisions.decisions,
   Ranking: embeddings.ranking,
   Scores: embeddings.scores,
   Tokens: completions.tokens,
@@ -220,6 +224,14 @@ const operations: readonly Operation[] = [
     answer: 'Completion',
     stream: 'Completion',
   },
+  {
+    method: 'post',
+    path: '/v1/decisions',
+    id: 'createDecisions',
+    summary: 'Answer questions about an input with the probability of each allowed answer (OpenAI format).',
+    request: 'DecisionRequest',
+    answer: 'Decisions',
+  },
   ...poolingOperations,
   ...tokenOperations,
   {
@@ -316,6 +328,7 @@ const TAGS: readonly (readonly [prefix: string, tag: string])[] = [
   ['/v1/load_lora_adapter', 'Models'],
   ['/v1/unload_lora_adapter', 'Models'],
   ['/lora-adapters', 'Models'],
+  ['/v1/decisions', 'Decisions'],
   ['/v1/embeddings', 'Embeddings'],
   ['/v1/rerank', RANKING],
   ['/v2/rerank', RANKING],

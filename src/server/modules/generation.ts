@@ -9,6 +9,7 @@ import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js'
 import { storedChatRoutes } from '../../protocol/chat-completions/stored-routes.js';
 import { conversationRoutes } from '../../protocol/conversations/routes.js';
 import { completionsRoute } from '../../protocol/completions/routes.js';
+import { decisionsRoute } from '../../protocol/decisions/routes.js';
 import { embeddingsRoute } from '../../protocol/embeddings/routes.js';
 import { requestMemoryOf } from '../../http/request-memory-budget.js';
 import type { RequestMemoryBudget } from '../../http/request-memory-budget.js';
@@ -136,6 +137,7 @@ export function openGeneration({
         ...storedChatRoutes({ completions }),
         completionsRoute(generation),
         embeddingsRoute(generation),
+        decisionsRoute({ ...generation, sealer }),
         ...rerankRoutes(generation),
         infillRoute({ ...generation, names }),
         ...tokenRoutes({

@@ -163,6 +163,38 @@ const responses: CallSpec = {
   promptTokens: (answer) => (answer as { usage: { input_tokens: number } | null }).usage?.input_tokens,
 };
 
+const atLeastTwo = (type: string, list: string, entry: object) => (body: Body) => {
+  body['questions'] = (body['questions'] as Entries).map((question) =>
+    question['type'] === type ? { ...question, [list]: [...(question[list] as Entries), entry] } : question,
+  );
+};
+
+const decisions: CallSpec = {
+  path: '/v1/decisions',
+  base: { model, input: 'hi', questions: [{ type: 'predicate', instructions: 'hi' }] },
+  samples: {
+    model,
+    ...ofAll(
+      [
+        'input[message,user].content',
+        ...['function_call_output', 'custom_tool_call_output'].map((type) => `input[${type}].output`),
+        ...['predicate', 'choice', 'score'].map((type) => `questions[${type}].instructions`),
+      ].map((path) => `${path}[input_image].image_url`),
+      image,
+    ),
+  },
+  repairs: {
+    'input[': responses.repairs!['input[']!,
+    'input[function_call_output]': calls('function_call', 'arguments'),
+    'input[custom_tool_call_output]': calls('custom_tool_call', 'input'),
+    'input[function_call]': answers('function_call'),
+    'input[custom_tool_call]': answers('custom_tool_call'),
+    'questions[choice]': atLeastTwo('choice', 'choices', { value: 'other' }),
+    'questions[score]': atLeastTwo('score', 'levels', { label: 'other' }),
+  },
+  promptTokens: responses.promptTokens,
+};
+
 const inputTokens: CallSpec = {
   ...responses,
   path: '/v1/responses/input_tokens',
@@ -250,6 +282,7 @@ export function callSpecs({ response, item, summary }: Stored): Readonly<Record<
   return {
     chat,
     completions,
+    decisions,
     responses: withStored(responses),
     inputTokens: withStored(inputTokens),
     compact: withStored({ ...responses, path: '/v1/responses/compact', base: { model, input: 'hi' } }),

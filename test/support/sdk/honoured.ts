@@ -76,6 +76,25 @@ const completions: Table = {
   ],
 };
 
+const decisions: Table = {
+  'test/e2e/decisions.test.ts': [
+    '{model,safety_identifier}',
+    'questions[{predicate,choice,score}].name',
+    ...[
+      'input[message,user].content',
+      'input[{function_call_output,custom_tool_call_output}].output',
+      'questions[{predicate,choice,score}].instructions',
+    ].flatMap((path) => [`${path}[input_image]`, `${path}[input_image].{image_url,detail}`]),
+  ],
+  'IDs and statuses describe the items of a history': [
+    'input[{function_call,function_call_output,custom_tool_call,custom_tool_call_output}].{id,call_id,status}',
+    'input[message,assistant].phase',
+  ],
+  'the prefix cache is always on, kept in memory and not partitioned by key': [
+    '{prompt_cache_key,prompt_cache_options.mode,prompt_cache_options.ttl}',
+  ],
+};
+
 const HOSTED_WITH_STATUS = 'apply_patch_call,computer_call,computer_call_output,local_shell_call';
 const ITEMS =
   'agent_message,apply_patch_call,apply_patch_call_output,code_interpreter_call,compaction,computer_call,' +
@@ -231,6 +250,7 @@ const messages: Table = {
 const tables: Readonly<Record<Exclude<Call, 'socket'>, Table>> = {
   chat,
   completions,
+  decisions,
   responses,
   inputTokens: {
     'test/e2e/token-counts.test.ts': ['{model,parallel_tool_calls,truncation,tool_choice}'],

@@ -24,6 +24,7 @@ export interface Field {
 const SOURCE = `
 import type * as Chat from 'openai-7/resources/chat/completions/completions';
 import type * as Completions from 'openai-7/resources/completions';
+import type * as Decisions from 'openai-7/resources/decisions';
 import type * as Responses from 'openai-7/resources/responses/responses';
 import type * as Count from 'openai-7/resources/responses/input-tokens';
 import type * as BetaResponses from 'openai-7/resources/beta/responses/responses';
@@ -32,6 +33,7 @@ import type * as Messages from '@anthropic-ai/sdk/resources/messages/messages';
 import type * as BetaMessages from '@anthropic-ai/sdk/resources/beta/messages/messages';
 export type chat = Chat.ChatCompletionCreateParams;
 export type completions = Completions.CompletionCreateParams;
+export type decisions = Decisions.DecisionCreateParams;
 export type responses = Responses.ResponseCreateParams | BetaResponses.ResponseCreateParams;
 export type socket = Responses.ResponsesClientEvent | BetaResponses.BetaResponsesClientEvent;
 export type inputTokens = Count.InputTokenCountParams | BetaCount.InputTokenCountParams;
@@ -43,6 +45,7 @@ export type countTokens = Messages.MessageCountTokensParams | BetaMessages.Messa
 export type Call =
   | 'chat'
   | 'completions'
+  | 'decisions'
   | 'responses'
   | 'socket'
   | 'inputTokens'
