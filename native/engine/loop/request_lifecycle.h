@@ -51,7 +51,7 @@ class RequestList {
   std::unique_ptr<Request> first_;
 };
 
-// Where RequestLifecycle reports what it does.
+// The gauges and counters that RequestLifecycle updates.
 struct StepReports {
   StepGauges& gauges;
   EngineCounters& counters;
