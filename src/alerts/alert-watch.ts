@@ -22,7 +22,7 @@ const MAX_ACTIVE = 200;
  */
 const MAX_BUDGETS = 100;
 const MAX_BUDGETS_OF_ORGANIZATION = 10;
-/** A process that is down for this long is not watched any more. */
+/** A process that is down for this long is no longer monitored. */
 const FORGET_MS = 86_400_000;
 
 export interface Measured {

@@ -81,7 +81,9 @@ async function responds(url: string): Promise<boolean> {
   }
 }
 
-/** Returns the models that generate text. Throws UsageError if the server cannot be reached or has no list of models. */
+/**
+ * Returns the models that generate text. Throws UsageError if the server cannot be reached or has no list of models.
+ */
 export async function modelsOf(peer: Peer): Promise<Listed[]> {
   let response: Response;
   try {

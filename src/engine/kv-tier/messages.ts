@@ -86,7 +86,7 @@ export interface StoredPages {
 /** From the worker to the main thread. */
 export type TierNews =
   | { readonly type: 'done'; readonly number: number; readonly answer: unknown }
-  /** Asks for the key of an organization; answered by the order `key`. */
+  /** Asks for an organization's key; answered by the order `key`. */
   | { readonly type: 'key'; readonly organization: string }
   | { readonly type: 'problem'; readonly action: string; readonly message: string }
   | { readonly type: 'ready'; readonly model: string; readonly ms: number };

@@ -27,7 +27,7 @@ export class OpenSearch extends OpenItemBase<WebSearchItem> {
     this.#write('searching');
   }
 
-  /** A search that has not ended when the response does counts as failed. */
+  /** A search that is unfinished when the response ends counts as failed. */
   item(status: ItemStatus): WebSearchItem {
     const results = this.outcome !== null && 'results' in this.outcome ? this.outcome.results : null;
     const sources = results?.map(({ url }) => ({ type: 'url' as const, url }));
