@@ -44,7 +44,7 @@ export interface OrganizationOverview extends OrganizationView {
   readonly activeKeys: number;
 }
 
-/** What an operator may change. Undefined fields do not change. */
+/** Fields that an operator may change. Undefined fields stay unchanged. */
 export interface OrganizationChange {
   status?: Organization['status'] | undefined;
   /** Replaces all limits set before. */

@@ -28,7 +28,7 @@ export interface SeenProcess {
   readonly name: string;
   readonly readings: Readings;
   readonly alive: boolean;
-  /** Whether it has the lease to send alerts. */
+  /** Whether this process has the lease to send alerts. */
   readonly leads: boolean;
   /** Time since the last sign of life, in milliseconds. */
   readonly silentMs: number;

@@ -78,7 +78,7 @@ export class AlertWatch {
     this.#running = round();
   }
 
-  /** What is measured, with its current values. */
+  /** The measured conditions with their current values. */
   async measures(): Promise<AlertMeasure[]> {
     const { conditions } = await this.deps.conditions(await this.deps.processes.all());
     return conditions.map(({ kind, name, level, shownValue, shownThreshold, note }) => ({

@@ -22,7 +22,7 @@ export interface Condition {
   readonly key: string;
   readonly kind: AlertKind;
   readonly level: Level;
-  /** What is measured, such as "Error rate". */
+  /** Name of the measurement, such as "Error rate". */
   readonly name: string;
   readonly value: number | null;
   readonly threshold: number | null;

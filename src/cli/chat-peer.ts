@@ -21,7 +21,7 @@ export interface Peer {
 export interface Listed {
   id: string;
   demonstration?: boolean;
-  /** What the model produces; null or absent if that is unknown. */
+  /** The model's kind of output; null or absent if unknown. */
   task?: string | null;
 }
 

@@ -382,7 +382,7 @@ export interface PageExport extends PageText {
   readonly last: boolean;
 }
 
-/** What the engine sends to the storage tier. */
+/** The engine's messages to the storage tier. */
 export type TierEvent =
   | PageExport
   /**

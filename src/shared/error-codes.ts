@@ -22,7 +22,7 @@ interface ErrorDeclaration {
   readonly status: ErrorStatus;
   readonly meaning: string;
   readonly cause: string;
-  /** What the client or the operator can do. */
+  /** The remedy for the client or the operator. */
   readonly action: string;
 }
 

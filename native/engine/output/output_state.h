@@ -151,7 +151,7 @@ class OutputState {
 
  private:
   using Outcome = grammar::Grammar::Outcome;
-  // What the content must start with; kNothing after it has started.
+  // How the content must start; kNothing once it has started.
   enum class Due : uint8_t { kNothing, kCall, kFormat };
   // The text's section before a token.
   struct Before {

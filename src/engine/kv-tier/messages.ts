@@ -5,7 +5,7 @@ import type { CacheUse } from './cache-tally.js';
 import type { StoreCounts } from './page-store.js';
 import type { RemovalReason } from './removed-pages.js';
 
-/** What reaches the disk; see the setting kv.disk. */
+/** Which data is written to disk; see the setting kv.disk. */
 export type DiskMode = 'stored' | 'all' | 'off';
 
 /** The worker's start parameters. */

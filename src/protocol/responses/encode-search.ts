@@ -5,7 +5,7 @@ import { OpenItemBase, type ClosedStatus } from './encode-item.js';
 import type { EventWriter } from './encode-writer.js';
 import type { ItemStatus, WebSearchItem } from './resource.js';
 
-/** What a search item contains besides the query, as requested with `include`. */
+/** Fields that a search item contains besides the query, as requested with `include`. */
 export interface SearchForm {
   sources: boolean;
   results: boolean;
