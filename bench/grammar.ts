@@ -348,7 +348,7 @@ async function measureDecode(model: string, streams: number, tokens: number, rep
 
 const PROMPT_TOKENS = 16;
 
-/** Returns the total tokens per second across all streams, measured until the slowest stream has ended. */
+/** Returns the total tokens per second across all streams, measured until the slowest stream has finished. */
 async function decode(engine: Engine, streams: number, tokens: number, format: NativeGrammar | null): Promise<number> {
   const ends = await Promise.all(
     Array.from({ length: streams }, (_, index) =>

@@ -155,7 +155,8 @@ async function measure({ port, pid }: RunningServer): Promise<Turn> {
 
 async function withIdleConnections({ port, pid }: RunningServer): Promise<Idle> {
   const few = new Agent({ keepAlive: true, maxSockets: SOCKETS });
-  await Promise.all(Array.from({ length: IDLE_CONNECTIONS }, () => list(port, few))); // let the heap grow to its usual size
+  // Let the heap grow to its usual size.
+  await Promise.all(Array.from({ length: IDLE_CONNECTIONS }, () => list(port, few)));
   few.destroy();
   await sleep(1_000);
   const before = residentKib(pid);

@@ -145,7 +145,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
   writeFileSync(values.json, `${JSON.stringify(report, null, 1)}\n`);
 }
 
-/** Returns the total tokens per second across all streams, measured until the slowest stream has ended. */
+/** Returns the total tokens per second across all streams, measured until the slowest stream has finished. */
 async function decode(
   engine: Engine,
   { prompt, temperature, words }: Text,

@@ -8,7 +8,8 @@ import { dropStaleBuild, missingTools, parallel, root, run, say, SetupError, sh,
 
 const kCompiler = 'aarch64-linux-gnu-g++';
 const kEmulator = ['qemu-aarch64-static', 'qemu-aarch64'].find((name) => which(name));
-const kLimitMs = 3_600_000; // per executable: emulation is about thirty times slower, and there may be many golden files
+// Time limit per executable. Emulation is about thirty times slower, and there may be many golden files.
+const kLimitMs = 3_600_000;
 
 // The instruction set that the engine must detect on each emulated processor.
 const kBest = { max: 'neon_i8mm', 'cortex-a76': 'neon', 'cortex-a72': 'plain' };

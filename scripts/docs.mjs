@@ -98,8 +98,8 @@ function metricsPage(metrics, vllm) {
 
 Generated from \`src/telemetry\` by \`npm run docs\`.
 
-\`GET /metrics\` returns all metrics in the Prometheus text format. It requires the token of the setting
-\`metrics.token\` or the API key of an operator; \`metrics.public\` removes the requirement
+\`GET /metrics\` returns all metrics in the Prometheus text format. It requires the token set in
+\`metrics.token\` or an operator's API key; \`metrics.public\` removes the requirement
 ([security](security.md#metrics-and-health)). Counters are the sums over all HTTP workers of the process. Times are in
 seconds, sizes in bytes. See [monitoring](../guides/monitoring.md) for dashboards and alerts.
 
@@ -169,7 +169,7 @@ async function cliPage(built, load) {
   }
   return `# Command line
 
-Generated from the help texts of the commands by \`npm run docs\`.
+Generated from the commands' help text by \`npm run docs\`.
 
 In a checkout, run \`./monolith\` instead of \`monolith\`. \`monolith\` without a command starts the server. Every
 setting in [settings](settings.md) is also a flag of the commands that use it. \`monolith --version\` prints the

@@ -5,8 +5,8 @@
 #
 #   scripts/gpu.sh [build] [tests] [sanitize] [bench] [-- options of gpu_bench]
 #
-# Without arguments all steps run, in this order. The next step runs even if one fails; the exit code is 1 if any failed.
-# MONOLITH_OUT: folder for gpu.json and the logs (default build/gpu/out). MONOLITH_GPU_BUILD: build folder.
+# Without arguments all steps run, in this order. The next step runs even if one fails; the exit code is 1 if any
+# failed. MONOLITH_OUT: folder for gpu.json and the logs (default build/gpu/out). MONOLITH_GPU_BUILD: build folder.
 # MONOLITH_BUILD_SECONDS: time limit of the build per call (default 3000). An unfinished build exits with status 75, and
 # the next call continues it.
 set -u
@@ -27,7 +27,8 @@ failed=0
 
 say() { echo "gpu.sh: $*" >&2; }
 
-# run LOG SECONDS COMMAND...: shows and saves the command's output; succeeds if the command succeeds within the time limit.
+# run LOG SECONDS COMMAND...: shows and saves the command's output; succeeds if the command succeeds within the time
+# limit.
 run() {
   log=$out/$1; limit=$2; shift 2
   { timeout "$limit" "$@" 2>&1; echo $? >"$log.code"; } | tee "$log" >&2

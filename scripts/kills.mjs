@@ -23,7 +23,8 @@ await run(async () => {
  */
 async function bundled() {
   const page = createRequire(join(root, 'src', 'dashboard', 'web', 'package.json'));
-  const { rolldown } = await import(pathToFileURL(createRequire(page.resolve('vite')).resolve('rolldown')).href); // Vite's bundler
+  // Rolldown is Vite's bundler.
+  const { rolldown } = await import(pathToFileURL(createRequire(page.resolve('vite')).resolve('rolldown')).href);
   const folder = join(root, 'build', 'kills');
   const dist = join(folder, 'dist');
   const entries = ['main', 'server/workers/worker', 'storage/lmdb/database-work', 'bench/tune/child'];

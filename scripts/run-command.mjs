@@ -21,7 +21,8 @@ export const logPath = (name) => join(root, 'build', 'logs', `${name}.log`);
  * shown as progress. Throws SetupError if the command fails. A signal that ends this process also ends the command's
  * process group.
  *
- * @param {{ log?: string, resumes?: boolean }} options `log`: write the output to this file instead; only its last lines
+ * @param {{ log?: string, resumes?: boolean }} options `log`: write the output to this file instead; only its last
+ * lines
  *   are shown, and only if the command fails. `resumes`: the next run continues an interrupted command
  */
 export async function sh(command, args, what, { log, resumes = false } = {}) {

@@ -141,7 +141,7 @@ function runFile(name, { timeoutS, running, node }) {
   });
 }
 
-/** The CPU time of a process and of its children that have ended, in ms. Null if unknown. */
+/** The CPU time of a process and of its children that have exited, in ms. Null if unknown. */
 function cpuTime(pid) {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1).split(' ');

@@ -81,7 +81,8 @@ await run(async () => {
   await buildTypeScript({ tests: true });
   const fileOf = (test) => join(root, 'build', 'test', `${test}.test.js`);
   const chosen = tests.length > 0 ? tests : kTests;
-  for (const test of chosen) if (!existsSync(fileOf(test))) throw new SetupError(`test not found: ${test}`); // before the long build
+  // Checked before the long build.
+  for (const test of chosen) if (!existsSync(fileOf(test))) throw new SetupError(`test not found: ${test}`);
   const results = [];
   for (const kind of kinds.length > 0 ? kinds : Object.keys(kKinds)) {
     const { folder, flags, runtime, options } = kKinds[kind];

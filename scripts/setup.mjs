@@ -83,7 +83,8 @@ export function ensurePackages() {
     install(lock, installed);
     writeFileSync(stamp, hash);
   }
-  // One package contains another version of Node.js, for tests. npm links it as `node`, which would then run the scripts.
+  // One package contains another version of Node.js, for tests. npm links it as `node`, which would then run the
+  // scripts.
   rmSync(at('node_modules', '.bin', 'node'), { force: true });
 }
 
@@ -132,9 +133,9 @@ export function dropStaleBuild(folder) {
 }
 
 /**
- * Builds the addon, unless it was built from the same sources, here or before the checkout was moved. With `tests`, also
- * builds the native tests; with `slow`, also those for npm run test:slow; with `bench`, also the named benchmark in
- * bench/native. All of them link the same libraries. The output is in build/logs/engine.log.
+ * Builds the addon, unless it was built from the same sources, here or before the checkout was moved. With `tests`,
+ * also builds the native tests; with `slow`, also those for npm run test:slow; with `bench`, also the named benchmark
+ * in bench/native. All of them link the same libraries. The output is in build/logs/engine.log.
  */
 export async function buildNative({ tests = false, slow = false, bench = null } = {}) {
   const hash = nativeHash(root);

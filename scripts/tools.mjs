@@ -129,8 +129,8 @@ const thisMode = () =>
   });
 
 /**
- * Installs the missing programs, or prints the command to type. Throws SetupError if a build tool is still missing. Tests
- * that need a missing program skip themselves; their names are printed.
+ * Installs the missing programs, or prints the command to type. Throws SetupError if a build tool is still missing.
+ * Tests that need a missing program skip themselves; their names are printed.
  *
  * @param {{ build: readonly string[], tests: readonly { package: string, tests: string[] }[] }} missing
  */

@@ -21,7 +21,7 @@ export const ATTACKS = {
   logprobs: 'long-prompt completions with twenty log-probabilities per token, requested twice',
   reads: 'repeated reads of a stored input of 20 MB',
   chains: 'short requests that continue a stored conversation of 20 MB',
-  bursts: 'bursts of 1,000 short streams within a second, repeated when they have ended',
+  bursts: 'bursts of 1,000 short streams within a second, repeated when they have finished',
 } as const;
 export type AttackName = keyof typeof ATTACKS;
 

@@ -1,5 +1,5 @@
-// Compares this server with and without the disk tier and, if there is one, llama-server: the same conversations over HTTP, the same model file, the same number of
-// positions in the KV cache, the same number of threads.
+// Compares this server with and without the disk tier and, if there is one, llama-server: the same conversations over
+// HTTP, the same model file, the same number of positions in the KV cache, the same number of threads.
 import { availableParallelism } from 'node:os';
 
 import { print, shown } from './prefix-print.js';

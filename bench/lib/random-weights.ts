@@ -93,7 +93,7 @@ const rmsOf = (values: readonly number[]) => Math.sqrt(values.reduce((sum, q) =>
 const range = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, i) => low + i);
 const rmsUniform = (low: number, high: number) => rmsOf(range(low, high));
 // The root mean square of the integers from 0 to `largest` after subtracting their mean.
-const rmsCentred = (largest: number) => Math.sqrt(rmsUniform(0, largest) ** 2 - (largest / 2) ** 2);
+const rmsCentered = (largest: number) => Math.sqrt(rmsUniform(0, largest) ** 2 - (largest / 2) ** 2);
 
 // The levels defined in native/formats/gguf/tensor_type.h.
 const IQ4_LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
@@ -247,7 +247,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     case 'q5_1': {
       // value = d * q + m: the mean is zero with m = -d * largest / 2.
       const largest = type === 'q4_1' ? 15 : 31,
-        rms = rmsCentred(largest);
+        rms = rmsCentered(largest);
       const scales = halves(rms),
         minima = halves((2 * rms) / largest);
       return blocks((bytes, at, word) => {
@@ -268,7 +268,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     case 'q2_k': {
       // value = d * scale * q - d_min * minimum, q in 0..3. With minimum = scale and d_min = 1.5 d, the mean is zero.
       // Scales are in 8..15.
-      const rms = rmsUniform(8, 15) * rmsCentred(3);
+      const rms = rmsUniform(8, 15) * rmsCentered(3);
       const scales = halves(rms),
         minima = halves(rms / 1.5);
       return blocks((bytes, at, word) => {
@@ -339,7 +339,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       // value = d * scale * q - d_min * minimum. With minimum = scale and d_min = d * largest / 2, the mean is zero.
       // Scales are in 32..63.
       const largest = type === 'q4_k' ? 15 : 31,
-        rms = rmsUniform(32, 63) * rmsCentred(largest);
+        rms = rmsUniform(32, 63) * rmsCentered(largest);
       const scales = halves(rms),
         minima = halves((2 * rms) / largest);
       return blocks((bytes, at, word) => {

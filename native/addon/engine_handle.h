@@ -50,7 +50,7 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   EngineRef engine(Napi::Env env);
 
   EngineRef engine_;  // Null after close().
-  // The open channels. Kept alive as long as a channel refers to them, even after this handle is gone.
+  // The open channels. Kept alive as long as a channel refers to them, even after this handle was destroyed.
   std::shared_ptr<ChannelSet> channels_;
 };
 

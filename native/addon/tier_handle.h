@@ -14,7 +14,7 @@
 
 namespace monolith::addon {
 
-// The state of a connection. Owned jointly by its JavaScript wrapper and its thread-safe function.
+// A connection's state. Owned jointly by its JavaScript wrapper and its thread-safe function.
 class TierCore : public std::enable_shared_from_this<TierCore> {
  public:
   static std::shared_ptr<TierCore> open(Napi::Env env, EngineRef engine, size_t max_bytes, size_t min_tokens,

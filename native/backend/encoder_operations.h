@@ -94,8 +94,8 @@ class EncoderOperations {
   // Whether a matmul with BF16 weights rounds its inputs to BF16. If so, vision encoders store these weights as F32.
   virtual bool rounds_to_bf16() const { return false; }
 
-  // Matmul and attention in 16-bit integers, if the backend supports them (Fixed16Heads); see cpu/fixed16/kernels.h. They
-  // are about as accurate as 16-bit floats.
+  // Matmul and attention in 16-bit integers, if the backend supports them (Fixed16Heads); see cpu/fixed16/kernels.h.
+  // They are about as accurate as 16-bit floats.
   virtual size_t fixed16_bytes(int64_t rows, int64_t cols) const {
     return static_cast<void>(rows), static_cast<void>(cols), 0;
   }

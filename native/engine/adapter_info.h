@@ -37,7 +37,7 @@ struct AdapterStats {
   AdapterId id = kNoAdapter;
   std::string name;
   size_t bytes = 0;
-  int running = 0, waiting = 0;  // Requests that have started but not ended, and requests in the queue.
+  int running = 0, waiting = 0;  // Requests that have started but not finished, and requests in the queue.
   bool unloading = false;        // unload_adapter() was called, but requests still use the adapter.
 };
 

@@ -58,7 +58,8 @@ struct Inbox {
   bool tuned = false;
   bool drain = false;
   bool close = false;
-  // Set when a full channel was drained or a pending grammar mask is ready, so that blocked sequences are checked again.
+  // Set when a full channel was drained or a pending grammar mask is ready, so that blocked sequences are checked
+  // again.
   bool wake = false;
 
   bool empty() const {

@@ -74,8 +74,8 @@ struct EngineOptions {
   // With an asynchronous backend, the host prepares one step while the device computes another. Output does not depend
   // on it. If false, they take turns (for tests).
   bool overlap = true;
-  // While no sequence can be scheduled, the engine checks the time limits of requests at this interval in ms. It does not
-  // wait for the interval to end when a channel is drained or a grammar mask is ready.
+  // While no sequence can be scheduled, the engine checks the time limits of requests at this interval in ms. It does
+  // not wait for the interval to end when a channel is drained or a grammar mask is ready.
   int stalled_wait_ms = 20;
 
   bool operator==(const EngineOptions&) const = default;
@@ -166,7 +166,7 @@ class Engine {
   // Unknown ids are ignored.
   virtual void cancel(ChannelId channel, RequestId id) = 0;
   // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none. Its held-back text
-  // and its kFinished record follow. Unknown ids and ended choices are ignored.
+  // and its kFinished record follow. Unknown ids and finished choices are ignored.
   virtual void finish(RequestId id, int choice) = 0;
 
   // Compiles a grammar for requests of this engine and passes the grammar or the error to `done`

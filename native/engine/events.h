@@ -33,7 +33,7 @@
 //               Emitted once, before kFinished, and only for requests with output kVector
 //
 // The tokens of a choice arrive in order. No record of a request follows its last choice's kFinished or its kFailed.
-// After cancel() has returned, drain_channel() returns no record of the request, even if it had ended before.
+// After cancel() has returned, drain_channel() returns no record of the request, even if it had finished before.
 #pragma once
 
 #include <cstdint>

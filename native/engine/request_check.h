@@ -25,8 +25,8 @@ struct RequestBounds {
   bool uses_mrope = false;   // True if the model uses M-RoPE (HyperParams::uses_mrope()).
 };
 
-// Errors: kTooLong if the prompt is too long, kUnsupported if the model does not support the embedding spans or the kind
-// of output, and kInvalidArgument for any other invalid field. Messages name the field and its valid range.
+// Errors: kTooLong if the prompt is too long, kUnsupported if the model does not support the embedding spans or the
+// kind of output, and kInvalidArgument for any other invalid field. Messages name the field and its valid range.
 Status check_request(const GenerationRequest& request, const RequestBounds& bounds);
 
 }  // namespace monolith

@@ -68,8 +68,8 @@ struct Request {
   GenerationRequest params;
   const OutputFormat format;
   bool inputs_ready = true;  // True if the embedding rows of all spans are available.
-  // Set when an allocation for this request fails at a point where the request cannot be ended. The step loop then fails
-  // it, at the latest before the next step is planned.
+  // Set when an allocation for this request fails at a point where the request cannot be terminated. The step loop then
+  // fails it, at the latest before the next step is planned.
   bool out_of_memory = false;
   // Used by ImageStage: bytes of the embedding rows that it has computed or will compute for this request.
   size_t image_bytes = 0;
@@ -82,8 +82,8 @@ struct Request {
   // Start of the queue wait: the time of submission, or the time when the vision encoder finished the last image.
   Clock::time_point waits_since;
   std::optional<Clock::time_point> started_at;  // Start of the first step that computes part of the request.
-  int live_choices;                    // Number of choices that have not ended, including those not yet forked.
-  std::bitset<kMaxChoices> finishing;  // Choices that end instead of taking their first token.
+  int live_choices;                             // Number of unfinished choices, including those not yet forked.
+  std::bitset<kMaxChoices> finishing;           // Choices that end instead of taking their first token.
   // choices[0] exists from the start; the others are added at the fork.
   std::vector<std::unique_ptr<Sequence>> choices;
   std::unique_ptr<Request> next;  // Link of RequestList.

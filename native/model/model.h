@@ -472,7 +472,7 @@ struct Batch {
   std::span<const int32_t> tokens;  // Token IDs; for embedded tokens, any ID in range.
   // The segments cover all tokens in order. For each additional page table in MemoryPlan::layout, the same segments
   // follow again, with the same token ranges and the pages in that table. In the tables of layers with a sliding
-  // window, pages to which no token attends any more are not accessed.
+  // window, pages to which tokens no longer attend are not accessed.
   std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, ascending.
   bool leaves_logits = false;           // Whether the logits stay in the backend's memory for its sample().

@@ -19,7 +19,7 @@ PieceRun::PieceRun(Encoder& encoder, const PreparedPiece& piece)
       n_views_(piece.tiled ? piece.tiled->n_views() : 1),
       grid_(encoder.params(), piece.width, view_height()) {
   const VisionParams& p = params();
-  const ColourLevels levels = colour_levels(p.mean, p.deviation);
+  const ColorLevels levels = color_levels(p.mean, p.deviation);
   levels_.assign(levels.begin(), levels.end());
   // Gemma 4's encoder expects 2 v - 1 for each level v.
   if (p.traits->projector == Projector::kGemma4)

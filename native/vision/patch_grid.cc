@@ -113,11 +113,11 @@ PatchGrid::AxisTaps PatchGrid::axis_taps(int n_patches, int n_table) const {
       const int low = std::min(static_cast<int>(at), n_table - 1);
       own = {{low, 1 - (at - low)}, {std::min(low + 1, n_table - 1), at - low}};
     } else if (params_.traits->positions == PatchPositions::kTriangle) {
-      const double support = std::max(1.0, ratio), centre = (i + 0.5) * ratio;
-      const int low = std::max(0, static_cast<int>(std::floor(centre - support)));
+      const double support = std::max(1.0, ratio), center = (i + 0.5) * ratio;
+      const int low = std::max(0, static_cast<int>(std::floor(center - support)));
       double sum = 0;
-      for (int j = low; j < std::min<double>(n_table, centre + support); ++j) {
-        const double weight = std::max(0.0, 1 - std::abs(j + 0.5 - centre) / support);
+      for (int j = low; j < std::min<double>(n_table, center + support); ++j) {
+        const double weight = std::max(0.0, 1 - std::abs(j + 0.5 - center) / support);
         if (weight <= 0) continue;
         own.emplace_back(j, weight);
         sum += weight;

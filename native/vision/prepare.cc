@@ -163,12 +163,12 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
 }
 
 std::vector<float> VisionModel::normalized(const PreparedPiece& piece) const {
-  const ColourLevels levels = colour_levels(params_->mean, params_->deviation);
+  const ColorLevels levels = color_levels(params_->mean, params_->deviation);
   const size_t pixels = piece.pixels.size() / 3;
   std::vector<float> out(piece.pixels.size());
   for (size_t i = 0; i < pixels; ++i)
-    for (size_t colour = 0; colour < 3; ++colour)
-      out[colour * pixels + i] = levels[colour * 256 + piece.pixels[3 * i + colour]];
+    for (size_t color = 0; color < 3; ++color)
+      out[color * pixels + i] = levels[color * 256 + piece.pixels[3 * i + color]];
   return out;
 }
 

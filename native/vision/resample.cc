@@ -40,13 +40,13 @@ struct Axis {
                  support = reach(filter) * widened;
     std::vector<double> own;
     for (int i = 0; i < to; ++i) {
-      const double centre = (i + 0.5) * scale;
-      const int first = std::max(0, static_cast<int>(centre - support + 0.5));
-      const int end = std::min(from, static_cast<int>(centre + support + 0.5));
+      const double center = (i + 0.5) * scale;
+      const int first = std::max(0, static_cast<int>(center - support + 0.5));
+      const int end = std::min(from, static_cast<int>(center + support + 0.5));
       own.clear();
       double sum = 0;
       for (int j = first; j < end; ++j) {
-        own.push_back(weight_at(filter, (j - centre + 0.5) * (1 / widened)));
+        own.push_back(weight_at(filter, (j - center + 0.5) * (1 / widened)));
         sum += own.back();
       }
       places.push_back({first, end - first, weights.size()});
@@ -70,7 +70,7 @@ std::vector<uint8_t> columns(const Axis& axis, const uint8_t* source, PictureSiz
       const int32_t* const weights = axis.weights.data() + place.weights;
       int32_t sums[3] = {kHalf, kHalf, kHalf};
       for (int i = 0; i < place.count; ++i, pixel += 3)
-        for (int colour = 0; colour < 3; ++colour) sums[colour] += pixel[colour] * weights[i];
+        for (int color = 0; color < 3; ++color) sums[color] += pixel[color] * weights[i];
       for (const int32_t sum : sums) *at++ = to_byte(sum);
     }
   return out;

@@ -40,22 +40,22 @@ Place place_of(Filter filter, int i, int n, int n_in) {
   return {first, at - static_cast<float>(first)};
 }
 // Offset of the first neighbor, and number of neighbors.
-constexpr int first_neighbour(Filter filter) { return filter == Filter::kBilinear ? 0 : -1; }
-constexpr int neighbours(Filter filter) { return filter == Filter::kBilinear ? 2 : 4; }
+constexpr int first_neighbor(Filter filter) { return filter == Filter::kBilinear ? 0 : -1; }
+constexpr int neighbors(Filter filter) { return filter == Filter::kBilinear ? 2 : 4; }
 
 Columns columns_of(Filter filter, int width, int from) {
   Columns columns;
   const auto count = static_cast<size_t>(3) * static_cast<size_t>(width);
   columns.t.resize(count);
-  for (size_t n = 0; n < 4; ++n) columns.at[n].resize(static_cast<int>(n) < neighbours(filter) ? count : 0);
+  for (size_t n = 0; n < 4; ++n) columns.at[n].resize(static_cast<int>(n) < neighbors(filter) ? count : 0);
   for (int x = 0; x < width; ++x) {
     const Place place = place_of(filter, x, width, from);
-    for (int colour = 0; colour < 3; ++colour) {
-      const auto i = static_cast<size_t>(3 * x + colour);
+    for (int color = 0; color < 3; ++color) {
+      const auto i = static_cast<size_t>(3 * x + color);
       columns.t[i] = place.t;
-      for (int n = 0; n < neighbours(filter); ++n)
+      for (int n = 0; n < neighbors(filter); ++n)
         columns.at[static_cast<size_t>(n)][i] =
-            3 * std::clamp(place.first + first_neighbour(filter) + n, 0, from - 1) + colour;
+            3 * std::clamp(place.first + first_neighbor(filter) + n, 0, from - 1) + color;
     }
   }
   for (size_t n = 0; n < 4; ++n) columns.pointers[n] = columns.at[n].data();
@@ -95,8 +95,8 @@ void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, 
   for (int y = 0; y < to.height; ++y) {
     const Place place = place_of(filter, y, to.height, from.height);
     std::array<const float*, 4> rows{};
-    for (int n = 0; n < neighbours(filter); ++n)
-      rows[static_cast<size_t>(n)] = passed(std::clamp(place.first + first_neighbour(filter) + n, 0, from.height - 1));
+    for (int n = 0; n < neighbors(filter); ++n)
+      rows[static_cast<size_t>(n)] = passed(std::clamp(place.first + first_neighbor(filter) + n, 0, from.height - 1));
     const auto pass = filter == Filter::kBilinear ? kernels.lerp_rows : kernels.cubic_rows;
     pass(rows.data(), place.t, count, out + y * out_stride);
   }

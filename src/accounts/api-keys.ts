@@ -60,8 +60,8 @@ export interface ApiKeys {
   page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null>;
   /**
    * The secret is not stored. With `createdBy`, rejects with ApiError 403 unless that user is at least a developer at
-   * that time; with `serviceAccount`, unless `by` is an admin and the service account at least a developer. Rejects with
-   * ApiError 404 or 422.
+   * that time; with `serviceAccount`, unless `by` is an admin and the service account at least a developer. Rejects
+   * with ApiError 404 or 422.
    */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
   /**
@@ -75,8 +75,9 @@ export interface ApiKeys {
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;
   /**
    * Creates a successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy`,
-   * the successor keeps the old key's creator, as does a service account's key. With it, rejects with ApiError 403 unless that user may create keys at
-   * that time. Null if not found. Rejects with ApiError 422 if the key has expired or is revoked.
+   * the successor keeps the old key's creator, as does a service account's key. With it, rejects with ApiError 403
+   * unless that user may create keys at that time. Null if not found. Rejects with ApiError 422 if the key has expired
+   * or is revoked.
    */
   rotate(
     organizationId: string,

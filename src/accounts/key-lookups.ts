@@ -59,7 +59,7 @@ export class KeyLookups {
     );
   }
 
-  /** Resolves when a running lookup has ended and the waiting one can start. */
+  /** Resolves when a running lookup has finished and the waiting one can start. */
   #turn(line: string): Promise<void> {
     if (this.#waiting >= MAX_WAITING)
       throw apiError('capacity_exhausted', 'The server is looking up too many unknown API keys. Retry shortly.');

@@ -45,8 +45,8 @@ export interface Members {
   /** Only owners can grant or remove the owner role. Rejects with ApiError 403, 404 or 422. */
   changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member>;
   /**
-   * Sets a user's role regardless of the caller's, and makes the user a member if needed. The last owner keeps the role.
-   * Rejects with ApiError 403 organization_suspended, 404 or 422 too_many_entries.
+   * Sets a user's role regardless of the caller's, and makes the user a member if needed. The last owner keeps the
+   * role. Rejects with ApiError 403 organization_suspended, 404 or 422 too_many_entries.
    */
   assign(organizationId: string, userId: string, role: Role, actor: Actor): Promise<'assigned' | 'last_owner'>;
   /**

@@ -30,7 +30,7 @@ export interface OrganizationSettings {
   dashboardAddresses?: readonly string[];
 }
 
-/** The settings of an organization without settings of its own. */
+/** The settings that apply to an organization that has none of its own. */
 export const NO_SETTINGS: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
 
 /** An organization with its settings. */
@@ -44,7 +44,7 @@ export interface OrganizationOverview extends OrganizationView {
   readonly activeKeys: number;
 }
 
-/** What an operator may change. Undefined fields do not change. */
+/** Fields that an operator may change. Undefined fields stay unchanged. */
 export interface OrganizationChange {
   status?: Organization['status'] | undefined;
   /** Replaces all limits set before. */

@@ -34,10 +34,7 @@ export class ServerReaders {
     if (who === null) return;
     exchange.actAs(who);
     if (!(await this.#isOperators(who)))
-      throw apiError(
-        'endpoint_not_allowed',
-        'This requires an API key of an operator, or the token of the setting metrics.token.',
-      );
+      throw apiError('endpoint_not_allowed', "This requires an operator's API key or the token set in metrics.token.");
   }
 
   /**
@@ -47,7 +44,7 @@ export class ServerReaders {
    */
   async checkOperator({ identity }: Pick<Exchange, 'identity'>): Promise<void> {
     if (!(await this.#isOperators(identity)))
-      throw apiError('endpoint_not_allowed', 'This requires an API key of an operator.');
+      throw apiError('endpoint_not_allowed', "This requires an operator's API key.");
     const { scopes, models } = identity;
     if (!ALL_SCOPES.every((scope) => scopes.includes(scope)) || !models.includes('*'))
       throw apiError(

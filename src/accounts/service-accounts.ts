@@ -55,7 +55,9 @@ export interface ServiceAccounts {
     by: string,
     actor: Actor,
   ): Promise<ListedServiceAccount>;
-  /** Revokes all its keys in the same transaction, and returns how many were valid. Rejects with ApiError 403 or 404. */
+  /**
+   * Revokes all its keys in the same transaction, and returns how many were valid. Rejects with ApiError 403 or 404.
+   */
   delete(organizationId: string, id: string, by: string, actor: Actor): Promise<number>;
 }
 
@@ -105,6 +107,6 @@ export function changeNotes(before: ServiceAccount, after: ServiceAccount): [act
   return notes.filter(([isChanged]) => isChanged).map(([, action, detail]) => [action, detail]);
 }
 
-/** The part of an audit entry about a key that names the service account. `account`: the owner of the key. */
+/** The part of a key's audit entry that names the service account. `account`: the key's owner. */
 export const ownerDetail = (account: ServiceAccount | undefined): { service_account?: string } =>
   account === undefined ? {} : { service_account: account.name };

@@ -4,7 +4,7 @@ import { createHash, createHmac, randomBytes } from 'node:crypto';
 
 export const SESSION_IDLE_MS = 12 * 3_600_000;
 export const SESSION_MS = 30 * 24 * 3_600_000;
-/** Maximum number of sessions per user. When it is exceeded, the least recently used session is ended. */
+/** Maximum number of sessions per user. When it is exceeded, the least recently used session is removed. */
 export const MAX_SESSIONS = 50;
 /** Resolution of the time of last use. One write per request would cost too much. */
 export const SEEN_MS = 60_000;

@@ -21,7 +21,7 @@ export type Refused = 'changed' | 'locked';
 
 export interface SignIns {
   /**
-   * The user to whom a session cookie belongs, in the current state. Null if the session has ended, or if the user is
+   * The user to whom a session cookie belongs, in the current state. Null if the session is over, or if the user is
    * locked or deleted.
    */
   find(cookie: string): Promise<SignedIn | null>;

@@ -30,7 +30,7 @@ export interface ListedUser {
   readonly organizations: { id: string; name: string; role: Role }[];
 }
 
-/** What an operator may change. Undefined fields do not change. */
+/** Fields that an operator may change. Undefined fields stay unchanged. */
 export interface UserRights {
   locked: boolean | undefined;
   operator: boolean | undefined;

@@ -1,4 +1,4 @@
-// What operators see of the alerts, and test alerts. Every HTTP worker thread has one.
+// The operators' view of alerts, and test alerts. Every HTTP worker thread has one.
 
 import type { ThreadBus } from '../shared/bus.js';
 import type { AlertMeasure, AlertState, AlertTest } from '../shared/wire/alerts.js';

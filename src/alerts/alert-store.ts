@@ -3,13 +3,13 @@
 import type { Incident } from './incident.js';
 import type { Readings } from './readings.js';
 
-/** Maximum number of incidents kept. The oldest ended ones are erased first. */
+/** Maximum number of incidents kept. The oldest inactive ones are erased first. */
 export const MAX_INCIDENTS = 500;
 
 export interface AlertStore {
   /** Newest first. */
   newest(limit: number): Promise<Incident[]>;
-  /** Active incidents, and ended ones with pending deliveries. */
+  /** Active incidents, and inactive ones with pending deliveries. */
   open(): Promise<Incident[]>;
   /**
    * Resolves to whether the incident was added. It is not if an incident with its key is active, or if another process
@@ -28,7 +28,7 @@ export interface SeenProcess {
   readonly name: string;
   readonly readings: Readings;
   readonly alive: boolean;
-  /** Whether it has the lease to send alerts. */
+  /** Whether this process has the lease to send alerts. */
   readonly leads: boolean;
   /** Time since the last sign of life, in milliseconds. */
   readonly silentMs: number;
@@ -42,10 +42,10 @@ export interface AlertProcesses {
    * destinations; one without gives way to one with. Resolves to whether this process has the lease.
    */
   report(readings: Readings, sends: boolean): Promise<boolean>;
-  /** All processes that have not ended regularly, including this one. */
+  /** All processes that were not shut down regularly, including this one. */
   all(): Promise<SeenProcess[]>;
   /**
-   * Whether a process without a sign of life has ended, rather than that no process could reach the database.
+   * Whether a process without a sign of life has exited, rather than that no process could reach the database.
    */
   readonly isSteady: boolean;
   /** Stops watching a process. */

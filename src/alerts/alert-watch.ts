@@ -22,7 +22,7 @@ const MAX_ACTIVE = 200;
  */
 const MAX_BUDGETS = 100;
 const MAX_BUDGETS_OF_ORGANIZATION = 10;
-/** A process that is down for this long is not watched any more. */
+/** A process that is down for this long is no longer monitored. */
 const FORGET_MS = 86_400_000;
 
 export interface Measured {
@@ -78,7 +78,7 @@ export class AlertWatch {
     this.#running = round();
   }
 
-  /** What is measured, with its current values. */
+  /** The measured conditions with their current values. */
   async measures(): Promise<AlertMeasure[]> {
     const { conditions } = await this.deps.conditions(await this.deps.processes.all());
     return conditions.map(({ kind, name, level, shownValue, shownThreshold, note }) => ({

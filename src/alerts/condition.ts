@@ -22,7 +22,7 @@ export interface Condition {
   readonly key: string;
   readonly kind: AlertKind;
   readonly level: Level;
-  /** What is measured, such as "Error rate". */
+  /** Name of the measurement, such as "Error rate". */
   readonly name: string;
   readonly value: number | null;
   readonly threshold: number | null;
@@ -49,11 +49,11 @@ export const levelBelow = (value: number, threshold: number): Level =>
 export const levelAbove = (value: number, threshold: number): Level =>
   value < threshold ? 'over' : value < threshold * (1 + MARGIN) ? 'between' : 'within';
 
-/** What a message says about the end of an incident whose condition does not exist any more. */
+/** What a message says about the end of an incident whose condition no longer exists. */
 export const GONE: Readonly<Record<AlertKind, string>> = {
-  error_rate: 'The error rate is not measured any more.',
+  error_rate: 'The error rate is no longer measured.',
   latency: 'No latencies of this model were measured recently.',
-  disk: 'This disk is not measured any more.',
+  disk: 'This disk is no longer monitored.',
   budget: 'The budget was raised or removed, or its month is over.',
-  down: 'The process is not watched any more.',
+  down: 'The process is no longer monitored.',
 };

@@ -43,7 +43,7 @@ export class Courier {
         if (this.#closing.signal.aborted || isBehindBegin(incident, delivery)) continue;
         if (this.#sending.size >= MAX_SENDING) return;
         const sending = this.#attempt(incident, delivery)
-          .catch((err: unknown) => this.deps.telemetry.log.error({ err }, 'recording the delivery of an alert failed'))
+          .catch((err: unknown) => this.deps.telemetry.log.error({ err }, "cannot record an alert's delivery"))
           .finally(() => this.#sending.delete(name));
         this.#sending.set(name, sending);
       }
@@ -72,8 +72,8 @@ export class Courier {
     const destination = destinations.get(to);
     const fields = { incident: id, kind: incident.kind, event, destination: delivery.label };
     if (destination === undefined) {
-      await this.#record(id, delivery, { state: 'failed', error: 'this destination is not configured any more' });
-      telemetry.log.error(fields, 'alert not delivered: its destination is not configured any more');
+      await this.#record(id, delivery, { state: 'failed', error: 'this destination is no longer configured' });
+      telemetry.log.error(fields, 'alert not delivered: its destination is no longer configured');
       return;
     }
     try {

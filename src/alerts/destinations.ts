@@ -30,7 +30,7 @@ export class Destinations {
       throw new StartError('alerts.mail requires mail.smtp_url, the SMTP server that sends the mail.');
     if (alerts.webhooks.length > 0 && alerts.webhook_secret === null)
       throw new StartError(
-        'alerts.webhooks requires alerts.webhook_secret, with which the receiver checks the signature of an alert.',
+        "alerts.webhooks requires alerts.webhook_secret, with which the receiver checks an alert's signature.",
       );
     for (const [name, urls] of [
       ['alerts.webhooks', alerts.webhooks],

@@ -10,7 +10,7 @@ import type { Thresholds } from './thresholds.js';
 export function disks(processes: readonly SeenProcess[], { diskFreeBytes: threshold }: Thresholds): Condition[] {
   if (threshold === 0) return [];
   return processes.map(({ name, readings: { diskFreeBytes: free } }) => {
-    const sentence = `${showBytes(free ?? 0)} are free on the disk of the data directory; the threshold is ${showBytes(threshold)}.`;
+    const sentence = `${showBytes(free ?? 0)} are free on the data directory's disk; the threshold is ${showBytes(threshold)}.`;
     return {
       key: `disk ${name}`,
       kind: 'disk',
@@ -21,7 +21,7 @@ export function disks(processes: readonly SeenProcess[], { diskFreeBytes: thresh
       shownValue: free === null ? null : showBytes(free),
       shownThreshold: `at least ${showBytes(threshold)}`,
       note: free === null ? 'the free space cannot be determined' : null,
-      now: free === null ? 'The free space cannot be determined any more.' : sentence,
+      now: free === null ? 'The free space can no longer be determined.' : sentence,
       ownNotice: null,
       describe: () => ({
         title: `Little disk space: ${showBytes(free ?? 0)} free (threshold ${showBytes(threshold)})`,
@@ -59,7 +59,7 @@ export function downs(
     ownNotice: null,
     describe: () => ({
       title: `Process down: ${name}`,
-      what: `The process has given no sign of life since ${moment(now - silentMs)} (${duration(silentMs)}; the threshold is ${duration(downMs)}). It has not ended regularly: it was killed, has crashed, or cannot reach the database.`,
+      what: `The process has given no sign of life since ${moment(now - silentMs)} (${duration(silentMs)}; the threshold is ${duration(downMs)}). It was not shut down regularly: it was killed, has crashed, or cannot reach the database.`,
       process: name,
       lookAt: 'Its service manager or container platform, then its log. The other processes keep serving requests.',
     }),

@@ -1,4 +1,4 @@
-// What one process measures: the requests and latencies of the last few minutes, and the free disk space. Readings of
+// One process's measurements: the requests and latencies of the last few minutes, and the free disk space. Readings of
 // several processes add up. They are stored as JSON in the shared database.
 
 import { statfs } from 'node:fs/promises';
@@ -14,9 +14,9 @@ export interface LatencyReading {
 }
 
 export interface Readings {
-  /** API requests that ended in the window. */
+  /** Number of API requests that finished in the window. */
   readonly requests: number;
-  /** Of these, those that ended with a server error (5xx). */
+  /** Number of these requests that failed with a server error (5xx). */
   readonly serverErrors: number;
   readonly latencies: readonly LatencyReading[];
   /** Null: it could not be determined. */

@@ -1,5 +1,5 @@
-// The API key of one conversation: created at its start, valid for an hour, extended while the conversation lasts, and
-// revoked at its end. Each of these steps is recorded in the organization's audit log.
+// The API key of one conversation: created at its start, valid for an hour, renewed while the conversation lasts, and
+// revoked when it is over. Each of these steps is recorded in the organization's audit log.
 
 import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';
@@ -10,7 +10,7 @@ import { withStores } from '../server/command-stores.js';
 
 const LIFE_MS = 3_600_000;
 /**
- * If less lifetime than this is left, the key is extended before the next message, because a response may take a long
+ * If less lifetime than this is left, the key is renewed before the next message, because a response may take a long
  * time.
  */
 const ENOUGH_MS = LIFE_MS / 2;

@@ -21,7 +21,7 @@ export interface Peer {
 export interface Listed {
   id: string;
   demonstration?: boolean;
-  /** What the model produces; null or absent if that is unknown. */
+  /** The model's kind of output; null or absent if unknown. */
   task?: string | null;
 }
 
@@ -81,7 +81,9 @@ async function responds(url: string): Promise<boolean> {
   }
 }
 
-/** Returns the models that generate text. Throws UsageError if the server cannot be reached or has no list of models. */
+/**
+ * Returns the models that generate text. Throws UsageError if the server cannot be reached or has no list of models.
+ */
 export async function modelsOf(peer: Peer): Promise<Listed[]> {
   let response: Response;
   try {

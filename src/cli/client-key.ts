@@ -11,8 +11,8 @@ export const KEY_VARIABLE = 'MONOLITH_KEY';
 export const URL_VARIABLE = 'MONOLITH_URL';
 
 /**
- * The key for the server at --url, from --api-key or the client's environment variable; null if neither is set. The
- * setting api_key of a local server is not sent to other servers.
+ * The key for the server at --url, from --api-key or the client's environment variable; null if neither is set. A local
+ * server's `api_key` setting is never sent to other servers.
  */
 export function clientKey({ api_key, given }: Pick<Config, 'api_key' | 'given'>): string | null {
   if (given['api_key'] === '--api-key') return api_key;

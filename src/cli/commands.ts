@@ -124,7 +124,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'inspect',
-    summary: 'show the metadata of a model file and the memory it needs',
+    summary: "show a model file's metadata and the memory it needs",
     takesSettings: true,
     words: 'file',
     load: async () => {

@@ -39,7 +39,7 @@ export interface CompletionTable {
 export async function completionTable(commands: readonly Command[]): Promise<CompletionTable> {
   const help = {
     name: 'help',
-    summary: 'show the help of a command',
+    summary: "show a command's help",
     takesSettings: false,
     actions: commands.map(({ name }) => name),
     flags: [],

@@ -116,7 +116,7 @@ function report(
           ['attention', `${model.heads} heads of ${model.headDim}, ${model.kvHeads} for keys and values`],
           ['vocabulary', `${model.vocabulary} tokens; BOS ${shown(model.bos)}, EOS ${shown(model.eos)}`],
           ['context', `${model.contextLength} tokens`],
-          ...(arithmetic === 'fast' ? [['arithmetic', 'fast: the output of a request depends on the batch']] : []),
+          ...(arithmetic === 'fast' ? [['arithmetic', "fast: a request's output depends on the batch"]] : []),
           model.embeddings === null
             ? [
                 'chat template',

@@ -115,7 +115,7 @@ async function create(
   values: ReadonlyMap<string, string>,
   known: () => Promise<string[]>,
 ): Promise<number> {
-  await accounts.organizations.ensureFirst(); // in case the first start ended before it created one
+  await accounts.organizations.ensureFirst(); // in case the first start was interrupted before it created one
   const permissions = permissionsOf(values);
   const owner = await organization(accounts, values);
   const account = await serviceAccount(serviceAccounts, owner ?? (await accounts.organizations.ensureFirst()), values);

@@ -1,5 +1,5 @@
-// monolith run: downloads a model if it is not on disk, and chats with it on the running server or on one that is started
-// for the duration of the chat.
+// monolith run: downloads a model if it is not on disk, and chats with it on the running server or on one that is
+// started for the duration of the chat.
 
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';

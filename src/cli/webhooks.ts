@@ -212,7 +212,7 @@ async function create(words: readonly string[], context: Context): Promise<numbe
   const [url, ...others] = words;
   noWords(others);
   if (url === undefined) throw new UsageError('webhooks: create needs a URL');
-  await stores.accounts.organizations.ensureFirst(); // in case the first start ended before it created one
+  await stores.accounts.organizations.ensureFirst(); // in case the first start was interrupted before it created one
   const organization = values.has('--organization')
     ? (await organizationsOf(stores, values))[0]!
     : await stores.accounts.organizations.ensureFirst();

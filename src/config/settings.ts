@@ -1,6 +1,6 @@
-// All settings, in the order of --help and docs/reference/settings.md. Each is declared once, in settings/. A declaration
-// yields a flag (--http-keepalive-ms), an environment variable (MONOLITH_HTTP_KEEPALIVE_MS), a key in the JSON file
-// (http.keepalive_ms), a default, a validation schema, and a line in --help and docs/reference/settings.md.
+// All settings, in the order of --help and docs/reference/settings.md. Each is declared once, in settings/. A
+// declaration yields a flag (--http-keepalive-ms), an environment variable (MONOLITH_HTTP_KEEPALIVE_MS), a key in the
+// JSON file (http.keepalive_ms), a default, a validation schema, and a line in --help and docs/reference/settings.md.
 
 import type { Kind } from './kinds.js';
 import { accounts, oidc, dashboard, mail, admin } from './settings/accounts.js';

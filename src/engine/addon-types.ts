@@ -224,7 +224,7 @@ export interface SubmitOptions {
   stopTokens: number[];
   ignoreEos: boolean;
   prefixCache: boolean;
-  /** Label under which the pages of ended sequences go to the storage tier, at most 256 bytes; absent: they do not. */
+  /** Label under which finished sequences' pages go to the storage tier, at most 256 bytes; absent: they do not. */
   retain?: string;
   queueWaitMs: number;
   generationMs: number;
@@ -381,7 +381,7 @@ export interface PageExport extends PageText {
   readonly last: boolean;
 }
 
-/** What the engine sends to the storage tier. */
+/** The engine's messages to the storage tier. */
 export type TierEvent =
   | PageExport
   /**
@@ -496,7 +496,7 @@ export interface NativeChannel {
   cancel(request: number): void;
   /**
    * Ends one choice as end_of_turn before its next step, or instead of its first token. Held-back text and the
-   * `finished` record follow. Has no effect if the choice is unknown or has ended.
+   * `finished` record follow. Has no effect if the choice is unknown or finished.
    */
   finish(request: number, choice: number): void;
   close(): void; // cancels all requests on this channel; no events follow
@@ -593,7 +593,7 @@ export interface NativeTokenizer {
 
 export interface Addon {
   readonly version: string;
-  /** Increased by each release that computes other bits for the same model, options and input. */
+  /** Increased by each release that produces different bits for the same model, options and input. */
   readonly numericsVersion: number;
   readonly isas: string[]; // instruction sets that this processor supports, from simplest to most advanced
   /**

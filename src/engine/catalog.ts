@@ -62,7 +62,7 @@ const catalogModel = z.strictObject({
    * Whether this is a small model for trying out the service, not for real work. The API and the dashboard show this.
    */
   demonstration: z.boolean().optional(),
-  /** What the model produces. If absent, this is unknown until the model is loaded for the first time. */
+  /** The model's kind of output. If absent, it is unknown until the model is loaded for the first time. */
   task: z.enum(['generation', 'embedding', 'ranking']).optional(),
   /** Release time, in seconds since the Unix epoch. */
   created: z.number().int().min(0),

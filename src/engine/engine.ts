@@ -136,7 +136,7 @@ export class Engine {
   get fileHash(): string {
     return this.#native.fileHash;
   }
-  /** Number of this thread's requests that have not ended. */
+  /** Number of this thread's unfinished requests. */
   get active(): number {
     return this.#listeners.size + this.#late.size;
   }

@@ -10,7 +10,7 @@ export interface FileFact {
   readonly architecture: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** What the model produces: text (`generation`), vectors (`embedding`) or scores (`ranking`). */
+  /** The model's kind of output: text (`generation`), vectors (`embedding`) or scores (`ranking`). */
   readonly task: 'generation' | 'embedding' | 'ranking' | null;
   /**
    * Memory that loading the model would take, in bytes: weights, KV cache, recurrent states and activations. Null: it
@@ -55,7 +55,7 @@ export function fitOf(
   return memory <= machine.available ? 'yes' : memory <= machine.total ? 'later' : 'no';
 }
 
-/** What a model produces. */
+/** A model's kind of output. */
 export const taskOf = ({ embeddings }: ModelInfo): 'generation' | 'embedding' | 'ranking' =>
   embeddings === null ? 'generation' : embeddings.pooling === 'rank' ? 'ranking' : 'embedding';
 

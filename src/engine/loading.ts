@@ -120,7 +120,7 @@ function logArithmetic(pool: ModelPool, log: Log): void {
   const problem = engines.find(({ backend }) => backend.amxProblem !== '')?.backend.amxProblem;
   if (problem !== undefined) log.warn({ why: problem }, 'AMX is unavailable, prompts will take longer');
   if (engines.some(({ arithmetic }) => arithmetic === 'fast'))
-    log.info({}, 'engine.arithmetic is fast: the output of a request depends on the other requests in the batch');
+    log.info({}, "engine.arithmetic is fast: a request's output depends on the other requests in the batch");
   const couldBeFast = engines.some(
     ({ arithmetic, backend, info }) =>
       arithmetic === 'production' && backend.isa === 'amx' && info.parameters >= MIN_FAST_PARAMETERS,

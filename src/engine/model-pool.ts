@@ -208,7 +208,7 @@ class Slot implements PooledEngine {
 export interface PoolHooks {
   /** Runs after an engine has been loaded. Requests use the engine only once it has completed. */
   ready(pooled: PooledEngine, engine: Engine): void | Promise<void>;
-  /** Runs before this thread releases an engine on which nothing runs any more. */
+  /** Runs before this thread releases an idle engine. */
   closing(pooled: PooledEngine): void | Promise<void>;
 }
 
@@ -337,7 +337,7 @@ export class ModelPool {
     await entry?.adapter?.settled;
   }
 
-  /** Returns the state of an adapter on this thread. Returns undefined if `name` is not the name of an adapter. */
+  /** Returns an adapter's state on this thread. Returns undefined if `name` is not the name of an adapter. */
   adapterState(name: string): AdapterState['state'] | undefined {
     return this.#models.get(name)?.adapter?.state.state;
   }
@@ -436,7 +436,7 @@ export class ModelPool {
   }
 }
 
-/** Returns the status of an adapter. `status`: the status of the adapter's model. */
+/** Returns an adapter's status. `status`: the status of its model. */
 function adapterStatus(status: ModelStatus, { state }: PoolAdapter): ModelStatus {
   if (status.state !== 'ready') return status;
   switch (state.state) {

@@ -14,7 +14,7 @@ export type AdapterState =
   | { state: 'ready'; info: AdapterInfo }
   | { state: 'failed'; error: Error };
 
-/** Asks the primary thread for the state of an adapter. Null: the adapter is unknown there, or there was no reply. */
+/** Asks the primary thread for an adapter's state. Null: the adapter is unknown there, or there was no reply. */
 export type PrimaryAdapters = (name: string) => Promise<AdapterState['state'] | null>;
 
 /**

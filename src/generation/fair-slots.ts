@@ -34,7 +34,7 @@ export interface SlotPool<O extends Organization> {
   lastTurn(organization: O): number;
   /** A monotonic time. */
   now(): number;
-  /** Called when no tasks are waiting on this thread any more. */
+  /** Called when this thread has no waiting tasks left. */
   nobodyWaits(): void;
   /**
    * Called after take() has failed for a waiting organization. Calls `notify` once, when another attempt may succeed.

@@ -23,8 +23,8 @@ export interface ModelDescription {
   retiresAt: string | null;
   successor: string | null;
   /**
-   * What the model produces: text, vectors or scores. Null until the model has been loaded for the first time, unless
-   * the catalog declares it.
+   * The model's kind of output: text, vectors or scores. Null until the model has been loaded for the first time,
+   * unless the catalog declares it.
    */
   task: 'generation' | PoolingTask | null;
   /**

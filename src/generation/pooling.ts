@@ -3,7 +3,7 @@
 
 export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
 
-/** What a pooling model computes: one vector per text, or one relevance score per pair of query and document. */
+/** A pooling model's kind of output: one vector per text, or one relevance score per pair of query and document. */
 export type PoolingTask = 'embedding' | 'ranking';
 
 /**

@@ -212,7 +212,8 @@ export interface GenerationRequest {
    * kept, and calls are never separated from their results.
    */
   truncation: 'disabled' | 'auto';
-  promptParam: 'messages' | 'input' | 'prompt' | 'input_prefix'; // the field named in errors about the prompt as a whole
+  /** The field named in errors about the prompt as a whole. */
+  promptParam: 'messages' | 'input' | 'prompt' | 'input_prefix';
   ignoreEos: boolean; // for benchmarks only
   /** Minimum number of tokens before an end token or a stop string takes effect. */
   minTokens?: number | undefined;

@@ -1,6 +1,6 @@
 // The HTTP server: the checks and the routing of every request that a transport receives. Every request goes through
 // the same checks in the same order; the first one that fails determines the error. Routes, accounts and limits are
-// passed in; this file does not know any endpoint.
+// passed in; this file knows nothing about individual endpoints.
 //
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //

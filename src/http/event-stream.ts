@@ -1,5 +1,5 @@
-// One stream of server-sent events or of JSON lines: framing, one write per engine step, timed keep-alives, and a bounded
-// buffer for slow readers.
+// One stream of server-sent events or of JSON lines: framing, one write per engine step, timed keep-alives, and a
+// bounded buffer for slow readers.
 //
 //   send() ──► queue ──(end of this tick)──► write to the socket ──► clean: next send() writes again
 //                ▲                                │

@@ -68,7 +68,9 @@ export interface Exchange {
    * Calls `callback` once if the client disconnects before the response is complete, or immediately if it already has.
    */
   onAborted(callback: () => void): void;
-  /** Sets a response header; call before json(), sse() or lines(). A second value for the same name replaces the first. */
+  /**
+   * Sets a response header; call before json(), sse() or lines(). A second value for the same name replaces the first.
+   */
   setHeader(name: string, value: string): void;
   /** Removes a response header that has not been sent yet. */
   removeHeader?(name: string): void;

@@ -142,7 +142,7 @@ export class MultipartParser {
   #headers(rest: Buffer): Step {
     const end = rest.indexOf(BLANK_LINE);
     if ((end === -1 ? rest.length : end) > MAX_HEADER_BYTES)
-      throw malformed(`the headers of a part are larger than ${MAX_HEADER_BYTES} bytes`);
+      throw malformed(`a part's headers are larger than ${MAX_HEADER_BYTES} bytes`);
     if (end === -1) return { event: null, used: 0, needsMore: true };
     this.#state = 'data';
     return { event: { kind: 'part', head: headOf(rest.toString('utf8', 0, end)) }, used: end + BLANK_LINE.length };

@@ -1,5 +1,5 @@
-// Lets several threads listen on one port (SO_REUSEPORT), so that the kernel distributes new connections among them. The
-// main thread finds a port, tells each thread to listen on it, and then stops listening itself.
+// Lets several threads listen on one port (SO_REUSEPORT), so that the kernel distributes new connections among them.
+// The main thread finds a port, tells each thread to listen on it, and then stops listening itself.
 //
 //   main: NodeThreads ── MessagePort: address, or null to stop ──► thread: ThreadListener
 //                     ◄── whether the thread is listening ────────
@@ -80,7 +80,7 @@ export class NodeThreads {
   }
 }
 
-/** Starts listening on a thread. Resolves to false if the thread cannot listen or has ended. */
+/** Starts listening on a thread. Resolves to false if the thread cannot listen or has exited. */
 function ordered(port: MessagePort, address: ListenAddress): Promise<boolean> {
   return new Promise((resolve) => {
     port.once('message', (listening: unknown) => resolve(listening === true));

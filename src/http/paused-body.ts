@@ -7,7 +7,10 @@ export class PausedBody implements BodySource {
   #pieces: { piece: ArrayBuffer | Uint8Array; isLast: boolean }[] = [];
   #take: TakePiece | null = null;
 
-  /** Must be created within the call that receives the request, because data that arrives without a handler is discarded. */
+  /**
+   * Must be created within the call that receives the request, because data that arrives without a handler is
+   * discarded.
+   */
   constructor(private readonly source: BodySource) {
     source.onData((piece, isLast) => {
       if (this.#take !== null) {

@@ -1,5 +1,5 @@
-// What the requests of one thread share, whether they arrive over HTTP or from a batch: the queue for large bodies and the
-// memory for large responses.
+// Resources that one thread's requests share, whether they arrive over HTTP or from a batch: the queue for large bodies
+// and the memory for large responses.
 
 import { shareOf } from '../shared/thread-count.js';
 import type { EventLoopMeter } from './event-loop-meter.js';

@@ -35,7 +35,9 @@ export interface TransportResponse extends BodySource {
   writeHeader(name: string, value: string): unknown;
   /** Returns false if the socket is full. In that case, onWritable() calls back once the socket has room. */
   write(text: string): boolean;
-  /** The callback returns whether everything was written. `offset`: the bytes that tryEnd() has passed to the socket. */
+  /**
+   * The callback returns whether everything was written. `offset`: the bytes that tryEnd() has passed to the socket.
+   */
   onWritable(callback: (offset: number) => boolean): unknown;
   /**
    * Sends the next part of a response of `total` bytes. `ok` is false if the socket is full. In that case, the caller

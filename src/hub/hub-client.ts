@@ -280,7 +280,7 @@ export class HubClient {
         if (error instanceof SyntaxError)
           throw new HubError(
             'bad_answer',
-            `${this.#base.host} returned invalid JSON for ${what}; check that it is the address of a hub`,
+            `${this.#base.host} returned invalid JSON for ${what}; check that it is a hub's address`,
             error,
           );
         const failure = this.#unreachable(error);

@@ -132,8 +132,8 @@ interface LoadedRequest {
 
 /**
  * Loads the request's images and returns the request with the provider that accepts it. The caller must release `held`,
- * which keeps the images in memory. `own`: the request without the tools of MCP servers. `forPrompt`: the request will be passed to prepare(). Throws ApiError 422 or 503,
- * or the signal's reason.
+ * which keeps the images in memory. `own`: the request without the tools of MCP servers. `forPrompt`: the request will
+ * be passed to prepare(). Throws ApiError 422 or 503, or the signal's reason.
  */
 async function loadRequest(
   deps: Pick<PromptDeps, 'images' | 'limits' | 'mcp'>,

@@ -86,7 +86,10 @@ export interface ReadMcpTool {
   readonly ignored: readonly string[];
 }
 
-/** `at`: the tool's position. `listed`: the server's tools, if the conversation contains them. Throws ApiError 400 or 422. */
+/**
+ * `at`: the tool's position. `listed`: the server's tools, if the conversation contains them. Throws ApiError 400 or
+ * 422.
+ */
 export function responsesMcp(
   entry: object,
   at: { readonly list: string; readonly index: number },

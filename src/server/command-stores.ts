@@ -1,5 +1,6 @@
 // The stores that command-line commands change while servers run: accounts, webhook endpoints, and the models that
-// operators serve. They live in the data directory or in the shared database. Running servers pick up a change within a second.
+// operators serve. They live in the data directory or in the shared database. Running servers pick up a change within a
+// second.
 
 import { Accounts } from '../accounts/accounts.js';
 import type { ServiceAccounts } from '../accounts/service-accounts.js';

@@ -15,7 +15,7 @@ export interface FailedModel {
   name: string;
   /** The model file, and what is wrong with it. */
   reason: string;
-  /** Whether it is a LoRA adapter from the configuration whose model was loaded. */
+  /** Whether this is a LoRA adapter from the configuration whose model was loaded. */
   isAdapter: boolean;
 }
 

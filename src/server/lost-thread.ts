@@ -18,7 +18,7 @@ const AGAIN_MS = 10_000;
 export type IsRunning = (organizationId: string, id: string) => boolean | Promise<boolean>;
 
 /**
- * Ends responses that no thread is generating any more: counts their tokens and notifies the clients that follow them.
+ * Ends responses that no thread generates any longer: counts their tokens and notifies the clients that follow them.
  */
 export async function endUnfinished(
   responses: ResponseStore,
@@ -81,7 +81,7 @@ export function abortThread({
       });
     } catch (err) {
       isSure = false;
-      if (!closing.aborted) log.error({ err }, 'cannot mark the responses of a lost HTTP worker as failed, will retry');
+      if (!closing.aborted) log.error({ err }, "cannot mark a lost HTTP worker's responses as failed, will retry");
     }
     if (!isSure && !closing.aborted)
       setTimeout(() => {

@@ -17,7 +17,7 @@ export function eraseReplaysWithResponses(responses: Pick<ResponseStore, 'delete
     try {
       await replays.eraseResponse(organizationId, id);
     } catch (err) {
-      log.error({ err, response_id: id }, 'cannot erase the tokens of a deleted response: they expire with it');
+      log.error({ err, response_id: id }, "cannot erase a deleted response's token IDs; they expire with it");
     }
     return true;
   };

@@ -71,7 +71,7 @@ export async function databaseResponses(
       // other processes are still generating, so it waits until leases are reliable again.
       if (ending !== null || !lease.isSteady) return;
       ending = end()
-        .catch((err: unknown) => log.error({ err }, 'cannot mark the responses of a lost process as failed'))
+        .catch((err: unknown) => log.error({ err }, "cannot mark a lost process's responses as failed"))
         .finally(() => {
           ending = null;
         });

@@ -52,8 +52,8 @@ export interface Service {
    */
   readonly admin: HttpServer | null;
   /**
-   * Ends background responses that no thread is generating any more (see ResponseStore): counts their tokens and
-   * notifies the clients that follow them.
+   * Ends background responses that no thread generates any longer (see ResponseStore): counts their tokens and notifies
+   * the clients that follow them.
    */
   failUnfinished(isRunning?: IsRunning): Promise<void>;
   /** Calls `listener` once if the data directory's database no longer accepts writes. Only a restart recovers it. */

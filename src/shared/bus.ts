@@ -30,7 +30,7 @@ export interface BusTopics {
   };
   /** The spent budgets that stop requests (src/usage/spent-budget-watch.ts). */
   'budgets.spent': { message: SpentBudgets; answer: void };
-  /** What is measured for the alerts; only the primary thread answers (src/server/modules/alerts.ts). */
+  /** Requests the alert measurements; only the primary thread answers (src/server/modules/alerts.ts). */
   'alerts.measures': { message: Record<string, never>; answer: readonly AlertMeasure[] };
   /** The models that the asked thread is downloading or has downloaded (src/dashboard/admin/pulls.ts). */
   'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };

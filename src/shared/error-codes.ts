@@ -22,7 +22,7 @@ interface ErrorDeclaration {
   readonly status: ErrorStatus;
   readonly meaning: string;
   readonly cause: string;
-  /** What the client or the operator can do. */
+  /** The remedy for the client or the operator. */
   readonly action: string;
 }
 
@@ -57,7 +57,7 @@ export const ERRORS = {
     status: 400,
     meaning: 'A field has the wrong JSON type.',
     cause: '`param` names the field; the message names the expected type.',
-    action: 'Correct the type of the value.',
+    action: "Correct the value's type.",
   },
   unknown_variant: {
     status: 400,
@@ -156,18 +156,19 @@ export const ERRORS = {
     status: 401,
     meaning: 'The API key has expired.',
     cause:
-      "The key's `expires_at` has passed, or the overlap period after its rotation has ended. Running requests that use the key are ended too.",
+      "The key's `expires_at` has passed, or the overlap period after its rotation is over. Running requests that use the key are cancelled too.",
     action: 'Create a new key or, after a rotation, use the new key.',
   },
   api_key_revoked: {
     status: 401,
     meaning: 'The API key was revoked.',
-    cause: 'A user revoked the key, or its organization was deleted. Running requests that use the key are ended too.',
+    cause:
+      'A user revoked the key, or its organization was deleted. Running requests that use the key are cancelled too.',
     action: 'Create a new key.',
   },
   not_signed_in: {
     status: 401,
-    meaning: 'The dashboard session is missing or has ended.',
+    meaning: 'There is no valid dashboard session.',
     cause:
       'There is no session cookie, the session has expired or was revoked, or the account was deleted. Dashboard only.',
     action: 'Sign in again.',
@@ -204,18 +205,18 @@ export const ERRORS = {
     cause:
       "The client's address is not in the key's `allowed_addresses` or in the organization's `dashboard_addresses`. Behind a proxy, see `http.trust_proxy`.",
     action:
-      'Use an allowed address, or ask an admin of the organization to add the address. An operator can clear the list of an organization.',
+      "Use an allowed address, or ask an admin of the organization to add the address. An operator can clear an organization's list.",
   },
   organization_suspended: {
     status: 403,
     meaning: 'The organization is suspended.',
-    cause: 'An operator suspended the organization. Running requests are ended too.',
+    cause: 'An operator suspended the organization. Running requests are cancelled too.',
     action: "Contact the server's operator.",
   },
   service_account_disabled: {
     status: 403,
     meaning: 'The service account that owns the API key is disabled.',
-    cause: 'An admin of the organization disabled it. Running requests are ended too.',
+    cause: 'An admin of the organization disabled it. Running requests are cancelled too.',
     action: 'Enable the service account on the Members page, or use another key.',
   },
   role_not_allowed: {
@@ -247,7 +248,7 @@ export const ERRORS = {
     meaning: 'Operators of this server must use two-factor authentication.',
     cause:
       '`accounts.operator_second_factor` is `required` but two-factor authentication is off, or an operator tried to turn it off. Dashboard only.',
-    action: 'Enable two-factor authentication in the profile.',
+    action: 'Enable two-factor authentication in your profile.',
   },
   recent_sign_in_required: {
     status: 403,
@@ -299,7 +300,7 @@ export const ERRORS = {
     status: 404,
     meaning: 'No conversation has this ID.',
     cause:
-      'The conversation was deleted, was not extended for `responses.retention_days`, or belongs to another organization.',
+      'The conversation was deleted, expired after `responses.retention_days` days without new items, or belongs to another organization.',
     action: 'Check the ID and the API key, or create a new conversation.',
   },
   chat_completion_not_found: {
@@ -318,7 +319,7 @@ export const ERRORS = {
   upload_not_found: {
     status: 404,
     meaning: 'No upload has this ID.',
-    cause: 'The upload ended more than a day ago, or belongs to another organization.',
+    cause: 'The upload expired more than a day ago, or belongs to another organization.',
     action: 'Check the ID and the API key, or create a new upload.',
   },
   batch_not_found: {
@@ -345,7 +346,7 @@ export const ERRORS = {
     status: 413,
     meaning: 'The file is too large.',
     cause:
-      'The file exceeds `files.max_bytes`, the part of an upload exceeds the size of the upload, the files of a generation request exceed their total limit (64 MiB, or less if `http.max_reading_bytes` is small), or a PDF file exceeds one of its limits.',
+      "The file exceeds `files.max_bytes`, an upload's part exceeds the upload's size, a generation request's files exceed their total limit (64 MiB, or less if `http.max_reading_bytes` is small), or a PDF file exceeds one of its limits.",
     action:
       'Send smaller files, create the upload with the correct size, or ask the operator to raise `files.max_bytes`.',
   },
@@ -530,7 +531,7 @@ export const ERRORS = {
   conversation_too_large: {
     status: 422,
     meaning: 'A conversation has too many items or too much text.',
-    cause: 'The new items would exceed the limits of a conversation.',
+    cause: "The new items would exceed a conversation's limits.",
     action: 'Start a new conversation with the items you need.',
   },
   too_many_conversations: {
@@ -548,14 +549,14 @@ export const ERRORS = {
   batch_not_cancellable: {
     status: 422,
     meaning: 'The batch cannot be cancelled.',
-    cause: 'It has already ended.',
+    cause: 'It has already finished.',
     action: 'Retrieve the batch to see its status.',
   },
   batch_not_ended: {
     status: 422,
-    meaning: 'The batch has not ended yet.',
-    cause: 'Only a batch that has ended has results and can be deleted.',
-    action: 'Wait until the batch has ended, or cancel it.',
+    meaning: 'The batch has not finished yet.',
+    cause: 'A batch has results, and can be deleted, only after it has finished.',
+    action: 'Wait until the batch has finished, or cancel it.',
   },
   steering_not_supported: {
     status: 422,
@@ -612,9 +613,9 @@ export const ERRORS = {
   },
   too_many_batches: {
     status: 429,
-    meaning: 'The organization has too many batches that have not ended.',
+    meaning: 'The organization has too many unfinished batches.',
     cause: 'The organization has `batches.per_organization` of them.',
-    action: 'Wait until one of them ends, or cancel one.',
+    action: 'Wait until one of them finishes, or cancel one.',
   },
   too_many_attempts: {
     status: 429,

@@ -81,7 +81,7 @@ export const isConversationId = (text: string): boolean => CONVERSATION_ID.test(
 const EVENT_ID = /^evt_[0-9a-f]{48}$/;
 export const isEventId = (text: string): boolean => EVENT_ID.test(text);
 
-/** Returns the ID of a webhook event. */
+/** Returns a webhook event's ID. */
 export const newEventId = (): string => `evt_${timedHex()}`;
 export const newFileId = (): string => `file-${timedHex()}`;
 /** Returns the same file ID for the same arguments. `source` must not be guessable. `ms`: the time in the ID. */

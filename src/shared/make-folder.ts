@@ -38,7 +38,8 @@ function isFolder(path: string): boolean {
   try {
     found = statSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return false; // a parent is a file; the caller visits it next
+    // ENOTDIR: a parent is a file. The caller visits it next.
+    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return false;
     throw error;
   }
   if (found !== undefined && !found.isDirectory())

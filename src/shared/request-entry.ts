@@ -66,8 +66,8 @@ export interface RequestEntry {
   readonly reasoningTokens: number;
   readonly images: number;
   /**
-   * The request's parameters: numbers, enum values and paths, never free text from the client. Null if no generation was
-   * started.
+   * The request's parameters: numbers, enum values and paths, never free text from the client. Null if no generation
+   * was started.
    */
   readonly parameters: Readonly<Record<string, string | number | boolean>> | null;
   readonly text: RequestText | null;

@@ -121,7 +121,7 @@ export interface BatchPage {
 export interface BatchStore {
   /**
    * Stores a batch in the phase `validating`. Rejects with ApiError 429 if the organization already has `maxActive`
-   * batches that have not ended.
+   * unfinished batches.
    */
   create(batch: NewBatch, maxActive: number): Promise<void>;
   /** Stores lines of a batch in the phase `validating`. Replaces lines that are already stored. */
@@ -134,17 +134,18 @@ export interface BatchStore {
   list(organizationId: string, kind: BatchKind, query: BatchListQuery): Promise<BatchPage>;
   /** Cancels a batch and returns it. A batch that is already ending does not change. Null if it is unknown. */
   cancel(organizationId: string, id: string): Promise<Batch | null>;
-  /** Deletes an ended batch and its results. Resolves to false if the batch is unknown or has not ended. */
+  /** Deletes a finished batch and its results. Resolves to false if the batch is unknown or unfinished. */
   delete(organizationId: string, id: string): Promise<boolean>;
 
   /**
-   * Claims up to `limit` lines of running batches. Claims fewer if their bodies exceed CLAIMED_CHARACTERS. Organizations take turns; within an organization, older batches
-   * come first. `except` contains the IDs of organizations and batches whose lines must not be claimed.
+   * Claims up to `limit` lines of running batches. Claims fewer if their bodies exceed CLAIMED_CHARACTERS.
+   * Organizations take turns; within an organization, older batches come first. `except` contains the IDs of
+   * organizations and batches whose lines must not be claimed.
    */
   claim(owner: string, limit: number, leaseMs: number, except?: ReadonlySet<string>): Promise<ClaimedLine[]>;
   /**
-   * Extends leases. Returns the claims that are still valid. If `stop` is not null, the batch is stopping and the
-   * caller must end the line with this outcome.
+   * Renews leases. Returns the claims that are still valid. If `stop` is not null, the batch is stopping and the caller
+   * must end the line with this outcome.
    */
   renew(claims: readonly Claim[], leaseMs: number): Promise<{ claim: Claim; stop: 'canceled' | 'expired' | null }[]>;
   /** Releases a line, which can be claimed again after `delayMs`. Does not increase `lost`. */
@@ -156,7 +157,7 @@ export interface BatchStore {
 
   /** Claims the job of a batch that must be validated, stopped or finalized. Null if there is none. */
   claimJob(owner: string, leaseMs: number): Promise<Batch | null>;
-  /** Extends the lease on a job. Resolves to false if `owner` no longer holds it. */
+  /** Renews the lease on a job. Resolves to false if `owner` no longer holds it. */
   renewJob(id: string, owner: string, leaseMs: number): Promise<boolean>;
   /** Ends the lease on a job, which can be claimed again after `delayMs`. */
   releaseJob(id: string, owner: string, delayMs: number): Promise<void>;
@@ -169,7 +170,7 @@ export interface BatchStore {
 
   /** Returns results after line `after`, in line order, until their size reaches `maxBytes` characters. */
   results(id: string, after: number, maxBytes: number): Promise<readonly StoredResult[]>;
-  /** Erases the stored results of an ended batch after they have been written to its output files. */
+  /** Erases a finished batch's stored results after they have been written to its output files. */
   dropResults(id: string): Promise<void>;
   /** Returns the numbers of running and waiting lines of all organizations. */
   counts(): Promise<{ running: number; waiting: number }>;
@@ -252,7 +253,7 @@ export function ended(
   return { ...batch, ...files, phase: 'ended', ending: batch.ending ?? 'completed', endedAt: now };
 }
 
-/** Number of lines that have not ended. */
+/** Number of unfinished lines. */
 export const openLines = ({ total, counts }: Pick<Batch, 'total' | 'counts'>): number =>
   total - counts.succeeded - counts.errored - counts.canceled - counts.expired;
 
@@ -292,7 +293,7 @@ export function inTurns(batches: readonly Batch[], turn: number): Batch[] {
 export const tooManyBatches = (max: number): ApiError =>
   apiError(
     'too_many_batches',
-    `The organization already has ${max} batches that have not ended (batches.per_organization).`,
+    `The organization already has ${max} unfinished batches (batches.per_organization).`,
     null,
     { retryAfterMs: 60_000 },
   );

@@ -20,7 +20,9 @@ export interface AppendOptions {
    * items are not stored, because they would replace items that they do not summarize.
    */
   readonly read?: number | undefined;
-  /** Adds nothing if the conversation already has an item with this ID, so that an unconfirmed write can be repeated. */
+  /**
+   * Adds nothing if the conversation already has an item with this ID, so that an unconfirmed write can be repeated.
+   */
   readonly unless?: string | undefined;
 }
 
@@ -39,8 +41,8 @@ export type NewConversation = Omit<ConversationHead, 'count' | 'size'>;
 
 export interface ConversationStore {
   /**
-   * Stores a new conversation. Rejects with ApiError 422 if its items are too large, or if the organization has too many
-   * conversations.
+   * Stores a new conversation. Rejects with ApiError 422 if its items are too large, or if the organization has too
+   * many conversations.
    */
   create(conversation: NewConversation, items: readonly ConversationItem[]): Promise<void>;
   /** Returns the conversation without its items, or null if it is unknown, deleted or past its retention. */

@@ -35,7 +35,7 @@ export class HeldResponses {
     return false;
   }
 
-  /** Clears the holds of a thread that has ended. */
+  /** Clears the holds of a thread that has exited. */
   clear(row: number): void {
     for (let at = row * SLOTS; at < (row + 1) * SLOTS; at++) Atomics.store(this.#counts, at, 0);
   }

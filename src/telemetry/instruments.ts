@@ -56,7 +56,7 @@ export class Instruments {
   );
   readonly ttft = this.histogram(
     'monolith_time_to_first_token_seconds',
-    'Time from the arrival of a request to its first token.',
+    "Time from a request's arrival to its first token.",
     LATENCY,
   );
   readonly itl = this.histogram(
@@ -248,7 +248,7 @@ export class Instruments {
     ['model'],
   );
   private readonly rss = this.gauge('process_resident_memory_bytes', 'Resident memory of the process, in bytes.', []);
-  private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the start of the process.', []);
+  private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the process started.', []);
   private readonly preemptions = this.counter(
     'monolith_preemptions_total',
     "Preemptions: a sequence's pages were freed, and their contents recomputed later.",

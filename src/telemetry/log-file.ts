@@ -1,6 +1,6 @@
-// A copy of the log in the data directory, for `monolith logs`: server.log and, after a rotation, server.log.1. Together
-// they stay below a limit. Lines are queued and written by a libuv thread, so that a slow disk does not delay requests;
-// lines that cannot be written are dropped. Main thread only.
+// A copy of the log in the data directory, for `monolith logs`: server.log and, after a rotation, server.log.1.
+// Together they stay below a limit. Lines are queued and written by a libuv thread, so that a slow disk does not delay
+// requests; lines that cannot be written are dropped. Main thread only.
 
 import { closeSync, fstatSync, openSync, renameSync, write, writeSync } from 'node:fs';
 import { join } from 'node:path';

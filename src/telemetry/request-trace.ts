@@ -1,4 +1,4 @@
-// The interface through which other modules report to a traced request. Nothing here may carry prompt text, output text
+// The interface through which other modules add to a request's trace. Nothing here may carry prompt text, output text
 // or keys.
 
 import type { Outcome } from '../shared/request-entry.js';

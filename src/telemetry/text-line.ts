@@ -1,5 +1,5 @@
-// Formats log lines as text. The line of a request is shorter than its JSON form: status, route, model and duration come
-// first, fields with their usual values are omitted, and IDs come last. No side effects.
+// Formats log lines as text. The line of a request is shorter than its JSON form: status, route, model and duration
+// come first, fields with their usual values are omitted, and IDs come last. No side effects.
 
 import pino from 'pino';
 import { plain } from '../shared/terminal-color.js';

@@ -1,6 +1,6 @@
 // Computes every two seconds which budgets that stop requests are spent, and passes them to the admission of all HTTP
-// workers, so that requests never wait for storage. The spending of past hours is kept in memory: a round reads only the
-// current hour, the hour before it, and hours not yet counted. One per server, on the primary thread.
+// workers, so that requests never wait for storage. The spending of past hours is kept in memory: a round reads only
+// the current hour, the hour before it, and hours not yet counted. One per server, on the primary thread.
 
 import type { ApiKeys } from '../accounts/api-keys.js';
 import type { AccountChanges } from '../accounts/changes.js';

@@ -64,7 +64,7 @@ export async function sendWebhook(
   }
 }
 
-/** Sends a message once. Resolves to the status of the response. Rejects if there is none. */
+/** Sends a message once. Resolves to the response's status. Rejects if there is no response. */
 export async function postWebhook(
   address: string,
   body: string,

@@ -174,7 +174,8 @@ export class Dispatcher {
     } catch (error) {
       if (this.#closing.signal.aborted) return;
       const reason = (error instanceof Error ? error.message : String(error)).slice(0, MAX_REASON);
-      // Concurrent failures count as one. If the endpoint was paused since this attempt started, another one has failed.
+      // Concurrent failures count as one. If the endpoint was paused since this attempt started, another one has
+      // failed.
       const failed = await store.changeEndpoint(organizationId, id, (before) =>
         before.pausedUntil > now() && before.pausedUntil !== endpoint.pausedUntil
           ? before

@@ -1,5 +1,5 @@
 // The signing secrets of webhook endpoints, which are stored encrypted. After a rotation, requests are also signed with
-// the previous secret until the overlap ends, so that receivers can be changed one after another.
+// the previous secret until the overlap is over, so that receivers can be changed one after another.
 import type { SecretBox } from '../accounts/sealing/secret-box.js';
 import type { Endpoint, PreviousSecret, WebhookStore } from './webhook-store.js';
 

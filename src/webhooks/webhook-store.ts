@@ -1,5 +1,5 @@
-// Storage port for webhook endpoints and their deliveries (see docs/internals/storage.md for the implementations). Every
-// write resolves when it is durable. Times are in milliseconds since 1970.
+// Storage port for webhook endpoints and their deliveries (see docs/internals/storage.md for the implementations).
+// Every write resolves when it is durable. Times are in milliseconds since 1970.
 import type { EventType } from '../shared/wire/webhooks.js';
 
 export interface Endpoint {
@@ -87,15 +87,15 @@ export interface WebhookStore {
 }
 
 /**
- * Maximum number of pending deliveries to one endpoint. Further ones fail. The limit is per endpoint, so that an endpoint
- * that does not respond does not affect the organization's other endpoints.
+ * Maximum number of pending deliveries to one endpoint. Further ones fail. The limit is per endpoint, so that an
+ * endpoint that does not respond does not affect the organization's other endpoints.
  */
 export const MAX_PENDING = 1_000;
 
 /**
  * Marks the deliveries beyond the limit as failed. Waiting jobs are always kept, because other limits bound the number
- * of responses and batches that have not ended. `pending`: the current number of pending deliveries by endpoint, at
- * least for the endpoints of `jobs`.
+ * of unfinished responses and batches. `pending`: the current number of pending deliveries by endpoint, at least for
+ * the endpoints of `jobs`.
  */
 export function withinLimit(jobs: readonly Job[], pending: ReadonlyMap<string, number>): Job[] {
   const counts = new Map(pending);

@@ -29,7 +29,7 @@ interface Scene {
   hook: WebhookReceiver;
   /** Sets the conditions, advances the clock and runs a round. `unmeasured`: kinds that cannot be measured. */
   at(seconds: number, conditions: Condition[], unmeasured?: AlertKind[]): Promise<void>;
-  /** Number of incidents that have not ended. */
+  /** Number of active incidents. */
   active(): Promise<number>;
   /** Repeats rounds until this many messages have arrived. */
   received(count: number): Promise<boolean>;
@@ -123,7 +123,7 @@ t.test('a value near its threshold sends one alert, which ends only after it has
   t.ok(await it.received(3), 'the next incident sends again');
 });
 
-t.test('an incident ends if its condition does not exist any more', async (t) => {
+t.test('an incident ends if its condition no longer exists', async (t) => {
   const it = await scene(t);
   await it.at(0, [rate(0.5)]);
   await it.at(10, []);
@@ -131,7 +131,7 @@ t.test('an incident ends if its condition does not exist any more', async (t) =>
   t.ok(await it.received(1));
   await it.at(20 + CLEAR_S, []);
   t.ok(await it.received(2));
-  t.match(it.hook.bodies()[1], { text: /Now: The error rate is not measured any more\./ });
+  t.match(it.hook.bodies()[1], { text: /Now: The error rate is no longer measured\./ });
 });
 
 t.test('the end waits for the beginning while that is not delivered', async (t) => {

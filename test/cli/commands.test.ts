@@ -390,7 +390,7 @@ t.test('the key of a conversation is revoked when it ends, even if a signal ends
   await server.stop();
 });
 
-t.test('the key of a conversation is extended, and replaced if it was revoked', async (t) => {
+t.test("a conversation's key is renewed, and replaced if it was revoked", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   makeDatabase(folder);

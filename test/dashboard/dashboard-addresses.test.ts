@@ -1,5 +1,5 @@
-// Tests the addresses from which an organization can be opened on the dashboard, on a real server behind a proxy's
-// headers, on LMDB and on PostgreSQL.
+// Tests which addresses may open an organization's dashboard, using a real server that receives proxy headers, with
+// LMDB and PostgreSQL.
 import t from 'tap';
 import type { ListPage } from '../../src/shared/wire/list.js';
 import type { AuditEntry, DashboardAddresses, InviteObject } from '../../src/shared/wire/organizations.js';

@@ -171,7 +171,7 @@ onBothStores((t, store) =>
     t.match(dashboard.logs.join(''), /neither a string nor a list of strings/);
     t.same(await members(), { 'owner@example.com': 'owner', 'ada@example.com': 'developer' });
 
-    // Operator rights come and go with their value.
+    // Operator rights are granted and revoked when the claim's values change.
     const { client: ops } = await come('ada', ['llm-operators', 'llm-users']);
     await ops.get('/operator/users');
     await come('ada', 'llm-users');
@@ -198,7 +198,7 @@ onBothStores((t, store) =>
       user: { email: 'owner@example.com', operator: true },
       organizations: [{ id: org, role: 'owner' }],
     });
-    t.match(dashboard.logs.join(''), /did not change the role of the last owner/);
+    t.match(dashboard.logs.join(''), /did not change the role of an organization's last owner/);
     t.match(dashboard.logs.join(''), /did not withdraw the operator rights of the last operator/);
     t.match(
       (await entries(`/organizations/${org}`)).find(({ action }) => action === 'member.last_owner_kept'),

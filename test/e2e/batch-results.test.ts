@@ -17,7 +17,7 @@ const { path, remove } = dataFolder();
 t.teardown(remove);
 const key = await keyOf(path, 'second', { scopes: ['batches'] });
 
-/** Stores an ended batch with LINES large results. */
+/** Stores a finished batch with LINES large results. */
 async function storeBatch(): Promise<string> {
   const id = newBatchId('messages');
   await inside(path, async (store) => {

@@ -321,7 +321,7 @@ async function messagesTests(t: Test, anthropic: Anthropic): Promise<void> {
     const { id } = await anthropic.messages.batches.create({
       requests: Array.from({ length: 20 }, (_, at) => message(`m${at}`, 'L: story', { max_tokens: 15_000 })),
     });
-    await t.rejects(anthropic.messages.batches.delete(id), { message: /not ended/ });
+    await t.rejects(anthropic.messages.batches.delete(id), { message: /not finished/ });
     const cancelled = await anthropic.messages.batches.cancel(id);
     t.ok(cancelled.cancel_initiated_at !== null);
     const batch = await messagesEnded(anthropic, id);

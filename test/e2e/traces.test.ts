@@ -422,7 +422,7 @@ t.test('sample_ratio, by_parent and OTEL_SDK_DISABLED select the recorded traces
 
 t.test('an unresponsive or unreachable collector delays neither requests nor shutdown', async (t) => {
   const slow = await startOtlpReceiver();
-  slow.behaviour = 'hangs';
+  slow.behavior = 'hangs';
   t.teardown(() => slow.close());
   const one = await startScripted({
     env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${slow.url}/v1/traces`, MONOLITH_HTTP_THREADS: '2' },
@@ -460,7 +460,7 @@ t.test('an unresponsive or unreachable collector delays neither requests nor shu
 
 t.test('at most 4,096 spans are queued for an unresponsive collector, and closing waits at most 4.5 s', async (t) => {
   const slow = await startOtlpReceiver();
-  slow.behaviour = 'hangs';
+  slow.behavior = 'hangs';
   t.teardown(() => slow.close());
   const quiet = (): void => undefined;
   const tracing = openTracing(

@@ -22,7 +22,7 @@ const ROUND_CPU_MS = 900;
  * round, more rounds follow, up to this factor.
  */
 const MAX_ROUNDS_FACTOR = 4;
-/** Number of batches that have not ended at the start of each round. New batches are created to reach it. */
+/** Number of unfinished batches at the start of each round. New batches are created to reach it. */
 const ACTIVE = 2;
 const END_MS = 300_000;
 
@@ -180,7 +180,7 @@ async function checkFiles({ openai }: Clients, created: readonly Created[]): Pro
     .map((name) => `there are ${counts.get(name) ?? 0} files ${name}`);
 }
 
-/** Adds the hold of an ended batch on its input file. The server must not be running. */
+/** Makes a finished batch keep its hold on its input file. The server must not be running. */
 const addHold = (data: string): Promise<void> =>
   inside(data, async (store) => {
     for (const { key, value } of store.table<Row>('batches').range()) {

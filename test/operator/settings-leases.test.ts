@@ -45,7 +45,7 @@ for (const threads of [1, 2]) {
       const mine = { id: 'tun_mine', seconds: 60, values: VALUES };
       t.match(
         await hold({ ...mine, is_new: false }),
-        { status: 422, body: { error: { code: 'conflicting_parameters', message: /lease has ended/ } } },
+        { status: 422, body: { error: { code: 'conflicting_parameters', message: /lease is no longer valid/ } } },
         'a lease that was never started cannot be renewed',
       );
       t.same(shown((await hold({ ...mine, is_new: true })).body), [64, 3, 40]);

@@ -1,5 +1,5 @@
-// Tests the jobs of batches on real stores when a step fails, as after a lost connection to the database, and the job is
-// repeated.
+// Tests the jobs of batches on real stores when a step fails, as after a lost connection to the database, and the job
+// is repeated.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

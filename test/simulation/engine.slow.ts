@@ -1,5 +1,5 @@
-// Runs the engine simulation (docs/internals/simulation.md) for half a million steps with a fixed seed, and as many with
-// a random seed. Part of npm run test:slow.
+// Runs the engine simulation (docs/internals/simulation.md) for half a million steps with a fixed seed, and as many
+// with a random seed. Part of npm run test:slow.
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';

@@ -246,7 +246,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     const id = await begin(5);
     const [first, second] = await claim(2);
     t.match(await batches.cancel('org_a', id), { phase: 'stopping', ending: 'cancelled', cancellingAt: START_MS });
-    t.same(await claim(5), [], 'its lines are not claimed any more');
+    t.same(await claim(5), [], 'its lines are no longer claimed');
     t.equal((await batches.claimJob('p1', LEASE_MS))?.id, id);
     t.equal(await batches.stopLines(id, 2), 2);
     t.equal(await batches.stopLines(id, 10), 1);
@@ -341,7 +341,7 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     t.equal(await batches.get('org_a', 'batch_x'), null);
   });
 
-  t.test('limits the number of batches per organization that have not ended', async (t) => {
+  t.test('limits the number of unfinished batches per organization', async (t) => {
     const first = added();
     await batches.create(first, 1);
     await t.rejects(batches.create(added(), 1), { code: 'too_many_batches' });
@@ -350,9 +350,9 @@ export function batchStoreTests({ batches, clock, rows }: OpenedBatches): void {
     await batches.create(added(), 1);
   });
 
-  t.test('an ended batch can be deleted, and is erased after the retention period', async (t) => {
+  t.test('a finished batch can be deleted, and is erased after the retention period', async (t) => {
     const [one, two] = [await begin(1, { kind: 'messages' }), await begin(1, { kind: 'messages' })];
-    t.notOk(await batches.delete('org_a', one), 'it has not ended');
+    t.notOk(await batches.delete('org_a', one), 'it is unfinished');
     for (const line of await claim(2)) await batches.finish(line, success());
     for (const id of [one, two]) await batches.end(id, { outputFileId: null, errorFileId: null });
     t.equal((await batches.results(one, 0, 100)).length, 1, 'results of messages stay');

@@ -183,7 +183,7 @@ export function conversationStoreTests({ conversations, clock, rows }: OpenedCon
     t.not(await conversations.head('org_a', mine), null);
   });
 
-  t.test('a conversation expires 30 days after it was last extended', async (t) => {
+  t.test('a conversation expires 30 days after the last item was added', async (t) => {
     const id = await begin([text('one')]);
     clock.now = START + 20 * DAY;
     await conversations.append('org_a', id, [text('two')]);

@@ -106,7 +106,8 @@ if (withoutPostgres === false) {
     t.equal(warned.length, 1);
     t.equal(await found(), 3);
     await database.query('DROP TRIGGER refuse ON replays');
-    await store.save([row('c4', { tokens: Uint8Array.of(1), expiresAt: 4_000_000_001 })]); // much less than a sixteenth of the limit
+    // Much less than a sixteenth of the limit.
+    await store.save([row('c4', { tokens: Uint8Array.of(1), expiresAt: 4_000_000_001 })]);
     t.equal(await found(), 3);
   });
 } else t.test('PostgreSQL', { skip: withoutPostgres }, async () => undefined);

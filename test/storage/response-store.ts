@@ -797,7 +797,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>, 
     t.same(
       [sequences(await late.running.after(1, 10)), late.running.ended],
       [[], false],
-      'a response that is not stored as ended has not ended',
+      'a response that is not stored as finished is unfinished',
     );
     await open.responses.save(record({ id: late.saved.id, background: true }));
     await open.responses.appendEvents(late.saved.id, [event(6, 'response.output_text.done')]);

@@ -71,7 +71,7 @@ export function webhookStoreTests({ webhooks, rows }: { webhooks: WebhookStore; 
     t.equal((await webhooks.deliveries('org_a', newer.id, 10)).length, 1);
   });
 
-  t.test('a job is claimed once until its lease ends, and only its claimant settles it', async (t) => {
+  t.test('a job is claimed once until its lease expires, and only its claimant settles it', async (t) => {
     const jobs = [job('wh_1'), job('wh_1'), job('wh_1', { dueAt: NOW + 1_000 })];
     await webhooks.add(jobs);
     const claims = await Promise.all([1, 2, 3].map(() => webhooks.claim(NOW, NOW + 100, 1)));
@@ -79,7 +79,7 @@ export function webhookStoreTests({ webhooks, rows }: { webhooks: WebhookStore; 
     t.same(await webhooks.claim(NOW + 99, NOW + 200, 9), []);
     const [first] = jobs as [Job];
     await webhooks.settle(first.id, NOW + 100, { ...first, state: 'delivered', dueAt: null });
-    t.same(idsOf(await webhooks.claim(NOW + 100, NOW + 300, 9)), [jobs[1]!.id], 'the other lease has ended');
+    t.same(idsOf(await webhooks.claim(NOW + 100, NOW + 300, 9)), [jobs[1]!.id], 'the other lease has expired');
     await webhooks.settle(jobs[1]!.id, NOW + 100, null); // too late: it has been claimed again
     await webhooks.settle(jobs[1]!.id, NOW + 300, { ...jobs[1]!, attempts: 1, dueAt: NOW + 400 });
     t.match(await webhooks.claim(NOW + 400, NOW + 500, 9), [{ id: jobs[1]!.id, attempts: 1 }]);

@@ -1,5 +1,5 @@
-// Writes small LoRA adapters for a GGUF model, with random matrices, as a GGUF file or as a PEFT folder. The same options
-// give the same matrices in both forms.
+// Writes small LoRA adapters for a GGUF model, with random matrices, as a GGUF file or as a PEFT folder. The same
+// options give the same matrices in both forms.
 //
 //   writeAdapter(join(folder, 'a.gguf'), { seed: 1 });
 //   writePeftAdapter(join(folder, 'a'), { seed: 1 });

@@ -1,5 +1,5 @@
-// Repeats test files on Node 26, which comes from an npm package. uWebSockets.js has no binary for it, so servers in these
-// tests run on node:http.
+// Repeats test files on Node 26, which comes from an npm package. uWebSockets.js has no binary for it, so servers in
+// these tests run on node:http.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -25,7 +25,7 @@ export interface OtlpReceiver {
   readonly spans: SeenSpan[];
   readonly requests: { path: string; headers: IncomingHttpHeaders; body: Buffer }[];
   /** `hangs`: reads the request but never responds. */
-  behaviour: 'takes' | 'hangs' | 'refuses';
+  behavior: 'takes' | 'hangs' | 'refuses';
   close(): Promise<void>;
 }
 
@@ -36,11 +36,9 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     request.on('end', () => {
       const body = Buffer.concat(parts);
       receiver.requests.push({ path: request.url ?? '', headers: request.headers, body });
-      if (receiver.behaviour === 'hangs') return;
-      if (receiver.behaviour === 'takes') receiver.spans.push(...spansOf(body));
-      response
-        .writeHead(receiver.behaviour === 'takes' ? 200 : 400, { 'content-type': 'application/x-protobuf' })
-        .end();
+      if (receiver.behavior === 'hangs') return;
+      if (receiver.behavior === 'takes') receiver.spans.push(...spansOf(body));
+      response.writeHead(receiver.behavior === 'takes' ? 200 : 400, { 'content-type': 'application/x-protobuf' }).end();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -48,7 +46,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     spans: [],
     requests: [],
-    behaviour: 'takes',
+    behavior: 'takes',
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

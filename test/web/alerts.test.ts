@@ -1,5 +1,5 @@
-// Tests the operators' page about alerts in a real browser against a real server: an incident with its messages, what is
-// measured, test alerts, and the note about processes that are down.
+// Tests the operators' page about alerts in a real browser against a real server: an incident with its messages, what
+// is measured, test alerts, and the note about processes that are down.
 import { test } from 'tap';
 import { eventually } from '../e2e/monolith.js';
 import { webhookReceiver } from '../support/alert-receivers.js';
@@ -40,7 +40,7 @@ test('the alerts page works', { skip: noBrowser, timeout: 120_000 }, async (t) =
   await measured.getByRole('row', { name: /^Error rate 0% of \d+|^Error rate none/ }).waitFor();
   await measured.getByRole('row', { name: /^Free disk space of .* Alert$/ }).waitFor();
   await page.getByText('Not measured, because of the settings: latency. No budget is spent.').waitFor();
-  await page.getByText('A process cannot report its own end', { exact: false }).waitFor();
+  await page.getByText('A process cannot report its own exit', { exact: false }).waitFor();
 
   const destinations = page.getByRole('table', { name: 'Destinations' });
   t.notMatch(await page.content(), 'secret-token', 'the tokens in the URLs are not shown');

@@ -17,7 +17,8 @@ test('the API reference lists all operations and sends requests', { skip: noBrow
   const window = await openWindow(browser, server.url);
   const { page } = window;
   await page.goto('/docs');
-  await page.locator('[id$=-createChatCompletion]').waitFor({ timeout: 60_000 }); // the page is large, and the machine may be busy
+  // The page is large, and the machine may be busy.
+  await page.locator('[id$=-createChatCompletion]').waitFor({ timeout: 60_000 });
   const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: Record<string, object> };
   const operations = Object.values(paths).flatMap((path) => Object.keys(path)).length;
   t.equal(await page.locator('.opblock').count(), operations);

@@ -6,16 +6,16 @@ import { test } from 'tap';
 import { root } from '../e2e/monolith.js';
 
 const tokens = readFileSync(join(root, 'src/dashboard/web/src/styles/tokens.css'), 'utf8');
-const colours = new Map(
+const colors = new Map(
   [...tokens.matchAll(/--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)/g)].map(([, name, light, dark]) => [
     name as string,
     { light: light as string, dark: dark as string },
   ]),
 );
 
-function luminance(colour: string): number {
+function luminance(color: string): number {
   const [r = 0, g = 0, b = 0] = [1, 3, 5].map((at) => {
-    const part = parseInt(colour.slice(at, at + 2), 16) / 255;
+    const part = parseInt(color.slice(at, at + 2), 16) / 255;
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
   });
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
@@ -50,8 +50,8 @@ const pairs: [ink: string, ground: string, least: number][] = [
 for (const scheme of ['light', 'dark'] as const) {
   test(`text and controls have enough contrast in the ${scheme} scheme`, (t) => {
     for (const [ink, ground, least] of pairs) {
-      const a = colours.get(ink)?.[scheme];
-      const b = colours.get(ground)?.[scheme];
+      const a = colors.get(ink)?.[scheme];
+      const b = colors.get(ground)?.[scheme];
       const ratio = a === undefined || b === undefined ? 0 : contrast(a, b);
       t.ok(ratio >= least, `${ink} on ${ground}: ${ratio.toFixed(2)} of ${least}`);
     }

@@ -1,5 +1,5 @@
-// Tests the dispatcher of webhooks on a real store with receivers on real sockets: an endpoint that does not respond must
-// not delay the other endpoints of its organization.
+// Tests the dispatcher of webhooks on a real store with receivers on real sockets: an endpoint that does not respond
+// must not delay the other endpoints of its organization.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

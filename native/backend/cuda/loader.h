@@ -34,7 +34,7 @@ class Loader {
 
   // Sends `rows` rows of `row_bytes` bytes each in chunks whose row count is a multiple of `together` (except the
   // last). For each chunk send() calls:
-  //   fill(first, n, host)      writes rows first .. first + n to page-locked memory; called in parts on several threads
+  //   fill(first, n, host)      writes rows first .. first + n to page-locked memory; called on several threads
   //   use(first, n, staging)    launches the kernels that read the rows on the device; `n` is the whole chunk
   // When send() returns, every row has been read from the file, but the device may still be working.
   template <typename Fill, typename Use>

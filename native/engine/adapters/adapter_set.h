@@ -1,7 +1,7 @@
 // The LoRA adapters of an engine. All functions may be called from any thread.
 //
 // A request holds a reference to its adapter from submission until the request ends (AdapterUse). unload() prevents new
-// references. The adapter is freed when the last request that uses it has ended, and counts towards the limits until
+// references. The adapter is freed when the last request that uses it has finished, and counts towards the limits until
 // then.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace monolith {
 struct LoadedAdapter {
   AdapterInfo info;
   std::unique_ptr<const Adapter> adapter;
-  std::atomic<int> waiting{0}, running{0};  // Requests in the queue, and requests that have started but not ended.
+  std::atomic<int> waiting{0}, running{0};  // Requests in the queue, and requests that have started but not finished.
 };
 
 // A request's reference to its adapter.

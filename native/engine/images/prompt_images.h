@@ -27,7 +27,7 @@ struct PreparedImage {
 // Checks that the text model has all marker tokens that the plan uses. Error: kInvalidArgument.
 Status check_markers(const ImagePlan& plan, const MarkerTokens& markers);
 
-// `markers`: the text model's marker tokens (VisionModel::fit()). Returns the errors of plan(), check_markers() and
+// `markers`: the text model's marker tokens (VisionModel::fit()). Returns any error from plan(), check_markers() or
 // prepare().
 Result<PreparedImage> prepare_image(std::shared_ptr<const VisionModel> model, const MarkerTokens& markers,
                                     const RgbImage& image, const PlanOptions& options);

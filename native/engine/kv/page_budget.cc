@@ -97,7 +97,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
 
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
                                   uint64_t kv_bytes, const GgufFile* head) {
-  // A missing or unsupported MTP layer is no reason to refuse the model, which is then loaded without it.
+  // If the MTP layer is missing or unsupported, the model is loaded without it.
   if (limits.mtp_layer && head == nullptr) {
     ModelLimits without = limits;
     without.mtp_layer = false;

@@ -102,8 +102,8 @@ class PrefixCache {
   // Releases all nodes and pages of one sequence, deepest first, and clears the tables.
   void release_all(KvState& kv);
 
-  // Finds the node that follows `parent` (kNoNode: the first node of `organization`) and stands for positions with these
-  // keys. Returns kNoNode if there is none. Takes no reference.
+  // Finds the node that follows `parent` (kNoNode: the first node of `organization`) and stands for positions with
+  // these keys. Returns kNoNode if there is none. Takes no reference.
   NodeId find(uint64_t organization, NodeId parent, const PageKeys& keys) const;
   uint64_t n_lookups() const { return n_lookups_; }  // Number of calls of find(). For tests.
   // Add and remove a reference to a node. A node without references stays in the cache until it is evicted.
@@ -114,10 +114,10 @@ class PrefixCache {
   PageId page_of(NodeId node) const { return device_page(at(node).location); }
   // Window page for the node's positions; kNoPage if there is none or if it was evicted.
   PageId window_of(NodeId node) const { return device_page(at(node).window); }
-  // Adds a node for the full, referenced `page` (kNoPage: all layers have a sliding window) as a child of the referenced
-  // node `parent`. The caller's reference to the page becomes a reference to the returned node. If there already is a
-  // node for these positions, it is returned and `page` is released. Returns kNoNode and changes nothing if all nodes
-  // are referenced.
+  // Adds a node for the full, referenced `page` (kNoPage: all layers have a sliding window) as a child of the
+  // referenced node `parent`. The caller's reference to the page becomes a reference to the returned node. If there
+  // already is a node for these positions, it is returned and `page` is released. Returns kNoNode and changes nothing
+  // if all nodes are referenced.
   NodeId insert(uint64_t organization, NodeId parent, const PageKeys& keys, PageId page);
   // Attaches `window` to `node`, to which the caller must hold a reference. If the node already has a window page,
   // releases `window` and moves the caller's page reference to the existing one. Returns the node's window page.

@@ -1,5 +1,5 @@
-// Owns requests from add() until nothing refers to them any more, and handles start, finish, failure, cancellation and
-// time limits. Also tracks the channels that have records of the current step. Engine thread only.
+// Owns requests from add() until nothing refers to them, and handles start, finish, failure, cancellation and time
+// limits. Also tracks the channels that have records of the current step. Engine thread only.
 //
 // A finished request frees its pages at once. The object is kept until no plan or pending text refers to it: until both
 // plan_made() and publish() were called after the request ended.
@@ -51,7 +51,7 @@ class RequestList {
   std::unique_ptr<Request> first_;
 };
 
-// Where RequestLifecycle reports what it does.
+// The gauges and counters that RequestLifecycle updates.
 struct StepReports {
   StepGauges& gauges;
   EngineCounters& counters;
@@ -109,8 +109,8 @@ class RequestLifecycle {
   std::vector<std::byte>& records_of(const Request& request);
   // Call after a new plan was made: the previous plan is no longer used.
   void plan_made() { retired_.swap(retired_before_); }
-  // Publishes this step's records to the channels. `in_flight`: whether the last plan is still in use. Records for which
-  // there is no memory are kept for the next call.
+  // Publishes this step's records to the channels. `in_flight`: whether the last plan is still in use. Records for
+  // which there is no memory are kept for the next call.
   void publish(bool in_flight);
 
  private:

@@ -59,7 +59,7 @@ class StepLoop {
     requests_.refuse(std::move(request), code, message);
   }
   void cancel(RequestId id) { requests_.cancel(id); }  // Cancels a request; unknown ids are ignored.
-  // Ends one choice as kEndOfTurn, before its first token if it has none. Unknown ids and ended choices are ignored.
+  // Ends one choice as kEndOfTurn, before its first token if it has none. Unknown ids and finished choices are ignored.
   void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
   void cancel_channel(const Channel& channel) { requests_.cancel_channel(channel); }
   void configure(const EngineTunables& tunables);  // Ignores the queue limits, which are enforced at submission.

@@ -1,4 +1,4 @@
-// Turns the texts of tool calls into the token sequences that the engine looks for.
+// Turns the literal strings of tool calls into the token sequences that the engine looks for.
 #pragma once
 
 #include <string>

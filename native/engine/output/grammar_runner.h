@@ -45,7 +45,8 @@ class GrammarRunner {
   // given, refers to the grammar's state after that token instead.
   Outcome prepared(GrammarMatcher& matcher, Tokens tokens, bool splits, TokenId token);
 
-  // Requests prefetching of the mask that this grammar needs after the next step, and of the forced tokens if `splits`.
+  // Schedules prefetching of the mask that this grammar needs after the next step and, if `splits` is set, of the
+  // forced tokens. start_prefetching() starts it.
   void prefetch(const GrammarMatcher& matcher, bool splits) { prefetcher_.add(matcher, splitter(splits)); }
   // Requests the mask of a blocked sequence or, if `token` is given, the grammar's state after that token.
   void prefetch_due(const GrammarMatcher& matcher, bool splits, TokenId token) {

@@ -1,8 +1,8 @@
 // Prefetches grammar masks on two worker threads while the forward pass runs; also computes masks that exceed the
 // engine thread's budget. Each thread is started on first use. The first thread works for the step after the next and
 // gives each sequence one turn. The second, at low priority, works for blocked sequences in turns until each has its
-// mask, so that a long computation delays no other sequence. When it has finished a mask, it wakes the engine, which may
-// have nothing else to do. Everything except the threads belongs to the engine thread.
+// mask, so that a long computation delays no other sequence. When it has finished a mask, it wakes the engine, which
+// may have nothing else to do. Everything except the threads belongs to the engine thread.
 #pragma once
 
 #include <condition_variable>

@@ -331,8 +331,8 @@ int OutputState::write(const Tokenizer& tokenizer, TokenId token, const TokenLog
   return stop;
 }
 
-// Moves to the next position in the tag being written, after the token's text has been added. `length`: number of tokens
-// of the sequence, including this one. Returns true if the tag is complete and the turn ends with it.
+// Moves to the next position in the tag being written, after the token's text has been added. `length`: number of
+// tokens of the sequence, including this one. Returns true if the tag is complete and the turn ends with it.
 bool OutputState::advance_tag(TokenId token, size_t length, DeltaSink& sink) {
   node_ = tags_->advance(node_, token);
   if (node_ != TagSet::kNowhere && !tags_->complete(node_)) return false;

@@ -128,7 +128,8 @@ class OutputState {
   // Whether this token can only continue the output: regardless of its text, it forces nothing and constrains nothing.
   // A stop string may still end the output.
   bool may_defer(const Tokenizer& tokenizer, Tokens tokens, TokenId token) const;
-  // Accepts a token that may_defer() permits. Its text follows with write(), before the next call of next() or accept().
+  // Accepts a token that may_defer() permits. Its text follows with write(), before the next call of next() or
+  // accept().
   void accept_deferred(Tokens tokens, TokenId token, DeltaSink& sink);
   // Adds the text of a token. Returns the index of a completed stop string, or -1.
   int write(const Tokenizer& tokenizer, TokenId token, const TokenLogprobs* logprobs, DeltaSink& sink);
@@ -150,7 +151,7 @@ class OutputState {
 
  private:
   using Outcome = grammar::Grammar::Outcome;
-  // What the content must start with; kNothing after it has started.
+  // How the content must start; kNothing once it has started.
   enum class Due : uint8_t { kNothing, kCall, kFormat };
   // The text's section before a token.
   struct Before {

@@ -1,6 +1,6 @@
-// Structural tags: token sequences that delimit the sections of an output, and what follows each of them. A TagSet holds
-// the tags that are possible at one place and walks them token by token: where the remaining tags agree, the token is
-// forced; where they differ, the sampler chooses among their next tokens. Immutable after construction.
+// Structural tags: token sequences that delimit the sections of an output, and what follows each of them. A TagSet
+// holds the tags that are possible at one place and walks them token by token: where the remaining tags agree, the
+// token is forced; where they differ, the sampler chooses among their next tokens. Immutable after construction.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace monolith {
 
 struct Tag {
-  // What follows the tag: a tool call's arguments, content after the end of the reasoning, content after its own header,
-  // the output format, or content after the end of the tool-call section.
+  // What follows the tag: a tool call's arguments, content after the end of the reasoning, content after its own
+  // header, the output format, or content after the end of the tool-call section.
   enum class Then : uint8_t { kCall, kReasoningEnd, kAnswer, kFormat, kCallsEnd };
 
   std::vector<TokenId> tokens;  // Not empty.

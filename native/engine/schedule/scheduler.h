@@ -14,12 +14,12 @@
 //    reduced accordingly. If no page is free, the youngest running sequence is preempted, possibly the one that needs
 //    the page. So the oldest sequence always advances, and a running sequence never fails for lack of pages. Background
 //    sequences are treated as younger than all others.
-// 4. Prefill (PrefillPlanner). Prompt chunks fill the rest of max_batch_tokens, and always get at least a quarter of it:
-//    the number of running sequences is limited accordingly. Organizations share this prefill budget evenly, and unused
-//    parts go to the others. An organization whose only sequence still waits for its first token has kFirstTokenShares
-//    shares, every other organization has one. Within an organization, the oldest prompt gets at least half, and the
-//    rest goes to the shortest remaining prompts first. The oldest prompt of all always gets tokens. While sequences
-//    decode, the caller's bound (PrefillBudget) applies too.
+// 4. Prefill (PrefillPlanner). Prompt chunks fill the rest of max_batch_tokens, and always get at least a quarter of
+//    it: the number of running sequences is limited accordingly. Organizations share this prefill budget evenly, and
+//    unused parts go to the others. An organization whose only sequence still waits for its first token has
+//    kFirstTokenShares shares, every other organization has one. Within an organization, the oldest prompt gets at
+//    least half, and the rest goes to the shortest remaining prompts first. The oldest prompt of all always gets
+//    tokens. While sequences decode, the caller's bound (PrefillBudget) applies too.
 // 5. Admission (Admission). The remaining budget admits sequences: first preempted ones, whose organization has already
 //    paid for the slot, then waiting ones in the fair order of WaitingQueue. An admitted sequence's first chunk is
 //    computed in the same step.

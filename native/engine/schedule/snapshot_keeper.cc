@@ -8,8 +8,9 @@ namespace monolith {
 SnapshotKeeper::SnapshotKeeper(PrefixCache& cache, CacheChanges& changes, int snapshot_tokens)
     : slots_(cache.slots()), changes_(changes), distance_(pages_for(std::max(1, snapshot_tokens)) * kPageTokens) {}
 
-// Returns the next position after `after` at which a snapshot of the prompt is stored: the next multiple of the snapshot
-// distance or the last page boundary from which a longer prompt with this prefix could continue, whichever comes first.
+// Returns the next position after `after` at which a snapshot of the prompt is stored: the next multiple of the
+// snapshot distance or the last page boundary from which a longer prompt with this prefix could continue, whichever
+// comes first.
 int SnapshotKeeper::next_snapshot(const ScheduledSequence& sequence, int after) const {
   const int of_distance = (after / distance_ + 1) * distance_;
   const int last = (sequence.length() - 1) / kPageTokens * kPageTokens;
@@ -80,7 +81,8 @@ void SnapshotKeeper::keep_snapshot(ScheduledSequence& sequence, int position, Sl
 }
 
 // Stores a snapshot at the end of the output and drops the sequence's previous one. The next prompt of a conversation
-// often begins with the whole output, and rarely with only part of it. No other sequence's snapshot is dropped for this.
+// often begins with the whole output, and rarely with only part of it. No other sequence's snapshot is dropped for
+// this.
 void SnapshotKeeper::keep_answer_snapshot(ScheduledSequence& sequence) {
   KvState& kv = sequence.kv;
   if (kv.answer_snapshot != kNoNode) {

@@ -22,8 +22,8 @@ class SnapshotKeeper {
 
   bool any() const { return slots_.any(); }  // True if the model has recurrent state.
 
-  // Plans the slots that the item reads and writes. Returns false if no slot is available for writing; the sequence then
-  // skips the step.
+  // Plans the slots that the item reads and writes. Returns false if no slot is available for writing; the sequence
+  // then skips the step.
   bool plan_chunks(StepPlan& plan, StepPlan::Item& item);
   // Called after the item was computed and its full pages were added to the prefix cache: stores the snapshots and
   // updates the sequence's slot.

@@ -35,7 +35,8 @@ class PredictedText {
 
   std::span<const TokenId> text_;
   std::vector<uint64_t> matched_;  // One bit per token of the text.
-  // Where each sequence of kGram tokens ends. Bucket i of the hash table is ends_[first_[i] .. first_[i + 1]), ascending.
+  // Where each sequence of kGram tokens ends. Bucket i of the hash table is ends_[first_[i] .. first_[i + 1]),
+  // ascending.
   std::vector<uint32_t> first_, ends_;
   size_t at_ = 0;        // Index of the next token of the text, or of the token where the output diverged.
   bool follows_ = true;  // The output is expected to start with the text.

@@ -12,7 +12,8 @@
 // There are three sources of draft tokens, in this order:
 // 1. the text that the client predicted, while the output follows it (predicted_text.h);
 // 2. prompt lookup: the tokens after an earlier occurrence of the latest tokens in the sequence;
-// 3. the draft model, MTP layers or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h, draft_budget.h).
+// 3. the draft model, MTP layers or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h,
+//    draft_budget.h).
 #pragma once
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 namespace monolith {
 
-// Increased whenever a release computes other bits for the same model, options and input. Stored pages of other versions
-// are not used. test/engine/kv-tier/numerics-version.test.ts fails if logits change and this number does not.
+// Increased whenever a release produces different bits for the same model, options and input. Stored pages of other
+// versions are not used. test/engine/kv-tier/numerics-version.test.ts fails if logits change and this number does not.
 inline constexpr int kNumericsVersion = 2;
 
 // Backend and instruction set, KV layout and shape, page size, RoPE frequencies and kNumericsVersion, as text.

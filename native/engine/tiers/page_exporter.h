@@ -1,9 +1,9 @@
-// Exports the pages of ended sequences to the storage tier, a few per step. Engine thread only.
+// Exports finished sequences' pages to the storage tier, a few per step. Engine thread only.
 //
 // enqueue() records which nodes a sequence had, without references to them, so pending exports never take pages or
-// slots from running sequences. If a node is evicted before it is copied, the export ends there, because the store could
-// not find the pages after it. Nodes that were exported before are not copied again until forget() starts a new export
-// period.
+// slots from running sequences. If a node is evicted before it is copied, the export ends there, because the store
+// could not find the pages after it. Nodes that were exported before are not copied again until forget() starts a new
+// export period.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,7 @@ int64_t PageImporter::max_held() const {
   return std::max<int64_t>(cache_.pool().size() / (4 * cache_.layout().tables()), 1);
 }
 
-// Writes what is missing of one page. Returns false if there is no room or the page does not follow the held ones.
+// Writes the missing parts of one page. Returns false if there is no room or the page does not follow the held ones.
 bool PageImporter::write_page(Open& import, const ImportedPage& page, int64_t n_running) {
   KvState& kv = import.kv;
   if (page.index > kv.n_indexed() || page.index >= full_pages(import.text)) return false;

@@ -56,7 +56,7 @@ class PageImporter {
   // refused.
   void open(PageImport import, const std::shared_ptr<TierOutbox>& outbox, Clock::time_point now);
   // Adds pages, in ascending order without gaps after the leading pages in the pool. Always replies to `outbox`: when
-  // they are written, or, if the import is not open any more, that none were.
+  // the pages are written or, if the import is no longer open, that none were.
   void write(uint64_t id, std::vector<ImportedPage> pages, std::shared_ptr<const void> owner,
              std::shared_ptr<TierOutbox> outbox);
   void close(uint64_t id);
@@ -74,7 +74,7 @@ class PageImporter {
   void expire(Clock::time_point now);
   bool holds_any() const { return n_held_ > 0; }
   bool pins_any() const { return n_pinned_ > 0; }
-  // Adds the held pages for PrefixCache::consistent().
+  // Appends the KV states that hold pages to `states`, the argument of PrefixCache::consistent().
   void collect(std::vector<const KvState*>& states) const;
   uint64_t n_imported() const { return n_imported_; }  // Pages imported since start.
 

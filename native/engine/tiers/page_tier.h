@@ -1,4 +1,4 @@
-// The engine's side of a storage tier under the page pool: exports pages of ended sequences and imports pages for new
+// The engine's side of a storage tier under the page pool: exports finished sequences' pages and imports pages for new
 // prompts, in the time that steps leave. The store itself, its keys and its encryption are the consumer's
 // (docs/internals/kv-tiers.md). Engine thread only.
 #pragma once

@@ -1,4 +1,4 @@
-// What the engine sends to its storage tier: exported pages and replies to imports. The engine thread fills it, and the
+// The engine's messages to its storage tier: exported pages and replies to imports. The engine thread fills it, and the
 // tier's thread empties it.
 //
 // The bytes of exported pages are bounded. They count until the consumer acknowledges them, so that the bound covers

@@ -16,8 +16,8 @@ struct DraftName {
   std::string_view rest;  // Tensor name within the layer; for shared tensors, the name after the prefix.
 };
 
-// Parses a tensor name that starts with "mtp.". Returns nullopt for all other names, which belong to the model's regular
-// layers. Only for MtpPlacement::kMtp.
+// Parses a tensor name that starts with "mtp.". Returns nullopt for all other names, which belong to the model's
+// regular layers. Only for MtpPlacement::kMtp.
 std::optional<DraftName> mtp_name(std::string_view name);
 
 // Returns the number of MTP layers in addition to the model's `layers` regular layers; at most `stated`. Returns 0 if

@@ -122,7 +122,7 @@ class EncoderTranslation {
     }
     put("image_size", image_);
     put("block_count", encoder_.layers);
-    colours();
+    colors();
     steps();
     if (!status_) return status_.error();
     return std::move(encoder_);
@@ -220,7 +220,7 @@ class EncoderTranslation {
     expect_text(config_["projector_hidden_act"], "gelu");
   }
 
-  void colours() {
+  void colors() {
     // The mean and deviation have no effect if the processor does not normalize.
     const auto normalizes = processor_["do_normalize"].boolean();
     if (!normalizes) return fail(normalizes.error());

@@ -284,7 +284,7 @@ class EncoderTensors {
                        (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos);
     if (encoder_.kind == EncoderKind::kKimi && name.find(".attn_qkv.") != std::string::npos)
       return put_by_axis(name, shape, tensor, type);
-    if (turns) return put_neighbours(name, shape, tensor, type);
+    if (turns) return put_neighbors(name, shape, tensor, type);
     if (name == "mm.soft_emb_norm.weight") {  // The checkpoint stores this norm minus one.
       put_rows(name, shape, mapped_rows(plain_rows(type, 1, tensor.data), plus_one));
       return {};
@@ -321,8 +321,8 @@ class EncoderTensors {
 
   // Reorders the rows of each head: RoPE rotates pairs (i, i + n/2) in the checkpoint, but adjacent pairs in a vision
   // file.
-  Status put_neighbours(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
-                        TensorType type) {
+  Status put_neighbors(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
+                       TensorType type) {
     const int64_t n = tensor.shape[0], head = n / encoder_.heads;
     if (n % encoder_.heads != 0 || head % 2 != 0 || n > INT32_MAX)
       return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(encoder_.heads) +

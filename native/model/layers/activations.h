@@ -43,8 +43,8 @@ struct Activations {
   // expert_out is the output of the second mixture, [tokens][n_embd].
   float* expert_in = nullptr;
   float* expert_out = nullptr;
-  // Output of the gated shared expert, or of the experts if they run in parallel with a dense network or another mixture
-  // reads their output.
+  // Output of the gated shared expert, or of the experts if they run in parallel with a dense network or another
+  // mixture reads their output.
   float* shared = nullptr;
   float* shared_gate = nullptr;  // Shape [tokens].
   float* low_q = nullptr;        // Low-rank queries of MLA: [tokens][q_rank].

@@ -5,7 +5,8 @@
 //   latent_attention.h MLA: stores one latent vector per token for all heads
 //   block_attention.h  MLA-like, with a sliding window and compressed blocks of earlier positions
 //   delta_net.h        updates a recurrent state per head with each token
-//   mamba.h            updates the recurrent state of a state-space model whose inputs are projections of the convolved x
+//   mamba.h            updates the recurrent state of a state-space model whose inputs are projections of the
+//                      convolved x
 //   mamba2.h           updates the recurrent state of a state-space model
 //   rwkv.h             RWKV's time mixing and channel mixing
 //   short_convolution.h stores the inputs of the last few tokens

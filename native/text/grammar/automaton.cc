@@ -90,8 +90,8 @@ StateId Automaton::intern(bool accepts) {
     const Lex& lex = lexes_[place.lex];
     if (!lex.between()) continue;
     uint32_t here = pool_.free_before(lex.expression);
-    // Counts one free character less than is possible. There are then more possible texts than an object can have
-    // names, so at least one of these texts is not in use yet.
+    // Counts one free character less than is possible. There are then more possible names than an object can have
+    // members, so at least one of these names is not in use yet.
     if (lex.name != 0 && here != kUnbounded && here > 0) --here;
     free = std::max(free, here);
   }

@@ -34,8 +34,8 @@ struct AutomatonOptions {
   WhiteSpace white_space = WhiteSpace::kNone;
   std::string suffix;  // Bytes that must follow the value.
   Lead lead;           // Prefix before the value: characters that the model generates, then a fixed text.
-  // The value's syntax if it is not JSON; in that case, the value is an object. In the spelling's texts, special tokens
-  // appear as the symbols of GrammarVocabulary.
+  // The value's syntax if it is not JSON; in that case, the value is an object. In the spelling's literals, special
+  // tokens appear as the symbols of GrammarVocabulary.
   std::optional<Spelling> spelling;
   size_t most_states = 200'000;
   size_t most_places = 4'000'000;  // Maximum number of configurations across all states.

@@ -156,7 +156,7 @@ ExprId Automaton::text_of(uint32_t what) {
   return text;
 }
 
-// Restricts `text` to texts that do not contain the string delimiter.
+// Restricts `text` to strings that do not contain the string delimiter.
 ExprId Automaton::without_end(ExprId text) {
   const ExprId any = pool_.star(pool_.set(CodePointSet::all()));
   for (const std::string* end : {&options_.spelling->text_end, &options_.spelling->mark_text}) {

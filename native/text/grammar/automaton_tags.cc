@@ -69,7 +69,7 @@ ExprId Automaton::tagged_text(ShapeId shape_id) {
       const ExprId spaces = pool_.star(one_of("\t\n\r "));
       std::vector<ExprId> words;
       for (const std::string_view word : Spelling::kWords) words.push_back(pool_.literal(word));
-      // Also excludes all texts that consist only of characters that occur in numbers.
+      // Also excludes all strings that consist only of characters that occur in numbers.
       words.push_back(pool_.concat(one_of("-0123456789"), pool_.star(one_of("+-.0123456789eE"))));
       std::vector<ExprId> json = {pool_.concat(pool_.set(Spelling::json_beginnings()), any),
                                   pool_.concat(pool_.either(std::move(words)), spaces)};

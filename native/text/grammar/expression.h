@@ -38,15 +38,15 @@ class ExpressionPool {
   ExprId set(const CodePointSet& set);
   ExprId character(uint32_t code_point);
   ExprId literal(std::string_view utf8);
-  // Matches any of the texts, which may be in any order and may contain duplicates. Common prefixes and suffixes share
-  // their nodes, so a long list takes no more time per character than a short one. Invalid UTF-8 matches nothing.
+  // Matches any of the strings, which may be in any order and may contain duplicates. Common prefixes and suffixes
+  // share their nodes, so a long list takes no more time per character than a short one. Invalid UTF-8 matches nothing.
   ExprId literals(std::vector<std::string_view> texts);
   ExprId concat(ExprId first, ExprId then);
   ExprId either(ExprId a, ExprId b);
   ExprId either(std::vector<ExprId> parts);
   ExprId both(ExprId a, ExprId b);
   ExprId both(std::vector<ExprId> parts);
-  ExprId negate(ExprId a);                                 // Complement: matches every text that `a` does not match.
+  ExprId negate(ExprId a);                                 // Complement: matches every string that `a` does not match.
   ExprId repeat(ExprId a, uint32_t least, uint32_t most);  // `most` may be kUnbounded.
   ExprId star(ExprId a) { return repeat(a, 0, kUnbounded); }
   // Matches the decimal digits that can be appended to a number with remainder `value` to make it a multiple of
@@ -58,8 +58,8 @@ class ExpressionPool {
   ExprId tag(uint32_t value);
 
   // Matches the expression that define() assigns to the rule. Not allowed inside negate(). The rule must match at least
-  // one non-empty text. If a recursive rule is inside both(), alive() first tries the shortest text that the rule
-  // matches. If that text does not match the other parts, the search may not terminate before the fuel runs out.
+  // one non-empty string. If a recursive rule is inside both(), alive() first tries the shortest string that the rule
+  // matches. If that string does not match the other parts, the search may not terminate before the fuel runs out.
   ExprId rule(uint32_t index, bool nullable);
   // Defines a rule. The definition may begin with other rules, provided that these do not lead back to this rule.
   void define(uint32_t index, ExprId definition);
@@ -67,8 +67,8 @@ class ExpressionPool {
   size_t n_rules() const { return definitions_.size(); }
   // Matches every text of the rule except the empty text.
   ExprId non_empty(ExprId rule);
-  // Lists how the non-empty texts of `e` can begin. Each entry stands for a text of `first` (a set, a rule, or the
-  // non_empty() of a rule) followed by a text of `rest`. If `rests` is false, `rest` is always kEmpty.
+  // Lists how the non-empty strings that match `e` can begin. Each entry stands for a match of `first` (a set, a rule,
+  // or the non_empty() of a rule) followed by a match of `rest`. If `rests` is false, `rest` is always kEmpty.
   struct Beginning {
     ExprId first, rest;
   };
@@ -87,7 +87,7 @@ class ExpressionPool {
   bool nullable(ExprId e) const { return nodes_[e].nullable; }
   // Returns whether `e` matches any text. The answer is cached. Returns false if the fuel runs out (check failed()).
   bool alive(ExprId e);
-  // Returns the number of texts that match, but at most `enough`. Returns `enough` if the fuel runs out (check
+  // Returns the number of strings that match, but at most `enough`. Returns `enough` if the fuel runs out (check
   // failed()).
   uint64_t count(ExprId e, uint64_t enough);
   // Sets `out` to the tags of the alternatives that are complete at `e`, in ascending order.
@@ -154,7 +154,7 @@ class ExpressionPool {
   struct DigitCount {
     uint32_t least, most;
   };
-  // Depth-first search for a text that matches `root`.
+  // Depth-first search for a string that matches `root`.
   struct Search {
     struct Step {
       ExprId at;

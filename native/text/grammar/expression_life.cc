@@ -55,9 +55,9 @@ bool ExpressionPool::alive(ExprId e) {
   return false;
 }
 
-// Counts matching texts by length. Different paths spell different texts, so each path that can be completed counts as
-// one text. A path longer than the number of expressions has visited some expression twice, which means that infinitely
-// many texts match.
+// Counts matching strings by length. Different paths spell different strings, so each path that can be completed counts
+// as one string. A path longer than the number of expressions has visited some expression twice, which means that
+// infinitely many strings match.
 uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
   // Expressions that are reached by paths of the current length, with the number of these paths.
   std::unordered_map<ExprId, uint64_t> ends;
@@ -114,7 +114,7 @@ ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
 }
 
 // Returns the numbers of digits for which every part accepts all digit strings. `exact` becomes false if some part also
-// matches other texts.
+// matches other strings.
 std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<const ExprId> parts, int depth,
                                                                      bool& exact) const {
   std::vector<DigitCount> counts{{0, kUnbounded}}, both;

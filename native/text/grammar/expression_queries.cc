@@ -37,8 +37,8 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     case Kind::kBoth: {
       uint32_t least = kUnbounded;
       for (const uint32_t child : list(node)) {
-        // A part of either kind matches all texts up to its own limit, so the intersection matches all texts up to the
-        // smallest limit.
+        // A part of either kind matches all strings up to its own limit, so the intersection matches all strings up to
+        // the smallest limit.
         const Node& part = nodes_[child];
         if (part.kind == Kind::kNegate)
           least = std::min(least, free_before(child));
@@ -51,14 +51,14 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     }
     case Kind::kNegate: {
       const uint32_t length = shortest(node.a);
-      // The complement matches every text that is shorter than the operand's shortest match.
+      // The complement matches every string that is shorter than the operand's shortest match.
       return length == 0 ? 0 : length - 1;
     }
     default: return free_characters(e);
   }
 }
 
-// Returns a lower bound on the length, in characters, of any text that matches `e`.
+// Returns a lower bound on the length, in characters, of any string that matches `e`.
 uint32_t ExpressionPool::shortest(ExprId e, int depth) const {
   constexpr int kDeepest = 16;
   constexpr uint32_t kMax = 1 << 16;

@@ -102,7 +102,7 @@ void ExpressionPool::drop_narrower(std::vector<ExprId>& ways) {
   std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
-// Cheap check: returns true only if every text that matches `narrow` also matches `wide`.
+// Cheap check: returns true only if every string that matches `narrow` also matches `wide`.
 bool ExpressionPool::covers(ExprId wide, ExprId narrow) const {
   for (;;) {
     if (wide == narrow) return true;

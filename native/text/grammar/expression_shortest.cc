@@ -1,5 +1,5 @@
-// Finds shortest texts that recursive rules match. An intersection that contains such rules can have infinitely many
-// states, so a depth-first search for a matching text may never end. However, a rule's shortest text nearly always
+// Finds shortest strings that recursive rules match. An intersection that contains such rules can have infinitely many
+// states, so a depth-first search for a matching string may never end. However, a rule's shortest string nearly always
 // matches the other parts of the intersection too.
 #include <algorithm>
 

@@ -23,7 +23,7 @@ class Fuel {
     fuel.steps_ = std::min(steps_, steps);
     return fuel;
   }
-  // Returns a copy that is canceled when `flag` is set.
+  // Returns a copy that is cancelled when `flag` is set.
   Fuel until(const std::atomic<bool>& flag) const {
     Fuel fuel = *this;
     fuel.cancelled_ = &flag;

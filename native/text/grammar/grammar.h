@@ -1,4 +1,4 @@
-// A compiled grammar: which texts are valid, and which tokens may come next. One grammar is shared by any number of
+// A compiled grammar: which strings are valid, and which tokens may come next. One grammar is shared by any number of
 // sequences, each with its own `Position`. All functions may be called from any thread.
 // - Memory is bounded. When the automaton reaches its limits, a new automaton is started, and it imports the positions
 //   of the previous one. A position from an even older automaton is recomputed from the sequence's own tokens.

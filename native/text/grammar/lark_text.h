@@ -1,6 +1,6 @@
 // Parses the subset of Lark's grammar notation that can constrain text while it is generated character by character.
 //
-// A grammar matches the texts that Lark's default parser (Earley with the dynamic lexer) accepts: a character may
+// A grammar matches the strings that Lark's default parser (Earley with the dynamic lexer) accepts: a character may
 // belong to any terminal that fits. Priorities only select one of several parses of the same text, so they are accepted
 // but have no effect. Likewise, aliases and the marks ? and ! before a rule have no effect. The terminals of %ignore
 // may occur at the beginning and after each terminal of a rule.

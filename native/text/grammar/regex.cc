@@ -199,7 +199,7 @@ class RegexParser {
     else if (peek() != '{' || !counts(least, most))
       return part;
     if (failed_) return part;
-    take_if("?");  // A lazy quantifier matches the same texts.
+    take_if("?");  // A lazy quantifier matches the same strings.
     if (peek() == '*' || peek() == '+' || peek() == '?') {
       refuse("a quantifier follows another quantifier");
       return part;

@@ -41,9 +41,9 @@ class Regex {
 
   // Adds the characters that the pattern distinguishes to the partition.
   void separate(CharPartition& partition) const;
-  // Returns the expression for every text that contains a match.
+  // Returns the expression for every string that contains a match.
   ExprId found_in(ExpressionPool& pool) const;
-  // Returns the expression for every text that matches as a whole.
+  // Returns the expression for every string that matches as a whole.
   ExprId whole(ExpressionPool& pool) const;
   // Whether the pattern contains an anchor or a lookahead.
   bool asserts() const { return nodes_[root_].asserts; }

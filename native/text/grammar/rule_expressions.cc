@@ -1,7 +1,7 @@
 // Converts rules to expressions in five steps, none of which is recursive:
 // - find the rules that are reachable from root, and order them so that each rule comes after the rules that it uses
 // - convert the regular expressions
-// - determine which rules match any text at all, the empty text, and non-empty texts
+// - determine which rules match any string at all, the empty string, and non-empty strings
 // - convert each definition to an expression
 // - eliminate left recursion (see solve())
 #include "text/grammar/rule_expressions.h"
@@ -15,7 +15,7 @@ namespace {
 using Kind = RuleTree::Kind;
 constexpr uint32_t kNone = UINT32_MAX;
 
-// Which texts match: the empty text, non-empty texts, both or none.
+// Which strings match: the empty string, non-empty strings, both or neither.
 struct Texts {
   bool empty = false, longer = false;
   bool any() const { return empty || longer; }
@@ -206,7 +206,7 @@ class RuleBuilder {
 
   // ---- left recursion ----
 
-  // Returns the rules with which a text that matches the expression may begin.
+  // Returns the rules with which a string that matches the expression may begin.
   std::vector<uint32_t> first_rules(ExprId e) {
     std::vector<ExpressionPool::Beginning> ways;
     pool_.beginnings(e, false, ways);

@@ -1,6 +1,6 @@
-// Converts grammar rules to expressions, so that derivatives can match the rules' texts like those of any other
-// expression. Any set of rules is supported. Left recursion is eliminated by solving for the texts with which the rules
-// can begin.
+// Converts grammar rules to expressions, so that derivatives can match the rules' strings like those of any other
+// expression. Any set of rules is supported. Left recursion is eliminated by solving for the strings with which the
+// rules can begin.
 #pragma once
 
 #include <string>

@@ -113,7 +113,7 @@ class Schema {
   // Returns a schema for any JSON object (`objects_only`) or any JSON value.
   static std::unique_ptr<Schema> any_json(bool objects_only);
   // Grammars for plain text instead of JSON. The whole text must match a regular expression or the root rule (in Lark:
-  // start), or it must be one of the given texts.
+  // start), or it must be one of the given strings.
   static std::unique_ptr<Schema> regex(std::string_view pattern, const SchemaOptions& options,
                                        std::vector<SchemaProblem>& problems);
   static std::unique_ptr<Schema> rules(std::string_view text, const SchemaOptions& options,

@@ -236,7 +236,7 @@ ExprId SchemaCompiler::numbers(const std::vector<json::Id>& flat, uint32_t types
   return e;
 }
 
-// Expression for texts without an exponent. A value has too many spellings with an exponent to exclude them
+// Expression for numbers without an exponent. A value has too many spellings with an exponent to exclude them
 // individually.
 ExprId SchemaCompiler::plain_numbers() {
   return pool_->star(pool_->set(CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'))));

@@ -1,5 +1,5 @@
 // A non-JSON syntax for a value: the arguments of a tool call in a model's native format. Object members are enclosed
-// in literal texts, and strings may appear without quotes. Plain values.
+// in literals, and strings may appear without quotes. Plain values.
 #pragma once
 
 #include <cstdint>

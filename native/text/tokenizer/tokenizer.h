@@ -1,6 +1,6 @@
 // Converts text to token IDs and back, as the model specifies. There are five families: byte-level BPE,
-// SentencePiece BPE, Unigram, WordPiece and RWKV, which takes the longest match. A loaded tokenizer is immutable and may
-// be used from any thread.
+// SentencePiece BPE, Unigram, WordPiece and RWKV, which takes the longest match. A loaded tokenizer is immutable and
+// may be used from any thread.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ export const newEmailLetter = (to: string, name: string, url: string, base: stri
 export const emailChangedLetter = (to: string, name: string, now: string, base: string): Mail => ({
   to,
   subject: 'Your email address was changed',
-  text: `Hello ${name},\n\nthe email address of your account was just changed to ${now}. This is the last email to the old address. If this was not you, contact the operator of the server immediately.${sign(base)}`,
+  text: `Hello ${name},\n\nyour account's email address was just changed to ${now}. This is the last email to the old address. If this was not you, contact the operator of the server immediately.${sign(base)}`,
 });
 
 export const secondFactorLetter = (to: string, name: string, enabled: boolean, base: string): Mail => ({

@@ -5,7 +5,7 @@ import { ROLES } from '../../shared/wire/organizations.js';
 import type { Role } from '../../shared/wire/organizations.js';
 import { OidcRefusal } from './failures.js';
 
-/** What a sign-in changes. Null: stays as it is. */
+/** Changes made by a sign-in. Null: no change. */
 export interface ClaimedRole {
   readonly role: Role | null;
   readonly operator: boolean | null;

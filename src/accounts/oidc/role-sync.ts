@@ -71,7 +71,7 @@ export class OidcRoleSync {
       const organizationId = await this.organizationId();
       facts = { ...facts, organization: organizationId };
       if ((await this.deps.members.assign(organizationId, user.id, role, actor)) === 'last_owner')
-        this.deps.log.warn(facts, 'oidc.roles did not change the role of the last owner of an organization');
+        this.deps.log.warn(facts, "oidc.roles did not change the role of an organization's last owner");
     } catch (error) {
       if (!(error instanceof ApiError) || !NOT_ASSIGNED.includes(error.code)) throw error;
       this.deps.log.warn({ ...facts, reason: error.message }, 'oidc.roles could not assign a role');

@@ -1,5 +1,5 @@
 // Storage port for the sealed keys of organizations, with which KV pages on disk are encrypted. Without its key, an
-// organization's pages cannot be read any more. Each method is one transaction and is durable when it resolves.
+// organization's pages are unreadable. Each method is one transaction and is durable when it resolves.
 
 export interface OrganizationKeyStore {
   /** The sealed key; `made` is stored and returned if there is none. */

@@ -65,8 +65,8 @@ export class RedisConnection {
   constructor(private readonly options: RedisConnectionOptions) {}
 
   /**
-   * Starts connecting, and reconnects until close(). Resolves once the connection is up. Rejects with ConnectionLost if it is
-   * not up within `withinMs`.
+   * Starts connecting, and reconnects until close(). Resolves once the connection is up. Rejects with ConnectionLost if
+   * it is not up within `withinMs`.
    */
   async open(withinMs: number): Promise<void> {
     const up = new Promise<void>((resolve) => {

@@ -59,7 +59,7 @@ export class Drive {
     return performance.timeOrigin + performance.now() - this.#startedAt;
   }
 
-  /** Resolves when the last response has ended. `startedAt`: epoch milliseconds, the same on all threads. */
+  /** Resolves when the last response is complete. `startedAt`: epoch milliseconds, the same on all threads. */
   async go(startedAt: number): Promise<DriveResult> {
     this.#startedAt = startedAt;
     const before = performance.eventLoopUtilization();

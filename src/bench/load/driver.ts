@@ -48,7 +48,7 @@ function check({ arrival, length, threads, target, conversation, workload, maxCo
 }
 
 /**
- * See LoadRun. Resolves when the last response has ended or, after `signal`, with the results so far. Rejects with
+ * See LoadRun. Resolves when the last response is complete or, after `signal`, with the results so far. Rejects with
  * LoadError.
  */
 export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<LoadResult> {

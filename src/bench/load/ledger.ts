@@ -75,7 +75,7 @@ export class Ledger {
     return Atomics.load(this.#counters, IS_SPENT) === 1;
   }
 
-  /** Counts the start and the end of a request. */
+  /** Counts a request's start and end. */
   begin(): void {
     Atomics.add(this.#counters, SENT, 1);
     Atomics.add(this.#counters, RUNNING, 1);

@@ -131,7 +131,7 @@ function doubtsOf(
     figures.concurrency.peak > 2 * figures.concurrency.mean
   )
     doubts.push(
-      'responses completed more slowly than requests arrived: the server was saturated, and latencies grow with the length of the run',
+      "responses completed more slowly than requests arrived: the server was saturated, and latencies grow with the run's length",
     );
   const wanted = fine.reduce((total, record) => total + record.wanted.outputTokens, 0);
   const got = figures.totals.outputTokens;

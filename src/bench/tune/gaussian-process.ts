@@ -21,7 +21,7 @@ interface Fitted {
   readonly inputs: readonly (readonly number[])[];
   readonly logs: Logs;
   /** Mean and standard deviation of the outputs. */
-  readonly centre: number;
+  readonly center: number;
   readonly scale: number;
   /** Cholesky factor of the inputs' covariance matrix. */
   readonly factor: Float64Array;
@@ -38,15 +38,15 @@ export class GaussianProcess {
     start: Logs | null = null,
   ): GaussianProcess {
     const n = outputs.length;
-    const centre = outputs.reduce((sum, value) => sum + value, 0) / Math.max(1, n);
-    const spread = Math.sqrt(outputs.reduce((sum, value) => sum + (value - centre) ** 2, 0) / Math.max(1, n));
+    const center = outputs.reduce((sum, value) => sum + value, 0) / Math.max(1, n);
+    const spread = Math.sqrt(outputs.reduce((sum, value) => sum + (value - center) ** 2, 0) / Math.max(1, n));
     const scale = spread > 1e-9 ? spread : 1;
-    const values = Float64Array.from(outputs, (value) => (value - centre) / scale);
+    const values = Float64Array.from(outputs, (value) => (value - center) / scale);
     const dimensions = inputs[0]?.length ?? 0;
     const first = start ?? [...Array<number>(dimensions).fill(LENGTH.mean), HEIGHT.mean, NOISE.mean];
     const logs = n < 3 ? first : climb(first, start === null ? 0.6 : 0.25, (at) => density(inputs, values, at));
     const factor = cholesky(covariance(inputs, logs), n);
-    return new GaussianProcess({ inputs, logs, centre, scale, factor, weights: solve(factor, values) });
+    return new GaussianProcess({ inputs, logs, center, scale, factor, weights: solve(factor, values) });
   }
 
   get parameters(): Logs {
@@ -55,7 +55,7 @@ export class GaussianProcess {
 
   /** Predicts the function itself, without measurement noise. */
   at(input: readonly number[]): Belief {
-    const { inputs, logs, centre, scale, factor, weights } = this.fitted;
+    const { inputs, logs, center, scale, factor, weights } = this.fitted;
     const n = inputs.length;
     const { lengths, height } = unfold(logs);
     const across = new Float64Array(n);
@@ -69,7 +69,7 @@ export class GaussianProcess {
     let known = 0;
     for (let i = 0; i < n; i++) known += (across[i] as number) ** 2;
     return {
-      mean: centre + scale * mean,
+      mean: center + scale * mean,
       deviation: scale * Math.sqrt(Math.max(1e-12, height - known)),
     };
   }

@@ -236,9 +236,9 @@ export class Search {
       .map((point) => this.space.unit(point));
     if (good.length === 0) return;
     for (let at = 0; at < NEAR; at++) {
-      const centre = good[at % good.length] as number[];
+      const center = good[at % good.length] as number[];
       const width = at % 2 === 0 ? 0.03 : 0.12;
-      yield place(centre.map((value) => (this.#random() < 0.5 ? value : value + width * normal(this.#random))));
+      yield place(center.map((value) => (this.#random() < 0.5 ? value : value + width * normal(this.#random))));
     }
   }
 }

@@ -36,7 +36,9 @@ export function workloadOf(shapes: readonly RequestShape[]): TuneWorkload {
   return { kind: 'rows', rows, blockTokens: BLOCK_TOKENS };
 }
 
-/** A description such as "500 recent requests: median prompt 220 tokens (p90 900), median output 64 tokens (p90 300)". */
+/**
+ * A description such as "500 recent requests: median prompt 220 tokens (p90 900), median output 64 tokens (p90 300)".
+ */
 export function workloadText(workload: TuneWorkload, from: 'recent' | 'trace' = 'recent'): string {
   if (workload.kind === 'fixed')
     return `prompts of ${workload.promptTokens} tokens, outputs of ${workload.outputTokens} tokens`;

@@ -41,12 +41,12 @@ export const alerts = {
   disk_free_bytes: setting(
     kind.bytes(0, 2 ** 50),
     1024 ** 3,
-    'Free space on the disk of the data directory below which an alert begins; 0 = not measured.',
+    "Free space on the data directory's disk below which an alert begins; 0 = not measured.",
   ),
   budgets: setting(
     kind.flag,
     true,
-    'Alert operators when the budget of an organization, a member or an API key is spent.',
+    "Alert operators when an organization's, a member's or an API key's budget is spent.",
   ),
   down_s: setting(
     kind.integer(0, 86_400),

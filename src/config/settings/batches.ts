@@ -12,7 +12,7 @@ export const batches = {
   per_organization: setting(
     kind.integer(1, 10_000),
     20,
-    'Maximum number of batches per organization that have not ended. Further ones are rejected with 429.',
+    'Maximum number of unfinished batches per organization. Further ones are rejected with 429.',
   ),
   hours: setting(
     kind.integer(1, 8_760),
@@ -22,7 +22,7 @@ export const batches = {
   retention_days: setting(
     kind.integer(1, 36_500),
     30,
-    'Number of days for which an ended batch and its results are kept. Output files expire after the same time, unless the client sets another one.',
+    'Number of days for which a finished batch and its results are kept. Output files expire after the same time, unless the client sets another one.',
   ),
   lease_s: setting(
     kind.integer(3, 600),

@@ -28,7 +28,7 @@ export const engine = {
   batch_invariant: setting(
     kind.flag,
     true,
-    'Make the output of a request bit-identical regardless of the other requests in the batch. false: a GPU may use faster matmuls that depend on the batch size. A CPU is always batch-invariant except with engine.arithmetic fast, which changes the default to false.',
+    "Make a request's output bit-identical regardless of the other requests in the batch. false: a GPU may use faster matmuls that depend on the batch size. A CPU is always batch-invariant except with engine.arithmetic fast, which changes the default to false.",
   ),
   cublaslt: setting(
     kind.nullable(kind.text(1, 4096)),

@@ -95,7 +95,7 @@ export const responses = {
   retention_days: setting(
     kind.integer(1, 36_500),
     30,
-    'Number of days for which a stored response or chat completion can be retrieved, and a conversation that is not extended is kept.',
+    'Number of days for which a stored response or chat completion can be retrieved, and a conversation without new items is kept.',
   ),
   max_conversations: setting(
     kind.integer(1, 1e9),
@@ -116,6 +116,6 @@ export const responses = {
   compact_max_tokens: setting(
     kind.integer(1, 65_535),
     2_048,
-    'Maximum length of the summary of a compacted conversation, in tokens.',
+    "Maximum length of a compacted conversation's summary, in tokens.",
   ),
 };

@@ -10,7 +10,7 @@ const hubHome = process.env['HF_HOME'] ?? join(process.env['XDG_CACHE_HOME'] ?? 
 export const models = setting(
   kind.modelSettings,
   { aliases: {}, overrides: {} },
-  'Settings per model and aliases, as JSON: {"hal-1.0": {"context_window": 8192}, "aliases": {"gpt-4o": "hal-1.0"}}. docs/reference/settings.md lists the settings of a model.',
+  'Settings per model and aliases, as JSON: {"hal-1.0": {"context_window": 8192}, "aliases": {"gpt-4o": "hal-1.0"}}. docs/reference/settings.md lists a model\'s settings.',
   { shown: 'models/catalog.json', secret: true },
 );
 

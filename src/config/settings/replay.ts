@@ -11,6 +11,6 @@ export const replay = {
   organization_bytes: setting(
     kind.bytes(65_536, 2 ** 40),
     67_108_864,
-    "Maximum size of one organization's token IDs of tool calls and reasoning. Above it, the token IDs that expire first are erased.",
+    'Maximum size of the token IDs stored per organization for tool calls and reasoning. Beyond it, those closest to expiry are deleted first.',
   ),
 };

@@ -24,7 +24,7 @@ export function adapterPath(given: string, folder: string | null): AdapterPath {
   try {
     root = realpathSync(folder);
   } catch {
-    return { problem: 'the directory of the setting adapters.folder does not exist' };
+    return { problem: 'the directory set in adapters.folder does not exist' };
   }
   if (!isInside(asked, resolve(folder)) && !isInside(asked, root)) return outside;
   const missing = { problem: `${JSON.stringify(given.slice(0, 256))} does not exist in adapters.folder` };

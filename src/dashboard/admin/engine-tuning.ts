@@ -61,8 +61,8 @@ export const tunablesPatch = z.object({
 }) satisfies z.ZodType<{ [K in keyof EngineTunablesPatch]: unknown }>;
 
 /**
- * `is_new`: true takes the lease, false extends it. `seconds`: how long the lease lasts from this call on, unless it is
- * extended.
+ * `is_new`: true takes the lease, false renews it. `seconds`: how long the lease lasts from this call on, unless it is
+ * renewed.
  */
 export const holdBody = z.object({
   id: z.string().min(8).max(64),
@@ -138,7 +138,7 @@ export class EngineTuning {
         'conflicting_parameters',
         isNew
           ? 'Settings are already being tried on this engine. Only one run at a time is allowed.'
-          : 'The settings lease has ended: an operator changed the settings, or it was not extended in time.',
+          : 'The settings lease is no longer valid: an operator changed the settings, or it was not renewed in time.',
         'id',
       );
     const kept = await this.store.get(keyOf(pooled));

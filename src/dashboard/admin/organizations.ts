@@ -94,7 +94,7 @@ export function organizationRoutes(guard: OperatorGuard, deps: OrganizationDeps)
 export function askedOrganization(query: URLSearchParams): string | null {
   const id = query.get('organization');
   if (id !== null && !/^org_[0-9A-Za-z]{24}$/.test(id))
-    throw apiError('invalid_query_parameter', 'organization must be the id of an organization.', 'organization');
+    throw apiError('invalid_query_parameter', 'organization must be an organization ID.', 'organization');
   return id;
 }
 

@@ -1,5 +1,5 @@
-// GET …/requests: requests of all organizations or, if `organization` is given, of one. `none` selects requests whose API
-// key was missing or unknown. Prompts and responses are omitted.
+// GET …/requests: requests of all organizations or, if `organization` is given, of one. `none` selects requests whose
+// API key was missing or unknown. Prompts and responses are omitted.
 
 import { apiError } from '../../shared/errors.js';
 import type { Config } from '../../config/settings.js';

@@ -42,8 +42,7 @@ export async function serveFetched(
   if (problem !== null) throw wrong('name', `name ${problem}.`);
   if (taken.has(name))
     throw wrong('name', `The name "${name}" is already taken by a model, an alias or a LoRA adapter.`);
-  if (reserved().has(name))
-    throw wrong('name', `"${name}" is the name of a model that comes with Monolith. Choose another name.`);
+  if (reserved().has(name)) throw wrong('name', `"${name}" is a model that comes with Monolith. Choose another name.`);
   let ref: ModelRef;
   try {
     ref = parseModelRef(model);

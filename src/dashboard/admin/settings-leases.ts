@@ -17,16 +17,16 @@ export interface SettingsLease {
 export const MAX_HOLD_S = 600;
 
 /**
- * Whether the lease has ended. A deadline further in the future than the maximum means that the clock was ahead when
- * the lease was taken, so such a lease counts as ended.
+ * Whether the lease has expired. A deadline further in the future than the maximum means that the clock was ahead when
+ * the lease was taken, so such a lease counts as expired.
  */
 export const isOver = ({ until }: Pick<SettingsLease, 'until'>, now: number): boolean =>
   until <= now || until > now + MAX_HOLD_S * 1000;
 
 export interface SettingsLeases {
   /**
-   * Takes a lease if `isNew`, otherwise extends it. Resolves to false if the engine has another lease or this one has
-   * ended.
+   * Takes a lease if `isNew`, otherwise renews it. Resolves to false if the engine has another lease or this one has
+   * expired.
    */
   take(hold: SettingsLease, isNew: boolean, now: number): Promise<boolean>;
   /** The engine's lease; null if there is none. */

@@ -26,7 +26,7 @@ import { recentShapes } from './request-shapes.js';
 import type { TuneRunStore } from './tune-runs.js';
 
 const CHILD = fileURLToPath(new URL('../../bench/tune/child.js', import.meta.url));
-/** Duration of a lease. It is extended every PROLONG_MS, long before it ends. */
+/** Duration of a lease. Renewed every PROLONG_MS, well before it expires. */
 const HOLD_S = 30;
 const PROLONG_MS = 10_000;
 /** How long a child may take to exit on its own. */

@@ -75,7 +75,7 @@ export function dashboardBatchRoutes({ guard, batches, files, audit, wakeBatches
         if (before === null) throw apiError('batch_not_found', 'Batch not found.', 'id');
         const batch = await batches.cancel(organization.id, id);
         if (batch === null) throw apiError('batch_not_found', 'Batch not found.', 'id');
-        if (batch.phase === 'ended') throw apiError('batch_not_cancellable', 'The batch has already ended.', 'id');
+        if (batch.phase === 'ended') throw apiError('batch_not_cancellable', 'The batch has already finished.', 'id');
         const wasOpen = before.phase === 'validating' || before.phase === 'running';
         if (wasOpen && batch.ending === 'cancelled') await audit.note(organization.id, actor, 'batch.cancelled', id);
         wakeBatches();

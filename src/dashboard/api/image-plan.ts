@@ -26,7 +26,7 @@ export function imagePlanRoutes({ guard, models, pool }: ImagePlanDeps): Route[]
         const { query } = exchange;
         const asked = query.get('model') ?? '';
         if (asked === '' || asked.length > MAX_NAME)
-          throw apiError('invalid_query_parameter', 'model must be the name of a model.', 'model');
+          throw apiError('invalid_query_parameter', 'model must be a model name.', 'model');
         const width = side(query, 'width'),
           height = side(query, 'height');
         const model = models.find(asked);

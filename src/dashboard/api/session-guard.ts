@@ -120,7 +120,7 @@ export class SessionGuard implements Guard {
     const secret = sessionCookie(exchange);
     const found = secret === null ? null : await this.directory.signIns.find(secret);
     if (secret === null || found === null)
-      throw apiError('not_signed_in', 'Not signed in, or the session has ended. Sign in and try again.');
+      throw apiError('not_signed_in', 'Not signed in, or the session is no longer valid. Sign in and try again.');
     const { user, session } = found;
     if (isChange(exchange)) {
       this.origin.check(exchange, true);

@@ -104,7 +104,8 @@ export function signInRoutes({
         }
         if (!right || known === null) throw wrong;
         if (known.secondFactor === true && !known.locked) {
-          await signIns.resetAttempts(counted); // the password was correct; attempts to enter the code are counted separately
+          // The password was correct. Attempts to enter the code are counted separately.
+          await signIns.resetAttempts(counted);
           const { ticket, expiresAt } = tickets.issue(known);
           answer(exchange, { second_factor: { ticket, expires_at: new Date(expiresAt).toISOString() } });
           return;

@@ -146,7 +146,7 @@ async function memberNames(
 async function* entriesOf<T>(read: (after: string | null) => Promise<Page<T> | null>): AsyncGenerator<T> {
   for (let after: string | null = null; ; ) {
     const page: Page<T> | null = await read(after);
-    if (page === null) return; // the last entry of the previous page is gone
+    if (page === null) return; // the last entry of the previous page no longer exists
     yield* page.data;
     if (page.next === null) return;
     after = page.next;

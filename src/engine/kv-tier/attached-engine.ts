@@ -34,7 +34,7 @@ export interface EngineLinks {
   readonly store: PageStore;
   readonly minTokens: number;
   readonly backlogBytes: number;
-  /** The keys of an organization; null if it has none any more. */
+  /** An organization's keys; null if it no longer has any. */
   keysOf(organizationId: string): Promise<OrganizationKeys | null>;
   report(action: string, error: unknown): void;
   /** Counts the bytes that were read for an organization. written() counts the bytes that were written. */

@@ -1,6 +1,6 @@
 // An append-only list of JSON values in a file, rewritten when it is opened. Each line has a checksum; reading stops at
-// the first line that is incomplete or damaged, because an append was interrupted there. It is also rewritten when it has
-// grown much larger than its content.
+// the first line that is incomplete or damaged, because an append was interrupted there. It is also rewritten when it
+// has grown much larger than its content.
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { PageFile, PageFiles } from './page-files.js';

@@ -18,7 +18,7 @@ type Order = TierOrder extends infer O ? (O extends TierOrder ? Omit<O, 'number'
 
 export interface KvTierOptions extends TierStart {
   readonly state: TierState;
-  /** The key of an organization, 32 bytes; created if there is none. Null: the organization was deleted. */
+  /** An organization's key, 32 bytes; created if there is none. Null: the organization was deleted. */
   keyOf(organizationId: string): Promise<Uint8Array | null>;
   report(news: Exclude<TierNews, { type: 'done' | 'key' }>): void;
 }

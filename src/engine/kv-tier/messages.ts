@@ -5,7 +5,7 @@ import type { CacheUse } from './cache-tally.js';
 import type { StoreCounts } from './page-store.js';
 import type { RemovalReason } from './removed-pages.js';
 
-/** What reaches the disk; see the setting kv.disk. */
+/** Which data is written to disk; see the setting kv.disk. */
 export type DiskMode = 'stored' | 'all' | 'off';
 
 /** The worker's start parameters. */
@@ -86,7 +86,7 @@ export interface StoredPages {
 /** From the worker to the main thread. */
 export type TierNews =
   | { readonly type: 'done'; readonly number: number; readonly answer: unknown }
-  /** Asks for the key of an organization; answered by the order `key`. */
+  /** Asks for an organization's key; answered by the order `key`. */
   | { readonly type: 'key'; readonly organization: string }
   | { readonly type: 'problem'; readonly action: string; readonly message: string }
   | { readonly type: 'ready'; readonly model: string; readonly ms: number };

@@ -16,7 +16,8 @@ export interface PositionText {
   readonly adapter?: string;
 }
 
-// Per position: kind (0 token, 1 image row), token ID or row, number of rows if they attend to each other, content hash.
+// Per position: kind (0 token, 1 image row), token ID or row, number of rows if they attend to each other, content
+// hash.
 const POSITION_BYTES = 4 + 4 + 4 + 16;
 export const CONTENT_BYTES = PAGE_TOKENS * POSITION_BYTES;
 

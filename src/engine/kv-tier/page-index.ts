@@ -253,7 +253,7 @@ export class PageIndex {
 
   /**
    * Records that `label` needs only the prefix that ends with the page `leaf`. Returns the entries that no label needs
-   * any more.
+   * any longer.
    */
   referOnly(label: string, leaf: string, at: number): Entry[] {
     const former = [...(this.#labels.get(label) ?? [])];
@@ -263,7 +263,7 @@ export class PageIndex {
     return former.flatMap((one) => [...this.#chain(one)].filter(({ references }) => references === 0));
   }
 
-  /** Removes a label. Returns the entries that no label needs any more, or null if the label is unknown. */
+  /** Removes a label. Returns the entries that no label needs any longer, or null if the label is unknown. */
   release(label: string): Entry[] | null {
     const leaves = this.#labels.get(label);
     if (leaves === undefined) return null;

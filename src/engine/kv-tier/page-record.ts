@@ -17,7 +17,7 @@ export const ENGINE_KEY_BYTES = 32;
 const ORGANIZATION_BYTES = 64;
 const HEADER_BYTES = 4 + 2 + 1 + 1 + ENGINE_KEY_BYTES + ORGANIZATION_BYTES + 2 * DIGEST_BYTES + 4 + 4 + NONCE_BYTES;
 
-/** What a record holds of a page; each part has its own record. */
+/** The parts of a page. Each part has its own record. */
 export const PARTS = ['full', 'window', 'snapshot'] as const;
 export type PagePart = (typeof PARTS)[number];
 

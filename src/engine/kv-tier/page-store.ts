@@ -18,7 +18,7 @@ import { SlabFiles, type Slot } from './slab-files.js';
 
 /** Limits the memory of the index. */
 const MAX_RECORDS = 400_000;
-/** The time limit of a page is extended only by at least this many seconds. */
+/** A page's expiry time is postponed only by at least this many seconds. */
 const EXTEND_S = 3_600;
 /**
  * Maximum number of records that are evicted together when several slots are needed, because each eviction takes two
@@ -158,7 +158,7 @@ export class PageStore {
     const { maxBytes } = this.options;
     if (this.bytes <= maxBytes) return;
     this.counts.evicted += evictToFit(this.#index, maxBytes);
-    // The journal must not list the removed records any more, because compact() may overwrite their slots.
+    // The journal must no longer list the removed records, because compact() may overwrite their slots.
     await this.#journal.rewrite(this.#index.snapshot());
     await compact(this.#index, this.#slabs);
   }
@@ -237,7 +237,8 @@ export class PageStore {
         }
         const own = this.#index.get(nameOf(engine.key, page, 'full'));
         if (own === undefined) {
-          // Without this page, the following ones cannot be found. They are counted, so that the engine exports them again.
+          // Without this page, the following ones cannot be found. They are counted, so that the engine exports them
+          // again.
           this.counts.skipped += pages.filter(({ index }) => index > page.index).length;
           break;
         }

@@ -146,11 +146,7 @@ class Loading {
     this.#bytes += bytes.length;
     const most = this.deps.settings.max_bytes * TOTAL_BYTES_FACTOR;
     if (this.#bytes > most)
-      throw apiError(
-        'image_too_large',
-        `${path}: the images of the request have more than ${most} bytes in total.`,
-        path,
-      );
+      throw apiError('image_too_large', `${path}: the request's images have more than ${most} bytes in total.`, path);
     this.held.add(bytes.length);
     return decodeImage(bytes, {
       path,
@@ -178,11 +174,7 @@ class Loading {
     this.#pixels += pixels;
     const most = maxPixels * TOTAL_PIXELS_FACTOR;
     if (this.#pixels > most)
-      throw apiError(
-        'image_too_large',
-        `${path}: the images of the request have more than ${most} pixels in total.`,
-        path,
-      );
+      throw apiError('image_too_large', `${path}: the request's images have more than ${most} pixels in total.`, path);
   }
 
   async #bytesOf({ source, path }: ImagePart): Promise<Buffer> {

@@ -126,7 +126,7 @@ export function toTemplateMessages(
     for (let next = messages[index + 1]; next?.role === 'tool'; next = messages[++index + 1]) results.push(next);
     folder.addCalls(message, results, index > lastUser);
   }
-  return shape.can.alternation ? mergeNeighbours(folder.messages) : folder.messages;
+  return shape.can.alternation ? mergeNeighbors(folder.messages) : folder.messages;
 }
 
 type CallMessage = NonNullable<TemplateMessage['tool_calls']>[number];
@@ -288,7 +288,7 @@ function inOrderOf(ids: readonly string[], results: readonly ToolMessage[]): Map
   return answers;
 }
 
-function mergeNeighbours(messages: readonly TemplateMessage[]): TemplateMessage[] {
+function mergeNeighbors(messages: readonly TemplateMessage[]): TemplateMessage[] {
   const merged: TemplateMessage[] = [];
   for (const message of messages) {
     const last = merged.at(-1);

@@ -37,7 +37,7 @@ export class PromptImages {
         if (all > perRequest)
           throw apiError(
             'image_too_large',
-            `${part.path}: the images of the request take more than ${perRequest} prompt tokens in total.`,
+            `${part.path}: the request's images take more than ${perRequest} prompt tokens in total.`,
             part.path,
           );
       }

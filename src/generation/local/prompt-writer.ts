@@ -188,7 +188,9 @@ export class PromptWriter {
     return found(new Map());
   }
 
-  /** Throws TemplateError if the template rejects the messages, and ApiError 422 if it drops the message to continue. */
+  /**
+   * Throws TemplateError if the template rejects the messages, and ApiError 422 if it drops the message to continue.
+   */
   #render(
     request: PromptRequest,
     messages: TemplateMessage[],

@@ -91,7 +91,7 @@ interface Tokenized {
 
 export class Prompter {
   readonly template: ChatTemplate;
-  /** What is wrong with the model's chat template: it cannot be used at all, or only without tools. */
+  /** The defect of the model's chat template: it cannot be used at all, or only without tools. */
   readonly templateProblem: TemplateProblem | null;
   /** The delimiters of the model's reasoning. Null: it has no reasoning mode. */
   readonly markers: ReasoningMarkers | null;

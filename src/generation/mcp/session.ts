@@ -1,7 +1,7 @@
 // Calls one MCP server for one request, with the official SDK, which is loaded on demand. The server is connected to
-// with the first operation. Operations run one after another. Each one has a deadline and a maximum number of bytes; one
-// that exceeds either, or is aborted, closes the connection, and the next operation opens a new one. A failure is an
-// outcome, never an exception. Event-loop thread only.
+// with the first operation. Operations run one after another. Each one has a deadline and a maximum number of bytes;
+// one that exceeds either, or is aborted, closes the connection, and the next operation opens a new one. A failure is
+// an outcome, never an exception. Event-loop thread only.
 import { createRequire } from 'node:module';
 import { isIP } from 'node:net';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';

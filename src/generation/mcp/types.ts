@@ -56,7 +56,9 @@ export interface ApprovedCall {
 /** The tools that may be called. */
 export interface McpChoice {
   readonly mode: 'none' | 'auto' | 'required';
-  /** Null: all tools. `names`: of tools that the client runs. `tools`: on MCP servers; null: all tools of the server. */
+  /**
+   * Null: all tools. `names`: of tools that the client runs. `tools`: on MCP servers; null: all tools of the server.
+   */
   readonly allowed: {
     readonly names: readonly string[];
     readonly tools: readonly { readonly label: string; readonly name: string | null }[];

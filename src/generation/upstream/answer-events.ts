@@ -234,7 +234,7 @@ export class AnswerEvents {
     }
   }
 
-  /** Called at the end of the response. Throws UpstreamFault if a choice has not ended. */
+  /** Called at the end of the response. Throws UpstreamFault if a choice is unfinished. */
   finish(): void {
     if (this.#choices.some(({ end }) => end === null)) throw notUnderstood('without an end reason');
     this.#finish();

@@ -125,7 +125,7 @@ export class BatchRunner {
     const renewing = setInterval(() => {
       batches
         .renewJob(batch.id, this.#owner, leaseMs)
-        .catch((err: unknown) => this.#failed(err, 'cannot renew the lease of a batch'));
+        .catch((err: unknown) => this.#failed(err, "cannot renew a batch's lease"));
     }, leaseMs / 3).unref();
     try {
       const again = await runJob(this.deps, batch);

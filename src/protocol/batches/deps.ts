@@ -59,7 +59,7 @@ export async function cancelBatch(deps: BatchDeps, exchange: Exchange, kind: Bat
   const [organizationId, id] = idOf(exchange);
   foundBatch(exchange, kind, await deps.batches.get(organizationId, id));
   const batch = foundBatch(exchange, kind, await deps.batches.cancel(organizationId, id));
-  if (batch.phase === 'ended') throw apiError('batch_not_cancellable', 'The batch has already ended.', 'batch_id');
+  if (batch.phase === 'ended') throw apiError('batch_not_cancellable', 'The batch has already finished.', 'batch_id');
   deps.wake();
   return batch;
 }

@@ -136,7 +136,7 @@ class InputReader {
     this.#ids.add(customId);
     if (method !== 'POST') return this.#problem('invalid_method', 'method must be "POST".', 'method');
     if (url !== endpoint)
-      return this.#problem('invalid_url', `url must be the endpoint of the batch, "${endpoint}".`, 'url');
+      return this.#problem('invalid_url', `url must be the batch's endpoint, "${endpoint}".`, 'url');
     if (!isRecord(body)) return this.#problem('invalid_body', 'body must be a JSON object.', 'body');
     const model = this.#checkedModel(body['model']);
     const extra = Object.keys(value).find((name) => !KNOWN.has(name));
@@ -160,7 +160,7 @@ class InputReader {
     if (this.#model !== null) {
       this.#problem(
         'mismatched_model',
-        'The model differs from the model of the first request. All requests of a batch must name the same model.',
+        "The model differs from the first request's model. All requests of a batch must name the same model.",
         'body.model',
       );
       return false;

@@ -128,8 +128,8 @@ async function create(deps: BatchDeps, exchange: Exchange): Promise<void> {
 }
 
 /**
- * Serializes the requests in groups, and yields to the event loop between two groups. `isLarge`: whether a single request
- * may take so long that it must be serialized in slices.
+ * Serializes the requests in groups, and yields to the event loop between two groups. `isLarge`: whether a single
+ * request may take so long that it must be serialized in slices.
  */
 async function* grouped(requests: readonly MessageRequest[], isLarge: boolean): AsyncGenerator<readonly NewLine[]> {
   let lines: NewLine[] = [];
@@ -148,8 +148,8 @@ async function* grouped(requests: readonly MessageRequest[], isLarge: boolean): 
 }
 
 /**
- * Streams the results. A reader of the lines cannot tell an error from a result, so after the first line, an error closes
- * the connection.
+ * Streams the results. A reader of the lines cannot tell an error from a result, so after the first line, an error
+ * closes the connection.
  */
 async function sendResults(deps: BatchDeps, exchange: Exchange, batch: Batch): Promise<void> {
   const out = exchange.lines();
@@ -186,11 +186,10 @@ async function drained(exchange: Exchange, out: EventStream): Promise<void> {
 
 function batchIn(query: URLSearchParams, name: string): string | null {
   const id = query.get(name);
-  if (id !== null && !isBatchId(id))
-    throw apiError('invalid_query_parameter', `${name} must be the ID of a batch.`, name);
+  if (id !== null && !isBatchId(id)) throw apiError('invalid_query_parameter', `${name} must be a batch ID.`, name);
   return id;
 }
 
 function checkEnded({ phase }: Batch): void {
-  if (phase !== 'ended') throw apiError('batch_not_ended', 'The batch has not ended yet.', 'batch_id');
+  if (phase !== 'ended') throw apiError('batch_not_ended', 'The batch has not finished yet.', 'batch_id');
 }

@@ -69,7 +69,7 @@ export function batchRoutes(deps: BatchDeps): Route[] {
         const limit = limitOf(exchange.query, MAX_LIMIT);
         const after = exchange.query.get('after');
         if (after !== null && !isBatchId(after))
-          throw apiError('invalid_query_parameter', 'after must be the ID of a batch.', 'after');
+          throw apiError('invalid_query_parameter', 'after must be a batch ID.', 'after');
         const page = await batches.list(exchange.identity.organizationId, KIND, { after, limit });
         exchange.json(200, {
           object: 'list',

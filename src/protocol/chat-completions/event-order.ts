@@ -52,7 +52,7 @@ export class EventOrder {
     return stage === Stage.Silent;
   }
 
-  /** Call at the end of the response. Throws if a choice has not ended. */
+  /** Call at the end of the response. Throws if a choice is unfinished. */
   complete(): void {
     const open = this.#stages.findIndex((stage) => stage !== Stage.Finished);
     if (open !== -1) throw new Error(`the response ended, but choice ${open} did not`);

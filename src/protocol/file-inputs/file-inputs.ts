@@ -65,8 +65,9 @@ export class FileInputs {
   /**
    * Replaces the files in `body`. Returns null if there are none. Otherwise, resolves to their total size in bytes,
    * including the text of PDF files, which stays reserved until release() or until the client disconnects. Rejects with
-   * ApiError 404 file_not_found, 413 file_too_large, 422 unsupported_content or invalid_value, 429 if the organization's
-   * budget is used up, or 503 if too much request data is in memory. May never settle if the client disconnects.
+   * ApiError 404 file_not_found, 413 file_too_large, 422 unsupported_content or invalid_value, 429 if the
+   * organization's budget is used up, or 503 if too much request data is in memory. May never settle if the client
+   * disconnects.
    */
   expand(format: FileFormat, body: unknown, reader: FileReader): Promise<number> | null {
     const parts = filePartsOf(format, body);
@@ -98,7 +99,7 @@ export class FileInputs {
       if (total > this.#maxBytes)
         throw apiError(
           'file_too_large',
-          `${path}: the files of a request may have at most ${this.#maxBytes} bytes in total.`,
+          `${path}: a request's files may have at most ${this.#maxBytes} bytes in total.`,
           path,
         );
       if (!reserved.add(bytes)) throw tooMuchToRead();

@@ -9,7 +9,7 @@ export type FileOrigin =
   /** `data` is base64 text or a data: URL. */
   | { readonly kind: 'data'; readonly data: string; readonly mediaType: string | null };
 
-/** The contents of a file, in a form that can be part of a prompt. */
+/** A file's contents, in a form that can be part of a prompt. */
 export type FileContents =
   | { readonly kind: 'text'; readonly text: string; readonly filename: string }
   /** `data` is base64 text. */
@@ -21,7 +21,7 @@ export interface FilePart {
   readonly origin: FileOrigin;
   /** The filename in the request. Null: use the name of the stored file. */
   readonly filename: string | null;
-  /** The kind of contents with which the part can be replaced. */
+  /** The kind of content that can replace this part. */
   readonly takes: 'image' | 'text' | 'both';
   /** Replaces this part of the request body with the contents of the file. */
   replace(contents: FileContents): void;

@@ -34,7 +34,7 @@ export async function readForm(
       throw apiError('unsupported_media_type', 'Content-Encoding must be identity for file uploads.');
     const parser = new MultipartParser(boundaryOf(exchange.header('content-type')));
     for await (const bytes of exchange.bodyStream ?? []) {
-      // The parser stops after each event, because storing the data of the event is asynchronous.
+      // The parser stops after each event, because storing the event's data is asynchronous.
       const events = parser.push(bytes);
       for (;;) {
         const next = exchange.charged(bytes.length, () => events.next());

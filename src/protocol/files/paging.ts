@@ -63,7 +63,7 @@ export function readMessagesFileQuery(query: URLSearchParams): MessagesFileQuery
 function cursor(query: URLSearchParams, name: string): string | null {
   const id = query.get(name) ?? '';
   if (id === '') return null;
-  if (!isFileId(id)) throw apiError('invalid_query_parameter', `${name} must be the ID of a file.`, name);
+  if (!isFileId(id)) throw apiError('invalid_query_parameter', `${name} must be a file ID.`, name);
   return id;
 }
 

@@ -136,7 +136,7 @@ async function checkMd5(
   }
   const digest = hash.digest();
   if (![digest.toString('hex'), digest.toString('base64')].includes(expected))
-    throw apiError('invalid_value', 'md5 does not match the contents of the parts.', 'md5');
+    throw apiError('invalid_value', "md5 does not match the parts' contents.", 'md5');
 }
 
 function body<T>(exchange: Exchange, schema: z.ZodType<T>): T {

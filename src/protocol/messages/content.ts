@@ -106,7 +106,7 @@ function imagePart({ source }: Of<'image'>, path: string): ContentPart {
     case 'url':
       return { type: 'image', source: { kind: 'url', url: source.url }, detail: 'auto', path };
     case 'file':
-      throw apiError('unsupported_content', `${path}.source: file_id must be the ID of a file.`, `${path}.source`);
+      throw apiError('unsupported_content', `${path}.source: file_id must be a file ID.`, `${path}.source`);
   }
 }
 

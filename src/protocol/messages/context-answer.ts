@@ -1,4 +1,4 @@
-// What responses of the Messages API report about context management. No side effects.
+// The part of Messages API responses that reports context management. No side effects.
 import type { AppliedEdit } from '../context/edits.js';
 import type { Usage } from '../usage.js';
 import { CLEAR_THINKING, CLEAR_TOOL_USES } from './context-management.js';

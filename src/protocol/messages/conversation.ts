@@ -278,7 +278,7 @@ function assistantTurn(
   };
 }
 
-/** Joins the texts of the blocks. Throws for block types without text. */
+/** Joins the blocks' text. Throws for block types without text. */
 function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string {
   return blocks
     .map(({ block, path }, at) => textIn(block, path, at === 0))

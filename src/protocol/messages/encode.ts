@@ -211,7 +211,7 @@ function wireUsage(usage: Usage): object {
   };
 }
 
-/** How a message ended. `paused`: after a compaction, without generating a response. Null: it has not ended. */
+/** How a message ended. `paused`: after a compaction, without generating a response. Null: it is unfinished. */
 type Ended = FinishedEvent | 'paused' | null;
 
 function stopFields({ cappedByContext }: Pick<MessageEnvelope, 'cappedByContext'>, ended: Ended): object {

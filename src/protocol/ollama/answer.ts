@@ -34,7 +34,9 @@ export function answerOllama(
   if (sink instanceof StreamedAnswer && !run.ended) sink.open();
 }
 
-/** A failed format check is reported before the last line, so a client never mistakes the response for a complete one. */
+/**
+ * A failed format check is reported before the last line, so a client never mistakes the response for a complete one.
+ */
 abstract class Answer implements RunSink {
   protected abstract readonly encoder: OllamaCollector | OllamaStreamEncoder;
   protected readonly memory: AnswerMemory;

@@ -1,6 +1,6 @@
-// Encodes generation events as the JSON of Ollama's chat and generate responses. A stream is one JSON object per line; a
-// non-streamed response is one object with the same fields. Pure: one encoder per request receives the events in order
-// and throws if they are out of order (event-order.ts).
+// Encodes generation events as the JSON of Ollama's chat and generate responses. A stream is one JSON object per line;
+// a non-streamed response is one object with the same fields. Pure: one encoder per request receives the events in
+// order and throws if they are out of order (event-order.ts).
 import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { EventOrder, type ChoiceEvent } from '../chat-completions/event-order.js';

@@ -68,7 +68,7 @@ export const batchOperations = [
     method: 'delete',
     path: '/v1/messages/batches/{id}',
     id: 'deleteMessageBatch',
-    summary: 'Delete a batch of messages that has ended, and its results.',
+    summary: 'Delete a finished batch of messages and its results.',
     answer: 'MessageBatchDeleted',
   },
   {
@@ -82,7 +82,7 @@ export const batchOperations = [
     method: 'get',
     path: '/v1/messages/batches/{id}/results',
     id: 'streamMessageBatchResults',
-    summary: 'Get the results of a batch of messages that has ended, as JSON lines.',
+    summary: 'Get the results of a finished batch of messages, as JSON lines.',
     answer: 'MessageBatchResult',
     lines: 'MessageBatchResult',
   },

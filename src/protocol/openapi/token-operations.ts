@@ -1,4 +1,4 @@
-// The operations on the tokens and the state of a model in the OpenAPI document. No side effects.
+// OpenAPI operations on a model's tokens and state. No side effects.
 import { z } from 'zod';
 
 const ofModel = { model: z.string().optional() };
@@ -33,7 +33,7 @@ export const tokenOperations = [
     method: 'get',
     path: '/tokenizer_info',
     id: 'tokenizerInfo',
-    summary: 'Get the tokenizer of a model.',
+    summary: "Get a model's tokenizer.",
     answer: 'TokenizerInfo',
     query: ofModel,
   },
@@ -41,7 +41,7 @@ export const tokenOperations = [
     method: 'get',
     path: '/props',
     id: 'modelProperties',
-    summary: 'Get the properties of a model, with the field names of llama-server. Requires operator access.',
+    summary: "Get a model's properties, with the field names of llama-server. Requires operator access.",
     answer: 'ModelProperties',
     query: ofModel,
   },
@@ -49,7 +49,7 @@ export const tokenOperations = [
     method: 'get',
     path: '/slots',
     id: 'modelSlots',
-    summary: 'List the sequence slots of a model, with the field names of llama-server. Requires operator access.',
+    summary: "List a model's sequence slots, with the field names of llama-server. Requires operator access.",
     answer: 'ModelSlots',
     query: { ...ofModel, fail_on_no_slot: z.string().optional() },
   },

@@ -4,7 +4,7 @@ import type { PoolingInput, PoolingRequest } from '../../generation/pooling.js';
 import type { GenerationRequest, Message } from '../../generation/types.js';
 import { WITHOUT_TEXT } from '../../generation/without-text.js';
 
-/** `keepsText`: whether the request log stores the request's texts. */
+/** `keepsText`: whether the request log stores the request's text. */
 export function asGeneration(model: string, request: PoolingRequest, keepsText: boolean): GenerationRequest {
   const { task, inputs, dimensions } = request;
   return {

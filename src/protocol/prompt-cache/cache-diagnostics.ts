@@ -13,7 +13,7 @@ const SHOWN_BEFORE = 24;
 const SHOWN_AFTER = 48;
 /** Estimated number of characters per token, used to charge the time for hashing. */
 const CHARACTERS_PER_TOKEN = 4;
-/** Maximum number of characters of each of these texts. */
+/** Maximum number of characters of each text shown. */
 const MAX_SHOWN = 500;
 
 export interface DiagnosticsOptions {

@@ -10,9 +10,9 @@ import type { KeptPrompt } from './prompt-memory.js';
  * prompt repeats. `missed` is the number of positions after them, up to the generation prompt, which no continuation
  * repeats. If the result is `evicted`, `missed` is the number of matched positions that the cache no longer had.
  *
- * match: this prompt repeats the earlier one. evicted: it does, but part of it was no longer in the cache. differs: it does
- * not; `changed` is empty if the template rendered the same request differently. unavailable: the model's token IDs are
- * not available.
+ * match: this prompt repeats the earlier one. evicted: it does, but part of it was no longer in the cache. differs: it
+ * does not; `changed` is empty if the template rendered the same request differently. unavailable: the model's token
+ * IDs are not available.
  */
 export type CacheDiagnosis =
   | { readonly result: 'not_found' | 'unavailable' }

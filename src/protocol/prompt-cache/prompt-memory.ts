@@ -258,8 +258,8 @@ const ageOf = (ticket: number, seconds: number): number => (seconds - (ticket >>
 const blocksFor = (positions: number): number => Math.ceil(positions / BLOCK);
 
 /**
- * Returns the key of a response. The key includes the organization, so that responses of different organizations never
- * have the same key.
+ * Returns a response's key. The key includes the organization, so that responses of different organizations never have
+ * the same key.
  */
 function keyOf(organization: number, id: string): Int32Array {
   const digest = hash('sha256', `${organization}\n${id}`, 'buffer');

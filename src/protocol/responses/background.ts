@@ -89,7 +89,7 @@ export class BackgroundResponses {
   ) {
     bus.on('response.cancel', async ({ id }) => {
       const run = this.find(id);
-      await run?.cancel().catch(() => undefined); // the status shows the client that the response has not ended
+      await run?.cancel().catch(() => undefined); // the status shows the client that the response is unfinished
       return run !== null;
     });
   }
@@ -194,7 +194,7 @@ export class BackgroundResponses {
     this.#runs.clear();
   }
 
-  /** Logs the outcome separately, because the request that started the response has already ended. */
+  /** Logs the outcome separately, because the request that started the response is already over. */
   #ended(
     { identity, requestId, endpoint, receivedAt, client, fields, trace }: DetachedCaller,
     { record, error }: ResponseRunEnd,

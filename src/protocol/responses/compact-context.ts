@@ -66,8 +66,8 @@ export async function compactContext(
 
 /**
  * The summary covers the whole conversation. All that is left to generate is the prefill of the prompt that starts with
- * the summary, so that the next request finds it in the prefix cache. Clients such as Codex send the user's messages again before the item, so
- * the summary does not replace items that precede it in an input; see readInput() for chains.
+ * the summary, so that the next request finds it in the prefix cache. Clients such as Codex send the user's messages
+ * again before the item, so the summary does not replace items that precede it in an input; see readInput() for chains.
  */
 async function compactOnRequest(
   deps: CompactContextDeps,

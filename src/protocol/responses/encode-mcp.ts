@@ -19,7 +19,7 @@ export class OpenMcpListing extends OpenItemBase<McpListItem> {
     this.#write('in_progress');
   }
 
-  /** A listing that has not ended when the response does counts as failed. */
+  /** A listing that is unfinished when the response ends counts as failed. */
   item(status: ItemStatus = 'in_progress'): McpListItem {
     const { listing } = this;
     const error =

@@ -5,7 +5,7 @@ import { OpenItemBase, type ClosedStatus } from './encode-item.js';
 import type { EventWriter } from './encode-writer.js';
 import type { ItemStatus, WebSearchItem } from './resource.js';
 
-/** What a search item contains besides the query, as requested with `include`. */
+/** Fields that a search item contains besides the query, as requested with `include`. */
 export interface SearchForm {
   sources: boolean;
   results: boolean;
@@ -27,7 +27,7 @@ export class OpenSearch extends OpenItemBase<WebSearchItem> {
     this.#write('searching');
   }
 
-  /** A search that has not ended when the response does counts as failed. */
+  /** A search that is unfinished when the response ends counts as failed. */
   item(status: ItemStatus): WebSearchItem {
     const results = this.outcome !== null && 'results' in this.outcome ? this.outcome.results : null;
     const sources = results?.map(({ url }) => ({ type: 'url' as const, url }));

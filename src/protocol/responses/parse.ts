@@ -118,7 +118,7 @@ export interface CreateGeneration {
   summarize: boolean;
   /** Reasoning items have `encrypted_content`. */
   sealReasoning: boolean;
-  /** What web search items contain besides the query. */
+  /** Fields that web search items contain besides the query. */
   searchForm: SearchForm;
   /** Maps the model's tool names to the client's, for custom tools and tools in namespaces. */
   toolNames: ReadonlyMap<string, ToolName>;

@@ -15,7 +15,7 @@ import type {
   WebSearchItem,
 } from './resource.js';
 
-/** Returns all events, numbered from 0. The last one is the terminal event, unless the response has not ended. */
+/** Returns all events, numbered from 0. The last one is the terminal event, unless the response is unfinished. */
 export function replayEvents(resource: ResponseResource, dialect: EventDialect): StoredEvent[] {
   const out = new EventList(0);
   const before: ResponseResource = {
@@ -86,7 +86,7 @@ export async function endOf(
 
 /**
  * Returns the last events after number `after` for a response whose log expired before it was read completely. Null if
- * the response no longer exists or has not ended.
+ * the response no longer exists or is unfinished.
  */
 export async function endOfStored(
   responses: Pick<ResponseStore, 'get'>,

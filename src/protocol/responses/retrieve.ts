@@ -45,7 +45,7 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   if (after !== null && !/^\d{1,15}$/.test(after))
     throw apiError(
       'invalid_query_parameter',
-      'starting_after must be the number of an event, an integer of 0 or more.',
+      'starting_after must be an event number, an integer of 0 or more.',
       'starting_after',
     );
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
@@ -115,7 +115,7 @@ function withSealedReasoning(
   return { ...resource, output: resource.output.map((item) => (item.type === 'reasoning' ? sealed(item) : item)) };
 }
 
-/** Returns the log of a background response that has ended, or null if there is none. */
+/** Returns a finished background response's log, or null if there is none. */
 async function loggedEvents(
   responses: ResponseStore,
   record: StoredResponse,

@@ -16,7 +16,7 @@ export class SocketMemory {
   readonly #sizes = new WeakMap<ChainedResponse, number>();
 
   /**
-   * `maxBytes`: maximum total size of the unsaved responses. The size of a response is that of the message that
+   * `maxBytes`: maximum total size of the unsaved responses. A response counts as many bytes as the message that
    * requested it.
    */
   constructor(

@@ -17,7 +17,7 @@ import type { ToolEntry } from './schema-items.js';
 export interface ToolName {
   name: string;
   namespace: string | null;
-  /** Whether it is a custom tool, whose input is free text. */
+  /** Whether this is a custom tool, whose input is free text. */
   custom: boolean;
 }
 

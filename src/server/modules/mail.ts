@@ -17,7 +17,7 @@ export function openMail({ config, telemetry: { log } }: AppContext): Promise<Ma
     const origin = new DashboardOrigin(config);
     if (config.mail.smtp_url !== null && origin.fixed === null) {
       throw new StartError(
-        'mail.smtp_url requires dashboard.url: links in emails must not depend on the address of a request.',
+        "mail.smtp_url requires dashboard.url: links in emails must not depend on a request's address.",
       );
     }
     const mailer = openMailer(config.mail, log);

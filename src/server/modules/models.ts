@@ -38,7 +38,7 @@ export interface Models extends Module {
 export interface ModelsContext extends AppContext {
   /** Models from the configuration. */
   catalog: readonly CatalogModel[];
-  /** Draft models, keyed by the name of the model that uses them. */
+  /** Draft models, keyed by the target model's name. */
   drafts: ReadonlyMap<string, DraftFile>;
   storage: Storage;
   authentication: Authentication;

@@ -1,4 +1,4 @@
-// Ends background responses that no thread is generating any more: at startup, those of the previous process; later,
+// Ends background responses that no thread generates any longer: at startup, those of the previous process; later,
 // those of lost processes and HTTP workers.
 
 import { endUnfinished } from '../lost-thread.js';

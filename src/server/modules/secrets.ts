@@ -1,4 +1,4 @@
-// The server's keys: the configured API key, and the keys that encrypt reasoning, saved texts and two-factor secrets.
+// The server's keys: the configured API key, and the keys that encrypt reasoning, saved text and two-factor secrets.
 
 import { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
 import type { KeyRing } from '../../accounts/sealing/key-ring.js';

@@ -19,7 +19,9 @@ export interface PinnedContent {
 /** The request fields that change the shared part of a prompt. */
 const FIELDS = ['messages', 'tools', 'tool_choice', 'response_format', 'reasoning_effort', 'chat_template_kwargs'];
 
-/** Throws ApiError 422 if neither or both of prompt and request are given, or if a part of the request cannot be pinned. */
+/**
+ * Throws ApiError 422 if neither or both of prompt and request are given, or if a part of the request cannot be pinned.
+ */
 export function contentOf({ prompt, request, model }: Pick<PromptPin, 'model' | 'prompt' | 'request'>): PinnedContent {
   if ((prompt === null) === (request === null))
     throw apiError('invalid_value', 'Exactly one of prompt and request is required.', 'prompt');

@@ -97,7 +97,7 @@ export class HttpWorkers {
     for (const thread of this.#threads.values()) send(thread, 'unready');
   }
 
-  /** Makes every worker refuse new requests. Resolves when no request is running any more. */
+  /** Makes every worker refuse new requests. Resolves when no request is running. */
   async drain(): Promise<void> {
     this.#draining = true;
     await Promise.all(

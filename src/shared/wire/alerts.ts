@@ -29,15 +29,15 @@ export interface AlertIncident {
   id: string;
   kind: AlertKind;
   title: string;
-  /** What was measured when the incident began, compared with its threshold. */
+  /** The measurement when the incident began, compared with its threshold. */
   what: string;
-  /** Where it was measured; null: not specific to a process. */
+  /** The process that measured it; null: not specific to a process. */
   process: string | null;
   look_at: string;
   began_at: string;
   /** Null: the incident is active. */
   ended_at: string | null;
-  /** What was measured when it ended. */
+  /** The measurement when the incident ended. */
   end: string | null;
   deliveries: AlertDelivery[];
 }
@@ -65,7 +65,7 @@ export interface AlertDestination {
 export interface AlertProcess {
   name: string;
   alive: boolean;
-  /** Whether it currently sends the alerts. */
+  /** Whether this process currently sends the alerts. */
   sends: boolean;
   seen_at: string;
 }
@@ -78,7 +78,7 @@ export interface AlertState {
   recent: AlertIncident[];
   /** Null: the thread that measures did not respond in time. */
   measures: AlertMeasure[] | null;
-  /** What is not measured, because of the settings. */
+  /** Kinds that are not measured because of the settings. */
   off: AlertKind[];
   destinations: AlertDestination[];
   /** Empty if the processes cannot watch each other, because there is no shared database. */

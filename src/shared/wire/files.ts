@@ -10,7 +10,7 @@ export interface FileListItem {
   readonly expires_at: string;
 }
 
-/** The API with which a batch was created. */
+/** The API used to create the batch. */
 export const BATCH_KINDS = ['openai', 'messages'] as const;
 
 export type BatchState =

@@ -10,7 +10,7 @@ export interface LocalModel {
   readonly state: 'loading' | 'ready' | 'elsewhere' | 'failed' | 'idle' | 'unloaded';
   /** While loading: from 0 to 1. */
   readonly progress: number | null;
-  /** Why it cannot be served. */
+  /** Why the model cannot be served. */
   readonly problem: string | null;
   /** For a loaded model: weights, KV cache pages in use, recurrent state and working buffers. */
   readonly memory_bytes: number | null;

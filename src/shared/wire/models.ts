@@ -15,7 +15,7 @@ export interface DashboardModel {
   load_progress: number | null;
   context_window: number;
   max_output_tokens: number;
-  /** What the model produces. Null until the model has been loaded. */
+  /** The model's kind of output. Null until the model has been loaded. */
   task: 'generation' | 'embedding' | 'ranking' | null;
   /** Vector lengths that an embedding model supports, longest first. */
   embedding_dimensions: number[] | null;
@@ -44,7 +44,7 @@ export interface OperatorServe {
 export interface OperatorModel extends DashboardModel {
   /** OWNER/REPO:QUANTIZATION of a model served by an operator; null for a configured model. */
   source: string | null;
-  /** Why it failed to load. */
+  /** Why the model failed to load. */
   problem: string | null;
 }
 

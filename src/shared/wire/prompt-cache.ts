@@ -31,7 +31,7 @@ export interface CachedOrganization {
 }
 
 export interface CachedModel {
-  /** Public names of the models that use this file. Empty if none is served any more. */
+  /** Public names of the models that use this file. Empty if none is served any longer. */
   readonly names: readonly string[];
   readonly file: string;
   /**

@@ -1,6 +1,7 @@
 // Upgrades API keys. From schema version 4 to 5, replaces their plain SHA-256 hashes with keyed ones, and adds a list
 // of keys per organization. From version 7 to 8, sets a flag on revoked keys. From version 11 to 12, adds the scopes of
-// files and batches. This file describes versions 5, 8 and 12 and must not change, even if the current code in src/accounts does.
+// files and batches. This file describes versions 5, 8 and 12 and must not change, even if the current code in
+// src/accounts does.
 
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Store } from '../store.js';

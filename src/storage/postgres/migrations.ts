@@ -1,7 +1,7 @@
 // Upgrades the database's tables through numbered, forward-only migrations, one at a time even if several processes
 // start concurrently. A released migration never changes; the next change gets the next number. Each migration declares
 // which releases are compatible with it. An older release starts on newer tables if they are compatible; an
-// incompatible migration waits until the processes of older releases have ended.
+// incompatible migration waits until the processes of older releases have exited.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';

@@ -141,7 +141,7 @@ t.test('damaged records are dropped and counted, and are never returned', async 
     t.equal(await readAll(store, 5), 2, `byte ${offset}`);
     await store.settled();
     t.equal(store.counts.dropped.corrupt, before + 1);
-    t.same(store.find(ENGINE, ORGANIZATION, textOf(5), 5).length, 2, 'what follows cannot be found any more');
+    t.same(store.find(ENGINE, ORGANIZATION, textOf(5), 5).length, 2, 'the records after it can no longer be found');
     writeFileSync(path, bytes);
     await put(store, 5);
     t.equal(await readAll(store, 5), 5);
@@ -153,7 +153,9 @@ t.test('damaged records are dropped and counted, and are never returned', async 
   await again.store.close();
 });
 
-/** Records the size of every read in `reads`. In the first page file, a read that includes position `failsAt()` fails. */
+/**
+ * Records the size of every read in `reads`. In the first page file, a read that includes position `failsAt()` fails.
+ */
 function countedFiles(reads: number[], failsAt: () => number): PageFiles {
   return {
     ...nodeFiles,

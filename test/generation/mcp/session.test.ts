@@ -1,5 +1,5 @@
-// Tests the connection to an MCP server: transports, results, limits, failures, secrets and redirects, with real servers
-// made with the official SDK.
+// Tests the connection to an MCP server: transports, results, limits, failures, secrets and redirects, with real
+// servers made with the official SDK.
 import t, { type Test } from 'tap';
 import { McpSession, type McpSettings, type SessionLimits } from '../../../src/generation/mcp/session.js';
 import type { McpServer } from '../../../src/generation/mcp/types.js';

@@ -277,7 +277,7 @@ TEST(a_conversation_resumes_from_the_state_of_its_last_response) {
 }
 
 // Requests with adjacent seeds have no response in common.
-TEST(choices_differ_from_those_of_neighbouring_seeds) {
+TEST(choices_differ_from_those_of_neighboring_seeds) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);

@@ -170,7 +170,7 @@ void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const s
 // Returns a prompt of `n` tokens without special tokens. Prompts of the same `family` share a prefix.
 std::vector<TokenId> test_prompt(int n, int family);
 
-// Waits until no page is referenced any more. Returns false if a page is still referenced at the time limit.
+// Waits until no page is referenced. Returns false if a page is still referenced at the time limit.
 bool pages_come_back(const Engine& engine);
 
 }  // namespace monolith::testing

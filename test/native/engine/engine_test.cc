@@ -238,7 +238,7 @@ TEST(cancel_drops_undelivered_output_of_an_ended_request) {
     while (engine->stats().finished < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
   wait_for_ends(2);
-  // This request runs in a later step. By the time it ends, both ended requests have been retired.
+  // This request runs in a later step. By the time it finishes, both earlier requests have been retired.
   another.pump_until_ended(another.submit(simple_request(5, 5)));
   engine->cancel(another.channel(), kept);  // This request does not belong to the channel.
   engine->cancel(consumer.channel(), gone);
@@ -246,7 +246,7 @@ TEST(cancel_drops_undelivered_output_of_an_ended_request) {
   CHECK_EQ(consumer.outcomes()[gone].started, 0);
   CHECK(consumer.outcomes()[gone].choices.empty());
   CHECK_EQ(consumer.outcomes()[kept].choices[0].piece_tokens, 6);
-  // The engine must not retain the IDs of ended requests forever.
+  // The engine must not retain the IDs of finished requests forever.
   const RequestId next = consumer.submit(simple_request(10, 5, 3));
   consumer.pump_until_ended(next);
 }

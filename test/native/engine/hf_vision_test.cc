@@ -50,7 +50,7 @@ void compare(const std::string& what, const Seen& want, const Seen& got) {
     if (a.position != b.position || a.piece.n_rows != b.piece.n_rows || a.piece.bidirectional != b.piece.bidirectional)
       return fail("places");
     if (a.pixels_u8_sha256 != b.pixels_u8_sha256) return fail("pixels");
-    if (a.pixels_f32_sha256 != b.pixels_f32_sha256) return fail("colours");
+    if (a.pixels_f32_sha256 != b.pixels_f32_sha256) return fail("colors");
     if (a.embeddings != b.embeddings) return fail("embeddings");
   }
   if (want.logits.empty() || want.logits != got.logits) fail("logits");

@@ -111,7 +111,7 @@ std::optional<Picture> read_png(std::span<const uint8_t> file) {
   };
   Picture picture;
   std::vector<uint8_t> packed, palette;
-  int colour = 0;
+  int color = 0;
   for (size_t at = 8; at + 12 <= file.size();) {
     const size_t length = number(at);
     const std::string_view kind(reinterpret_cast<const char*>(file.data()) + at + 4, 4);
@@ -120,7 +120,7 @@ std::optional<Picture> read_png(std::span<const uint8_t> file) {
     if (kind == "IHDR") {
       picture.width = static_cast<int>(number(at + 8));
       picture.height = static_cast<int>(number(at + 12));
-      colour = data[9];
+      color = data[9];
       if (data[8] != 8 || data[12] != 0) return std::nullopt;
     } else if (kind == "PLTE") {
       palette.assign(data.begin(), data.end());
@@ -129,7 +129,7 @@ std::optional<Picture> read_png(std::span<const uint8_t> file) {
     }
     at += 12 + length;
   }
-  const size_t channels = colour == 2 ? 3 : colour == 6 ? 4 : colour == 4 ? 2 : 1;
+  const size_t channels = color == 2 ? 3 : color == 6 ? 4 : color == 4 ? 2 : 1;
   const size_t row = channels * static_cast<size_t>(picture.width), height = static_cast<size_t>(picture.height);
   const auto lines = Inflate::zlib(packed);
   if (!lines || lines->size() != height * (row + 1)) return std::nullopt;
@@ -148,10 +148,10 @@ std::optional<Picture> read_png(std::span<const uint8_t> file) {
     }
     for (size_t x = 0; x < static_cast<size_t>(picture.width); ++x) {
       const uint8_t* pixel = own.data() + x * channels;
-      if (colour == 3 && pixel[0] * 3u + 2 >= palette.size()) return std::nullopt;
-      const uint8_t* from = colour == 3 ? &palette[pixel[0] * 3u] : pixel;
-      const bool grey = colour == 0 || colour == 4;
-      picture.rgb.insert(picture.rgb.end(), {from[0], from[grey ? 0 : 1], from[grey ? 0 : 2]});
+      if (color == 3 && pixel[0] * 3u + 2 >= palette.size()) return std::nullopt;
+      const uint8_t* from = color == 3 ? &palette[pixel[0] * 3u] : pixel;
+      const bool gray = color == 0 || color == 4;
+      picture.rgb.insert(picture.rgb.end(), {from[0], from[gray ? 0 : 1], from[gray ? 0 : 2]});
     }
     before = own;
   }

@@ -29,14 +29,14 @@ void join_qkv(Weights& weights) {
     });
 }
 
-void colours_last(Weights& weights) {
+void colors_last(Weights& weights) {
   FloatTensor& kernel = weights.at("v.patch_embd.weight");
   const int64_t width = kernel.shape[0], places = kernel.shape[2] * kernel.shape[3];
   std::vector<float> out;
   for (int64_t row = 0; row < width; ++row)
     for (int64_t place = 0; place < places; ++place)
-      for (int64_t colour = 0; colour < 3; ++colour)
-        out.push_back(kernel.values[static_cast<size_t>((row * 3 + colour) * places + place)]);
+      for (int64_t color = 0; color < 3; ++color)
+        out.push_back(kernel.values[static_cast<size_t>((row * 3 + color) * places + place)]);
   kernel = {{width, places * 3}, std::move(out)};
 }
 
@@ -230,7 +230,7 @@ std::vector<VisionFolder> vision_folders() {
        R"("min_image_tokens":64,"max_image_tokens":256,"tile_size":512,"max_tiles":10,"do_image_splitting":true,"resample":2)",
        "model.vision_tower.vision_model.", "model.multi_modal_projector.", "encoder.layers.",
        kSiglip + TensorNames{{"mm.input_norm", "layer_norm"}, {"mm.1", "linear_1"}, {"mm.2", "linear_2"}},
-       colours_last});
+       colors_last});
   const std::string kimi = vision(
       R"("vt_hidden_size":64,"vt_intermediate_size":128,"vt_num_hidden_layers":2,"vt_num_attention_heads":2,)" + eps +
       R"(,"patch_size":14,"merge_kernel_size":[2,2],"init_pos_emb_height":8,"init_pos_emb_width":8,"init_pos_emb_time":4,)"
@@ -303,7 +303,7 @@ std::vector<VisionFolder> vision_folders() {
         {"ffn_down.weight", "mlp.down_proj.linear.weight"},
         {"ffn_down", "mlp.down_proj"}},
        [](Weights& w) {
-         colours_last(w);
+         colors_last(w);
          for (auto& [name, tensor] : w)
            if (name.ends_with("_min") || name.ends_with("_max")) tensor.shape.clear();  // Scalars.
        },

@@ -78,7 +78,7 @@ void join_frames(Weights& weights);
 void join_qkv(Weights& weights);
 
 // Reorders patch kernels to rows by pixel position, then by color channel.
-void colours_last(Weights& weights);
+void colors_last(Weights& weights);
 
 void turn_halves(Weights& weights, int64_t heads);
 

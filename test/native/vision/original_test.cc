@@ -15,7 +15,7 @@ using namespace monolith::testing;
 
 namespace {
 
-std::vector<uint8_t> grey(std::initializer_list<int> levels) {
+std::vector<uint8_t> gray(std::initializer_list<int> levels) {
   std::vector<uint8_t> pixels;
   for (const int level : levels) pixels.insert(pixels.end(), 3, static_cast<uint8_t>(level));
   return pixels;
@@ -68,21 +68,21 @@ TinyVision with_newline() {
 }  // namespace
 
 TEST(resampling_matches_pillow_byte_for_byte) {
-  const auto two = grey({0, 255}), four = grey({0, 100, 200, 250});
-  CHECK(resample(ResampleFilter::kBilinear, two.data(), {2, 1}, {4, 1}) == grey({0, 64, 191, 255}));
+  const auto two = gray({0, 255}), four = gray({0, 100, 200, 250});
+  CHECK(resample(ResampleFilter::kBilinear, two.data(), {2, 1}, {4, 1}) == gray({0, 64, 191, 255}));
   // (3 * 0 + 3 * 100 + 200) / 7 and (100 + 3 * 200 + 3 * 250) / 7.
-  CHECK(resample(ResampleFilter::kBilinear, four.data(), {4, 1}, {2, 1}) == grey({71, 207}));
-  CHECK(resample(ResampleFilter::kBilinear, four.data(), {1, 4}, {1, 2}) == grey({71, 207}));
+  CHECK(resample(ResampleFilter::kBilinear, four.data(), {4, 1}, {2, 1}) == gray({71, 207}));
+  CHECK(resample(ResampleFilter::kBilinear, four.data(), {1, 4}, {1, 2}) == gray({71, 207}));
   // At a quarter of a pixel from the center, the cubic kernel with a = -1/2 weights the two neighbors by 0.8671875 and
   // 0.2265625.
-  CHECK(resample(ResampleFilter::kBicubic, two.data(), {2, 1}, {4, 1}) == grey({0, 53, 202, 255}));
+  CHECK(resample(ResampleFilter::kBicubic, two.data(), {2, 1}, {4, 1}) == gray({0, 53, 202, 255}));
   for (const ResampleFilter filter : {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
-    const auto even = grey({77, 77, 77, 77, 77, 77});
+    const auto even = gray({77, 77, 77, 77, 77, 77});
     for (const uint8_t byte : resample(filter, even.data(), {3, 2}, {7, 5})) CHECK_EQ(int{byte}, 77);
     CHECK(resample(filter, four.data(), {2, 2}, {2, 2}) == four);
     CHECK_EQ(resample(filter, striped_picture(90, 7).data(), {90, 7}, {1, 1}).size(), size_t{3});
   }
-  CHECK(middle_of(four.data(), {4, 1}, {2, 1}) == grey({100, 200}));
+  CHECK(middle_of(four.data(), {4, 1}, {2, 1}) == gray({100, 200}));
 }
 
 TEST(image_sizes_match_the_original_programs) {
@@ -218,11 +218,11 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
     std::vector<uint8_t> view;
     for (int y = 0; y < kSide; ++y)
       for (int x = 0; x < kSide; ++x)
-        for (int colour = 0; colour < 3; ++colour) {
+        for (int color = 0; color < 3; ++color) {
           // There are six black rows above the image and six below it.
           const int line = tile / 2 * kSide + y - 6, column = tile % 2 * kSide + x;
           view.push_back(line < 0 || line >= 36 ? uint8_t{0}
-                                                : scaled[static_cast<size_t>((line * 48 + column) * 3 + colour)]);
+                                                : scaled[static_cast<size_t>((line * 48 + column) * 3 + color)]);
         }
     views.push_back(std::move(view));
   }

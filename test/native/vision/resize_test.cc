@@ -15,7 +15,7 @@ std::vector<uint8_t> noise(PictureSize size, uint32_t seed) {
   return pixels;
 }
 
-std::vector<uint8_t> grey(std::initializer_list<int> levels) {
+std::vector<uint8_t> gray(std::initializer_list<int> levels) {
   std::vector<uint8_t> pixels;
   for (const int level : levels) pixels.insert(pixels.end(), 3, static_cast<uint8_t>(level));
   return pixels;
@@ -36,25 +36,25 @@ TEST(resizing_gives_the_same_bytes_with_every_instruction_set) {
 }
 
 TEST(bilinear_aligns_corners_and_truncates_bicubic_aligns_at_zero_and_rounds) {
-  const auto two = grey({0, 255});
+  const auto two = gray({0, 255});
   const ResizeKernels& kernels = resize_kernels();
-  CHECK(stretch(kernels, Filter::kBilinear, two.data(), {2, 1}, {3, 1}) == grey({0, 127, 255}));
-  CHECK(stretch(kernels, Filter::kBilinear, two.data(), {2, 1}, {1, 1}) == grey({0}));
+  CHECK(stretch(kernels, Filter::kBilinear, two.data(), {2, 1}, {3, 1}) == gray({0, 127, 255}));
+  CHECK(stretch(kernels, Filter::kBilinear, two.data(), {2, 1}, {1, 1}) == gray({0}));
   // Samples at 0, 2/3 and 4/3 of a source that repeats its last pixel: p1 + a1 t + a2 t^2 + a3 t^3.
-  CHECK(stretch(kernels, Filter::kBicubic, two.data(), {2, 1}, {3, 1}) == grey({0, 173, 255}));
-  const auto even = grey({77, 77, 77, 77});
+  CHECK(stretch(kernels, Filter::kBicubic, two.data(), {2, 1}, {3, 1}) == gray({0, 173, 255}));
+  const auto even = gray({77, 77, 77, 77});
   for (const Filter filter : {Filter::kBilinear, Filter::kBicubic})
     for (const uint8_t byte : stretch(kernels, filter, even.data(), {2, 2}, {13, 9})) CHECK_EQ(int{byte}, 77);
 }
 
 TEST(an_image_keeps_its_aspect_ratio_and_is_centered_in_the_padding) {
-  const auto wide = grey({200, 200, 200, 200});
+  const auto wide = gray({200, 200, 200, 200});
   const uint8_t pad[3] = {1, 2, 3};
   const auto out = fit_with_padding(resize_kernels(), Filter::kBilinear, wide.data(), {4, 1}, {8, 5}, pad);
   for (int y = 0; y < 5; ++y)
     for (int x = 0; x < 8; ++x)
-      for (int colour = 0; colour < 3; ++colour)
-        CHECK_EQ(int{out[static_cast<size_t>((y * 8 + x) * 3 + colour)]}, y == 1 || y == 2 ? 200 : colour + 1);
+      for (int color = 0; color < 3; ++color)
+        CHECK_EQ(int{out[static_cast<size_t>((y * 8 + x) * 3 + color)]}, y == 1 || y == 2 ? 200 : color + 1);
   CHECK(fit_with_padding(resize_kernels(), Filter::kBicubic, wide.data(), {4, 1}, {4, 1}, pad) == wide);
 }
 

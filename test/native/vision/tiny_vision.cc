@@ -114,9 +114,9 @@ std::vector<uint8_t> striped_picture(int width, int height) {
   std::vector<uint8_t> pixels;
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
-      for (int colour = 0; colour < 3; ++colour)
+      for (int color = 0; color < 3; ++color)
         pixels.push_back(
-            static_cast<uint8_t>((x * (3 + 2 * colour) + y * (7 - 2 * colour) + x * y / 16 + (x / 9 % 2) * 60) % 256));
+            static_cast<uint8_t>((x * (3 + 2 * color) + y * (7 - 2 * color) + x * y / 16 + (x / 9 % 2) * 60) % 256));
   return pixels;
 }
 

@@ -89,7 +89,7 @@ export class LimitsWitness {
     this.#early.delete(key);
   }
 
-  /** Frees the concurrency slots of a thread that has ended. */
+  /** Frees the concurrency slots of a thread that has exited. */
   left(identity: Limited, model: string, n: number): void {
     for (const gate of this.#gatesOf(identity, model)) gate.places -= n;
   }

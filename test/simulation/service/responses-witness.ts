@@ -1,5 +1,5 @@
 // Records which stored responses clients know of, and checks the rules that apply to them. An acknowledged response can
-// be read until it is deleted or expires, to the second. A response that has ended keeps its final state. No other
+// be read until it is deleted or expires, to the second. A finished response keeps its final state. No other
 // organization sees it. An event number identifies exactly one event.
 import type { ResponseStore } from '../../../src/storage/response-store.js';
 import { LOG_S } from '../../../src/storage/response-size.js';

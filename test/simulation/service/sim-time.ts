@@ -3,7 +3,7 @@
 // hooks. Callbacks run in order of their due time, then of their creation; between two callbacks, all resolvable
 // promises are settled. The monotonic clock and the wall clock are separate: the wall clock may jump.
 //
-// Each callback belongs to the simulated thread that scheduled it. Callbacks of a thread that has ended never run.
+// Each callback belongs to the simulated thread that scheduled it. Callbacks of a thread that has exited never run.
 import crypto from 'node:crypto';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { performance } from 'node:perf_hooks';

@@ -736,7 +736,7 @@ export class World {
     await this.time.settle();
   }
 
-  /** Removes and returns the requests that the engines were generating for a thread that has ended. */
+  /** Removes and returns the requests that the engines were generating for a thread that has exited. */
   #gone(owner: Owner): { identity: Identity; model: string; n: number }[] {
     const gone = [...this.#running].filter((told) => told.owner === owner);
     for (const told of gone) this.#running.delete(told);

@@ -325,8 +325,8 @@ void launch_product(Runtime& runtime, const QuantProduct& product, QuantKernel k
     return launch(runtime, gemv_kernel<S, N, 1, 1, depth>, grid, kFewThreads, sizeof(FewShared<1, 1>), product);
   if (kernel == QuantKernel::kSome)
     return launch(runtime, gemv_kernel<S, N, 1, 4, some_depth>, grid, kFewThreads, sizeof(FewShared<1, 4>), product);
-  const unsigned neighbours = column_tiles < kColumnTiles ? column_tiles : kColumnTiles;
-  const dim3 many_grid{neighbours, row_blocks, (column_tiles + neighbours - 1) / neighbours};
+  const unsigned neighbors = column_tiles < kColumnTiles ? column_tiles : kColumnTiles;
+  const dim3 many_grid{neighbors, row_blocks, (column_tiles + neighbors - 1) / neighbors};
   launch(runtime, gemm_kernel<S, N>, many_grid, kManyThreads, sizeof(ManyShared<S>), product);
 }
 

@@ -44,7 +44,7 @@ export function setCsrfToken(token: string): void {
   csrfToken = token;
 }
 
-/** `signedOut` runs when the session has ended. `renew` fetches a new CSRF token. */
+/** `signedOut` runs when the session is over. `renew` fetches a new CSRF token. */
 export function onSession(signedOut: () => void, renew: () => Promise<void>): void {
   onSignedOut = signedOut;
   renewToken = renew;

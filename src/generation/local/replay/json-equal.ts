@@ -2,7 +2,7 @@
 import { parseJson } from '../template/json.js';
 import { Dict, Float, TemplateFault, type Value } from '../template/values.js';
 
-/** Whether both texts are valid JSON with equal values. An empty text counts as `{}`. */
+/** Whether both strings are valid JSON with equal values. An empty string counts as `{}`. */
 export function equalJson(one: string, other: string): boolean {
   if (one === other) return true;
   try {

@@ -107,8 +107,8 @@ export class ReplayMarks {
   }
 
   /**
-   * Returns the recorded sections of calls that the client sent back unchanged, with the IDs that the model chose. Empty
-   * if the syntax has no IDs.
+   * Returns the recorded sections of calls that the client sent back unchanged, with the IDs that the model chose.
+   * Empty if the syntax has no IDs.
    */
   sections(syntax: ToolSyntax): SectionIds[] {
     if (syntax.callId === undefined) return [];

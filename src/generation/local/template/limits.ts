@@ -54,8 +54,8 @@ export function piecesSteps(count: number, length: number): number {
 }
 
 /**
- * Steps charged for searching for a text of `sought` characters in one of `length`. With repetitive texts, the time is
- * proportional to the product of the lengths.
+ * Steps charged for searching for a string of `sought` characters in one of `length`. With repetitive strings, the time
+ * is proportional to the product of the lengths.
  */
 export function searchSteps(length: number, sought: number): number {
   const product = sought <= 16 ? 0 : (Math.max(0, length - sought) * sought) / 64;
@@ -98,7 +98,7 @@ export class RenderBudget {
     }
     if (!(this.#left >= 0))
       throw new TemplateError(
-        `chat template takes too many steps: more than ${TEMPLATE_LIMITS.steps} plus the allowance for the size of the conversation`,
+        `chat template takes too many steps: more than ${TEMPLATE_LIMITS.steps} plus the allowance for the conversation's size`,
         true,
       );
   }

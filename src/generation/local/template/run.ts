@@ -42,7 +42,7 @@ export class Run {
     readonly budget: RenderBudget,
     /** Returns the local time for strftime_now(). */
     readonly now: () => Date,
-    /** A character that the server inserts into the client's texts (see shield.ts). It is printed unchanged. */
+    /** A character that the server inserts into the client's text (see shield.ts). It is printed unchanged. */
     readonly guard: string = '',
   ) {}
 

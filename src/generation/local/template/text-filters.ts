@@ -1,5 +1,5 @@
-// The builtin filters for texts and for values of any type. A filter that transforms a text returns Markup if the text
-// is Markup.
+// Built-in filters for strings and for values of any type. A filter that transforms a string returns Markup if that
+// string is Markup.
 import { bind, count, isNumber, shown } from './arguments.js';
 import { compareTexts, lengthOf } from './code-points.js';
 import { order } from './compare.js';

@@ -240,7 +240,7 @@ export class Lazy extends PythonObject {
   }
 }
 
-/** What namespace() returns. The only value whose attributes a template can set. */
+/** The value that namespace() returns: the only one whose attributes a template can set. */
 export class Namespace extends PythonObject {
   readonly typeName = 'Namespace';
   readonly attributes = new Map<string, Value>();

@@ -15,7 +15,7 @@ const QUOTE = 0x22,
   OPEN_BRACKET = 0x5b,
   CLOSE_BRACKET = 0x5d;
 
-/** Converts the arguments of a past call. All texts in them come from the client. */
+/** Converts a past call's arguments. All strings in them come from the client. */
 export class CallArguments {
   constructor(
     private readonly shield: Shield,

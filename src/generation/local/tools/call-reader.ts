@@ -4,7 +4,7 @@
 /** Receives a call in this order: started, arguments as they arrive, finished. */
 export interface CallSink {
   started(name: string): void;
-  /** Concatenated, the texts are the JSON of an object, or the beginning of it. */
+  /** Concatenated, the deltas are an object's JSON or its beginning. */
   arguments(text: string): void;
   finished(complete: boolean): void;
 }

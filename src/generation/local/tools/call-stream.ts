@@ -16,7 +16,7 @@ export interface CallSyntax {
   /** Whether a call may be the whole response, without a marker. */
   readonly bare: boolean;
   readonly separators: string; // characters allowed between calls
-  readonly skipped?: readonly string[]; // texts allowed between calls: they end a call but not the section
+  readonly skipped?: readonly string[]; // strings allowed between calls: they end a call but not the section
   readonly answer?: string; // after `open`: content follows instead of a call
   /** Returns the reader for a call that starts with this character, or null if no call does. */
   reader(first: string, tools: CallableTools, sink: CallSink): CallReader | null;
@@ -28,7 +28,7 @@ export interface CallStreamSink extends CallSink {
 }
 
 /**
- * After this many texts that only looked like calls, all further text is content. This limits how often text is read
+ * After this many passages that only looked like calls, all further text is content. This limits how often text is read
  * again.
  */
 const MAX_FOREIGN = 16;
@@ -44,7 +44,7 @@ export class CallStream {
   #afterCall = false; // a complete call came before in the same section
   #foreign = 0;
   readonly #markers: readonly string[];
-  readonly #around: readonly string[]; // texts around calls, longest first
+  readonly #around: readonly string[]; // strings around calls, longest first
 
   constructor(
     private readonly syntax: CallSyntax,

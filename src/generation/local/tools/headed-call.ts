@@ -78,8 +78,8 @@ export class HeadedCall implements CallReader {
 export const NAME = '[A-Za-z0-9_.-]{1,128}';
 
 /**
- * Builds a matcher for a header of literal texts and patterns. The pattern with a group is the tool's name. The header
- * ends with its last part, which must be a literal.
+ * Builds a matcher for a header of literals and patterns. The pattern with a group is the tool's name. The header ends
+ * with its last part, which must be a literal.
  */
 export function headerOf(parts: readonly (string | RegExp)[]): (text: string) => Header {
   return (text) => {

@@ -1,5 +1,5 @@
-// <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
-// <|tool_calls_section_end|>                                              (all in one line)
+// <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0
+// <|tool_call_argument_begin|>{...}<|tool_call_end|><|tool_calls_section_end|>      (all on one line)
 //
 // Kimi K2. A call's ID is its tool's name and a number that counts through the conversation.
 import { HeadedCall, headerOf, NAME } from './headed-call.js';

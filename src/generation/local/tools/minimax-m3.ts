@@ -1,5 +1,5 @@
 // ]<]minimax[>[<tool_call>
-// ]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<location>San Francisco]<]minimax[>[</location>]<]minimax[>[</invoke>
+// ]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<city>San Francisco]<]minimax[>[</city>]<]minimax[>[</invoke>
 // ]<]minimax[>[</tool_call>
 //
 // MiniMax M3: a section may contain several calls. Nested arguments are in tags too (nested-tags.ts).

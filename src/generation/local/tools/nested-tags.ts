@@ -1,7 +1,7 @@
 // Reads calls whose arguments are members between tags with their names, nested for objects within. Items of arrays
 // have the name `item`. Every tag is preceded by a mark, which does not occur in values:
 //
-//   MARK<invoke name="get_weather">MARK<location>San FranciscoMARK</location>MARK<days>MARK<item>1MARK</item>MARK</days>MARK</invoke>
+//   MARK<invoke name="get_weather">MARK<city>ParisMARK</city>MARK<days>MARK<item>1MARK</item>MARK</days>MARK</invoke>
 //
 // The tool's schema distinguishes "5" from 5, an empty value from an empty array, and objects from arrays. If it allows
 // several types, text that is valid JSON of an allowed type is read as that. Calls are emitted as the equivalent JSON

@@ -1,4 +1,5 @@
-// <|begin|>assistant<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>{...}<|tool_call:end|>
+// <|begin|>assistant<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather
+// <|tool_call:args|>{...}<|tool_call:end|>      (all on one line)
 //
 // Solar Open: a message of calls, each between its own markers; it ends the turn. An ID precedes the name and is a
 // number in constrained calls. message-parts.ts handles all other messages.

@@ -16,10 +16,10 @@ import { endsInHalf, jsonWord, TextCall } from './text-call.js';
 import { kindOf, valueKinds, type ParametersSchema, type ValueKind, type ValueKinds } from './value-kinds.js';
 
 export interface Tags {
-  /** The texts around the tool's name. If the second text is null, the name extends to white space or a tag. */
+  /** The literals around the tool's name. If the second one is null, the name reaches to white space or a tag. */
   readonly call: readonly [before: string, behind: string | null];
   /**
-   * The texts around a parameter's name. White space may separate the texts after the name. If `behindText` and
+   * The literals around a parameter's name. White space may separate the literals after the name. If `behindText` and
    * `behindJson` differ, they distinguish strings from other values.
    */
   readonly parameter: readonly [before: string, behindText: readonly string[], behindJson: readonly string[]];
@@ -30,8 +30,8 @@ export interface Tags {
   /** Whether a line break at either end of a value is not part of it. */
   readonly framed: boolean;
   /**
-   * Optional delimiters around a value. Between them, the end tag counts only after the closing delimiter, or if a
-   * valid continuation of the call follows it.
+   * Optional delimiters around a value. After an opening delimiter, an end tag is treated as part of the value unless
+   * the closing delimiter precedes it or a valid continuation of the call follows it.
    */
   readonly wrapped?: readonly [before: string, behind: string];
 }

@@ -124,7 +124,8 @@ export function partsIn(content: object): { content: string; reasoning: string }
         break;
       }
       default:
-        all.content += textIn(part['text']) || textIn(part['refusal']); // text, output_text, refusal, and parts without a type
+        // Text, output_text, refusal, and parts without a type.
+        all.content += textIn(part['text']) || textIn(part['refusal']);
     }
   }
   return all;

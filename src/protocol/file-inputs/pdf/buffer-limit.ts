@@ -1,5 +1,5 @@
-// Limits the memory for a thread's buffers. The resource limits of worker threads apply only to the JavaScript heap, not
-// to the contents of ArrayBuffers, into which PDF.js decompresses data. PDF.js creates them only through the global
+// Limits the memory for a thread's buffers. The resource limits of worker threads apply only to the JavaScript heap,
+// not to the contents of ArrayBuffers, into which PDF.js decompresses data. PDF.js creates them only through the global
 // constructors and DecompressionStream.
 import { getHeapStatistics } from 'node:v8';
 import { constants, inflateRawSync, inflateSync } from 'node:zlib';
@@ -26,8 +26,8 @@ const NativeArrayBuffer = ArrayBuffer;
 type Globals = Record<string, new (...args: unknown[]) => object>;
 
 /**
- * Calls `exceed` before an allocation with which the thread's buffers would have more than `maxBytes` in total. Returns a
- * function that calls `exceed` if they already have more, for memory that is allocated without a constructor.
+ * Calls `exceed` before an allocation with which the thread's buffers would have more than `maxBytes` in total. Returns
+ * a function that calls `exceed` if they already have more, for memory that is allocated without a constructor.
  */
 export function limitBuffers(maxBytes: number, exceed: () => never): () => void {
   let unmeasured = 0;

@@ -24,8 +24,8 @@ export const PDF_LIMITS = {
 export type PdfLimits = { readonly [K in keyof typeof PDF_LIMITS]: number };
 
 /**
- * PDF files that a thread of the server reads concurrently. Each takes a thread of its own, so a server's PDF files take
- * at most this number times its threads times the memory in PDF_LIMITS.
+ * PDF files that a thread of the server reads concurrently. Each takes a thread of its own, so a server's PDF files
+ * take at most this number times its threads times the memory in PDF_LIMITS.
  */
 export const CONCURRENT_PDFS = 2;
 /** PDF files of one organization that a thread of the server reads concurrently. */

@@ -72,7 +72,7 @@ async function read({ bytes, limits, pdfjs: folder }: PdfTask, pdfjs: PdfJs): Pr
   return pages.some((text) => /\S/.test(text)) ? { pages } : { problem: 'no_text' };
 }
 
-/** Returns the text of a page. Throws TooMuchText if it is longer than `max`. */
+/** Returns a page's text. Throws TooMuchText if it is longer than `max`. */
 async function pageText(document: PdfDocument, number: number, max: number): Promise<string> {
   const page = await document.getPage(number);
   let text = '';

@@ -1,5 +1,5 @@
-// Service accounts. Owns the `service-accounts` table, keyed [organization, service account]. Methods that write must be
-// called within a transaction.
+// Service accounts. Owns the `service-accounts` table, keyed [organization, service account]. Methods that write must
+// be called within a transaction.
 
 import type { ServiceAccount } from '../../../accounts/service-accounts.js';
 import type { Key, Store, Table } from '../../store.js';

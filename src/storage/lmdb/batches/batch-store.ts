@@ -3,7 +3,7 @@
 //   batches                  id                        the batch and its job lease
 //   batches-by-organization  [organization, kind, id]  -; sorted by age, because IDs start with the time
 //   batch-lines              [id, line]                custom ID and body of a line that has not ended
-//   batch-queue              [id, line]                the lease of a line that has not ended
+//   batch-queue              [id, line]                the lease of an unfinished line
 //   batch-results            [id, line]                the result of a line that has ended
 //   batch-times              ['active', id]            -; the batch has not ended
 //                            ['ended', ms, id]         -; the time at which the batch ended
@@ -422,7 +422,7 @@ export class LmdbBatchStore implements BatchStore {
     return erased;
   }
 
-  /** Returns the batches that have not ended, ordered from the oldest to the newest. */
+  /** Returns the unfinished batches, from the oldest to the newest. */
   #active(): Batch[] {
     return [...this.#times.keys(below('active'))].flatMap((key) => {
       const row = this.#batches.get((key as [string, string])[1]);

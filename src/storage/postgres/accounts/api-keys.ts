@@ -220,7 +220,9 @@ export class PostgresApiKeys implements ApiKeys {
   }
 }
 
-/** Checks that the owner may have a new key, and that a service account's is created by an admin. Rejects with ApiError. */
+/**
+ * Checks that the owner may have a new key, and that a service account's is created by an admin. Rejects with ApiError.
+ */
 async function checkOwner(
   sql: Queryable,
   { organizationId, createdBy }: KeyRecord,

@@ -1,5 +1,5 @@
-// Creates the tables of stored chat completions and of webhooks. Times of completions are seconds since 1970. Content is
-// stored as JSON text.
+// Creates the tables of stored chat completions and of webhooks. Times of completions are seconds since 1970. Content
+// is stored as JSON text.
 
 import type { Migration } from './migration.js';
 

@@ -1,7 +1,8 @@
 // ReplayStore in the shared database. save() enforces the size limit of an organization each time after this store has
-// written a sixteenth of the limit, because adding up the sizes takes a scan of the organization's rows. An organization
-// can thus exceed its limit by at most a sixteenth per store (one per thread and process). sweep() enforces it exactly.
-// If save() cannot enforce the limit, the rows are saved nevertheless, and the next save() tries again.
+// written a sixteenth of the limit, because adding up the sizes takes a scan of the organization's rows. An
+// organization can thus exceed its limit by at most a sixteenth per store (one per thread and process). sweep()
+// enforces it exactly. If save() cannot enforce the limit, the rows are saved nevertheless, and the next save() tries
+// again.
 
 import type { FoundReplay, ReplayRow, ReplayStore } from '../../../generation/replay/replay-store.js';
 import type { Log } from '../../../telemetry/types.js';
@@ -116,8 +117,9 @@ export class PostgresReplayStore implements ReplayStore {
   }
 
   /**
-   * Erases the rows of each organization that expire first, until the others fit the limit. Null: all organizations. Rows
-   * are locked in the same order as by save(), and rows that another statement has locked are left to the next call.
+   * Erases the rows of each organization that expire first, until the others fit the limit. Null: all organizations.
+   * Rows are locked in the same order as by save(), and rows that another statement has locked are left to the next
+   * call.
    */
   async #eraseExcess(organizations: readonly string[] | null): Promise<number> {
     return organizations === null

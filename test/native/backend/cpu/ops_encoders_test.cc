@@ -99,12 +99,12 @@ TEST(patches_are_ordered_by_color_row_and_column) {
   std::vector<float> out(places.size() * 27);
   ops.take_patches({pixels.data(), width, patch, levels.data()}, places, out.data());
   for (size_t i = 0; i < places.size(); ++i)
-    for (int colour = 0; colour < 3; ++colour)
+    for (int color = 0; color < 3; ++color)
       for (int y = 0; y < patch; ++y)
         for (int x = 0; x < patch; ++x) {
           const size_t pixel = size_t((places[i].row * patch + y) * width + places[i].column * patch + x);
-          CHECK_EQ(out[i * 27 + size_t(colour * 9 + y * 3 + x)],
-                   levels[size_t(colour * 256 + pixels[pixel * 3 + size_t(colour)])]);
+          CHECK_EQ(out[i * 27 + size_t(color * 9 + y * 3 + x)],
+                   levels[size_t(color * 256 + pixels[pixel * 3 + size_t(color)])]);
         }
 }
 

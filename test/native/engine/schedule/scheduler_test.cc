@@ -975,7 +975,7 @@ TEST(scheduler_computes_a_span_that_does_not_fit_together_with_decodes) {
   for (int i = 0; i < 44; ++i) bench.add({static_cast<TokenId>(i)}, 1, 400);
   for (int i = 0; i < 10; ++i) bench.step();
   CHECK_EQ(bench.scheduler.running().size(), size_t{44});
-  // The request is not its organization's only one, so no step is reserved for its first token.
+  // The organization has other requests, so no step is reserved for this one's first token.
   Request& request =
       bench.add(std::vector<TokenId>(200, 5), 1, 10, 1, {span_of(8, 60, 1, true), span_of(70, 64, 1, true)});
   int n_steps = 0;

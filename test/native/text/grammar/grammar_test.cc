@@ -1,5 +1,5 @@
-// Tests compiled grammars with a small vocabulary: texts that are not JSON, suffixes after a value, special tokens, and
-// limits.
+// Tests compiled grammars with a small vocabulary: strings that are not JSON, suffixes after a value, special tokens,
+// and limits.
 #include "text/grammar/grammar.h"
 
 #include <algorithm>
@@ -348,8 +348,8 @@ TEST(grammar_of_a_large_counted_object_reaches_its_end) {
   CHECK(members >= 500 && members <= 900);
 }
 
-// An object with many names that the schema does not list. All but one of the possible names are required, so most of
-// the possible first characters are used up.
+// An object with many properties that are not in `properties`. `minProperties` demands all but one of the 1,000
+// possible names, so toward the end few first characters are still available.
 TEST(grammar_of_an_object_with_many_names_reaches_its_end) {
   const auto grammar = compiled(of(
       GrammarOptions::Kind::kJsonSchema,

@@ -1,4 +1,4 @@
-// Tests grammars in Lark's notation: the texts that match, in a response and in an argument of a tool call, and the
+// Tests grammars in Lark's notation: the strings that match, in a response and in an argument of a tool call, and the
 // error messages.
 #include <chrono>
 #include <string>

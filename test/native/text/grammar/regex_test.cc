@@ -1,4 +1,4 @@
-// Compares regular expressions and number ranges with their definitions, on generated texts.
+// Compares regular expressions and number ranges with their definitions, on generated strings.
 #include "text/grammar/regex.h"
 
 #include <cmath>
@@ -35,8 +35,8 @@ void compile(Compiled& out, const std::string& pattern) {
   out.whole = regex.whole(*out.pool);
 }
 
-// Compares literals() with the union of single literals. Both must match the same texts among every word, every prefix
-// and every one-character change.
+// Compares literals() with the union of single literals. Both must match the same strings among every word, every
+// prefix and every one-character change.
 TEST(literals_match_exactly_the_listed_texts) {
   std::mt19937 random(3);
   const char* const letters[] = {"a", "b", "c", "\u00e9", "\U0001F600"};

@@ -96,7 +96,7 @@ TEST(counted_members_have_no_dead_ends) {
 }
 
 // Returns a text after which the automaton accepts nothing although the text does not match the schema, or "" if there
-// is no such text. Visits every state, so the schema must match only a few texts.
+// is no such text. Visits every state, so the schema must match only a few strings.
 std::string stuck_at(Automaton& automaton) {
   std::vector<StateId> states{automaton.start()};
   std::unordered_map<StateId, std::string> texts{{automaton.start(), ""}};
@@ -307,7 +307,7 @@ TEST(items_that_match_contains_are_counted) {
   }
 }
 
-// Names are compared as decoded texts, regardless of which characters the schema and the object escape.
+// Names are compared after unescaping, so it does not matter how the schema or the object escapes them.
 TEST(dependent_schemas_apply_to_names_with_escapes) {
   Run run = open(R"({"dependentSchemas":{"foo\tbar":{"minProperties":4},"foo'bar":{"required":["foo\"bar"]}}})");
   REQUIRE(run.schema != nullptr);

@@ -141,7 +141,7 @@ export function BatchesPanel(): ReactNode {
             onClose={() => setCancelling(null)}
           >
             <p>
-              Requests of <Code>{cancelling.id}</Code> that have not ended are cancelled. The results so far are kept.
+              Unfinished requests of <Code>{cancelling.id}</Code> are cancelled. The results so far are kept.
             </p>
           </ConfirmDialog>
         )}

@@ -51,7 +51,7 @@ export function LatencyPanel({ ask, nameOf }: { ask: UsageAsk; nameOf: (name: st
         data.length === 0 ? null : (
           <Panel
             title="Latency"
-            lead={`Time from the arrival of a request to its first token and to the end of its response. Percentiles are estimates, accurate to within ${percent(error)}.`}
+            lead={`Time from a request's arrival to its first token and to the end of its response. Percentiles are estimates, accurate to within ${percent(error)}.`}
             flush
           >
             <Table

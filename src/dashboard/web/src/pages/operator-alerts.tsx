@@ -133,8 +133,8 @@ function DownPanel({ watched, processes }: { watched: boolean; processes: AlertS
       ) : (
         <Notice>
           {processes.length > 1
-            ? 'The processes do not watch each other, because alerts.down_s is 0. '
-            : 'A process cannot report its own end, and no other process shares its database. '}
+            ? 'The processes do not watch each other, because alerts.down_s is 0.'
+            : 'A process cannot report its own exit, and no other process shares its database.'}{' '}
           Let Prometheus report that the server is down: the rule MonolithDown in <Code>deploy/alerts.yaml</Code>, see{' '}
           <Code>docs/guides/monitoring.md</Code>.
         </Notice>

@@ -172,7 +172,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     columns.map((column) => ({ model: column.model, turns: column.dialogue.state().turns })),
   );
   const title = all.begun ? titleOf(content) : '';
-  // A conversation is saved to the history when its responses have ended.
+  // A conversation is saved to the history when its responses are complete.
   useEffect(() => {
     if (all.running || title === '') return;
     const at = new Date().toISOString();

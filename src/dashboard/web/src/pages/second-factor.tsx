@@ -280,7 +280,7 @@ function DisableDialog({ onClose }: { onClose: () => void }): ReactNode {
         </>
       }
     >
-      <p>After that, you sign in with only your password.</p>
+      <p>After that, you will need only your password to sign in.</p>
       <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
       {user.has_password && (
         <TextField

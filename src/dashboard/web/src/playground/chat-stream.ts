@@ -38,7 +38,7 @@ export interface Answer {
   finishReason: string | null;
   usage: Usage | null;
   problem: Problem | null;
-  /** Times in milliseconds, all by the same clock; null: has not happened yet. */
+  /** Times in milliseconds, all from the same clock; null: has not happened yet. */
   sentAt: number;
   firstAt: number | null;
   /** When the first delta after the reasoning arrived. */
