@@ -1,6 +1,6 @@
-// Benchmark of the CPU attention kernels for every SIMD instruction set, and for engine.arithmetic fast, without the rest
-// of the model. Decode is reported as a share of the memory bandwidth that a plain read loop reaches in the same run,
-// prefill in Gflop/s. Calls cycle through the layers of a large KV cache, so that keys and values come from memory
+// Benchmark of the CPU attention kernels for every SIMD instruction set, and for engine.arithmetic fast, without the
+// rest of the model. Decode is reported as a share of the memory bandwidth that a plain read loop reaches in the same
+// run, prefill in Gflop/s. Calls cycle through the layers of a large KV cache, so that keys and values come from memory
 // rather than from a CPU cache, as in a real step.
 //
 //   attention_bench [threads [name [isa [seconds [cpu]]]]]

@@ -103,8 +103,8 @@ struct Segment {
   // numbers equal the token's position.
   const RopePosition* rope_positions = nullptr;
   // Bidirectional attention: end (exclusive) of the positions that every token of the segment attends to. All of these
-  // positions have been stored in this step or earlier. 0 = causal attention. A sliding window limits only how far back a token attends. Not supported by
-  // layers with sparse attention.
+  // positions have been stored in this step or earlier. 0 = causal attention. A sliding window limits only how far back
+  // a token attends. Not supported by layers with sparse attention.
   int seen_end = 0;
 
   // End (exclusive) of the positions that the token at `position` attends to.

@@ -180,7 +180,7 @@ export interface GenerationRequest {
   raw?: RawPrompt | undefined; // replaces messages, which is then empty
   /** Set if the request asks for vectors or scores (pooling.ts) instead of text. `inputs`: the number of inputs. */
   pooling?: { readonly task: PoolingTask; readonly inputs: number; readonly dimensions: number | null } | undefined;
-  /** Set if the request asks questions with allowed answers (decisions.ts) instead of text. `questions`: their number. */
+  /** Set if the request asks `questions` questions with allowed answers (decisions.ts) instead of generating text. */
   decisions?: { readonly questions: number } | undefined;
   continueFinal: boolean; // continues the last assistant message instead of starting a new turn
   sampling: Sampling;

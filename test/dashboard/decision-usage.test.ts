@@ -1,5 +1,5 @@
-// Tests how decision requests are counted by a real server, with LMDB and with PostgreSQL: usage rows, request log, rate
-// limits, budgets and key scopes.
+// Tests how decision requests are counted by a real server, with LMDB and with PostgreSQL: usage rows, request log,
+// rate limits, budgets and key scopes.
 import t from 'tap';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import type { UsagePage } from '../../src/shared/wire/usage.js';

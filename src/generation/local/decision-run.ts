@@ -44,8 +44,8 @@ export interface DecisionRunOptions {
 }
 
 /**
- * Splits the tokens of the allowed answers into lists that one engine request can compare. Each list after the first repeats the
- * first token, to which the others are related.
+ * Splits the tokens of the allowed answers into lists that one engine request can compare. Each list after the first
+ * repeats the first token, to which the others are related.
  */
 export function comparisons(tokens: readonly number[]): number[][] {
   const [reference] = tokens as [number];

@@ -12,8 +12,8 @@ namespace {
 // the next weights. The L2 cache of CPUs with AMX has 2 MiB per core, which two hardware threads share.
 constexpr int64_t kTileGroupBytes = 768 * 1024;
 // Likewise, for up to kFewRows rows. Then the next weights take up more of the cache, and smaller groups cost little,
-// because each group reads only a few rows. Measured on Emerald Rapids with 5,632 columns and 32 rows: 1.2 times as fast
-// as with 1,200 KiB.
+// because each group reads only a few rows. Measured on Emerald Rapids with 5,632 columns and 32 rows: 1.2 times as
+// fast as with 1,200 KiB.
 constexpr int64_t kSmallGroupBytes = 384 * 1024;
 constexpr int kFewRows = 64;
 // Maximum panels per group: 16 is as fast as 32 (measured).

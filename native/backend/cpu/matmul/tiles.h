@@ -3,8 +3,8 @@
 // A tile register holds up to 16 rows of 64 bytes. TDPBSSD and TDPBF16PS multiply 16 rows of activations by a panel (16
 // lanes), up to 64 bytes of k at a time, and accumulate in a third tile. A thread first unpacks a group of panels in
 // its own scratch memory, one value per byte or bfloat16, in the order that panels.h gives for Q8_0 and BF16. It then
-// multiplies the group by all rows while it is in the L2 cache. With few rows, Q8_0 weights are not unpacked; neither are
-// BF16 weights with any number of rows (InPlaceKernels). There are two sets of kernels:
+// multiplies the group by all rows while it is in the L2 cache. With few rows, Q8_0 weights are not unpacked; neither
+// are BF16 weights with any number of rows (InPlaceKernels). There are two sets of kernels:
 //
 // - kAmxTiles expands to signed bytes, and its results have the same bits as the results of the panel kernels. The
 //   integer sums of each block of 32 k are therefore stored to memory, and vector instructions scale and accumulate
@@ -13,8 +13,8 @@
 //   per block of 16 rows and 16 lanes. Integer additions still use both ports.
 // - kAmxFastTiles, for Arithmetic::kFast, expands to bfloat16 (to nearest, ties away from zero), rounds the activations
 //   to bfloat16 (ties to even), and accumulates in the tile unit. panels.h does not describe its arithmetic: TDPBF16PS
-//   accumulates even and odd k separately, adds the two sums, and adds the result to the tile. The order does not depend
-//   on the number of rows.
+//   accumulates even and odd k separately, adds the two sums, and adds the result to the tile. The order does not
+//   depend on the number of rows.
 //
 // If a core's other thread is busy, tile loads and products hardly overlap (measured on Emerald Rapids). The order of
 // instructions then matters: each tile is loaded right after its last use, and as few tiles as possible are used.

@@ -1,6 +1,6 @@
 // Attention over a span in 16-bit integers. With KvType::kF16, pages store latents, and the keys and values of wide
-// heads, in this form. Latents with fewer bits are widened for each tile. Compiled once per instruction set, inside an unnamed
-// namespace, after ops/attention-inl.h.
+// heads, in this form. Latents with fewer bits are widened for each tile. Compiled once per instruction set, inside an
+// unnamed namespace, after ops/attention-inl.h.
 //
 // Order of arithmetic for each query. Rows and queries have one scale, called the step, per block of kLatentBlock
 // dimensions. Sums of integer products are exact, so their order does not matter.

@@ -3,8 +3,8 @@
 // Compiled once per instruction set, inside an unnamed namespace, after ops/attention_q8-inl.h and before
 // ops/attention_latents-inl.h.
 
-// Number of dimensions that are mixed by the rotation of keys, values and queries: the largest power of two that divides
-// the size of a head, at most kMaxHadamard. The factor is one over its square root.
+// Number of dimensions that are mixed by the rotation of keys, values and queries: the largest power of two that
+// divides the size of a head, at most kMaxHadamard. The factor is one over its square root.
 constexpr int64_t kMaxHadamard = 128;
 inline int64_t hadamard_size(int64_t dim) {
   int64_t size = 1;

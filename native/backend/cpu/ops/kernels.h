@@ -27,8 +27,8 @@ inline constexpr int kQ8Block = 32;
 constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
 
-// KvType::kQ4_0 and kQ5_0, the packed types, have the blocks and scales of kQ8_0. Their numbers are in -packed_zero() ..
-// packed_zero() - 1. CpuKvCache in ops.h describes the layout.
+// KvType::kQ4_0 and kQ5_0, the packed types, have the blocks and scales of kQ8_0. Their numbers are in -packed_zero()
+// .. packed_zero() - 1. CpuKvCache in ops.h describes the layout.
 constexpr bool is_packed(KvType type) { return type == KvType::kQ4_0 || type == KvType::kQ5_0; }
 constexpr int packed_zero(KvType type) { return type == KvType::kQ4_0 ? 8 : 16; }
 // Quads are packed in pairs: one quad in the low 4 bits of each byte, the next one in the high 4 bits.
@@ -42,8 +42,8 @@ constexpr int64_t packed_keys_bytes(int key_dim, KvType type) {
 constexpr int64_t packed_rows_bytes(int64_t stride, int64_t rows, KvType type) {
   return rows * (stride / 2 + (type == KvType::kQ5_0 ? stride / 8 : 0));
 }
-// Bits of a block of numbers on top of the lower 4. The top bit of dimension 4 * quad + i is bit 8 * i + key_top_bit(quad)
-// in keys.
+// Bits of a block of numbers on top of the lower 4. The top bit of dimension 4 * quad + i is bit 8 * i +
+// key_top_bit(quad) in keys.
 constexpr int key_top_bit(int quad) { return (quad + 4) % 8; }
 // Unpacked pages have the layout of kQ8_0, except that keys have packed_zero() instead of 128 added. A tile's scratch
 // memory holds a run of kUnpackedKeys pages of keys and the last kUnpackedValues pages of values that were used.

@@ -2,9 +2,9 @@
 // ops/ implement these operations as members of CpuBackend.
 //
 // All instruction sets run the same source over vectors of 16 floats (ops/rows-inl.h, ops/attention-inl.h,
-// ops/attention_q8-inl.h, ops/attention_packed-inl.h, ops/attention_latents-inl.h, ops/attention_integers-inl.h). The instruction sets produce the
-// same bits and differ only in how 16 lanes map to registers. The order of arithmetic for each result row depends only
-// on that row; see the batch invariance contract in backend.h.
+// ops/attention_q8-inl.h, ops/attention_packed-inl.h, ops/attention_latents-inl.h, ops/attention_integers-inl.h). The
+// instruction sets produce the same bits and differ only in how 16 lanes map to registers. The order of arithmetic for
+// each result row depends only on that row; see the batch invariance contract in backend.h.
 //
 // Only CpuKvCache::create and OpsScratch::reserve allocate memory.
 #pragma once
@@ -41,11 +41,12 @@ struct OpKernels;  // Row kernels of one instruction set; see ops/kernels.h.
 //   keys   [key_dim / 4][kPageTokens][4]   plus 128, so unsigned; then scales [block][kPageTokens]
 //   values [kPageTokens][value_stride]     then scales [block][kPageTokens]
 //
-// KvType::kQ4_0 and kQ5_0 have the blocks and scales of kQ8_0. Keys and values are rotated (OpKernels::rotate_hadamard),
-// and the numbers are packed:
-//   keys   [packed_pairs(key_dim)][kPageTokens][4]   the lower 4 bits of two quads: byte i of a position holds dimension
-//                                                    8 * pair + i in its low half and 8 * pair + 4 + i in its high half.
-//                                                    The numbers have packed_zero() added, so they are unsigned
+// KvType::kQ4_0 and kQ5_0 have the blocks and scales of kQ8_0. Keys and values are rotated
+// (OpKernels::rotate_hadamard), and the numbers are packed:
+//   keys   [packed_pairs(key_dim)][kPageTokens][4]   the lower 4 bits of two quads: byte i of a position holds
+//                                                    dimension 8 * pair + i in its low half and 8 * pair + 4 + i in
+//                                                    its high half. The numbers have packed_zero() added, so they are
+//                                                    unsigned
 //          kQ5_0: [block][kPageTokens][4]            the top bits: of dimension 4 * quad + i of the block, bit
 //                                                    key_top_bit(quad) of byte i
 //   values [kPageTokens][block][kLanes]              the lower 4 bits of a block: byte i holds dimension i in its low

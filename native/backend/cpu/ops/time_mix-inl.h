@@ -68,8 +68,8 @@ void prepare_time_mix(const TimeMixTile& tile, int64_t row, TimeMixRow& to) {
   }
 }
 
-// Updates N blocks of the state and computes their part of S r. RWKV 7: `removals` holds S (-n), and receives it for the
-// next row, so that a row needs only one pass over the state. Sums are over the columns of S, in order.
+// Updates N blocks of the state and computes their part of S r. RWKV 7: `removals` holds S (-n), and receives it for
+// the next row, so that a row needs only one pass over the state. Sums are over the columns of S, in order.
 template <bool kDelta, int N>
 void step_time_mix(const TimeMixTile& tile, const float* r, const TimeMixRow& own, const TimeMixRow* next, int first,
                    float* removals, float* out) {

@@ -1,5 +1,5 @@
-// Attention over 16-bit integers with tiles (ops/attention_tiles-inl.h), running on a model of the tile unit. This allows
-// its results to be tested on processors without AMX.
+// Attention over 16-bit integers with tiles (ops/attention_tiles-inl.h), running on a model of the tile unit. This
+// allows its results to be tested on processors without AMX.
 #pragma once
 
 #include "backend/cpu/ops/kernels.h"

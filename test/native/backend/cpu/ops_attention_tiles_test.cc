@@ -1,5 +1,6 @@
-// Tests attention over 16-bit integers with AMX tiles, on a model of the tile unit and, if the processor has one, on the
-// tile unit itself. Default arithmetic gives the bits of vector instructions. Arithmetic::kFast is at least as precise.
+// Tests attention over 16-bit integers with AMX tiles, on a model of the tile unit and, if the processor has one, on
+// the tile unit itself. Default arithmetic gives the bits of vector instructions. Arithmetic::kFast is at least as
+// precise.
 #include "backend/cpu/ops/kernels.h"
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
-// A model of the AMX tile unit, with the functions of AmxUnit (backend/cpu/machine/amx-inl.h). It allows kernels for the
-// tile unit to be tested on processors without AMX. Include only in files that are compiled for AVX-512.
+// A model of the AMX tile unit, with the functions of AmxUnit (backend/cpu/machine/amx-inl.h). It allows kernels for
+// the tile unit to be tested on processors without AMX. Include only in files that are compiled for AVX-512.
 #pragma once
 
 #include <cmath>
