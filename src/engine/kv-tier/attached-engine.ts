@@ -230,24 +230,27 @@ export class AttachedEngine {
       return reading;
     };
     const reads = batches.slice(0, READ_AHEAD).map(begin);
-    for (const [at, batch] of batches.entries()) {
-      const data = await reads.shift()!;
-      const later = batches[at + READ_AHEAD];
-      if (later !== undefined) reads.push(begin(later));
-      const pages: PageData[] = [];
-      for (const [index, parts] of batch) {
-        const page = data.get(index);
-        if (page === undefined || parts.some((part) => page[part]?.length !== sizes[part])) break;
-        pages.push({ index, ...page });
+    try {
+      for (const [at, batch] of batches.entries()) {
+        const data = await reads.shift()!;
+        const later = batches[at + READ_AHEAD];
+        if (later !== undefined) reads.push(begin(later));
+        const pages: PageData[] = [];
+        for (const [index, parts] of batch) {
+          const page = data.get(index);
+          if (page === undefined || parts.some((part) => page[part]?.length !== sizes[part])) break;
+          pages.push({ index, ...page });
+        }
+        asked += batch.length;
+        if (pages.length > 0) {
+          const ask = (): void => this.#tier.writeImport(id, pages);
+          done += (await this.#answer(`written ${id}`, ask)) as number;
+        }
+        if (done < asked) break;
       }
-      asked += batch.length;
-      if (pages.length > 0) {
-        const ask = (): void => this.#tier.writeImport(id, pages);
-        done += (await this.#answer(`written ${id}`, ask)) as number;
-      }
-      if (done < asked) break;
+    } finally {
+      await Promise.allSettled(reads); // their records stay readable until then
     }
-    await Promise.all(reads); // their records stay readable until then
     return done;
   }
 

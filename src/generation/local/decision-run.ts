@@ -1,16 +1,20 @@
 // Runs the questions of one decision request in the engine. The first question runs alone, so that its pages are in
 // the prefix cache when the others start. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { AdapterInfo, NativeImage, SubmitOptions } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import type { EngineEvent, RawLogprob, StartedEvent } from '../../engine/events.js';
 import { ApiError, apiError } from '../../shared/errors.js';
 import type { RunningGeneration } from '../provider.js';
 import type { GenerationEvent } from '../types.js';
-import { checkAdapter, submitFailure } from './engine-failure.js';
+import { checkAdapter, codeOf, submitFailure } from './engine-failure.js';
 
-/** Maximum number of engine requests of one decision request at a time, so that it cannot fill the queue. */
+/** Maximum number of engine requests of one decision request at a time. */
 const MAX_AT_ONCE = 8;
+
+/** Time after which an engine request that found the queue full is submitted again, in ms. */
+const RETRY_MS = 10;
 
 /** Maximum number of tokens to compare in one engine request: its number of log probabilities. */
 const MAX_COMPARED = 20;
@@ -66,6 +70,8 @@ export class DecisionRun implements RunningGeneration {
   readonly #waiting: (() => void)[] = [];
   #count = 0;
   #isOver = false;
+  /** When the time for the whole request is over. */
+  #deadline = Infinity;
   #steps = 0;
   #cachedTokens = 0;
   #queueMs = 0;
@@ -92,6 +98,7 @@ export class DecisionRun implements RunningGeneration {
   async #run(): Promise<void> {
     const { prompts, keep, onEvent } = this.options;
     const began = performance.now();
+    this.#deadline = began + this.options.common.generationMs;
     const [first, ...others] = prompts as [DecisionPrompt, ...DecisionPrompt[]];
     const probabilities = [
       await this.#question(first, true),
@@ -118,7 +125,7 @@ export class DecisionRun implements RunningGeneration {
   async #question({ tokens, length, images, answers }: DecisionPrompt, isFirst: boolean): Promise<number[]> {
     const all: number[] = [];
     for (const compared of comparisons(answers)) {
-      const { logs, started } = await this.#compare({ prompt: tokens, images }, compared);
+      const { logs, started } = await this.#compare({ prompt: tokens, images }, compared, isFirst);
       if (all.length > 0) {
         const offset = all[0]! - logs[0]!;
         for (const log of logs.slice(1)) all.push(log + offset);
@@ -137,11 +144,32 @@ export class DecisionRun implements RunningGeneration {
     return weights.map((weight) => weight / total);
   }
 
-  /** Computes the log probabilities of tokens that may follow a prompt, relative to each other. */
-  async #compare(prompt: Pick<SubmitOptions, 'prompt' | 'images'>, compared: readonly number[]): Promise<Compared> {
+  /**
+   * Computes the log probabilities of tokens that may follow a prompt, relative to each other. The first question of a
+   * request fails if the queue is full; later ones wait, because the request's own questions may fill the queue.
+   */
+  async #compare(
+    prompt: Pick<SubmitOptions, 'prompt' | 'images'>,
+    compared: readonly number[],
+    isFirst: boolean,
+  ): Promise<Compared> {
     await this.#slot();
-    // After a cancellation, nobody reads the result.
-    if (this.#isOver) return new Promise<never>(() => undefined);
+    const giveUp = performance.now() + this.options.common.queueWaitMs;
+    for (;;) {
+      // After a cancellation, nobody reads the result.
+      if (this.#isOver) return new Promise<never>(() => undefined);
+      try {
+        return await this.#submit(prompt, compared);
+      } catch (error) {
+        if (isFirst || !(error instanceof QueueFull) || performance.now() > giveUp)
+          throw error instanceof QueueFull ? error.failure : error;
+        await sleep(RETRY_MS);
+      }
+    }
+  }
+
+  /** Runs one engine request. Rejects with QueueFull, and keeps the slot, if the engine's queue is full. */
+  #submit(prompt: Pick<SubmitOptions, 'prompt' | 'images'>, compared: readonly number[]): Promise<Compared> {
     const { engine, common } = this.options;
     return new Promise((resolve, reject) => {
       let started: StartedEvent | null = null;
@@ -155,9 +183,9 @@ export class DecisionRun implements RunningGeneration {
         } else if (event.type === 'finished') {
           this.#leave(generation);
           this.#steps++;
+          if (started === null || found.length === 0) return reject(new EngineFailure(OUT_OF_TIME));
           const byToken = new Map(found.map(({ token, logprob }) => [token, logprob]));
-          const logs = compared.map((token) => byToken.get(token) ?? -Infinity);
-          if (started !== null) resolve({ logs, started });
+          resolve({ logs: compared.map((token) => byToken.get(token) ?? -Infinity), started });
         }
       };
       let generation: { cancel(): void };
@@ -166,14 +194,15 @@ export class DecisionRun implements RunningGeneration {
           {
             ...common,
             ...prompt,
+            generationMs: Math.max(1, Math.ceil(this.#deadline - performance.now())),
             logitBias: compared.map((token) => ({ token, bias: BIAS })),
             topLogprobs: compared.length,
           },
           receive,
         );
       } catch (error) {
-        this.#count--;
-        return reject(submitFailure(error, 'input', () => engine.queueDrainMs()));
+        const failure = submitFailure(error, 'input', () => engine.queueDrainMs());
+        return reject(codeOf(error) === 'queue_full' ? new QueueFull(failure) : (failure as Error));
       }
       this.#running.add(generation);
     });
@@ -217,9 +246,24 @@ export class DecisionRun implements RunningGeneration {
   }
 }
 
+type Failure = Pick<Extract<EngineEvent, { type: 'failed' }>, 'code' | 'message'>;
+
+/** The engine ends a request without a token if its time is over, or if the model is being unloaded. */
+const OUT_OF_TIME: Failure = {
+  code: 'queue_timeout',
+  message: 'the questions were not answered within the time limit',
+};
+
 /** An engine request that the engine ended with an error. */
 class EngineFailure extends Error {
-  constructor(readonly event: Extract<EngineEvent, { type: 'failed' }>) {
+  constructor(readonly event: Failure) {
     super(event.message);
+  }
+}
+
+/** The engine's queue was full. `failure`: the error for the client. */
+class QueueFull extends Error {
+  constructor(readonly failure: unknown) {
+    super('queue full');
   }
 }

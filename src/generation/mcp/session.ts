@@ -34,10 +34,15 @@ export interface SessionLimits {
 }
 const LIMITS: SessionLimits = { timeoutMs: MCP_TIMEOUT_MS, maxBytes: MAX_MCP_BYTES };
 
-/** Shorter values of headers and of the URL's query are not treated as secrets: masking them would garble results. */
+/** Shorter header values are not treated as secrets, because masking them would garble results. */
 const MIN_SECRET = 12;
-/** A segment of the URL's path that may be a secret: many hosted servers have a key in their path. */
-const SECRET_SEGMENT = /^(?=.*\d)[\w.~-]{16,}$/;
+/** Names of query parameters whose values are credentials. */
+const CREDENTIAL = /key|token|secret|auth|sig|pass|cred/i;
+/**
+ * Other parts of a URL that look like credentials: they contain a UUID, or 16 letters and digits in a row, both kinds
+ * among them. Many hosted servers have a key in their path. Names of tools and versions do not look like this.
+ */
+const LOOKS_SECRET = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{16}/i;
 /** Maximum number of secrets that are masked, because masking takes event-loop time. */
 const MAX_SECRETS = 64;
 /** Deeper than any schema of a tool needs. Deeper values could overflow the stack when they are serialized. */
@@ -163,7 +168,9 @@ export class McpSession {
           types.ListToolsResultSchema,
           options,
         );
-        for (const tool of page.tools) tools.push(this.#listed(tool));
+        // A tool whose name contains a secret could not be called by its masked name, so it is left out.
+        for (const tool of page.tools)
+          if (this.#safe(tool.name) === wellFormed(tool.name)) tools.push(this.#listed(tool));
         cursor = page.nextCursor;
       } while (cursor !== undefined);
       return tools;
@@ -203,7 +210,7 @@ export class McpSession {
     inputSchema: object;
     annotations?: object | undefined;
   }): McpTool {
-    const name = this.#safe(tool.name);
+    const name = wellFormed(tool.name);
     for (const [what, value] of Object.entries({ inputSchema: tool.inputSchema, annotations: tool.annotations }))
       if (isDeeper(value, MAX_SCHEMA_DEPTH))
         throw new Error(`The ${what} of the tool ${name} is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`);
@@ -417,11 +424,12 @@ export class McpSession {
   }
 }
 
-/** Returns the parts of a valid URL that may be secrets: the values of its query, and segments of its path. */
+/** Returns the parts of a valid URL that may be secrets: values of its query, and segments of its path. */
 function urlSecrets(text: string): string[] {
   const url = new URL(text);
+  const values = [...url.searchParams].filter(([name, value]) => CREDENTIAL.test(name) || LOOKS_SECRET.test(value));
   const segments = url.pathname.split('/').flatMap((segment) => [segment, decoded(segment)]);
-  return [...url.searchParams.values(), ...segments.filter((segment) => SECRET_SEGMENT.test(segment))];
+  return [...values.map(([, value]) => value), ...segments.filter((segment) => LOOKS_SECRET.test(segment))];
 }
 
 function decoded(segment: string): string {
