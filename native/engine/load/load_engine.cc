@@ -134,7 +134,10 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
                                                 const LoadOptions& options, const Model::Progress& progress) {
   // The disk reads weights while the tokenizer is built.
   std::unique_ptr<ReadAhead> first_weights = read_first_weights(file);
-  if (is_text_encoder(file)) return load_text_encoder(file, std::move(backend), options, progress);
+  if (is_text_encoder(file)) {
+    first_weights.reset();
+    return load_text_encoder(file, std::move(backend), options, progress);
+  }
   auto params = HyperParams::read(file);
   if (!params) return params.error();
   auto tokenizer = load_tokenizer(file);

@@ -24,7 +24,7 @@ ReadAhead::ReadAhead(const GgufFile& file, std::vector<Piece> pieces, size_t win
     ends_.push_back(end);
   }
   if (end == 0 || !file.is_mapped()) return;
-  limit_ = ends_.front() + window_;
+  limit_ = window_;
   try {
     thread_ = std::thread([this] {
 #if defined(__linux__)

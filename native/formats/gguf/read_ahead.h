@@ -23,7 +23,7 @@ class ReadAhead {
   // have been read but not yet used.
   static constexpr size_t kWindow = size_t{256} << 20;
 
-  // Starts a thread that reads the first piece and `window` bytes after it. Does nothing if `file` is not backed by
+  // Starts a thread that reads the first `window` bytes, and more after use(). Does nothing if `file` is not backed by
   // files, or if no thread can be started. `file` must outlive the object.
   ReadAhead(const GgufFile& file, std::vector<Piece> pieces, size_t window = kWindow);
   // Stops the thread. Waits for at most one system call, which reads 2 MiB.

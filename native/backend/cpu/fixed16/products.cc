@@ -17,7 +17,8 @@ constexpr int64_t kMaxValues = int64_t{1} << 32;
 // Tasks per thread: enough for dynamic scheduling to balance the load.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr size_t kMaxTargets = 4;
-// Number of rows from which the tile unit is faster, because expanding the weights takes time.
+// Number of rows from which the tile unit is faster, because expanding the weights takes time. A tile of a larger matmul
+// has at least as many.
 constexpr int kMinUnitRows = 32;
 // Panels whose blocks are expanded together for the tile unit: 64 KiB, so that the rows are read less often.
 constexpr int64_t kUnitPanels = 4;
@@ -155,8 +156,20 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
       }
   });
 
-  const Tiles tiles(n_rows, unit != nullptr ? kFixed16UnitRows : kFixed16Rows);
-  const int64_t panels_per_group = unit != nullptr ? kUnitPanels : 1;
+  int64_t all_panels = 0;
+  for (const MatmulTarget& target : targets) all_panels += static_cast<const Fixed16Matrix&>(*target.weight).panels();
+  // With a tile unit, large tasks need less memory bandwidth, but each thread should have several.
+  int64_t panels_per_group = unit != nullptr ? kUnitPanels : 1;
+  int rows_per_tile = unit != nullptr ? kFixed16UnitRows : kFixed16Rows;
+  const auto has_enough_tasks = [&] {
+    const int64_t row_tiles = (n_rows + rows_per_tile - 1) / rows_per_tile;
+    return all_panels / panels_per_group * row_tiles >= kPiecesPerThread * pool.size();
+  };
+  if (unit != nullptr) {
+    while (rows_per_tile > kMinUnitRows && !has_enough_tasks()) rows_per_tile /= 2;
+    if (!has_enough_tasks()) panels_per_group = 1;
+  }
+  const Tiles tiles(n_rows, rows_per_tile);
   std::array<int64_t, kMaxTargets> groups{};
   int64_t all_groups = 0;
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -175,7 +188,7 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
     const int64_t first_panel = group * panels_per_group;
     const int64_t last_panel = std::min(first_panel + panels_per_group, matrix.panels());
     const int64_t last_tile = std::min<int64_t>(first_tile + tiles_per_range, tiles.count);
-    alignas(64) std::byte expanded[kUnitPanels][kFixed16PanelBytes];  // Not touched without a tile unit.
+    alignas(64) std::byte expanded[kUnitPanels][kFixed16PanelBytes];  // Used only with a tile unit.
     // A block of weights stays in a cache while all rows are multiplied by it.
     for (int64_t block = 0; block < blocks; ++block) {
       const int pairs = (count_of(block) + 1) / 2;

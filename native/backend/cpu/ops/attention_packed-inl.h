@@ -124,7 +124,7 @@ class UnpackedPages {
   explicit UnpackedPages(const AttentionTile& tile)
       : tile_(tile),
         keys_(reinterpret_cast<int8_t*>(tile.unpacked)),
-        values_(keys_ + kUnpackedKeys * unpacked_page_bytes(tile.key_dim)) {
+        values_(keys_ == nullptr ? nullptr : keys_ + kUnpackedKeys * unpacked_page_bytes(tile.key_dim)) {
     for (int& page : held_) page = -1;
   }
   // Memory of pages by their index in the span.

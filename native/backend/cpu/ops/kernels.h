@@ -48,8 +48,10 @@ constexpr int key_top_bit(int quad) { return (quad + 4) % 8; }
 // Unpacked pages have the layout of kQ8_0, except that keys have packed_zero() instead of 128 added. A tile's scratch
 // memory holds a run of kUnpackedKeys pages of keys and the last kUnpackedValues pages of values that were used.
 inline constexpr int kUnpackedKeys = 4, kUnpackedValues = 8;
+// Bytes of an unpacked page, rounded up to whole cache lines.
 constexpr int64_t unpacked_page_bytes(int64_t dim) {
-  return packed_stride(dim) * kPageTokens + packed_stride(dim) / kQ8Block * kPageTokens * 2;
+  const int64_t bytes = packed_stride(dim) * kPageTokens + packed_stride(dim) / kQ8Block * kPageTokens * 2;
+  return (bytes + 63) / 64 * 64;
 }
 constexpr int64_t unpacked_floats(int64_t key_dim, int64_t value_dim) {
   return (kUnpackedKeys * unpacked_page_bytes(key_dim) + kUnpackedValues * unpacked_page_bytes(value_dim)) / 4;
@@ -58,16 +60,17 @@ constexpr int64_t unpacked_floats(int64_t key_dim, int64_t value_dim) {
 // 16-bit latents (KvType::kF16, StateKind::kLatents) and the keys and values of wide heads are stored as integers of at
 // most kMaxLatent, with one scale, called the step, per row and block of kLatentBlock dimensions. Queries, and the
 // weights of a span's positions, are also converted to integers, so their dot products are exact 32-bit sums in any
-// order:
-//   scores   16 lanes share a block's dimensions: kLatentBlock / 16 * kMaxLatent * kMaxLatentQuery < 2^31
+// order. Widened latents of fewer bits are at most kMaxWidened.
+//   scores   16 lanes share a block's dimensions: kLatentBlock / 16 * kMaxWidened * kMaxLatentQuery < 2^31
 //   values   the weights of kWeighedTogether positions add up to at most kLatentWeights, plus half a unit each for
-//            rounding: (kLatentWeights + kWeighedTogether / 2) * kMaxLatent < 2^31
+//            rounding: (kLatentWeights + kWeighedTogether / 2) * kMaxWidened < 2^31
 inline constexpr int kLatentBlock = 256;
 inline constexpr int kLatentPad = 32;  // Rows are padded to whole vectors of 16-bit integers.
-inline constexpr int kMaxLatent = 16383, kMaxLatentQuery = 8191, kMaxLatentWeight = 32767;
+inline constexpr int kMaxLatent = 16383, kMaxWidened = 16384, kMaxLatentQuery = 8191, kMaxLatentWeight = 32767;
 inline constexpr int kWeighedTogether = kAttentionSpan / 2;
 inline constexpr int kLatentWeights = 0x7fffffff / kMaxLatent - kWeighedTogether;
-static_assert(int64_t{kLatentBlock / kLanes} * kMaxLatent * kMaxLatentQuery < int64_t{1} << 31);
+static_assert(int64_t{kLatentBlock / kLanes} * kMaxWidened * kMaxLatentQuery < int64_t{1} << 31);
+static_assert(int64_t{kLatentWeights + kWeighedTogether / 2} * kMaxWidened < int64_t{1} << 31);
 // Minimum head size for integer storage of keys and values (KvType::kF16). If several queries read a head, the
 // bottleneck is arithmetic rather than memory, and integer dot products take half as many instructions. With smaller
 // heads, the steps would take up too large a share of the memory.
@@ -87,10 +90,10 @@ struct AttentionTile {
   // Shape [n_queries]: query i attends to positions starts[i] .. limits[i] - 1. Both arrays are ascending.
   const int* starts;
   const int* limits;
-  // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. KvType::kQ8_0: the output of pack_query_q8, which
-  // needs no more memory. Latents of any type: [n_queries][q_stride], where q_stride is key_dim rounded up to kLanes,
-  // padded with zeros. Integer rows: the output of pack_latents, [kTileQueries][key_stride], followed by the steps,
-  // [n_queries][block].
+  // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. Keys of 8 bits or fewer: the output of
+  // pack_query_q8, which needs no more memory. Latents in floats: [n_queries][q_stride], where q_stride is key_dim
+  // rounded up to kLanes, padded with zeros. Other latents, and rows of 16-bit integers: the output of pack_latents,
+  // [kTileQueries][key_stride], followed by the steps, [n_queries][block].
   const float* q;
   int q_stride;
   const int32_t* pages;   // Pages of the sequence, from position 0. Pages before starts[0] are not read.
@@ -123,6 +126,7 @@ constexpr int64_t latent_scratch_floats(int64_t dim) {
          int64_t{kAttentionSpan} * latent_blocks(dim) + kAttentionSpan * round_up_to_latents(dim) / 2 +
          (dim + 63) / 64 * kTileQueries * 32 + unpacked_page_bytes(dim) / 4;
 }
+static_assert(latent_scratch_floats(96) % 16 == 0);  // A thread's scratch memory consists of whole cache lines.
 static_assert(unpacked_floats(1, 1) <= latent_scratch_floats(1));
 static_assert(unpacked_floats(512, 512) <= latent_scratch_floats(512));
 // Floats for a packed query of `dim` dimensions, including the steps of 16-bit integers.
