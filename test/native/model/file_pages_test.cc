@@ -155,6 +155,8 @@ TEST(weights_are_read_ahead_of_their_use_within_the_window) {
   };
   {
     ReadAhead ahead(**file, pieces, 0);
+    CHECK_EQ(reads(ahead, 0), size_t{0});  // The loader has not started.
+    ahead.use(0);
     CHECK_EQ(reads(ahead, ends[0]), ends[0]);
     ahead.use(1);
     CHECK_EQ(reads(ahead, ends[1]), ends[1]);

@@ -17,8 +17,8 @@ constexpr int64_t kMaxValues = int64_t{1} << 32;
 // Tasks per thread: enough for dynamic scheduling to balance the load.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr size_t kMaxTargets = 4;
-// Number of rows from which the tile unit is faster, because expanding the weights takes time. A tile of a larger matmul
-// has at least as many.
+// Number of rows from which the tile unit is faster, because expanding the weights takes time. A tile of a larger
+// matmul has at least as many.
 constexpr int kMinUnitRows = 32;
 // Panels whose blocks are expanded together for the tile unit: 64 KiB, so that the rows are read less often.
 constexpr int64_t kUnitPanels = 4;
