@@ -156,7 +156,7 @@ export class DecisionRun implements RunningGeneration {
     await this.#slot();
     const giveUp = performance.now() + this.options.common.queueWaitMs;
     for (;;) {
-      // After a cancellation, nobody reads the result.
+      // After cancel(), the promise is never settled: the caller has stopped waiting.
       if (this.#isOver) return new Promise<never>(() => undefined);
       try {
         return await this.#submit(prompt, compared);

@@ -22,7 +22,7 @@ constexpr int kUnitLanes = 16;
 constexpr int64_t kPartBytes = int64_t{kFixed16Block} * kUnitLanes;
 static_assert(kPartBytes * 4 == kFixed16PanelBytes);
 
-// The number of columns, rounded up to what one instruction multiplies.
+// Rounds the number of columns up to a multiple of the columns that one instruction multiplies.
 constexpr int padded_columns(int count) { return (count + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
 
 void split(int16_t* row, int count) {
