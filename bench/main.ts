@@ -20,6 +20,7 @@ import { streamsBenchCommand } from './streams.js';
 import { submitBenchCommand } from './submit.js';
 import { tuneGridBenchCommand } from './tune-grid.js';
 import { upstreamBenchCommand } from './upstream.js';
+import { variantsBenchCommand } from './variants.js';
 import { victimBenchCommand } from './victim.js';
 
 const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
@@ -85,6 +86,10 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   upstream: {
     about: 'cost of an upstream model: added latency, CPU time, memory of many streams',
     run: upstreamBenchCommand,
+  },
+  variants: {
+    about: 'settings of this engine compared with each other and with other engines, in alternating rounds',
+    run: variantsBenchCommand,
   },
   victim: { about: "effect of a long prompt on another response's inter-token latency", run: victimBenchCommand },
 };

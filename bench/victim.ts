@@ -16,7 +16,7 @@ import { parseArgs } from 'node:util';
 import type { SubmitOptions } from '../src/engine/addon-types.js';
 import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
-import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
+import { benchLoadOptions, finish, kernelOptions, submission } from './lib/engine-requests.js';
 import { commit, machine } from './lib/machine.js';
 import { makeRandomEncoder } from './lib/random-encoder.js';
 import { spreadOf } from './lib/statistics.js';
@@ -34,6 +34,8 @@ const USAGE = `npm run bench -- victim --model FILE [options]
   --picture WxH    image size in pixels (default 1792x1344: 12 tiles of 448 where a model tiles images that way)
   --context N      context size in tokens; a steady stream that reaches it is replaced by a new one (default 4096)
   --max-batch-tokens N   tokens per step (default 256)
+  --isa NAME       instruction set (default auto)
+  --arithmetic NAME   production or fast (default production)
   --step-ms LIST   values of engine.step_ms to compare (default 0,250)
   --repeats N      long prompts per setting (default 3)
   --json OUT       write all results to OUT
@@ -57,6 +59,8 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
       like: text,
       out: text,
       context: text,
+      isa: text,
+      arithmetic: text,
       help: { type: 'boolean' },
     },
   });
@@ -87,6 +91,7 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
           stepMs,
           maxBatchTokens,
           maxContext: context,
+          ...kernelOptions(values.isa, values.arithmetic),
           ...(vision === undefined ? {} : { visionPath: vision }),
         },
         () => undefined,

@@ -21,6 +21,19 @@ export const benchLoadOptions: LoadOptions = {
   speculation: 'off',
 };
 
+const ARITHMETICS = ['exact', 'production', 'fast'] as const;
+
+/** Load options for an instruction set and an arithmetic. `fast` requires batch invariance to be off. */
+export function kernelOptions(
+  isa = 'auto',
+  arithmetic = 'production',
+): Pick<LoadOptions, 'isa' | 'arithmetic' | 'batchInvariant'> {
+  const known = ARITHMETICS.find((name) => name === arithmetic);
+  if (known === undefined)
+    throw new Error(`unknown arithmetic "${arithmetic}"; expected one of ${ARITHMETICS.join(', ')}`);
+  return { isa, arithmetic: known, batchInvariant: known !== 'fast' };
+}
+
 let nextPrompt = 1;
 
 /** Returns the prompt with this number: pseudo-random token IDs from a small linear congruential generator. */

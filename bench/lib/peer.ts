@@ -13,6 +13,8 @@ export interface PeerOptions {
   batchedBench: string | null;
   model: string;
   threads: number;
+  /** More arguments for llama-bench. */
+  extra?: string[];
 }
 
 /** Measures prefill of a prompt of `length` tokens, in tokens per second. Null if the peer has no program for it. */
@@ -43,9 +45,13 @@ export function peerBatch(
 }
 
 async function llamaBench(peer: PeerOptions, program: string, args: string[]): Promise<number> {
-  const { stdout } = await run(program, ['-m', peer.model, '-t', `${peer.threads}`, '-r', '1', '-o', 'json', ...args], {
-    maxBuffer: MAX_OUTPUT,
-  });
+  const { stdout } = await run(
+    program,
+    ['-m', peer.model, '-t', `${peer.threads}`, '-r', '1', '-o', 'json', ...(peer.extra ?? []), ...args],
+    {
+      maxBuffer: MAX_OUTPUT,
+    },
+  );
   const begin = stdout.indexOf('[');
   const rows = JSON.parse(stdout.slice(begin)) as { avg_ts?: number }[];
   return positive(program, rows[0]?.avg_ts);
@@ -59,7 +65,7 @@ async function llamaBatchedBench(
   tokens: number,
 ): Promise<number> {
   const context = Math.max(512, batch * (prompt + tokens));
-  const { stdout } = await run(
+  const { stdout, stderr } = await run(
     program,
     [
       '-m',
@@ -78,7 +84,8 @@ async function llamaBatchedBench(
     { maxBuffer: MAX_OUTPUT },
   );
   // | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | T s | S t/s |
-  const row = stdout
+  // Forks print the table to stderr.
+  const row = `${stdout}\n${stderr}`
     .split('\n')
     .map((line) => line.split('|').map((cell) => cell.trim()))
     .find((cells) => cells[1] === `${prompt}` && cells[3] === `${batch}`);
