@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "formats/gguf/parser.h"
+#include "formats/hf/encoders.h"
 #include "formats/hf/mtp_tensors.h"
 #include "formats/hf/translation.h"
 
@@ -81,7 +82,8 @@ Result<const Architecture*> read_architecture(const JsonValue& config) {
   }
   for (const Architecture& known : architectures())
     if (known.name == name && is_variant(config, known.variant)) return &known;
-  return names.unsupported(in_quotes(name) + " is not supported (known: " + known_architectures() + ")");
+  return names.unsupported(in_quotes(name) + " is not supported (known: " + known_architectures() + ", " +
+                           known_encoder_classes() + ")");
 }
 
 void check_activation(Translation& t) {
@@ -205,7 +207,11 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   translate_experts(t, result);
   check_unrotated_layers(t);
   translate_scales(t, result.layers, embedding);
-  if ((*architecture)->gguf == "gemma2" || (*architecture)->gguf == "gemma3") {
+  if ((*architecture)->gguf == "gemma-embedding" && !t.boolean("use_bidirectional_attention", false))
+    t.fail(
+        t.find("use_bidirectional_attention").unsupported("is not true: this class is supported only as an encoder"));
+  if (const std::string_view gguf = (*architecture)->gguf;
+      gguf == "gemma2" || gguf == "gemma3" || gguf == "gemma-embedding") {
     // Attention scores are scaled by head_dim ^ -1/2. The exception is the largest model of each generation, which GGUF
     // readers recognize by its number of layers.
     const double scaled = t.number("query_pre_attn_scalar", static_cast<double>(head_dim));

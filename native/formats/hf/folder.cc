@@ -7,8 +7,10 @@
 #include "formats/gguf/assembled_file.h"
 #include "formats/gguf/parser.h"
 #include "formats/hf/config.h"
+#include "formats/hf/encoders.h"
 #include "formats/hf/json_file.h"
 #include "formats/hf/safetensors.h"
+#include "formats/hf/sentence_modules.h"
 #include "formats/hf/shards.h"
 #include "formats/hf/tensors.h"
 #include "formats/hf/tokenizer.h"
@@ -55,17 +57,34 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
     mapped.push_back(std::move(shard.file));
   }
   AssembledFile file;
-  auto translated = translate_config(config->root(), tensors, file);
-  if (!translated) return translated.error();
-  if (!shards) return shards.error();
-  if (Status status = join_quantized(translated->quantization, tensors); !status) return status.error();
-  const auto table_rows = translate_tensors(tensors, *translated, file);
-  if (!table_rows) return table_rows.error();
+  int64_t table_rows = 0;
+  std::string_view architecture;
+  bool has_tokenizer = true;
+  if (const EncoderClass* const encoder = find_encoder_class(config->root())) {
+    if (!shards) return shards.error();
+    const auto translated = translate_encoder(*encoder, config->root(), tensors, file);
+    if (!translated) return translated.error();
+    table_rows = translated->table_rows;
+    architecture = translated->architecture;
+  } else {
+    auto translated = translate_config(config->root(), tensors, file);
+    if (!translated) return translated.error();
+    if (!shards) return shards.error();
+    if (Status status = join_quantized(translated->quantization, tensors); !status) return status.error();
+    const auto rows = translate_tensors(tensors, *translated, file);
+    if (!rows) return rows.error();
+    table_rows = *rows;
+    architecture = translated->architecture->gguf;
+    // An EAGLE head uses the tokens of its target model.
+    has_tokenizer = translated->architecture->family != Family::kEagle;
+  }
+  size_t module_bytes = 0;
+  if (Status status = add_sentence_modules(folder, architecture, file, mapped, module_bytes); !status)
+    return status.error();
 
   const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
   file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
-  // An EAGLE head has no tokenizer; it uses the tokens of its target model.
-  if (translated->architecture->family == Family::kEagle) {
+  if (!has_tokenizer) {
     file.own(std::move(mapped), config->bytes());
     return std::move(file).build();
   }
@@ -87,10 +106,11 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   if (Status status = add_chat_template(folder, settings->root(), file); !status) return status.error();
   if (Status status = translate_tokenizer(
           {tokenizer->root(), settings->root(), generation->root(), config->root(), ranked ? &ranks : nullptr},
-          *table_rows, file);
+          table_rows, file);
       !status)
     return status.error();
-  file.own(std::move(mapped), config->bytes() + tokenizer->bytes() + settings->bytes() + generation->bytes());
+  file.own(std::move(mapped),
+           config->bytes() + module_bytes + tokenizer->bytes() + settings->bytes() + generation->bytes());
   return std::move(file).build();
 }
 

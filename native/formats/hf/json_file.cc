@@ -124,6 +124,13 @@ Result<std::vector<float>> JsonValue::numbers() const {
 }
 
 Result<JsonFile> JsonFile::read(const std::string& folder, const std::string& name, bool optional) {
+  auto file = read_any(folder, name, optional);
+  if (file && file->root_ != json::kAbsent && !file->document_->is(file->root_, Kind::kObject))
+    return Error{ErrorCode::kInvalidFile, name + ": not a JSON object"};
+  return file;
+}
+
+Result<JsonFile> JsonFile::read_any(const std::string& folder, const std::string& name, bool optional) {
   JsonFile file;
   file.name_ = name;
   file.document_ = std::make_unique<json::Document>();
@@ -137,8 +144,6 @@ Result<JsonFile> JsonFile::read(const std::string& folder, const std::string& na
   std::string error;
   if (!file.document_->parse(*text, file.root_, error, kMaxJsonBytes))
     return Error{ErrorCode::kInvalidFile, name + ": not valid JSON: " + error};
-  if (!file.document_->is(file.root_, Kind::kObject))
-    return Error{ErrorCode::kInvalidFile, name + ": not a JSON object"};
   return file;
 }
 

@@ -11,6 +11,10 @@
 namespace monolith::hf {
 namespace {
 
+float plus_one(float value) { return value + 1; }
+
+}  // namespace
+
 std::optional<TensorType> type_of(const Safetensor& tensor) {
   if (tensor.rows != nullptr) return tensor.rows->exact_type();
   if (tensor.type == "F32") return TensorType::kF32;
@@ -18,10 +22,6 @@ std::optional<TensorType> type_of(const Safetensor& tensor) {
   if (tensor.type == "BF16") return TensorType::kBF16;
   return std::nullopt;
 }
-
-float plus_one(float value) { return value + 1; }
-
-}  // namespace
 
 Error invalid(const Safetensor& tensor, const std::string& what) {
   return {ErrorCode::kInvalidFile, tensor.file + ": tensor " + in_quotes(tensor.name) + " " + what};

@@ -135,8 +135,11 @@ class TokenizerReader {
   Status read_steps() {
     const std::string_view type = model_["type"].text();
     unigram_ = type == "Unigram";
+    word_piece_ = type == "WordPiece";
+    if (word_piece_) return read_word_steps();
     const bool bpe = type == "BPE" || (type.empty() && model_["merges"].is_array());
-    if (!unigram_ && !bpe) return model_["type"].unsupported("is " + in_quotes(type) + " (known: BPE, Unigram)");
+    if (!unigram_ && !bpe)
+      return model_["type"].unsupported("is " + in_quotes(type) + " (known: BPE, Unigram, WordPiece)");
     auto steps = read_text_steps(files_.tokenizer);
     if (!steps) return steps.error();
     steps_ = std::move(*steps);
@@ -145,7 +148,57 @@ class TokenizerReader {
     return {};
   }
 
+  // WordPiece: BERT's normalizer and pre-tokenizer.
+  Status read_word_steps() {
+    const JsonValue normalizer = files_.tokenizer["normalizer"], splitting = files_.tokenizer["pre_tokenizer"];
+    if (const std::string_view type = normalizer["type"].text(); type != "BertNormalizer")
+      return normalizer["type"].unsupported("is " + in_quotes(type) + " with WordPiece, expected 'BertNormalizer'");
+    if (const std::string_view type = splitting["type"].text(); type != "BertPreTokenizer")
+      return splitting["type"].unsupported("is " + in_quotes(type) + " with WordPiece, expected 'BertPreTokenizer'");
+    for (const auto& [name, option] : {std::pair{"clean_text", &TokenizerSpec::clean_text},
+                                       {"handle_chinese_chars", &TokenizerSpec::split_chinese},
+                                       {"strip_accents", &TokenizerSpec::strip_accents},
+                                       {"lowercase", &TokenizerSpec::lowercase}}) {
+      auto value = normalizer[name].boolean();
+      if (!value) return value.error();
+      spec_.*option = *value;
+    }
+    auto longest = model_["max_input_chars_per_word"].integer(0, kMaxVocabTokens);
+    if (!longest) return longest.error();
+    spec_.max_word_chars = static_cast<uint64_t>(longest->value_or(100));
+    return {};
+  }
+
+  // In a WordPiece vocabulary, tokens that continue a word start with a prefix. In GGUF, the other tokens start with
+  // "▁". Special tokens have no prefix in either form.
+  Status read_words() {
+    const JsonValue vocabulary = model_["vocab"];
+    if (!vocabulary.is_object()) return vocabulary.invalid("is not an object");
+    const JsonValue stated = model_["continuing_subword_prefix"];
+    const std::string_view prefix = stated.exists() ? stated.text() : "##";
+    if (prefix.empty()) return stated.unsupported("is empty");
+    unknown_text_ = model_["unk_token"].text();
+    const JsonValue added = files_.tokenizer["added_tokens"];
+    std::vector<std::string_view> special{unknown_text_};
+    for (size_t i = 0; i < added.items().size(); ++i) special.push_back(added.item(i)["content"].text());
+    for (const auto& [text, id_value] : vocabulary.members()) {
+      const auto id =
+          JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMaxVocabTokens);
+      if (!id) return id.error();
+      if (!*id) return vocabulary.invalid("contains a token without an id");
+      const std::string_view written = text;
+      std::string token(written);
+      if (std::ranges::find(special, written) == special.end())
+        token = written.size() > prefix.size() && written.starts_with(prefix)
+                    ? std::string(written.substr(prefix.size()))
+                    : "▁" + token;
+      if (Status status = tokens_.set(**id, std::move(token), TokenKind::kNormal, vocabulary); !status) return status;
+    }
+    return {};
+  }
+
   Status read_vocabulary() {
+    if (word_piece_) return read_words();
     auto fallback = model_["byte_fallback"].boolean();
     if (!fallback) return fallback.error();
     for (const std::string_view name : {"continuing_subword_prefix", "end_of_word_suffix"})
@@ -313,6 +366,14 @@ class TokenizerReader {
   Status read_processor(const JsonValue& processor) {
     const std::string_view type = processor["type"].text();
     if (!processor.exists() || type == "ByteLevel") return {};
+    if (type == "BertProcessing" || type == "RobertaProcessing") {
+      bos_ = tokens_.find(processor["cls"].item(0).text());
+      eos_ = tokens_.find(processor["sep"].item(0).text());
+      for (const auto& [name, id] : {std::pair{"cls", bos_}, {"sep", eos_}})
+        if (id < 0) return processor[name].invalid("is not a pair of a token and its id");
+      add_bos_ = add_eos_ = true;
+      return {};
+    }
     if (type != "TemplateProcessing") return processor["type"].unsupported("is " + in_quotes(type));
     add_bos_ = add_eos_ = false;
     const JsonValue parts = processor["single"];
@@ -335,7 +396,7 @@ class TokenizerReader {
 
   Status describe() {
     const bool byte_level = steps_.byte_level;
-    spec_.model = unigram_ ? "t5" : byte_level ? "gpt2" : "llama";
+    spec_.model = word_piece_ ? "bert" : unigram_ ? "t5" : byte_level ? "gpt2" : "llama";
     spec_.tokens.emplace(tokens_.texts().begin(), tokens_.texts().end());
     spec_.kinds = tokens_.kinds();
     if (unknown_ >= 0 && !byte_level) {
@@ -348,6 +409,7 @@ class TokenizerReader {
       if (id >= 0) spec_.id_of(role) = static_cast<uint64_t>(id);
     spec_.add_bos_token = add_bos_;
     spec_.add_eos_token = add_eos_;
+    if (word_piece_) return {};
     if (steps_.normal_form != NormalForm::kNone) spec_.normal_form = normal_form_name(steps_.normal_form);
     if (unigram_)
       spec_.scores = std::move(scores_);
@@ -379,7 +441,8 @@ class TokenizerReader {
   TokenizerFiles files_;
   JsonValue model_;
   TokenizerSpec spec_;
-  bool unigram_ = false, add_bos_ = false, add_eos_ = false, ignores_merges_ = false, fuses_unknown_ = false;
+  bool unigram_ = false, word_piece_ = false, add_bos_ = false, add_eos_ = false, ignores_merges_ = false,
+       fuses_unknown_ = false;
   TextSteps steps_;
   Tokens tokens_;
   std::vector<float> scores_;

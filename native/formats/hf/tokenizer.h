@@ -22,9 +22,9 @@ struct TokenizerFiles {
 };
 
 // Adds the folder's tokenizer to `file`. `rows` is the number of rows in the embedding table; the vocabulary is padded
-// to this size with unused tokens. Errors name the file and the key. kUnsupported: models other than BPE and Unigram,
-// and normalizers, pre-tokenizers, regular expressions or templates that are not supported. kInvalidFile: contradictory
-// contents.
+// to this size with unused tokens. Errors name the file and the key. kUnsupported: models other than BPE, Unigram and
+// WordPiece, and normalizers, pre-tokenizers, regular expressions or templates that are not supported. kInvalidFile:
+// contradictory contents.
 Status translate_tokenizer(const TokenizerFiles& files, int64_t rows, AssembledFile& file);
 
 }  // namespace monolith::hf

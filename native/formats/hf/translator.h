@@ -88,6 +88,8 @@ class Translator {
   int64_t table_rows_ = 0;
 };
 
+// Returns the type in which the tensor's values can be stored exactly, or nullopt if its type is not supported.
+std::optional<TensorType> type_of(const Safetensor& tensor);
 Error invalid(const Safetensor& tensor, const std::string& what);
 // Parses "N." at the start of `rest` and removes it. Returns -1 if there is no such number.
 int64_t take_number(std::string_view& rest);

@@ -386,7 +386,8 @@ TEST(invalid_configurations_are_rejected_by_name) {
   };
   expect_refused([](Parts& parts) { parts.config = "{"; }, "config.json: not valid JSON");
   expect_refused([](Parts& parts) { parts.config = "[]"; }, "config.json: not a JSON object");
-  expect_refused(config("LlamaForCausalLM", "BertModel"), "'BertModel' is not supported (known: LlamaForCausalLM");
+  expect_refused(config("LlamaForCausalLM", "BertForTokenClassification"),
+                 "'BertForTokenClassification' is not supported (known: LlamaForCausalLM");
   expect_refused(config("[\"LlamaForCausalLM\"]", "[]"), "config.json: 'architectures' is missing or empty");
   expect_refused(config("\"hidden_size\":4", "\"x\":4"), "config.json: 'hidden_size' is missing");
   expect_refused(config("\"hidden_size\":4", "\"hidden_size\":\"4\""), "'hidden_size' is not a number");
@@ -464,7 +465,7 @@ TEST(invalid_tokenizers_are_rejected_by_name) {
   };
   const std::string pre = R"({"type":"ByteLevel","add_prefix_space":false})";
   expect_refused([](Parts& parts) { parts.tokenizer.clear(); }, "tokenizer.json");
-  expect_refused(tokenizer("\"BPE\"", "\"WordPiece\""), "tokenizer.json: 'model.type' is 'WordPiece'");
+  expect_refused(tokenizer("\"BPE\"", "\"WordLevel\""), "tokenizer.json: 'model.type' is 'WordLevel'");
   expect_refused(
       tokenizer(
           pre,
@@ -507,8 +508,8 @@ TEST(invalid_tokenizers_are_rejected_by_name) {
   expect_refused(tokenizer("\"b\":1", "\"b\":1e15"), "'model.vocab' is 1e15");
   expect_refused(tokenizer("\"id\":4", "\"id\":6"), "has 7 tokens, but the embedding table has only 6 rows");
   expect_refused(tokenizer("[[\"a\",\"b\"]]", "[3]"), "'model.merges[0]' is neither a string nor a pair");
-  expect_refused(tokenizer("\"normalizer\":null", R"("normalizer":null,"post_processor":{"type":"BertProcessing"})"),
-                 "'post_processor.type' is 'BertProcessing'");
+  expect_refused(tokenizer("\"normalizer\":null", R"("normalizer":null,"post_processor":{"type":"SplitProcessing"})"),
+                 "'post_processor.type' is 'SplitProcessing'");
   expect_refused([](Parts& parts) { parts.generation = R"({"eos_token_id":99})"; },
                  "generation_config.json: 'eos_token_id' is beyond the vocabulary");
 }
