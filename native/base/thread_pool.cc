@@ -288,6 +288,14 @@ void ThreadPool::run(Erased fn, const void* context) {
   state_->close_and_wait();
 }
 
+void use_process_affinity() {
+#if defined(__linux__)
+  // The main thread, whose ID is the process ID, is never an engine thread.
+  cpu_set_t cpus;
+  if (sched_getaffinity(getpid(), sizeof cpus, &cpus) == 0) sched_setaffinity(0, sizeof cpus, &cpus);
+#endif
+}
+
 void lower_priority(int by) {
 #if defined(__linux__)
   // Affects only this thread, because on Linux the nice value is per thread.

@@ -63,8 +63,11 @@ class ThreadPool {
     return node < 0 ? 0
                     : n * first_threads_[static_cast<size_t>(node) + 1] / first_threads_[static_cast<size_t>(n_nodes_)];
   }
-  // Number of threads that take tasks of the same node in turn.
-  int threads_of_node() const { return first_threads_[1]; }
+  // Number of threads on the node of `thread`, which take the node's tasks in turn.
+  int threads_on_node_of(int thread) const {
+    const auto node = static_cast<size_t>(node_of(thread));
+    return first_threads_[node + 1] - first_threads_[node];
+  }
 
   // Calls fn(begin, end, thread) for chunks of `grain` indices that together cover [0, n). Chunks are assigned
   // dynamically, so a chunk's result must not depend on the thread. Returns when all chunks are done.
@@ -175,6 +178,10 @@ class ThreadPool {
   };
   std::array<NextOfNode, NodeShares::kMaxNodes> next_of_node_;
 };
+
+// Lets the calling thread run on every processor that the process may use. Helper threads of an engine call it, because
+// a new thread inherits the affinity of the engine thread, which a ThreadPool may have bound to a NUMA node.
+void use_process_affinity();
 
 // Permanently lowers the calling thread's priority. Has no effect on systems without per-thread priorities.
 // `by`: amount added to the thread's nice value, up to the maximum of 19.

@@ -18,6 +18,7 @@ HugePageCollapse::HugePageCollapse(std::vector<Model*> models) {
 #if defined(__linux__)
       pthread_setname_np(pthread_self(), "monolith-pages");
 #endif
+      use_process_affinity();
       lower_priority();
       uint64_t bytes = 0;
       for (Model* const model : models)

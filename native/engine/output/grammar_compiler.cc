@@ -66,6 +66,7 @@ void GrammarCompiler::trim() {
 }
 
 void GrammarCompiler::run(std::deque<Wanted>& queue, int short_ms) {
+  use_process_affinity();
   lower_priority();
   std::unique_lock lock(mutex_);
   for (;;) {

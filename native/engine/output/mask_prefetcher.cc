@@ -65,6 +65,7 @@ bool MaskPrefetcher::Worker::start() {
 
 void MaskPrefetcher::Worker::run() {
   using Outcome = grammar::Grammar::Outcome;
+  use_process_affinity();
   if (many_turns_) lower_priority();
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -289,4 +289,29 @@ TEST(thread_pool_threads_run_on_the_processors_of_their_node) {
   }
   sched_setaffinity(0, sizeof before, &before);
 }
+
+TEST(use_process_affinity_undoes_a_binding_that_a_thread_inherited) {
+  cpu_set_t of_process, bound, after;
+  REQUIRE(sched_getaffinity(0, sizeof of_process, &of_process) == 0);
+  std::thread([&] {
+    const int cpu = two_nodes(1, 1).nodes[0].cpus[0];
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    std::thread([&] {
+      sched_getaffinity(0, sizeof bound, &bound);
+      monolith::use_process_affinity();
+      sched_getaffinity(0, sizeof after, &after);
+    }).join();
+  }).join();
+  CHECK_EQ(CPU_COUNT(&bound), 1);
+  CHECK(CPU_EQUAL(&after, &of_process));
+}
+
+TEST(thread_pool_knows_how_many_threads_share_a_node) {
+  ThreadPool pool(4, two_nodes(1, 3));
+  if (pool.size() < 4) return;  // The system's thread limit was reached.
+  for (int thread = 0; thread < 4; ++thread) CHECK_EQ(pool.threads_on_node_of(thread), thread == 0 ? 1 : 3);
+}
 #endif

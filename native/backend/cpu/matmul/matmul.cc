@@ -91,7 +91,7 @@ struct Product {
   std::span<const MatmulTarget> targets;
   const Tiles& tiles;
   int64_t cols, all_panels;
-  int threads, threads_of_node;
+  const ThreadPool& pool;
   KernelKind kernel_kind;
   std::array<Tasks, kMaxTargets> cuts = {};  // One entry per target.
 
@@ -105,13 +105,13 @@ struct Product {
     const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairGroupBytes : kGroupBytes;
     const int64_t by_cache = of_tiles != nullptr ? panels_per_tile_group(*of_tiles, matrix.layout(), tiles.n_rows)
                                                  : budget / static_cast<int64_t>(matrix.layout().bytes());
-    const int64_t by_balance = threads == 1 ? all_panels : all_panels / (kTasksPerThread * threads);
+    const int64_t by_balance = pool.size() == 1 ? all_panels : all_panels / (kTasksPerThread * pool.size());
     Tasks tasks;
     tasks.panels_per_group = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_panels());
     if (pairs) tasks.panels_per_group += tasks.panels_per_group % 2;
     tasks.groups = (matrix.n_panels() + tasks.panels_per_group - 1) / tasks.panels_per_group;
     // With many threads and few groups, the rows are split too.
-    const int64_t wanted = threads == 1 ? 1 : (kTasksPerThread * threads + tasks.groups - 1) / tasks.groups;
+    const int64_t wanted = pool.size() == 1 ? 1 : (kTasksPerThread * pool.size() + tasks.groups - 1) / tasks.groups;
     const int ranges = static_cast<int>(std::clamp<int64_t>(wanted, 1, tiles.count));
     tasks.tiles_per_range = (tiles.count + ranges - 1) / ranges;
     tasks.ranges = (tiles.count + tasks.tiles_per_range - 1) / tasks.tiles_per_range;
@@ -138,7 +138,8 @@ struct Product {
     const ActivationKind wanted = kind(target);
     const size_t row_bytes = static_cast<size_t>(lines_per_row(wanted, cols)) * kLineBytes;
     if (const TileKernels* const of_tiles = tile_kernels(kernels, kernel_kind)) {
-      const int64_t first_out = first_panel * kPanelRows, next = first_panel + tasks.panels_per_group * threads_of_node;
+      const int64_t first_out = first_panel * kPanelRows;
+      const int64_t next = first_panel + tasks.panels_per_group * pool.threads_on_node_of(thread);
       const int64_t next_panels =
           tasks.ranges > 1 ? 0 : std::clamp<int64_t>(matrix.n_panels() - next, 0, tasks.panels_per_group);
       return multiply_tiles(*of_tiles,
@@ -162,7 +163,7 @@ struct Product {
     const int type = panel_type_index(matrix.layout().type);
     const PanelKernel kernel = kernels.panel[type],
                       pair_kernel = kernel_kind == KernelKind::kPair ? kernels.pair[type] : nullptr;
-    Ahead ahead(matrix, tasks, first_panel, last_panel, last_tile - first_tile, threads_of_node);
+    Ahead ahead(matrix, tasks, first_panel, last_panel, last_tile - first_tile, pool.threads_on_node_of(thread));
     for (int tile = first_tile; tile < last_tile; ++tile) {
       const int64_t row = tiles.first_row(tile);
       for (int64_t panel = first_panel, width; panel < last_panel; panel += width) {
@@ -188,25 +189,23 @@ struct Product {
 
   // Returns the end of a NUMA node's tasks of target `i`. Node k has the groups of panels whose memory it has
   // (CpuMatrix::divide_among_nodes).
-  int64_t node_end(const ThreadPool& pool, size_t i, int node) const {
-    return pool.node_end(node, cuts[i].groups) * cuts[i].ranges;
-  }
+  int64_t node_end(size_t i, int node) const { return pool.node_end(node, cuts[i].groups) * cuts[i].ranges; }
 
-  NodeShares shares(const ThreadPool& pool) const {
+  NodeShares shares() const {
     NodeShares shares;
     for (int node = 0; node < pool.n_nodes(); ++node) {
       int64_t n = 0;
-      for (size_t i = 0; i < targets.size(); ++i) n += node_end(pool, i, node) - node_end(pool, i, node - 1);
+      for (size_t i = 0; i < targets.size(); ++i) n += node_end(i, node) - node_end(i, node - 1);
       shares.add(n);
     }
     return shares;
   }
 
   // Computes one task. Tasks are numbered by node and, within a node, in target order.
-  void compute(const ThreadPool& pool, int64_t task, int thread) const {
+  void compute(int64_t task, int thread) const {
     for (int node = 0; node < pool.n_nodes(); ++node)
       for (size_t i = 0; i < targets.size(); ++i) {
-        const int64_t begin = node_end(pool, i, node - 1), count = node_end(pool, i, node) - begin;
+        const int64_t begin = node_end(i, node - 1), count = node_end(i, node) - begin;
         if (task < count) return compute(targets[i], cuts[i], begin + task, thread);
         task -= count;
       }
@@ -314,7 +313,7 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
   KernelChoice choice(kernels, n_rows);
   for (const MatmulTarget& target : targets) choice.add(cpu_matrix(target).layout().type, target.never_fast);
   const Tiles tiles = split_rows(kernels, choice.kind(), n_rows);
-  Product product{kernels, scratch, targets, tiles, cols, 0, pool.size(), pool.threads_of_node(), choice.kind()};
+  Product product{kernels, scratch, targets, tiles, cols, 0, pool, choice.kind()};
 
   bool wanted[kActivationKinds] = {};
   for (const MatmulTarget& target : targets) {
@@ -340,13 +339,13 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
     tasks += product.cuts[i].count();
     work += matrix.n_panels() * static_cast<int64_t>(matrix.layout().bytes()) * tiles.count;
   }
-  const auto compute = [&](int64_t task, int thread) { product.compute(pool, task, thread); };
+  const auto compute = [&](int64_t task, int thread) { product.compute(task, thread); };
   if (work <= kProductAlone)
     for (int64_t task = 0; task < tasks; ++task) compute(task, 0);
   else if (tiles.count == 1)
-    pool.parallel_runs(product.shares(pool), compute);
+    pool.parallel_runs(product.shares(), compute);
   else
-    pool.parallel_by_node(product.shares(pool), compute);
+    pool.parallel_by_node(product.shares(), compute);
 }
 
 // A row of activations has as many packed lines as all of its heads together. Within a tile, the lines of head h for

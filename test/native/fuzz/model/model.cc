@@ -47,7 +47,8 @@ ModelLimits limits_of(uint8_t choices) {
   limits.n_pages = 64;
   limits.n_slots = 2;
   limits.pages_by_window = choices & 1;
-  limits.kv_type = choices & 2 ? KvType::kQ8_0 : KvType::kF16;
+  static constexpr KvType kKvTypes[] = {KvType::kF16, KvType::kQ8_0, KvType::kQ4_0, KvType::kQ5_0};
+  limits.kv_type = kKvTypes[(choices >> 1 & 1) | (choices >> 3 & 2)];
   limits.mtp_layer = choices & 4;
   return limits;
 }
